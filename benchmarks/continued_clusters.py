@@ -30,7 +30,7 @@ _STEP = 500
 HEADER = """# Clusters that go on after they were closed
 
 Written by `make realtraffic` (`benchmarks/continued_clusters.py`), on the traffic "chat" of
-[real_traffic.md](real_traffic.md), with `size = {size}`.
+[Real traffic](real_traffic.md), with `size = {size}`.
 
 A cluster is continued if its session had a closed cluster before. The share is that of {runs:,} pipelines with {n:,}
 answers each. The run length is the mean number of answers until the first false alarm of a rule that states

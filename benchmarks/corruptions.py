@@ -117,7 +117,7 @@ async def scripted(path: Path, rows: int) -> str:
         "# Which failures a scripted judge sees\n\nWritten by `python benchmarks/corruptions.py --scripted`.\n",
         f"AUROC of a scripted judge over HTTP by prompt, {rows} rows of `{path.name}`. The judge finds a sentence",
         "supported if a document sentence has half of its words. Equal columns show that the prompts carry the same",
-        "texts; they say nothing about a model. How to read it: [corruptions.md](../corruptions.md).\n",
+        "texts; they say nothing about a model. How to read it: [Corruptions](../scores/corruptions.md).\n",
         f"| {' | '.join(heads)} |",
         "|---" * len(heads) + "|",
     ]
@@ -143,7 +143,7 @@ def main() -> None:
         PRODUCT.write_text(module_text(found), encoding="utf-8")
     print("# Which failures the labeler sees\n\nWritten by `make corruptions` (`benchmarks/corruptions.py`).\n")
     print(f"Labeler `{found['labeler']}`, {found['rows']:,} rows{arguments.data and f' ({arguments.data})'}. How to")
-    print("read the tables: [corruptions.md](../corruptions.md).")
+    print("read the tables: [Corruptions](../scores/corruptions.md).")
     for metric in dict.fromkeys(figure["metric"] for figure in found["figures"]):
         print(f"\n## {metric}\n")
         print(table([figure for figure in found["figures"] if figure["metric"] == metric]))

@@ -1,4 +1,4 @@
-"""The pictures of docs/statistics.md, docs/drift.md and docs/clusters.md.
+"""The pictures of docs/understand/statistics.md, docs/understand/drift.md and docs/understand/clusters.md.
 
     python benchmarks/figures.py docs/measured
 

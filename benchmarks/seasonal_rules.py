@@ -58,6 +58,10 @@ class AnyEvent:
         """Return the id of the event."""
         return f"any-{place}"
 
+    def covariate(self, name: str) -> NDArray[Any]:
+        """Return no covariate."""
+        return np.full(1, np.nan)
+
 
 SOURCE: Final = AnyEvent()
 

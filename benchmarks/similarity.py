@@ -2,8 +2,8 @@
 
     python benchmarks/similarity.py MODEL_FOLDER RAGBENCH.jsonl [--clapnq FILE] [--expertqa FILE] [--int8 FILE]
 
-The folder has the encoder's ONNX file (docs/models.md). RAGBench's labels are by GPT-4; those of ClapNQ and ExpertQA
-are by people. The local labeler stands beside it; it was fitted to rows of RAGBench, which flatters it there.
+The folder has the encoder's ONNX file (docs/scores/models.md). RAGBench's labels are by GPT-4; those of ClapNQ and
+ExpertQA are by people. The local labeler stands beside it; it was fitted to rows of RAGBench, which flatters it there.
 Intervals: 95%, percentiles of 2,000 seeded samples of rows within each subset.
 """
 

@@ -67,9 +67,15 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 @pytest.fixture(autouse=True)
-def _logs_as_they_come() -> Iterator[None]:
+def _logs_as_they_come(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     root = logging.getLogger()
-    level = root.level
+    level, configure = root.level, structlog.configure
+
+    def configure_for_a_test(**options: Any) -> None:
+        configure(**options | {"cache_logger_on_first_use": False})
+
+    # A cached logger would keep the level of a command that ran in this process.
+    monkeypatch.setattr(structlog, "configure", configure_for_a_test)
     yield
     structlog.reset_defaults()
     # A command that ran in this process has sent the logs elsewhere: pytest's own handlers are of another class.

@@ -13,9 +13,10 @@ ARRAYS = "consumers/ragtide_consumers/text/language_arrays/"
 LARGEST_ARRAY = 6_000_000
 """The language model is in the wheel, because a worker maps it into memory."""
 BINARY = {
-    "docs/screens/": (".png",),
+    "docs/screens/": (".png", ".gif"),
     "docs/measured/": (".png",),
     "tests/data/otlp/": (".pb", ".gz"),
+    "tests/data/stored/": (".parquet", ".gz"),
     ARRAYS: (".npy",),
 }
 """Folders that may hold binary files, and how the names of these files end."""
@@ -40,7 +41,7 @@ def problem(name: str, data: bytes) -> str:
     largest = LARGEST_ARRAY if name.startswith(ARRAYS) else LARGEST
     if len(data) > largest:
         return f"{name} has {len(data):,} bytes: make it smaller than {largest:,}, or download it where it is needed"
-    if name.endswith(".png") and len(data) > LARGEST_PICTURE:
+    if name.endswith((".png", ".gif")) and len(data) > LARGEST_PICTURE:
         return f"{name} has {len(data):,} bytes: make the picture smaller than {LARGEST_PICTURE:,}"
     if b"\0" not in data:
         try:

@@ -1,19 +1,27 @@
-"""Build the wheel and try it where nothing of this tree is: `make wheel`.
+"""Build the sdist, and from it the wheel, and try both where nothing of this tree is: `make wheel`, about five minutes.
 
 Not a test module: it needs a package index for the dependencies and takes longer than the tests should.
 
-1. A core install (no extra) must publish to a real Redis, must not import NumPy, FastStream or Typer, and must say
-   which extra the command line needs.
-2. An install with `service` and `embedded` must find the server of its wheel, run the demo to its alert, and show the
-   pages of the documentation.
+1. The wheel from the sdist holds the same files as a wheel from the tree, and each package says that it is typed.
+2. A core install, from the sdist, prints its version, runs the Python of the README against a real Redis, imports
+   neither NumPy nor FastStream nor Typer, and says which extra the command line needs.
+3. An install with `service` and `embedded` finds the server of its wheel, runs the demo to its alert, scores a file,
+   and shows the pages of the documentation.
+4. An install with `all` imports every module of ragtide, and every package that an extra brings.
+
+With a folder as its argument it leaves the sdist and the wheel there: `make release`.
 """
 
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from pathlib import Path
+from time import monotonic
 
 ROOT = Path(__file__).parent.parent
 
@@ -40,10 +48,17 @@ sys.argv = ["ragtide", "--version"]
 runpy.run_module("ragtide", run_name="__main__")
 """
 
+ROWS = [
+    {"question": "When was it built?", "documents": ["The tower was built in 1889."], "response": "In 1889."},
+    {"question": "Is it wood?", "documents": ["It is made of iron."], "response": "It opened in May."},
+]
 
-def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+
+def run(*command: str | Path, redis_url: str | None = None, **options: object) -> subprocess.CompletedProcess[str]:
     """Run a command and return what it printed; a failure is shown and ends the check."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    if redis_url is not None:
+        environ["RAGTIDE_REDIS_URL"] = redis_url
     done = subprocess.run(
         [str(part) for part in command], text=True, capture_output=True, check=False, env=environ, **options
     )  # type: ignore[call-overload]
@@ -53,10 +68,29 @@ def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[
 
 
 def build(folder: Path) -> Path:
-    """Build the wheel in a folder, and return its path."""
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT)
+    """Build the sdist and from it the wheel in a folder, and return the path of the wheel."""
+    run(sys.executable, "-m", "build", "--outdir", folder, ROOT)
     (wheel,) = folder.glob("ragtide-*.whl")
     return wheel
+
+
+def check_contents(wheel: Path, work: Path) -> None:
+    """Check that the wheel from the sdist is that of the tree, and that every package says that it is typed."""
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", work / "tree", ROOT)
+    (from_tree,) = (work / "tree").glob("ragtide-*.whl")
+    contents, of_tree = contents_of(wheel), contents_of(from_tree)
+    other = {name for name in contents.keys() | of_tree.keys() if contents.get(name) != of_tree.get(name)}
+    assert not other, f"the wheel from the sdist differs from that of the tree: {sorted(other)}"
+    packages = {name.partition("/")[0] for name in contents if name.endswith("/__init__.py")}
+    assert len(packages) == 9, packages
+    untyped = {name for name in packages if f"{name}/py.typed" not in contents}
+    assert not untyped, f"py.typed is missing in {sorted(untyped)}"
+
+
+def contents_of(wheel: Path) -> dict[str, int]:
+    """Return the checksum of each file in a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {info.filename: info.CRC for info in archive.infolist()}
 
 
 def environment(folder: Path, requirement: str) -> Path:
@@ -71,38 +105,107 @@ def environment(folder: Path, requirement: str) -> Path:
 def check_docs(installed: Path, work: Path) -> None:
     """Check that the installed program shows every page of the tree, with links that name pages."""
     listed = {line.split()[0] for line in run(installed / "ragtide", "docs", cwd=work).stdout.splitlines()}
-    missing = {page.stem for page in (ROOT / "docs").glob("*.md")} - listed
+    pages = [
+        page for page in (ROOT / "docs").rglob("*.md") if page.parent.name not in {"decisions", "measured", "schemas"}
+    ]
+    missing = {page.stem for page in pages} - listed
     assert not missing, f"the wheel has no page {missing}"
     page = run(installed / "ragtide", "docs", "troubleshooting", cwd=work).stdout
     assert page.startswith("# Troubleshooting"), page[:100]
     assert "](settings.md)" not in page, "a link of a page leads nowhere"
 
 
-def main() -> None:
+def check_core(core: Path, full: Path, work: Path) -> None:
+    """Check what an application that only publishes has."""
+    commands: list[list[str | Path]] = [
+        [core / "ragtide", "--version"],
+        [core / "ragtide", "-V"],
+        [core / "python", "-m", "ragtide", "--version"],
+    ]
+    for command in commands:
+        assert re.fullmatch(r"\d+\.\d+\.\d+\S*\n", run(*command, cwd=work).stdout), command
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?<! -->\n)^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    assert blocks, "the README shows no Python"
+    server = [str(full / "python"), "-c", SERVER]
+    with subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as redis:
+        assert redis.stdout is not None
+        url = redis.stdout.readline().strip()
+        run(core / "python", "-c", CORE_CHECK, url, cwd=work)
+        for block in blocks:
+            run(core / "python", "-c", block, cwd=work, redis_url=url)
+        redis.communicate("\n")
+    refused = subprocess.run([core / "ragtide", "demo"], text=True, capture_output=True, check=False)
+    assert refused.returncode == 1, refused
+    assert "pip install 'ragtide[service,embedded]'" in refused.stderr, refused
+    assert len(refused.stderr.splitlines()) == 1, refused
+
+
+def check_full(full: Path, work: Path) -> str:
+    """Check what the README promises without a Redis of yours; return when the first alerts fired."""
+    fast = json.loads(run(full / "ragtide", "demo", "--fast", "--json", cwd=work).stdout)
+    paced = run(full / "ragtide", "demo", cwd=work).stdout
+    assert "FIRING" in paced, paced
+    first = re.search(r"The first alert fired .+ after the start\.", paced)
+    assert first is not None, paced
+    rows = work / "rows.jsonl"
+    rows.write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+    scored = run(full / "ragtide", "score", rows, "--json", cwd=work).stdout.splitlines()
+    supported = [json.loads(line)["scores"]["trace.adherence"] for line in scored]
+    assert len(supported) == 2
+    assert supported[0] > supported[1], supported
+    run(full / "python", "-c", FULL_CHECK, cwd=work)
+    check_docs(full, work)
+    return f"ragtide demo: {first[0]} ragtide demo --fast: {fast['first_alert_s']:.1f} s."
+
+
+def main(packages: Path | None) -> None:
     """Build, install, try."""
+    began = monotonic()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        wheel = build(work)
+        wheel = build(packages or work)
+        (sdist,) = wheel.parent.glob("ragtide-*.tar.gz")
+        check_contents(wheel, work)
         full = environment(work / "full", f"{wheel}[service,embedded]")
-        demo = run(full / "ragtide", "demo", "--fast", "--json", cwd=work)
-        run(full / "python", "-c", FULL_CHECK, cwd=work)
-        check_docs(full, work)
-        core = environment(work / "core", str(wheel))
-        server = [full / "python", "-c", SERVER]
-        with subprocess.Popen(
-            [str(part) for part in server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as redis:
-            assert redis.stdout is not None
-            url = redis.stdout.readline().strip()
-            run(core / "python", "-c", CORE_CHECK, url, cwd=work)
-            redis.communicate("\n")
-        refused = subprocess.run([core / "ragtide"], text=True, capture_output=True, check=False)
-        assert refused.returncode == 1, refused
-        assert "ragtide[service,embedded]" in refused.stderr, refused
+        alerts = check_full(full, work)
+        check_core(environment(work / "core", str(sdist)), full, work)
+        everything = environment(work / "all", f"{wheel}[all]")
+        imported = run(everything / "python", "-c", ALL_CHECK, cwd=work).stdout.strip()
         sys.stdout.write(
-            f"wheel: {wheel.name} publishes alone; with its extras the demo ends in {demo.stdout[:60]}...\n"
+            f"{wheel.name}: the core publishes alone; {alerts} With every extra {imported}. "
+            f"{monotonic() - began:.0f} s in all.\n"
         )
 
+
+ALL_CHECK = """
+import importlib, importlib.metadata as metadata, pkgutil, re, warnings
+warnings.simplefilter("ignore")  # of other packages
+packages = sorted({name for name, owners in metadata.packages_distributions().items() if owners == ["ragtide"]})
+assert len(packages) >= 9, packages
+modules = 0
+for package in packages:
+    imported = importlib.import_module(package)
+    for module in pkgutil.walk_packages(imported.__path__, f"{package}."):
+        if not module.name.endswith(("__main__", "pytest_plugin")):  # pytest is not ours to bring
+            importlib.import_module(module.name)
+            modules += 1
+required = {
+    re.match(r"[A-Za-z0-9._-]+", line)[0]
+    for line in metadata.requires("ragtide")
+    if not re.search("extra == .dev.", line)
+}
+roots = metadata.packages_distributions()
+normal = lambda name: re.sub(r"[-_.]+", "-", name).lower()
+libraries = 0
+for name in sorted(required):
+    tops = [top for top, owners in roots.items() if normal(name) in map(normal, owners) and top.isidentifier()]
+    for top in tops:
+        if not top.startswith("_"):
+            importlib.import_module(top)
+            libraries += 1
+print(f"{modules} modules of ragtide and {libraries} of its libraries are imported")
+"""
 
 FULL_CHECK = """
 from ragtide_consumers.labelers.judge.prompts import VERSIONS, rules
@@ -127,4 +230,4 @@ with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as se
 """
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]).absolute() if sys.argv[1:] else None)

@@ -1,4 +1,4 @@
-"""Reads the measured figures of the settings that docs/clusters.md names for each traffic."""
+"""Reads the measured figures of the settings that docs/understand/clusters.md names for each traffic."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _NUMBER: Final = re.compile(r"\d[\d,]*")
 
 @dataclass(frozen=True)
 class Advice:
-    """A traffic and the setting that docs/clusters.md names for it."""
+    """A traffic and the setting that docs/understand/clusters.md names for it."""
 
     name: str
     """Traffic and setting, as a picture shows them."""
@@ -26,7 +26,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class SeasonalAdvice:
-    """A swing of the day, for which docs/clusters.md names a seasonal baseline."""
+    """A swing of the day, for which docs/understand/clusters.md names a seasonal baseline."""
 
     name: str
     swing: str

@@ -163,7 +163,9 @@ log: Final = logging.getLogger("ragtide.alerts")
 
 
 class AlertGroupSource:
-    """Reads entries of a consumer group, one at a time, and acknowledges finished entries before the next read.
+    """Reads entries of a consumer group, and acknowledges finished entries before the next read.
+
+    The streams may be others than those of alerts: a bridge reads metric events and estimates, too.
 
     Entries that this consumer holds come first: those of a reply that was lost, and those of dead consumers, which have
     not renewed their claim for `claim_idle_s`. A task renews the claims of this consumer three times in that time.
@@ -174,20 +176,29 @@ class AlertGroupSource:
         group: name of the group.
         from_start: whether a group that does not exist begins with the first entry instead of the next entry.
         claim_idle_s: seconds after which another consumer takes over an entry that is not renewed.
+        at_once: most entries of a stream that this consumer holds.
     """
 
     def __init__(
-        self, redis: Redis, streams: Sequence[str], group: str, *, from_start: bool, claim_idle_s: float
+        self,
+        redis: Redis,
+        streams: Sequence[str],
+        group: str,
+        *,
+        from_start: bool,
+        claim_idle_s: float,
+        at_once: int = 1,
     ) -> None:
         self._redis = redis
         self._streams = streams
         self._group = group
         self._from_start = from_start
         self._claim_idle_s = claim_idle_s
+        self._at_once = at_once
         self._consumer = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:6]}"
         self._positions = StreamPositions()
         self._waiting: deque[tuple[str, Entry]] = deque()
-        self._held: tuple[str, Entry] | None = None
+        self._held: list[tuple[str, Entry]] = []
         self._finished: defaultdict[str, list[str]] = defaultdict(list)
         self._check_at = 0.0
         self._renewing: asyncio.Task[None] | None = None
@@ -207,32 +218,38 @@ class AlertGroupSource:
 
     async def read(self) -> tuple[str, Entry] | None:
         """Return the next entry; None if there was none, or if it was dropped while this consumer held it."""
+        found = await self._take(1)
+        if not found:
+            self.finish()
+            return None
+        return found[0]
+
+    async def read_all(self) -> list[tuple[str, Entry]]:
+        """Return the next entries, without those that were dropped while this consumer held them."""
+        return await self._take(len(self._streams) * self._at_once)
+
+    async def _take(self, most: int) -> list[tuple[str, Entry]]:
         await self._acknowledge()
         if not self._waiting:
             self._waiting.extend(await self._fetch())
-        if not self._waiting:
-            return None
-        self._held = self._waiting.popleft()
-        stream, entry = self._held
-        if not entry.fields:
-            log.warning("alert %s of %s was trimmed before the group %r had it", entry.entry_id, stream, self._group)
-            self.finish()
-            return None
-        return self._held
+        while self._waiting and len(self._held) < most:
+            self._held.append(self._waiting.popleft())
+        for stream, entry in self._held:
+            if not entry.fields:
+                log.warning("%s of %s was trimmed before the group %r had it", entry.entry_id, stream, self._group)
+        return [(stream, entry) for stream, entry in self._held if entry.fields]
 
     def finish(self) -> None:
-        """Acknowledge the entry that was read last before the next read."""
-        if self._held is not None:
-            stream, entry = self._held
+        """Acknowledge the entries that were read last before the next read."""
+        for stream, entry in self._held:
             self._finished[stream].append(entry.entry_id)
             self._positions.advance(stream, entry.entry_id)
-            self._held = None
+        self._held = []
 
     def restart(self) -> None:
-        """Begin with the entry that the last loop did not finish."""
-        if self._held is not None:
-            self._waiting.appendleft(self._held)
-            self._held = None
+        """Begin with the entries that the last loop did not finish."""
+        self._waiting.extendleft(reversed(self._held))
+        self._held = []
         self._check_at = 0.0  # the reply of a cancelled read may have been lost
 
     async def recover(self) -> None:
@@ -264,12 +281,30 @@ class AlertGroupSource:
     async def _fetch(self) -> list[tuple[str, Entry]]:
         if monotonic() >= self._check_at:
             for stream in self._streams:
-                await claim_abandoned(self._redis, stream, self._group, self._consumer, self._claim_idle_s)
-            if own := await read_group(self._redis, self._streams, self._group, self._consumer, own=True):
+                await claim_abandoned(
+                    self._redis,
+                    stream,
+                    self._group,
+                    self._consumer,
+                    min_idle_s=self._claim_idle_s,
+                    count=self._at_once,
+                )
+            if own := await self._read_group(own=True):
                 return own
             await self._remove_forgotten()
             self._check_at = monotonic() + min(self._claim_idle_s / 2, CHECK_S)
-        return await read_group(self._redis, self._streams, self._group, self._consumer, own=False, block_ms=POLL_MS)
+        return await self._read_group(own=False, block_ms=POLL_MS)
+
+    async def _read_group(self, *, own: bool, block_ms: int | None = None) -> list[tuple[str, Entry]]:
+        return await read_group(
+            self._redis,
+            self._streams,
+            self._group,
+            self._consumer,
+            own=own,
+            block_ms=block_ms,
+            count=self._at_once,
+        )
 
     async def _acknowledge(self) -> None:
         for stream in list(self._finished):
@@ -296,6 +331,6 @@ class AlertGroupSource:
 
     def _claims(self) -> dict[str, list[str]]:
         found: defaultdict[str, list[str]] = defaultdict(list)
-        for stream, entry in (*([self._held] if self._held else []), *self._waiting):
+        for stream, entry in (*self._held, *self._waiting):
             found[stream].append(entry.entry_id)
         return found

@@ -40,8 +40,8 @@ log: Final = logging.getLogger("ragtide.alerts")
 class AlertSubscriber:
     """Yields changes of alerts: `async with AlertSubscriber() as alerts: async for alert in alerts: ...`.
 
-    Blocking code uses `with` and `for`. An alert fires, may be explained once while it fires (its `cause` is known
-    then), and resolves, under one id.
+    Blocking code uses `with` and `for`. An alert fires, may be explained once while it fires (its `cause` or
+    its `moved_step` is known then), and resolves, under one id.
 
     **With a group**, Redis keeps the position of the group, so alerts wait while no subscriber runs. Subscribers of one
     group, in any number of processes, share its alerts; each group gets all alerts. An alert is acknowledged after the

@@ -9,12 +9,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from redis.asyncio import Redis
+
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_producers import InteractionProducer
 from ragtide_roles.running import in_background
 from ragtide_roles.serving import aggregate, work
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.entries import order
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, AlertRule, Estimate, RagInteraction, utc_now
 
@@ -49,6 +53,8 @@ class DemoResult:
     scored: int
     dead_letters: int
     duration_s: float
+    first_alert_s: float | None
+    """Seconds from the start until the first alert was in its stream; None if none fired."""
     alerts: list[Alert]
     estimates: list[Estimate]
     """Estimates of the whole pipeline, without segments."""
@@ -60,6 +66,7 @@ class DemoResult:
             "scored": self.scored,
             "dead_letters": self.dead_letters,
             "duration_s": round(self.duration_s, 3),
+            "first_alert_s": None if self.first_alert_s is None else round(self.first_alert_s, 3),
             "alerts": [alert.model_dump(mode="json") for alert in self.alerts],
             "estimates": [estimate.model_dump(mode="json") for estimate in self.estimates],
         }
@@ -127,14 +134,15 @@ async def run_demo(
             published += 1
             if paced:
                 await asyncio.sleep(max(started + published / PACE_PER_S - time.monotonic(), 0.0))
-        result = await _result_of(Deployment(redis, settings), published, started)
+        result = await _result_of(redis, settings, published, started)
         if finished is not None:
             await finished(result)
         return result
 
 
-async def _result_of(deployment: Deployment, published: int, started: float) -> DemoResult:
+async def _result_of(redis: Redis, settings: Settings, published: int, started: float) -> DemoResult:
     """Return the result once every interaction is aggregated or a dead letter, or once nothing moves any more."""
+    deployment = Deployment(redis, settings)
     last, moved = -1, time.monotonic()
     while True:
         found = chosen(await deployment.estimates(windows=False))
@@ -146,5 +154,15 @@ async def _result_of(deployment: Deployment, published: int, started: float) -> 
         if scored + dead > last:
             last, moved = scored + dead, now
         if scored + dead >= published or now - moved > STALLED_S:
-            return DemoResult(published, scored, dead, now - started, await deployment.alerts(), found)
+            first_alert_s = await _first_alert_s(redis, settings, started)
+            return DemoResult(published, scored, dead, now - started, first_alert_s, await deployment.alerts(), found)
         await asyncio.sleep(0.1)
+
+
+async def _first_alert_s(redis: Redis, settings: Settings, started: float) -> float | None:
+    """Return the seconds from the start to the first entry of the stream of alerts, whose id is its time."""
+    entries: Any = await redis.xrange(Streams(settings.prefix, 0).alerts, count=1)
+    if not entries:
+        return None
+    at_ms, _ = order(entries[0][0].decode())
+    return at_ms / 1000 - (time.time() - (time.monotonic() - started))

@@ -182,11 +182,18 @@ class InteractionProducer:
         return all(flushed)
 
     async def aflush(self, timeout_s: float | None = None) -> bool:
-        """Do as `flush`, without blocking the event loop."""
+        """Do as `flush`, without blocking the event loop.
+
+        Args:
+            timeout_s: most seconds to wait; without it as long as it takes.
+        """
         return await asyncio.to_thread(self.flush, timeout_s)
 
     def publish(self, interaction: RagInteraction) -> Publication:
         """Publish one interaction and return its outcome; it may be left out by `sample`.
+
+        Args:
+            interaction: what to publish.
 
         Raises:
             InvalidEntryError: the interaction is too large.
@@ -197,6 +204,9 @@ class InteractionProducer:
 
     def publish_many(self, interactions: Iterable[RagInteraction]) -> list[Publication]:
         """Publish interactions in batches and return the outcome of each, in order; `sample` leaves out some.
+
+        Args:
+            interactions: what to publish, of any pipelines.
 
         Raises:
             InvalidEntryError: an interaction is too large, or its probability is too small; nothing of this call was
@@ -217,11 +227,19 @@ class InteractionProducer:
         return publisher.publications()
 
     async def apublish(self, interaction: RagInteraction) -> Publication:
-        """Do as `publish`, without blocking the event loop."""
+        """Do as `publish`, without blocking the event loop.
+
+        Args:
+            interaction: what to publish.
+        """
         return (await self.apublish_many([interaction]))[0]
 
     async def apublish_many(self, interactions: Iterable[RagInteraction]) -> list[Publication]:
-        """Do as `publish_many`, without blocking the event loop."""
+        """Do as `publish_many`, without blocking the event loop.
+
+        Args:
+            interactions: what to publish, of any pipelines.
+        """
         publisher = self._batch_publisher(interactions)
         try:
             client = await self._connected()
@@ -237,6 +255,9 @@ class InteractionProducer:
         """Publish gold scores of interactions and return the number of feedback items.
 
         It is safe to publish feedback again, because only the first gold score of an interaction's metric counts.
+
+        Args:
+            feedback: gold scores of interactions, of any pipelines.
 
         Raises:
             RedisUnavailable: Redis could not be reached or refused; publish all again later.
@@ -254,7 +275,11 @@ class InteractionProducer:
         return sent
 
     async def apublish_feedback(self, feedback: Iterable[Feedback]) -> int:
-        """Do as `publish_feedback`, without blocking the event loop."""
+        """Do as `publish_feedback`, without blocking the event loop.
+
+        Args:
+            feedback: gold scores of interactions, of any pipelines.
+        """
         sent = 0
         try:
             client = await self._connected()

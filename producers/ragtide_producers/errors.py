@@ -19,6 +19,10 @@ class InvalidTracesError(RagtideError):
     """A body of traces cannot be decoded: sending it again is of no use."""
 
 
+class ItemsTooLargeError(RagtideError):
+    """A list has too many items, or one of them is too large."""
+
+
 class QueueFullError(RagtideError):
     """The queue of a strict producer is full: Redis cannot be reached, or Redis or the workers are too slow."""
 

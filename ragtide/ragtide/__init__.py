@@ -41,7 +41,14 @@ if TYPE_CHECKING:
         ExperimentControl as ExperimentControl,
     )
     from ragtide_offline.gates import GateResult as GateResult, gate as gate
-    from ragtide_offline.score import Summary as Summary, estimates as estimates, load as load, score as score
+    from ragtide_offline.parts import summarize_batches as summarize_batches
+    from ragtide_offline.score import (
+        Summary as Summary,
+        estimates as estimates,
+        load as load,
+        score as score,
+        score_batches as score_batches,
+    )
     from ragtide_producers import (
         InteractionProducer as InteractionProducer,
         Item as Item,
@@ -62,6 +69,7 @@ if TYPE_CHECKING:
     from ragtide_schemas import (
         Alert as Alert,
         AlertRule as AlertRule,
+        AnswerUsage as AnswerUsage,
         ClaimLabels as ClaimLabels,
         DeadLetter as DeadLetter,
         Direction as Direction,
@@ -75,6 +83,7 @@ if TYPE_CHECKING:
         MetricDefinition as MetricDefinition,
         MetricEvent as MetricEvent,
         RagInteraction as RagInteraction,
+        RetrievalStep as RetrievalStep,
         RetrievedDocument as RetrievedDocument,
         SentenceLabels as SentenceLabels,
         hashed_user_id as hashed_user_id,
@@ -91,15 +100,16 @@ _load = late(
         "LocalLabeler MetricScores Services ragchecker_metrics trace_metrics",
         "ragtide_offline.experiments": "Answer Experiment ExperimentControl",
         "ragtide_offline.gates": "GateResult gate",
-        "ragtide_offline.score": "Summary estimates load score",
+        "ragtide_offline.parts": "summarize_batches",
+        "ragtide_offline.score": "Summary estimates load score score_batches",
         "ragtide_producers": "InteractionProducer Item ProducerCounts Publication QueueFullError StreamFullError "
         "items_of read_items",
         "ragtide_runtime.errors": "ConfigurationError RagtideError RedisUnavailable",
         "ragtide_runtime.recordings": "Recording UnreadableRecordingError",
         "ragtide_runtime": "__version__",
-        "ragtide_schemas": "Alert AlertRule ClaimLabels DeadLetter Direction Dropped EarlierTurn Estimate Feedback "
-        "InvalidEntryError Kind MetricDeclaration MetricDefinition MetricEvent RagInteraction "
-        "RetrievedDocument SentenceLabels hashed_user_id",
+        "ragtide_schemas": "Alert AlertRule AnswerUsage ClaimLabels DeadLetter Direction Dropped EarlierTurn Estimate "
+        "Feedback InvalidEntryError Kind MetricDeclaration MetricDefinition MetricEvent RagInteraction "
+        "RetrievalStep RetrievedDocument SentenceLabels hashed_user_id",
     },
 )
 
@@ -115,7 +125,8 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ragtide"):
             raise
-        raise ImportError(f"ragtide.{name} needs {error.name}: pip install 'ragtide[service]'") from error
+        extra = "parquet" if error.name == "pyarrow" else "service"
+        raise ImportError(f"ragtide.{name} needs {error.name}: pip install 'ragtide[{extra}]'") from error
 
 
 def __dir__() -> list[str]:

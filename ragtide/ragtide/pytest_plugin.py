@@ -1,6 +1,6 @@
-"""The pytest plugin: the fixtures `ragtide_gate` (docs/gates.md, "pytest"), `ragtide_redis` and `ragtide_judge`.
+"""The pytest plugin: the fixtures `ragtide_gate`, `ragtide_redis` and `ragtide_judge`.
 
-docs/testing.md describes the last two.
+docs/offline/gates.md, "pytest", describes the first, and "Tests of your application" there the other two.
 
 pytest loads this module in every test run of an environment with ragtide, so it imports the rest at the first use.
 """
@@ -71,7 +71,7 @@ def _summary(data: Any, options: Mapping[str, Any]) -> "Summary":
 
 @pytest.fixture
 def ragtide_redis() -> Iterator[str]:
-    """Yield the URL of an empty Redis that ends with the test (docs/testing.md)."""
+    """Yield the URL of an empty Redis that ends with the test (docs/offline/gates.md)."""
     from .testing import embedded_redis  # noqa: PLC0415 - see the module's docstring
 
     with embedded_redis() as url:
@@ -80,7 +80,7 @@ def ragtide_redis() -> Iterator[str]:
 
 @pytest.fixture
 def ragtide_judge() -> Iterator["ScriptedJudge"]:
-    """Yield a judge whose answers the test writes; it ends with the test (docs/testing.md)."""
+    """Yield a judge whose answers the test writes; it ends with the test (docs/offline/gates.md)."""
     from .testing import ScriptedJudge  # noqa: PLC0415 - see the module's docstring
 
     with ScriptedJudge() as judge:
@@ -89,5 +89,5 @@ def ragtide_judge() -> Iterator["ScriptedJudge"]:
 
 @pytest.fixture
 def ragtide_gate() -> RagtideGate:
-    """Return a function that scores interactions and fails the test if a condition holds (docs/gates.md)."""
+    """Return a function that scores interactions and fails the test if a condition holds (docs/offline/gates.md)."""
     return RagtideGate()

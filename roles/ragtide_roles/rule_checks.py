@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from ragtide_consumers.labelers.plugins import custom_metrics
-from ragtide_consumers.labelers.published import published_metrics
+from ragtide_consumers.labelers.published import criteria_metrics, published_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.alerting import DEFAULT_RULES
-from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.model import COMPUTED_COVARIATES, Settings
 from ragtide_schemas import METRICS, AlertRule, MetricDefinition
-from ragtide_schemas.metric_definitions import FROM_PEOPLE, OUTCOMES, SELF_CONSISTENCY
+from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
+from ragtide_schemas.criterion import BUILT_IN
+from ragtide_schemas.metric_definitions import CRITERIA_FAMILY, FROM_PEOPLE, OUTCOMES, SELF_CONSISTENCY, SENTINELS
 from ragtide_schemas.suggestions import closest
 
 
@@ -20,7 +23,11 @@ def known_metrics(settings: Settings) -> Mapping[str, MetricDefinition]:
     Raises:
         ConfigurationError: a metric that the settings name cannot be loaded.
     """
-    return {**METRICS, **{metric.definition.name: metric.definition for metric in custom_metrics(settings)}}
+    return {**METRICS, **criteria_metrics(settings), **_custom(settings)}
+
+
+def _custom(settings: Settings) -> dict[str, MetricDefinition]:
+    return {metric.definition.name: metric.definition for metric in custom_metrics(settings)}
 
 
 def check_rules(rules: Iterable[AlertRule], known: Mapping[str, MetricDefinition]) -> None:
@@ -51,16 +58,50 @@ class RuleFinding:
     message: str
 
 
-def scored_metrics(settings: Settings) -> frozenset[str] | None:
+def scored_metrics(settings: Settings, pipeline: str = "*") -> frozenset[str] | None:
     """Return the metrics that workers with these settings may publish; None if a custom labeler does not declare them.
+
+    Args:
+        settings: of the deployment.
+        pipeline: name or pattern of pipelines: evaluators of other pipelines, and criteria that are asked of others, do
+            not count.
 
     Raises:
         ConfigurationError: a metric that the settings name cannot be loaded.
     """
-    found = published_metrics(settings)
-    if found is None:
-        return None
-    return found | _OF_EVERY_EVENT | (frozenset(known_metrics(settings)) - frozenset(METRICS))
+    found: frozenset[str] = frozenset()
+    for own in _labelings(settings, pipeline):
+        metrics = published_metrics(own)
+        if metrics is None:
+            return None
+        elsewhere = {criterion.metric for criterion in own.judge.criteria if not _meet(criterion.pipelines, pipeline)}
+        found |= metrics - elsewhere
+    return found | _OF_EVERY_EVENT | frozenset(_custom(settings))
+
+
+def _labelings(settings: Settings, pipeline: str) -> list[Settings]:
+    """Return the settings of each labeler of some pipelines."""
+    if not settings.evaluators:
+        return [settings]
+    return [
+        settings.of_evaluator(evaluator) for evaluator in settings.evaluators if _meet(evaluator.pipelines, pipeline)
+    ]
+
+
+def _meet(patterns: Iterable[str], pattern: str) -> bool:
+    """Return whether a pipeline may match one of the patterns and another pattern.
+
+    >>> _meet(["shop*"], "shop-1"), _meet(["shop"], "*"), _meet(["shop*"], "search"), _meet(["a*"], "*b")
+    (True, True, False, True)
+    """
+    return any(
+        fnmatchcase(pattern, each) or fnmatchcase(each, pattern) or (_is_pattern(each) and _is_pattern(pattern))
+        for each in patterns
+    )
+
+
+def _is_pattern(name: str) -> bool:
+    return any(character in name for character in "*?[")
 
 
 def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFinding]:
@@ -73,7 +114,7 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
         ConfigurationError: a metric that the settings name cannot be loaded.
     """
     known = known_metrics(settings)
-    there = scored_metrics(settings)
+    everywhere = scored_metrics(settings)
     found: list[RuleFinding] = []
     names: set[str] = set()
     for rule in rules:
@@ -85,10 +126,19 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
         except ConfigurationError as error:
             found.append(RuleFinding(rule.name, "error", str(error).removeprefix(f"alert rule {rule.name}: ")))
             continue
+        if rule.covariate is not None:
+            if not rule.covariate.startswith(SEGMENT_COVARIATE) and rule.covariate not in COMPUTED_COVARIATES:
+                found.append(RuleFinding(rule.name, "warning", _not_computed(rule.covariate)))
+            continue
         if rule.metric not in known:
             found.append(RuleFinding(rule.name, "warning", _unknown(rule.metric, known)))
-        elif there is not None and rule.metric not in there and not _spare(rule, there):
-            found.append(RuleFinding(rule.name, "warning", _unpublished(rule.metric, settings.labeler, there)))
+            continue
+        there = scored_metrics(settings, rule.pipeline)
+        if there is None or rule.metric in there or _spare(rule, there):
+            continue
+        elsewhere = everywhere is None or rule.metric in everywhere
+        message = _scored_elsewhere(rule) if elsewhere else _unpublished(rule.metric, settings, there)
+        found.append(RuleFinding(rule.name, "warning", message))
     return found
 
 
@@ -98,6 +148,13 @@ def _spare(rule: AlertRule, there: Iterable[str]) -> bool:
 
 def _unknown(metric: str, known: Iterable[str]) -> str:
     near = closest(metric, known, likeness=0.75)
+    family, _, criterion = metric.partition(".")
+    if family == CRITERIA_FAMILY:
+        meant = f"did you mean {near}? If not, add" if near else "add"
+        return (
+            f"no criterion {criterion} is asked, so the rule never fires; {meant} it to [[judge.criteria]], or store "
+            "it with ragtide criteria add"
+        )
     meant = f"did you mean {near}? If not, name" if near else "name"
     return (
         f"no metric {metric} is known here; {meant} it in the setting metrics (module:attribute). "
@@ -105,13 +162,36 @@ def _unknown(metric: str, known: Iterable[str]) -> str:
     )
 
 
-def _unpublished(metric: str, labeler: str, there: Iterable[str]) -> str:
-    if metric == SELF_CONSISTENCY.name and labeler in ("judge", "cascade"):
+def _not_computed(covariate: str) -> str:
+    near = closest(covariate, COMPUTED_COVARIATES, likeness=0.75)
+    meant = f"did you mean {near}? If not, publish" if near else "publish"
+    return (
+        f"ragtide does not compute the covariate {covariate}; {meant} it with the interactions "
+        f'(covariates = {{"{covariate}": ...}}), or use {", ".join(COMPUTED_COVARIATES)}. '
+        "Without it the rule never fires"
+    )
+
+
+def _scored_elsewhere(rule: AlertRule) -> str:
+    return (
+        f"{rule.metric} is scored in other pipelines only, so the rule never fires for {rule.pipeline}: correct "
+        "pipeline, or the pipelines of an evaluator or of the criterion"
+    )
+
+
+def _unpublished(metric: str, settings: Settings, there: Iterable[str]) -> str:
+    labeler, setting = settings.labeler, "labeler"
+    if settings.evaluators:
+        setting, labeler = "evaluators", ", ".join(evaluator.labeler for evaluator in settings.evaluators)
+    if metric == SELF_CONSISTENCY.name and "judge" in settings.labelers:
         return f"no interaction has {metric}, so the rule never fires: set judge.repeat_share, such as 0.02"
+    if metric in BUILT_IN and "judge" in settings.labelers:
+        return f'no interaction has {metric}, so the rule never fires: add name = "{metric}" to [[judge.criteria]]'
+    if metric in {sentinel.name for sentinel in SENTINELS} and "judge" in settings.labelers:
+        return "no sentinels are asked, so the rule never fires: set judge.sentinels to a file of interactions"
     family = metric.partition(".")[0]
     others = sorted(name for name in there if name.startswith(f"{family}."))
     instead = f"watch {', '.join(others)}" if others else "watch another metric"
-    return (
-        f"the labeler {labeler} (setting labeler) never publishes {metric}, so the rule never fires: use another "
-        f"labeler, or {instead}"
-    )
+    who = f"the labeler {labeler}" if len(settings.evaluators) < 2 else f"none of the labelers {labeler}"
+    verb = "never publishes" if len(settings.evaluators) < 2 else "publishes"
+    return f"{who} (setting {setting}) {verb} {metric}, so the rule never fires: use another labeler, or {instead}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 from redis import RedisError
+from redis.asyncio import Redis
 
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_runtime.errors import RedisUnavailable
@@ -21,6 +22,7 @@ from ragtide_runtime.redis.layout import agree_on_layout
 from ragtide_runtime.redis.url import check_answers
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.rules_watch import OUTCOMES, Outcome, RulesWatch
+from ragtide_runtime.stored_criteria import read_stored_criteria, with_stored_criteria
 from ragtide_runtime.telemetry.catalogue import RULES_READ
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_runtime.telemetry.logs import say_role
@@ -29,6 +31,7 @@ from ragtide_schemas.alert_rule import duration_ms
 
 from .rule_checks import check_rules, known_metrics, rule_findings
 from .running import together
+from .sentinels import ask_sentinels, asks_sentinels
 from .workspaces import check_labeler, join_experiment, wait_for_workspace
 
 if TYPE_CHECKING:
@@ -51,6 +54,7 @@ async def serve(
     aggregator: bool,
     recorder: bool = False,
     notifier: bool = False,
+    bridge: bool = False,
     others: Sequence[Callable[[Settings, RulesWatch | None], Coroutine[Any, Any, None]]] = (),
     process: ProcessTelemetry,
     warn: bool = True,
@@ -65,6 +69,7 @@ async def serve(
         aggregator: whether to aggregate metric events.
         recorder: whether to record the streams.
         notifier: whether to send alerts to destinations.
+        bridge: whether to exchange messages with a broker.
         others: roles that other packages define; each gets the settings, and the watch of the alert rules.
         process: health and metrics.
         warn: whether to warn of settings and of Redis; another process of the same command does otherwise.
@@ -80,15 +85,15 @@ async def serve(
     if ready is None:
         return
     settings, also, prepared = ready
-    if warn:
-        _warn_of_rules(settings)
     # The rules of a workspace are in Redis, and stay as they are.
     rules = _rules_watch(settings, process) if workspace_of(settings.prefix) is None else None
     roles = [work(settings, url, stop, process, also=also, rules=rules)] if worker else []
+    roles += [ask_sentinels(settings, url, stop, process)] if worker and asks_sentinels(settings) else []
     roles += [aggregate(settings, url, stop, process, rules=rules)] if aggregator else []
     roles += [rules.run(stop)] if rules is not None and (worker or aggregator or others) else []
     roles += [record(settings, url, stop, process, prepared)] if prepared else []
     roles += [notify(settings, url, stop, process)] if notifier else []
+    roles += [exchange(settings, url, stop, process)] if bridge else []
     roles += [other(settings, rules) for other in others]
     await together(*roles, stop=stop)
 
@@ -104,6 +109,8 @@ async def _prepare(
             await check_eviction(redis)
         await wait_for_workspace(redis, settings, stop)
         own, also = await join_experiment(redis, settings)
+        if warn:
+            await _warn_of_rules(own, redis)
         if worker:
             check_labeler(own.labeler, settings, workspace_of(settings.prefix) or "")
         prepared = None
@@ -145,7 +152,10 @@ def _rules_watch(settings: Settings, process: ProcessTelemetry) -> RulesWatch:
     return RulesWatch(settings, check=check, count=rules_counter(process))
 
 
-def _warn_of_rules(settings: Settings) -> None:
+async def _warn_of_rules(settings: Settings, redis: Redis) -> None:
+    # A workspace asks the criteria of its settings only.
+    if workspace_of(settings.prefix) is None:
+        settings = with_stored_criteria(settings, await read_stored_criteria(redis, settings.prefix))
     for finding in rule_findings(settings.alerts, settings):
         if finding.level == "warning":
             log.warning("an alert rule never fires", rule=finding.rule, detail=finding.message)
@@ -161,7 +171,7 @@ async def work(
     rules: RulesWatch | None = None,
 ) -> None:
     """Label interactions until stopped; `also` has metrics besides those that the settings name."""
-    from ragtide_consumers.labelers.registry import labeler_of  # noqa: PLC0415
+    from ragtide_consumers.labelers.registry import replaceable_labeler_of  # noqa: PLC0415
     from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry  # noqa: PLC0415
     from ragtide_consumers.worker.app import run_workers  # noqa: PLC0415
     from ragtide_consumers.worker.telemetry import WorkerTelemetry  # noqa: PLC0415 - see above
@@ -171,8 +181,11 @@ async def work(
     process = process or ProcessTelemetry()
     redis = connect_async(url)
     try:
-        async with labeler_of(settings, redis, telemetry=LabelerTelemetry(process), also=also) as labeler:
-            await run_workers(settings, url, labeler, stop, telemetry=WorkerTelemetry(process), rules=rules)
+        worker, remote = WorkerTelemetry(process), LabelerTelemetry(process)
+        async with replaceable_labeler_of(
+            settings, redis, telemetry=remote, also=also, count=worker.replaced
+        ) as labeler:
+            await run_workers(settings, url, labeler, stop, telemetry=worker, rules=rules)
     finally:
         await redis.aclose()
 
@@ -193,6 +206,14 @@ async def notify(settings: Settings, url: str, stop: asyncio.Event, process: Pro
 
     say_role("notify")
     await run_notifier(settings, url, stop, process)
+
+
+async def exchange(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry) -> None:
+    """Exchange messages with a broker until stopped."""
+    from .bridge.service import run_bridge  # noqa: PLC0415 - see above
+
+    say_role("bridge")
+    await run_bridge(settings, url, stop, process)
 
 
 async def aggregate(
@@ -243,7 +264,7 @@ async def aggregate(
             split=frozenset(settings.splits),
         ),
         specimens_ms=int(settings.specimens.keep_s * 1000) if settings.keeps_specimens else None,
-        quality=QualityOptions(**settings.prometheus.model_dump(), labelers=("judge", *settings.services))
+        quality=QualityOptions(**settings.prometheus.model_dump(), labelers=accounts(settings))
         if settings.is_scraped
         else None,
     )
@@ -252,6 +273,12 @@ async def aggregate(
         service = Aggregator(redis, settings.layout, options, holder=process_name(), telemetry=telemetry)
         with nullcontext() if rules is None else rules.giving(lambda found: service.take(state_options(found))):
             await service.run(stop)
+
+
+def accounts(settings: Settings) -> tuple[str, ...]:
+    """Return the names of the accounts whose spend limits raise alerts."""
+    own = [evaluator.account for evaluator in settings.evaluators if evaluator.has_own_account]
+    return ("judge", *settings.services, *own)
 
 
 def rules_counter(process: ProcessTelemetry) -> Callable[[Outcome], None]:

@@ -57,8 +57,7 @@ def settings_of_process(settings: Settings, number: int, processes: int) -> Sett
         number: of the process, from 0.
         processes: of the worker.
     """
-    services = {name: service.share(number, processes) for name, service in settings.services.items()}
-    return settings.model_copy(update={"judge": settings.judge.share(number, processes), "services": services})
+    return settings.of_process(number, processes)
 
 
 def _endpoints(settings: Settings) -> Mapping[str, RemoteSettings]:

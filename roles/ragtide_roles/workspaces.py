@@ -31,11 +31,19 @@ log = structlog.get_logger("ragtide.experiment")
 
 
 def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
-    """Return the settings of a deployment changed for an experiment: its own keys, no alerts, nothing dropped."""
+    """Return the settings of a deployment changed for an experiment: its own keys, no alerts, nothing dropped.
+
+    The criterion of its metric is asked as the plan has it, whatever became of it since.
+    """
     own = settings_of_workspace(settings, plan.run)
+    if plan.criterion is not None:
+        others = (criterion for criterion in own.judge.criteria if criterion.metric != plan.criterion.metric)
+        judge = own.judge.model_copy(update={"criteria": (*others, plan.criterion)})
+        own = own.model_copy(update={"judge": judge})
     return own.model_copy(
         update={
             "labeler": plan.labeler,
+            "evaluators": (),
             "interactions_cap": UNBOUNDED,
             "events_cap": UNBOUNDED,
             "alerts": (),

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 from .lazy_imports import late
 
 if TYPE_CHECKING:
-    from .alert import Alert as Alert, ChangeCause as ChangeCause, SegmentShare as SegmentShare
+    from .alert import (
+        Alert as Alert,
+        ChangeCause as ChangeCause,
+        SegmentShare as SegmentShare,
+        StepCause as StepCause,
+        StepChange as StepChange,
+    )
     from .alert_rule import AlertRule as AlertRule, Movement as Movement, alarm_line as alarm_line
     from .base import (
         SCHEMA_VERSION as SCHEMA_VERSION,
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
     from .feedback import Feedback as Feedback
     from .headline import Headline as Headline
     from .interaction import (
+        AnswerUsage as AnswerUsage,
         EarlierTurn as EarlierTurn,
         RagInteraction as RagInteraction,
         RetrievedDocument as RetrievedDocument,
@@ -40,8 +47,13 @@ if TYPE_CHECKING:
     )
     from .level_watch import LevelWatch as LevelWatch, Move as Move
     from .metric_definitions import METRICS as METRICS, RAGTIDE_METRICS as RAGTIDE_METRICS
-    from .metric_event import JudgedScores as JudgedScores, MetricEvent as MetricEvent
+    from .metric_event import (
+        EvaluatorScores as EvaluatorScores,
+        JudgedScores as JudgedScores,
+        MetricEvent as MetricEvent,
+    )
     from .metrics import Bands as Bands, Direction as Direction, Kind as Kind, MetricDefinition as MetricDefinition
+    from .retrieval_steps import RetrievalStep as RetrievalStep
     from .specimen import Specimen as Specimen, SpecimenLabeling as SpecimenLabeling
     from .times import from_milliseconds as from_milliseconds, to_milliseconds as to_milliseconds, utc_now as utc_now
     from .user_ids import hashed_user_id as hashed_user_id
@@ -50,7 +62,7 @@ if TYPE_CHECKING:
 __getattr__ = late(
     __name__,
     {
-        ".alert": "Alert ChangeCause SegmentShare",
+        ".alert": "Alert ChangeCause SegmentShare StepCause StepChange",
         ".alert_rule": "AlertRule Movement alarm_line",
         ".base": "SCHEMA_VERSION VersionedModel WireModel describe",
         ".dead_letter": "DeadLetter",
@@ -59,12 +71,13 @@ __getattr__ = late(
         ".estimate": "Estimate",
         ".feedback": "Feedback",
         ".headline": "Headline",
-        ".interaction": "EarlierTurn RagInteraction RetrievedDocument",
+        ".interaction": "AnswerUsage EarlierTurn RagInteraction RetrievedDocument",
         ".labels": "ClaimLabels Entailment Labels SentenceLabels SentenceProbabilities UnsupportedSpan",
         ".level_watch": "LevelWatch Move",
         ".metric_definitions": "METRICS RAGTIDE_METRICS",
-        ".metric_event": "JudgedScores MetricEvent",
+        ".metric_event": "EvaluatorScores JudgedScores MetricEvent",
         ".metrics": "Bands Direction Kind MetricDefinition",
+        ".retrieval_steps": "RetrievalStep",
         ".specimen": "Specimen SpecimenLabeling",
         ".times": "from_milliseconds to_milliseconds utc_now",
         ".user_ids": "hashed_user_id",

@@ -5,16 +5,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .alert_rule import Movement, Severity
-from .base import Name, SegmentValue, Size, UtcTime, VersionedModel, WireModel
+from .alert_rule import Movement, QuantileSide, Severity
+from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WireModel
 from .html_tables import html_table
 from .metrics import MetricName
 from .printable import short_repr
+from .retrieval_steps import StepKind
 
 AlertStatus = Literal["firing", "explained", "resolved"]
 """Status of an alert."""
 
-AlertKind = Literal["threshold", "drift", "rmse", "agreement", "distribution", "budget", "stall", "capped"]
+AlertKind = Literal["threshold", "drift", "rmse", "agreement", "distribution", "sentinel", "budget", "stall", "capped"]
 """Kind of the rule of an alert, or of an alert without statistics."""
 
 
@@ -89,13 +90,60 @@ class ChangeCause(WireModel):
     """The cause in a few words, such as `mostly mix: more lang=de (12% to 31%)`."""
 
 
+class ValueShare(WireModel):
+    """The share of some values of a covariate, before a change and since."""
+
+    values: Annotated[str, Field(max_length=500)]
+    """The values in words, such as `above 400`, or a segment value."""
+    before: PartOfOne
+    """Their share in the values that the rule learned from."""
+    since: PartOfOne
+    """Their share in the newest values since the change, at most 1,000."""
+
+
+class StepChange(WireModel):
+    """The change of one number of a retrieval step; the intervals of all changes hold together, at every look."""
+
+    step: Name
+    """Name of the step."""
+    metric: MetricName
+    """Qualified name of the number, such as `retrieval.step.bm25.used_recall`."""
+    before: float
+    """Mean before the change."""
+    since: float
+    """Mean since the alert."""
+    lower: float
+    """Lower end of the interval of the change, since - before."""
+    upper: float
+    """Upper end of this interval."""
+
+
+class StepCause(WireModel):
+    """Which retrieval step moved, or that it is not resolved."""
+
+    verdict: Literal["moved", "unresolved"]
+    """Whether one step is named."""
+    step: Name | None = None
+    """Name of the step that moved first."""
+    kind: StepKind | None = None
+    """Kind of this step."""
+    n_before: Count
+    """Number of interactions before."""
+    n_since: Count
+    """Number of interactions since the alert."""
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    """Confidence of all intervals together."""
+    changes: tuple[StepChange, ...] = ()
+    """Changes from which the step follows, its own first; without a step those that are certain."""
+
+
 class Alert(VersionedModel):
     """One change of an alert: it fires once, may be explained once while it fires, and resolves once, under one id."""
 
     alert_id: Name
     """Stable id: the same after a restart, and the same for firing, explaining and resolving."""
     status: AlertStatus
-    """Status of the alert. An `explained` alert still fires: its `cause` became known."""
+    """Status of the alert. An `explained` alert still fires: its `cause` or its `moved_step` became known."""
     rule: Name
     """Name of the rule."""
     kind: AlertKind
@@ -130,6 +178,8 @@ class Alert(VersionedModel):
     """Time of the interaction at which it was explained."""
     cause: ChangeCause | None = None
     """Other traffic or other answers; None until it is known, and without segments."""
+    moved_step: StepCause | None = None
+    """Retrieval step that moved; None until it was searched for, and without steps."""
     began_at: UtcTime | None = None
     """Probable beginning of the change: time of the first interaction since the estimated change point."""
     baseline: float | None = None
@@ -148,8 +198,23 @@ class Alert(VersionedModel):
     limit: float | None = None
     """The limit from which the rule counts: a mean beyond it is evidence of a change. It is `baseline`, moved by the
     `min_effect` of the rule."""
-    quantity: Literal["mean", "spread", "rmse", "kappa"] = "mean"
-    """The statistic that changed; the spread is the standard deviation about the baseline's mean, kappa is Cohen's."""
+    quantity: Literal["mean", "spread", "rmse", "kappa", "share"] = "mean"
+    """The statistic that changed; the spread is the standard deviation about the baseline's mean, kappa is Cohen's, and
+    `share` is the share of answers on one side of `edge`, of a rule on a quantile, or that of the values `values` of a
+    covariate."""
+    edge: float | None = None
+    """Of a `share`: the target of the rule, in the metric's unit."""
+    edge_side: QuantileSide | None = None
+    """Of a `share`: `above` for answers above `edge`, `upto` for answers at or below it."""
+    covariate: Name | None = None
+    """The covariate whose distribution changed, such as `question_length` or `segment:topic`; None for a rule on a
+    metric."""
+    values: Annotated[str, Field(max_length=500)] | None = None
+    """The values of the covariate whose share rose, in words, such as `above 400`."""
+    shares: Annotated[tuple[ValueShare, ...], Field(max_length=100)] = ()
+    """Shares of all values of the covariate, in groups that do not overlap, of an alert that begins to fire."""
+    distance: PartOfOne | None = None
+    """Total variation distance between the shares before and since: half of the sum of their differences."""
     detector: Literal["e_detector"] = "e_detector"
     """Kind of the detector."""
     observed: float | None = None
@@ -189,6 +254,8 @@ class Alert(VersionedModel):
     """Diagnoses of the recent scores of the scope, in sentences with evidence and advice."""
     cause_sought: bool = False
     """Whether the cause is being searched for; the alert comes once more, as explained, when it is known."""
+    step_sought: bool = False
+    """Whether the step that moved is being searched for; the alert comes once more, as explained, after the search."""
     notes: Annotated[tuple[str, ...], Field(max_length=10)] = ()
     """What else the rule has to say, in sentences: the meaning of the metric, an assumption, a caution."""
     message: str
@@ -201,7 +268,12 @@ class Alert(VersionedModel):
         return short_repr("Alert", [(name, value) for name, value in fields if value is not None])
 
     def resolve(self, at: datetime, message: str) -> Self:
-        """Return the end of the alert, at a time and with a message of its own."""
+        """Return the end of the alert, at a time and with a message of its own.
+
+        Args:
+            at: the time of the end.
+            message: what the alert says then.
+        """
         return self.model_copy(update={"status": "resolved", "resolved_at": at, "message": message})
 
     def _repr_html_(self) -> str:

@@ -11,11 +11,13 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import Final, Literal
 
-from .alert import Alert, ChangeCause, SegmentShare
+from .alert import Alert, ChangeCause, SegmentShare, StepChange
+from .alert_rule import SEGMENT_COVARIATE
 from .diagnosis import DIAGNOSED_N, enough_for_advice
 from .metric_definitions import METRICS
 from .printable import printable
 from .specimen import Specimen
+from .step_metrics import StepMetric
 
 LONGEST_TITLE: Final = 150
 """Most characters of a title: as many as Slack's header has."""
@@ -29,8 +31,14 @@ LONGEST_NAME: Final = 80
 LONGEST_QUESTION: Final = 200
 """Most characters of a question."""
 
+LONGEST_REASON: Final = 200
+"""Most characters of a judge's reason."""
+
 MOST_WORST: Final = 3
 """Most worst answers that are named."""
+
+MOST_SHARES: Final = 5
+"""Most values of a covariate whose shares are named."""
 
 MOST_DIAGNOSES: Final = 3
 """Most diagnoses that are named."""
@@ -45,6 +53,8 @@ class WorstAnswer:
     """Its question, redacted as it was kept; None where texts are not shown, or are no longer kept."""
     score: float | None = None
     """Its score of the alert's metric, in the unit of the metric."""
+    reason: str | None = None
+    """The judge's reason of this score, redacted as it was kept; None without one, or where texts are not shown."""
 
 
 def worst_answer(alert: Alert, interaction_id: str, specimen: Specimen | None, *, texts: bool) -> WorstAnswer:
@@ -54,12 +64,12 @@ def worst_answer(alert: Alert, interaction_id: str, specimen: Specimen | None, *
         alert: that names it.
         interaction_id: its id.
         specimen: its specimen; None if it is no longer kept.
-        texts: whether its question may be shown.
+        texts: whether its question and the judge's reason may be shown.
     """
     if specimen is None:
         return WorstAnswer(interaction_id)
-    question = specimen.interaction.question if texts else None
-    return WorstAnswer(interaction_id, question, specimen.score_of(alert))
+    question, reason = (specimen.interaction.question, specimen.reason_of(alert)) if texts else (None, None)
+    return WorstAnswer(interaction_id, question, specimen.score_of(alert), reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,8 @@ class AlertText:
     has recovered: how it is now, and how it was. None for an alert without statistics."""
     normal: str | None
     """What is normal, and the limit from which the rule counts; or the target. None for an alert without statistics."""
+    values: str | None
+    """The values of a covariate whose shares moved most, from what share to what share; None for another alert."""
     from_value: float | None
     """The level before: what was learned or given as normal, or the target. In the statistic's unit."""
     to_value: float | None
@@ -114,6 +126,8 @@ class AlertText:
     """Segment values in which the change is concentrated; None if that is not known."""
     cause: tuple[str, ...]
     """Likely cause, other traffic or other answers, the verdict first; that it is searched for; empty without one."""
+    step: tuple[str, ...]
+    """Retrieval step that moved, with its numbers; that it is not resolved, or searched for; empty without steps."""
     sure: str | None
     """How sure the alert is: the one sentence about false alarms, with its caution about dependence. None for an alert
     without statistics."""
@@ -140,15 +154,17 @@ class AlertText:
             ("What", None if self.change or self.title.endswith(whole) else cut(whole, LONGEST_SENTENCE)),
             ("Seen" if self.state == "firing" else "Now", self.change),
             ("Target" if self.alert.baseline_source == "target" else "Normal", self.normal),
+            ("Values", self.values),
             ("Now", self.now),
             ("When", self.status),
             ("Where", self.where),
             *(("Cause", sentence) for sentence in self.cause),
+            *(("Step", sentence) for sentence in self.step),
             ("How sure", self.sure),
             *(("Note", sentence) for sentence in self.notes),
             *(("Diagnosis", sentence) for sentence in self.diagnosis),
             ("Do first", self.first),
-            *(("Worst answer", _words_of(answer)) for answer in self.worst),
+            *((self._named, _words_of(answer)) for answer in self.worst),
         ]
         return tuple((name, sentence) for name, sentence in found if sentence)
 
@@ -156,13 +172,18 @@ class AlertText:
     def sentences(self) -> tuple[str, ...]:
         """The sentences of `rows`; those that are not understood without their name have it before them."""
         return tuple(
-            f"{name}: {sentence}" if name in ("Diagnosis", "Worst answer") else sentence for name, sentence in self.rows
+            f"{name}: {sentence}" if name in ("Diagnosis", self._named) else sentence for name, sentence in self.rows
         )
 
     @property
     def worst_answers(self) -> tuple[str, ...]:
-        """The worst answers, each in a line: its question if that may be shown, its score and its id."""
-        return tuple(f"Worst answer: {_words_of(answer)}" for answer in self.worst)
+        """The worst answers, each in a line: score, id, and question and judge's reason if they may be shown."""
+        return tuple(f"{self._named}: {_words_of(answer)}" for answer in self.worst)
+
+    @property
+    def _named(self) -> str:
+        """What the answers are that the alert names."""
+        return "Worst answer" if self.alert.covariate is None else "Example"
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -171,16 +192,20 @@ class AlertText:
         found = [("Pipeline", "all pipelines" if alert.pipeline == "*" else short_name(alert.pipeline))]
         if alert.segment:
             found.append(("Segment", short_name(alert.segment)))
-        found += [("Metric", short_name(alert.metric)), ("Rule", f"{short_name(alert.rule)} ({alert.severity})")]
+        subject = ("Metric", short_name(alert.metric))
+        if alert.covariate is not None:
+            subject = ("Covariate", short_name(alert.covariate))
+        found += [subject, ("Rule", f"{short_name(alert.rule)} ({alert.severity})")]
         if self.change is not None:
             found.append(("Now" if self.state == "resolved" else "Since the change", _level(alert)))
             name = "Target" if alert.baseline_source == "target" else "Normal"
-            found.append((name, f"{number(self.from_value)}{_learned(alert)}"))
+            found.append((name, f"{_value(alert, self.from_value)}{_learned(alert)}"))
             if _limit(alert) is not None:
-                found.append((f"Counts {_beyond(alert)}", number(_limit(alert))))
+                found.append((f"Counts {_beyond(alert)}", _value(alert, _limit(alert))))
             if alert.n is not None:
                 of = short_name(alert.segment) if alert.segment else "all"
-                found.append(("Answers so far", f"{alert.n:,} in {of}"))
+                noun = "Answers" if alert.covariate is None else "Interactions"
+                found.append((f"{noun} so far", f"{alert.n:,} in {of}"))
         if alert.began_at is not None:
             found.append(("Began", f"about {time(self.began_at)}"))
         found.append(("Fired", time(self.fired_at)))
@@ -235,6 +260,7 @@ def alert_text(
         status=_status(alert, duration, acknowledged, silenced_until),
         change=_change(alert) if measured else None,
         normal=_normal(alert) if measured else None,
+        values=_values(alert),
         from_value=from_value if measured else None,
         to_value=(alert.fired_observed if recovered else alert.observed) if measured else None,
         now_value=current.value if current is not None else alert.observed if recovered else None,
@@ -245,6 +271,7 @@ def alert_text(
         duration=duration,
         where=_where(alert.cause) if fires and alert.cause is not None else None,
         cause=_cause(alert) if fires else (),
+        step=_step(alert) if fires else (),
         sure=_sure(alert) if fires else None,
         diagnosis=_diagnosis(alert) if fires else (),
         worst=answers[:MOST_WORST] if fires else (),
@@ -260,7 +287,18 @@ def message_of(alert: Alert) -> str:
     """Return the message of an alert with statistics: its facts in a few sentences, without those that change later."""
     text = alert_text(alert)
     began = None if alert.status == "resolved" else f"The change began about {time(text.began_at)}."
-    found = (f"{text.title}.", text.change, text.normal, began, text.where, *text.cause, text.sure, *text.notes)
+    found = (
+        f"{text.title}.",
+        text.change,
+        text.normal,
+        text.values,
+        began,
+        text.where,
+        *text.cause,
+        *text.step,
+        text.sure,
+        *text.notes,
+    )
     return " ".join(sentence for sentence in found if sentence)
 
 
@@ -276,17 +314,19 @@ def scope_of(alert: Alert) -> str:
 
 
 def _words_of(answer: WorstAnswer) -> str:
-    """Return the question of an answer with its score and its id; without a question, score and id."""
+    """Return score and id of an answer, after its question and before the judge's reason as far as it has them."""
     score = "" if answer.score is None else f"{number(answer.score)}, "
     name = short_name(answer.interaction_id)
-    return f"{score}{name}" if answer.question is None else f"{_question_of(answer)} ({score}{name})"
+    reason = _line_of(answer.reason, LONGEST_REASON)
+    because = f". The judge: {reason}" if reason else ""
+    if answer.question is None:
+        return f"{score}{name}{because}"
+    return f"{_line_of(answer.question, LONGEST_QUESTION)} ({score}{name}){because}"
 
 
-def _question_of(answer: WorstAnswer) -> str:
-    """Return the question of an answer in one line, shortened; empty without one."""
-    return cut(
-        without_links(printable(" ".join((answer.question or "")[: 4 * LONGEST_QUESTION].split()))), LONGEST_QUESTION
-    )
+def _line_of(text: str | None, longest: int) -> str:
+    """Return a text of an application in one line, shortened, without links; empty without one."""
+    return cut(without_links(printable(" ".join((text or "")[: 4 * longest].split()))), longest)
 
 
 def short_name(name: str) -> str:
@@ -361,26 +401,79 @@ def _resolved(at: datetime, alert: Alert) -> datetime:
 def _title(alert: Alert) -> str:
     if not has_statistics(alert) or (alert.status == "resolved" and alert.fired_observed is None):
         return cut(f"{scope_of(alert)}: {line(alert.message)}", LONGEST_TITLE)
-    subject, observed = _subject(alert), number(alert.observed)
+    if alert.kind == "sentinel":
+        return cut(_sentinel_title(alert), LONGEST_TITLE)
+    subject, observed = _subject(alert), _value(alert, alert.observed)
     if alert.status == "resolved":
-        return cut(f"{subject} is back at {observed}, after {number(alert.fired_observed)}", LONGEST_TITLE)
+        return cut(f"{subject} is back at {observed}, after {_value(alert, alert.fired_observed)}", LONGEST_TITLE)
     verb = "fell" if alert.direction == "fall" else "rose"
     if alert.baseline_source == "target":
         moved = f"{verb} {_beyond(alert)} its target {number(alert.baseline)}"
         return cut(f"{subject} {moved}, to {observed}", LONGEST_TITLE)
     before = alert.baseline if alert.normal is None else alert.normal
-    return cut(f"{subject} {verb} from {number(before)} to {observed}", LONGEST_TITLE)
+    return cut(f"{subject} {verb} from {_value(alert, before)} to {observed}", LONGEST_TITLE)
+
+
+def _sentinel_title(alert: Alert) -> str:
+    """Return the title of an alert about a judge that changed; its model comes before the first prompt in its version.
+
+    The share of unlike answers is known only with the alert, so the model is shortened and the numbers are not.
+    """
+    model = cut(short_name(re.split(r"/(?=[a-z]+\.[0-9])", alert.labeler_version or "")[0]), 40)
+    if alert.status == "resolved":
+        return f"the judge {model} answers sentinels as remembered again"
+    share, chance = (f"{100 * (value or 0.0):.0f}%" for value in (alert.observed, alert.baseline))
+    return f"the judge {model} changed: {share} of its answers to sentinels are unlike earlier ones, {chance} by chance"
 
 
 def _subject(alert: Alert) -> str:
     if alert.quantity == "kappa":
         labeler = f"{short_name(alert.labeler)} with people" if alert.labeler else "labeler and people"
         return f"agreement of {labeler} on {short_name(alert.metric)} of {scope_of(alert)}"
+    if alert.covariate is not None:
+        return f"{covariate_name(alert)} of {scope_of(alert)}: the share of {values_name(alert, alert.values or '')}"
+    if alert.quantity == "share":
+        side = "above" if alert.edge_side == "above" else "at or below"
+        return f"share of {scope_of(alert)} with {short_name(alert.metric)} {side} {number(alert.edge)}"
     quantity = {"mean": "", "spread": "spread of ", "rmse": "RMSE of "}[alert.quantity]
     return f"{quantity}{short_name(alert.metric)} of {scope_of(alert)}"
 
 
-_STATISTICS: Final = {"mean": "mean", "spread": "standard deviation", "rmse": "RMSE", "kappa": "Cohen's kappa"}
+_UNITS: Final = {"question_length": "characters", "context_length": "characters", "documents": "documents"}
+
+
+def covariate_name(alert: Alert) -> str:
+    """Return the name of the covariate of an alert; of a segment its name."""
+    return short_name((alert.covariate or alert.metric).removeprefix(SEGMENT_COVARIATE))
+
+
+def values_name(alert: Alert, values: str) -> str:
+    """Return values of the covariate of an alert in words, with their unit where it is known."""
+    unit = _UNITS.get(alert.covariate or "")
+    return short_name(values) if unit is None else f"{short_name(values)} {unit}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, in at most three digits.
+
+    >>> [percent(share) for share in (0.3141, 0.004, 1.0, 0.00001)]
+    ['31.4%', '0.4%', '100%', '0.001%']
+    """
+    return f"{100 * share:.3g}%"
+
+
+def _value(alert: Alert, value: float | None) -> str:
+    """Return a value of the statistic of an alert, in its unit."""
+    return percent(value) if alert.covariate is not None and value is not None else number(value)
+
+
+_STATISTICS: Final = {
+    "mean": "mean",
+    "spread": "standard deviation",
+    "rmse": "RMSE",
+    "kappa": "Cohen's kappa",
+    "share": "share",
+}
 
 
 def _statistic(alert: Alert) -> str:
@@ -388,16 +481,16 @@ def _statistic(alert: Alert) -> str:
 
 
 def _answers(alert: Alert, n: int) -> str:
-    noun = "gold score" if alert.quantity == "kappa" else "answer"
+    noun = "interaction" if alert.covariate is not None else "gold score" if alert.quantity == "kappa" else "answer"
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _level(alert: Alert) -> str:
     ends = ""
     if alert.observed_lower is not None and alert.observed_upper is not None:
-        ends = f" ({number(alert.observed_lower)} to {number(alert.observed_upper)})"
+        ends = f" ({_value(alert, alert.observed_lower)} to {_value(alert, alert.observed_upper)})"
     of = " that began a session" if alert.observed_of == "first_answers" else ""
-    return f"{number(alert.observed)}{ends}, {_answers(alert, alert.observed_n or 0)}{of}"
+    return f"{_value(alert, alert.observed)}{ends}, {_answers(alert, alert.observed_n or 0)}{of}"
 
 
 def _change(alert: Alert) -> str | None:
@@ -405,7 +498,7 @@ def _change(alert: Alert) -> str | None:
         return f"{_statistic(alert)} is {_level(alert)} since the change."
     if alert.fired_observed is None:
         return None
-    before = f"It was {number(alert.fired_observed)} when the alert fired."
+    before = f"It was {_value(alert, alert.fired_observed)} when the alert fired."
     return f"{_statistic(alert)} is {_level(alert)} since it came back. {before}"
 
 
@@ -416,9 +509,9 @@ def _normal(alert: Alert) -> str:
         return f"The target is {number(alert.baseline)}{counts}."
     of = f" for {line(alert.normal_of)}" if alert.normal_of and alert.baseline_source != "window" else ""
     limit = _limit(alert)
-    counts = "" if limit is None else f"; the rule counts {_beyond(alert)} {number(limit)}"
+    counts = "" if limit is None else f"; the rule counts {_beyond(alert)} {_value(alert, limit)}"
     value = alert.baseline if alert.normal is None else alert.normal
-    return f"Normal{of} is {number(value)}{_learned(alert)}{counts}."
+    return f"Normal{of} is {_value(alert, value)}{_learned(alert)}{counts}."
 
 
 def _learned(alert: Alert) -> str:
@@ -442,6 +535,20 @@ def _limit(alert: Alert) -> float | None:
 
 def _beyond(alert: Alert) -> str:
     return "below" if alert.direction == "fall" else "above"
+
+
+def _values(alert: Alert) -> str | None:
+    """Return the values of a covariate whose shares moved most, the largest move first."""
+    moved = sorted(alert.shares, key=lambda share: -abs(share.since - share.before))[:MOST_SHARES]
+    found = [
+        f"{values_name(alert, share.values)} {percent(share.before)} -> {percent(share.since)}"
+        for share in moved
+        if percent(share.before) != percent(share.since)
+    ]
+    if not found or alert.status == "resolved":
+        return None
+    apart = "" if alert.distance is None else f" In total {percent(alert.distance)} of the interactions moved."
+    return cut(f"{covariate_name(alert)}: {'; '.join(found)}.{apart}", LONGEST_SENTENCE)
 
 
 def _now(current: CurrentLevel) -> str:
@@ -502,6 +609,31 @@ def _cause(alert: Alert) -> tuple[str, ...]:
     return (cut(f"{verdict}: {line(cause.text)}.", LONGEST_SENTENCE), *shares, parts)
 
 
+def _step(alert: Alert) -> tuple[str, ...]:
+    found = alert.moved_step
+    if found is None:
+        waits = "Which step of retrieval moved: not known yet. The alert comes once more, as explained."
+        return (waits,) if alert.step_sought else ()
+    stretch = (
+        f"{100 * found.confidence:.3g}% sure together, from {found.n_before:,} answers before the alert and "
+        f"{found.n_since:,} since"
+    )
+    changes = "; ".join(_step_change(change) for change in found.changes)
+    if found.step is not None:
+        named = f"The {found.kind} {short_name(found.step)} moved first among the steps of retrieval"
+        return (cut(f"{named} ({stretch}): {changes}.", LONGEST_SENTENCE),)
+    if not changes:
+        return (f"Which step of retrieval moved is not resolved: no number of a step certainly changed ({stretch}).",)
+    return (cut(f"Which step of retrieval moved is not resolved ({stretch}). Certain: {changes}.", LONGEST_SENTENCE),)
+
+
+def _step_change(change: StepChange) -> str:
+    metric = StepMetric.read(change.metric)
+    name = line(change.metric) if metric is None else f"{short_name(change.step)} {metric.quantity.replace('_', ' ')}"
+    ends = f"change {change.lower:+.3f} to {change.upper:+.3f}"
+    return f"{name} {number(change.before)} to {number(change.since)} ({ends})"
+
+
 def _share(share: SegmentShare) -> str:
     text = (
         f"{short_name(share.value)} is {100 * share.since:.3g}% of the traffic since the alert "
@@ -537,8 +669,15 @@ def _sure(alert: Alert) -> str | None:
 def _first(alert: Alert, answers: Sequence[WorstAnswer]) -> str | None:
     if not has_statistics(alert):
         return None
+    if alert.kind == "sentinel":
+        return (
+            "Let people grade some answers (ragtide annotate) before you trust the judge's numbers since the change. "
+            "ragtide judge baseline accepts its answers as the new baseline."
+        )
     if alert.cause is not None and alert.cause.verdict == "mix":
         return "Find first where the new traffic comes from: the answers to the same kind of traffic are as before."
+    if alert.covariate is not None:
+        return "Read first the newest interactions with these values, and find out where they come from."
     if answers:
         return "Read first the worst answers since the change."
     return "Look first at what changed shortly before: versions, prompts, indexes, traffic."
@@ -563,4 +702,6 @@ def _advises(alert: Alert) -> bool:
         return True
     definition = METRICS.get(alert.metric)
     value_range = (-inf, inf) if definition is None else (definition.lower, definition.upper)
+    if alert.quantity == "share":
+        value_range = (0.0, 1.0)
     return enough_for_advice(alert.observed_n, alert.observed_lower, alert.observed_upper, value_range)

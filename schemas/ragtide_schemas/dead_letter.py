@@ -1,16 +1,20 @@
 """A dead letter: an entry that could not be used, with the reason."""
 
 import base64
+import json
 from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field
 
-from .base import Count, Name, UtcTime, VersionedModel
-from .errors import Reason
-from .limits import DETAIL_MAX_CHARS, ENTRY_MAX_BYTES, KEPT_BYTES
+from .base import Count, Name, UtcTime, VersionedModel, read_json_object
+from .errors import InvalidEntryError, Reason
+from .limits import DETAIL_MAX_CHARS, ENTRY_MAX_BYTES, KEPT_BYTES, NAME_MAX_CHARS
 from .times import utc_now
+
+_QUOTED: Final = " (got "
+"""Text in a detail after which a value of the payload may be quoted."""
 
 
 class DeadLetter(VersionedModel):
@@ -80,6 +84,29 @@ class DeadLetter(VersionedModel):
         """Whether `payload` is only the beginning of the entry's payload."""
         return self.size_bytes is not None
 
+    @property
+    def pipeline(self) -> str | None:
+        """Pipeline that the payload names; None if it names none or cannot be read."""
+        found = (self._fields() or {}).get("pipeline")
+        return found if isinstance(found, str) and len(found) <= NAME_MAX_CHARS else None
+
+    def is_about(self, interaction_id: str) -> bool:
+        """Return whether the payload names an interaction; a payload that is no JSON object names it as a quoted text.
+
+        Args:
+            interaction_id: of the interaction.
+        """
+        fields = self._fields()
+        if fields is None:
+            return json.dumps(interaction_id, ensure_ascii=False).encode() in self.payload_bytes()
+        return str(fields.get("interaction_id")) == interaction_id
+
+    def _fields(self) -> dict[str, Any] | None:
+        try:
+            return read_json_object(self.payload_bytes())
+        except (InvalidEntryError, ValueError):
+            return None
+
     @staticmethod
     def encode_payload(payload: bytes) -> tuple[str, Literal["utf-8", "base64"]]:
         """Return payload bytes as text, and the encoding of the text."""
@@ -103,3 +130,13 @@ def beginning_of(payload: bytes) -> bytes:
             continue
         return kept[:end]
     return kept
+
+
+def without_values(detail: str) -> str:
+    """Return a detail up to the first value of the payload that it quotes, because the value may be a text.
+
+    >>> without_values("documents must be a list (got 'Anna lives in Bonn'); response is missing: add it")
+    'documents must be a list …'
+    """
+    kept, quoted, _ = detail.partition(_QUOTED)
+    return f"{kept} …" if quoted else kept

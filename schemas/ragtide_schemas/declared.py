@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from .base import Name, WireModel
-from .metric_definitions import CLOSED_FAMILIES, METRICS
+from .metric_definitions import CLOSED_FAMILIES, CRITERIA_FAMILY, METRICS
 from .metrics import Bands, Direction, Kind, MetricDefinition, MetricName, check_range
 
 MEANING_MAX_CHARS = 500
@@ -20,7 +20,7 @@ EDGES_MAX = 20
 """Most edges of a declared metric; the state stores a number for each."""
 
 DECLARED_MAX = 200
-"""Most metrics that an event declares."""
+"""Most metrics that an event declares; further ones are left out of it and counted (`metrics_left_out`)."""
 
 
 class Measure(NamedTuple):
@@ -88,8 +88,10 @@ def declaration_of(definition: MetricDefinition, version: str) -> MetricDeclarat
         ValueError: the name or the family is one of ragtide's own, or the version is no name.
     """
     check_not_built_in([definition.name])
+    if definition.name.startswith("retrieval.step."):
+        raise ValueError(f"{definition.name} is a name of a retrieval step's own metrics: give this one another name")
     family = definition.name.partition(".")[0]
-    if family in CLOSED_FAMILIES:
+    if family in (*CLOSED_FAMILIES, CRITERIA_FAMILY):
         raise ValueError(
             f"{definition.name} has the family {family}, which is ragtide's own: give it a family of your own, such as "
             "mine"

@@ -151,7 +151,7 @@ PATTERNS: Final = (
         "misled_by_relevant_documents",
         {"ragchecker.precision": "poor", "ragchecker.noise_sensitivity_in_relevant": "poor"},
         "Wrong claims come from documents that are relevant",
-        "use smaller chunks, or a generator that tells the point of a document from its noise",
+        "use smaller chunks, or a generator that separates the point of a document from its noise",
     ),
     Pattern(
         "misled_by_irrelevant_documents",

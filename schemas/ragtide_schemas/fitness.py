@@ -29,7 +29,7 @@ _FIT_FOR: Final[Mapping[str, tuple[Purpose, ...]]] = {
     # Scores that people gave.
     "gold": PURPOSES,
 }
-"""Purposes by labeler, for metrics that come from labels. docs/labelers.md has the measurements behind them."""
+"""Purposes by labeler, for metrics that come from labels. docs/scores/labelers.md has the measurements behind them."""
 
 _AS_MEASURED: Final = frozenset({"nli", "model", "judge"})
 """Labelers whose model you choose: the other purposes are open until their agreement with people is measured."""
@@ -128,7 +128,7 @@ Failures = Mapping[Sight, Sequence[str]]
 def failures_of(labeler: str, metric: str) -> Failures:
     """Return which failures a shipped labeler's numbers of a metric follow; empty if this was not measured.
 
-    docs/corruptions.md has the measurements.
+    docs/scores/corruptions.md has the measurements.
     """
     found = SEEN.get(labeler, {}).get(metric, {})
     return {sight: found[sight] for sight in SIGHTS if sight in found}

@@ -158,15 +158,17 @@ class Headline(WireModel):
 
     @property
     def is_small(self) -> bool:
-        """Whether a screen folds the metric away: it repeats another one, or counts empty parts while there are none.
+        """Whether a screen folds the metric away.
 
+        It does if the metric repeats another one, counts documents, or counts empty parts while there are none.
         A metric that fires or moved is never small.
         """
         if self.state in ("firing", "suspicious", "moved"):
             return False
         name = self.metric.rpartition(".")[2]
         repeats = name == "average" or self.metric.startswith("consistency_score")
-        return repeats or (name == "empty" and not self.estimate)
+        # The number of documents is in every event, and seldom news.
+        return repeats or self.metric == "retrieval.documents" or (name == "empty" and not self.estimate)
 
     @property
     def value_range(self) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import isfinite
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 from uuid import uuid4
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
@@ -11,11 +11,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from .base import (
     UNSAMPLED,
     Count,
+    Dollars,
     Metadata,
     Name,
     NotBlank,
     Probability,
+    Seconds,
     Size,
+    Tokens,
     UtcTime,
     Value,
     VersionedModel,
@@ -38,7 +41,10 @@ from .limits import (
     TIME_MIN,
     VALUE_MAX,
 )
+from .retrieval_steps import Steps, check_steps
 from .times import from_milliseconds, utc_now
+
+_DocumentText = Annotated[str, StringConstraints(max_length=DOCUMENT_TEXT_MAX_CHARS), NotBlank]
 
 
 class RetrievedDocument(WireModel):
@@ -46,7 +52,7 @@ class RetrievedDocument(WireModel):
 
     id: Name | None = None
     """The document's id in the user's own store."""
-    text: Annotated[str, StringConstraints(max_length=DOCUMENT_TEXT_MAX_CHARS), NotBlank]
+    text: _DocumentText
     """The text that the generator got."""
     score: float | None = None
     """The retriever's score, in its own unit."""
@@ -60,6 +66,12 @@ def _text_is_a_document(value: object) -> object:
     return {"text": value} if isinstance(value, str) else value
 
 
+_Document = Annotated[
+    RetrievedDocument,
+    BeforeValidator(_text_is_a_document, json_schema_input_type=RetrievedDocument | _DocumentText),
+]
+
+
 class EarlierTurn(WireModel):
     """One earlier question of a conversation, with its response."""
 
@@ -67,6 +79,21 @@ class EarlierTurn(WireModel):
     """The question of the user."""
     response: Annotated[str, StringConstraints(max_length=HISTORY_MAX_CHARS)] = ""
     """The response to it; empty if there was none."""
+
+
+class AnswerUsage(WireModel):
+    """Time, tokens and cost of one answer, as the application measured them. What is not known is left out, never 0."""
+
+    latency_s: Seconds | None = None
+    """Seconds from the question to the whole response."""
+    prompt_tokens: Tokens | None = None
+    """Tokens that all model calls of the answer read, those from a cache included."""
+    completion_tokens: Tokens | None = None
+    """Tokens that all model calls of the answer wrote."""
+    cost_usd: Dollars | None = None
+    """US dollars of all model calls of the answer."""
+    retrieval_latency_s: Seconds | None = None
+    """Seconds in which at least one retriever or reranker worked."""
 
 
 def _bounded(turns: tuple[EarlierTurn, ...] | None) -> tuple[EarlierTurn, ...] | None:
@@ -120,10 +147,7 @@ class RagInteraction(VersionedModel):
     .NET write for a time that was never set, counts as not given."""
     question: Annotated[str, StringConstraints(max_length=QUESTION_MAX_CHARS), NotBlank]
     """The question of the user."""
-    documents: Annotated[
-        tuple[Annotated[RetrievedDocument, BeforeValidator(_text_is_a_document)], ...],
-        Field(max_length=DOCUMENTS_MAX),
-    ]
+    documents: Annotated[tuple[_Document, ...], Field(max_length=DOCUMENTS_MAX)]
     """The retrieved documents, best first, or an empty list; a string is a document with this text."""
     response: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS)]
     """The pipeline's response; an empty text, or only white space, means that there was no response."""
@@ -139,6 +163,8 @@ class RagInteraction(VersionedModel):
     """Id of the session (conversation) that the question belongs to."""
     turn: Count | None = None
     """Number of this answer in its session, such as 0 for the first."""
+    unit: Literal["session"] | None = None
+    """`session` for a whole conversation, which workers make of its turns after its end; absent for an answer."""
     history: History = None
     """Earlier turns of the conversation, oldest first: at most 20 turns, with 100,000 characters together. They give
     the meaning of a question such as "And for children?"."""
@@ -146,8 +172,12 @@ class RagInteraction(VersionedModel):
     """Id of the user who asked; a hash is stored instead, unless `hash_user_ids` is off."""
     cluster: Name | None = None
     """Name of a group of answers that depend on each other, such as those of a batch, a customer or a document."""
+    usage: AnswerUsage | None = None
+    """Time, tokens and cost of the answer, such as `{"latency_s": 1.2, "cost_usd": 0.004}`. Each has a metric."""
     covariates: Covariates = None
     """Numbers that are known before the answer, by name, such as `{"difficulty": 0.3}`; kept with the scores."""
+    steps: Steps = None
+    """Retrievers and rerankers in their order, with the documents that each returned; each gets metrics of its own."""
     run: Name | None = None
     """Name of the offline run; absent in live traffic."""
     population_size: Size | None = None
@@ -165,7 +195,13 @@ class RagInteraction(VersionedModel):
         if self.population_size is not None and self.run is None:
             raise ValueError("population_size without run: name the finite run it is the size of")
         check_gold_scores(self.gold_scores)
+        check_steps(self.steps, len(self.documents))
         return self
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it is a whole conversation, and not one answer."""
+        return self.unit == "session"
 
     @property
     def nothing_retrieved(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from .limits import DOCUMENTS_MAX
 from .metrics import Bands, Direction, Kind, MetricDefinition
 
 _RAGBENCH: Final = "Friel et al., RAGBench (arXiv:2407.11005), section 3"
@@ -367,6 +368,101 @@ EMPTY_RESPONSE: Final = _outcome(
     related=("retrieval.empty",),
 )
 
+
+def _usage(
+    name: str,
+    upper: float,
+    definition: str,
+    meaning: str,
+    *,
+    needs: str,
+    does_not_tell: str,
+    related: tuple[str, ...],
+    direction: Direction = Direction.LOWER,
+    edges: tuple[float, ...] = (),
+) -> MetricDefinition:
+    return MetricDefinition(
+        name, 0.0, upper, direction, Kind.DISTRIBUTIVE, meaning, "ragtide", definition, (needs,), edges=edges,
+        does_not_tell=does_not_tell, related=related,
+    )  # fmt: skip
+
+
+_ITS_QUALITY: Final = ("trace.adherence", "trace.completeness")
+
+ANSWER_LATENCY: Final = _usage(
+    "answer.latency_s",
+    300.0,
+    "min(usage.latency_s, 300)",
+    "Seconds from the question to the whole response; past 300 it says 300.",
+    needs="usage.latency_s",
+    edges=(1.0, 3.0, 10.0, 30.0),
+    does_not_tell="When the first words appear, for a response that is streamed.",
+    related=("retrieval.latency_s", "answer.completion_tokens", *_ITS_QUALITY),
+)
+
+ANSWER_PROMPT_TOKENS: Final = _usage(
+    "answer.prompt_tokens",
+    200_000.0,
+    "min(usage.prompt_tokens, 200000)",
+    "Tokens that the model calls of an answer read; past 200,000 it says 200,000.",
+    needs="usage.prompt_tokens",
+    does_not_tell="How many of them the response needed: read context relevance and utilization.",
+    related=("retrieval.documents", "answer.cost_usd", "trace.context_utilization"),
+)
+
+ANSWER_COMPLETION_TOKENS: Final = _usage(
+    "answer.completion_tokens",
+    50_000.0,
+    "min(usage.completion_tokens, 50000)",
+    "Tokens that the model calls of an answer wrote; past 50,000 it says 50,000.",
+    needs="usage.completion_tokens",
+    direction=Direction.NEITHER,
+    does_not_tell="The length of the response: tokens of reasoning and of calls that prepare it count, too.",
+    related=("answer.latency_s", "answer.cost_usd"),
+)
+
+ANSWER_COST: Final = _usage(
+    "answer.cost_usd",
+    5.0,
+    "min(usage.cost_usd, 5)",
+    "US dollars of the model calls of an answer; past 5 it says 5.",
+    needs="usage.cost_usd",
+    does_not_tell="The cost of retrieval, embeddings and hosting, or of scoring (`labeling.cost_usd`).",
+    related=("answer.prompt_tokens", "answer.completion_tokens", *_ITS_QUALITY),
+)
+
+RETRIEVAL_LATENCY: Final = _usage(
+    "retrieval.latency_s",
+    60.0,
+    "min(usage.retrieval_latency_s, 60)",
+    "Seconds in which at least one retriever or reranker of an answer worked; past 60 it says 60.",
+    needs="usage.retrieval_latency_s",
+    does_not_tell="Whether the user waited so long: retrieval may run beside other steps.",
+    related=("answer.latency_s", "retrieval.documents"),
+)
+
+RETRIEVAL_DOCUMENTS: Final = _usage(
+    "retrieval.documents",
+    float(DOCUMENTS_MAX),
+    "number of documents",
+    "Number of retrieved documents of an interaction.",
+    needs="nothing",
+    direction=Direction.NEITHER,
+    does_not_tell="Whether they are relevant, or how long they are.",
+    related=("retrieval.empty", "trace.context_relevance", "answer.prompt_tokens"),
+)
+
+USAGE: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
+    {
+        "latency_s": ANSWER_LATENCY,
+        "prompt_tokens": ANSWER_PROMPT_TOKENS,
+        "completion_tokens": ANSWER_COMPLETION_TOKENS,
+        "cost_usd": ANSWER_COST,
+        "retrieval_latency_s": RETRIEVAL_LATENCY,
+    }
+)
+"""The metric of each field of the usage of an answer (`AnswerUsage`)."""
+
 SELF_CONSISTENCY: Final = MetricDefinition(
     "judge.self_consistency",
     0.0,
@@ -381,6 +477,45 @@ SELF_CONSISTENCY: Final = MetricDefinition(
     related=("trace.adherence", "trace.supported_fraction"),
 )
 """Of the interactions about which the judge was asked twice (`judge.repeat_share`)."""
+
+SENTINEL_UNLIKE_SHARE: Final = 0.1
+"""Share of the answers to sentinels that are unlike the earlier ones by chance, of a judge that has not changed."""
+
+SENTINEL_UNLIKE: Final = MetricDefinition(
+    "judge.sentinel_unlike",
+    0.0,
+    1.0,
+    Direction.LOWER,
+    Kind.ALGEBRAIC,
+    "Share of the judge's answers to sentinels that are among the tenth least like the other answers to the same "
+    "sentinel.",
+    "Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005), section 8.2",
+    "1 if at most a tenth of the answers to the sentinel are more unusual, ties broken by a draw, else 0",
+    needs=("sentinels", "nine earlier answers"),
+    does_not_tell="Which is right, the judge before or the judge now. Without a change the mean is 0.1.",
+    related=("judge.sentinel_agreement", "judge.self_consistency"),
+)
+
+SENTINEL_AGREEMENT: Final = MetricDefinition(
+    "judge.sentinel_agreement",
+    0.0,
+    1.0,
+    Direction.HIGHER,
+    Kind.ALGEBRAIC,
+    "How well the judge's answers to sentinels agree with its earlier answers to the same sentinel.",
+    "ragtide",
+    "mean over the earlier answers: facts of both answers / facts of either; facts are supported, relevant and used "
+    "sentences, and values of further metrics",
+    needs=("sentinels", "nine earlier answers"),
+    does_not_tell="Whether a change is more than chance: judge.sentinel_unlike does.",
+    related=("judge.sentinel_unlike", "judge.self_consistency"),
+)
+
+SENTINELS: Final = (SENTINEL_UNLIKE, SENTINEL_AGREEMENT)
+"""Of the answers to sentinels (`judge.sentinels`), never of traffic."""
+
+SENTINEL_PIPELINE: Final = "ragtide-sentinels"
+"""Pipeline of the events of sentinels."""
 
 POSITIVE_FEEDBACK: Final = MetricDefinition(
     "feedback.positive",
@@ -402,10 +537,32 @@ FROM_PEOPLE: Final = (POSITIVE_FEEDBACK,)
 CLOSED_FAMILIES: Final = ("trace", "ragchecker", "sentences")
 """Families whose metrics are all known: a metric of the user's own has another family."""
 
-OUTCOMES: Final = (EMPTY_RETRIEVAL, EMPTY_RESPONSE)
-"""Of every interaction, whichever labeler scored it: they need no labels."""
+CRITERIA_FAMILY: Final = "criteria"
+"""Family of the metrics of users' criteria, which a judge answers (`criterion.py`)."""
 
-RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, MATCH, *SIMILARITY, SELF_CONSISTENCY, *OUTCOMES, *FROM_PEOPLE)
+OUTCOMES: Final = (
+    EMPTY_RETRIEVAL,
+    RETRIEVAL_DOCUMENTS,
+    RETRIEVAL_LATENCY,
+    EMPTY_RESPONSE,
+    ANSWER_LATENCY,
+    ANSWER_PROMPT_TOKENS,
+    ANSWER_COMPLETION_TOKENS,
+    ANSWER_COST,
+)
+"""Whichever labeler scored the interaction: they need no labels. Numbers of the usage need that it was given."""
+
+RAGTIDE_METRICS: Final = (
+    *TRACE,
+    *COUNTS,
+    *RAGCHECKER,
+    MATCH,
+    *SIMILARITY,
+    SELF_CONSISTENCY,
+    *SENTINELS,
+    *OUTCOMES,
+    *FROM_PEOPLE,
+)
 """Every metric ragtide computes itself, in the order of tables."""
 
 METRICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType({metric.name: metric for metric in RAGTIDE_METRICS})

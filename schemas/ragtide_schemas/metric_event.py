@@ -1,6 +1,7 @@
 """A metric event: the scores of one interaction by one labeler."""
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field
 
@@ -18,9 +19,21 @@ from .base import (
     VersionedModel,
     WireModel,
 )
-from .declared import Declared
+from .declared import DECLARED_MAX, Declared, MetricDeclaration
 from .interaction import Covariates
+from .limits import PROBABILITY_MIN
 from .metrics import MetricName
+
+EVALUATORS_MAX: Final = 16
+"""Most evaluators that score one interaction."""
+
+Inclusion = Annotated[dict[MetricName, Probability], Field(max_length=DECLARED_MAX)]
+"""Probability of being chosen for a metric, by qualified metric name."""
+
+
+def probability_of(metric: str, inclusion: Mapping[str, float] | None, otherwise: float) -> float:
+    """Return the probability of a metric, or that of all other metrics if it has none of its own."""
+    return otherwise if inclusion is None else inclusion.get(metric, otherwise)
 
 
 class JudgedScores(WireModel):
@@ -44,10 +57,54 @@ class JudgedScores(WireModel):
     """Probability with which this interaction was chosen; its weight is the inverse."""
     uniform: bool = False
     """Whether the interaction is in the uniform part of the sample, whose plain mean is unbiased."""
+    inclusion: Inclusion | None = None
+    """Probability with which this interaction was chosen for a metric, by metric, for metrics of a part of the sample:
+    that of the sample times that of the metric. Other metrics have `inclusion_probability`."""
+
+    def probability_of(self, metric: str) -> float:
+        """Return the probability with which this interaction was chosen for a metric.
+
+        Args:
+            metric: qualified name of the metric.
+        """
+        return probability_of(metric, self.inclusion, self.inclusion_probability)
+
+
+class EvaluatorScores(WireModel):
+    """The scores of a further evaluator for the same interaction: a part of its metric event."""
+
+    labeler: Name
+    """Name of the labeler that scored."""
+    labeler_version: Name
+    """Version of the labeler."""
+    profile: Name
+    """Variant of the formulas."""
+    splitter: Name | None = None
+    """Rules that split the texts into sentences."""
+    prompts: tuple[Name, ...] = ()
+    """Prompts of a judge, such as `trace.en.1`."""
+    scores: dict[MetricName, Value]
+    """Score by qualified metric name."""
+    absent: dict[MetricName, str] = Field(default_factory=dict)
+    """Reason for each metric that could not be computed."""
+    cost_usd: Dollars = 0.0
+    """The part of the event's `cost_usd` that these scores cost."""
+    judged: JudgedScores | None = None
+    """Scores of the same interaction by the reference of a cascade, if it was chosen for it."""
+    inclusion_probability: Probability = 1.0
+    """Probability with which this interaction was chosen for the evaluator; its weight is the inverse. The probability
+    in `judged` is conditional on that."""
+    inclusion: Inclusion | None = None
+    """The same by metric, for metrics that were asked of a part of these interactions only."""
+    declared: Declared | None = None
+    """Declarations of metrics in `scores`, `absent` or `judged` that are not ragtide's own."""
 
 
 class MetricEvent(VersionedModel):
-    """The scores of one interaction; each interaction has exactly one metric event."""
+    """The scores of one interaction; each interaction has exactly one metric event.
+
+    With several evaluators it has a part for each: the first is the event itself, the others are in `beside`.
+    """
 
     interaction_id: Name
     """Id of the scored interaction."""
@@ -65,6 +122,9 @@ class MetricEvent(VersionedModel):
     """The interaction's session."""
     turn: Count | None = None
     """Number of the answer in its session."""
+    unit: Literal["session"] | None = None
+    """`session` if the scores are of a whole conversation: it counts as no interaction of the traffic. Absent for an
+    answer."""
     user_id: Name | None = None
     """Hash of the id of the user who asked; the id itself if `hash_user_ids` is off."""
     cluster: Name | None = None
@@ -104,7 +164,7 @@ class MetricEvent(VersionedModel):
     """Prices from which the cost was computed: `settings`, or name and version of a price table, such as
     `genai-prices 0.2.3`; absent if no price is known, or nothing was called."""
     latency_s: Seconds = 0.0
-    """Seconds of labeling."""
+    """Seconds of labeling, of all evaluators."""
     prompts: tuple[Name, ...] = ()
     """Prompts of a judge, such as `trace.en.1`."""
     judged: JudgedScores | None = None
@@ -113,19 +173,78 @@ class MetricEvent(VersionedModel):
     """Counts of repairs and events while labeling, by name: dropped keys, retries, cache hits."""
     inclusion_probability: Probability = 1.0
     """Probability with which this interaction was chosen for this labeler; its weight is the inverse."""
+    inclusion: Inclusion | None = None
+    """The same by metric, for metrics that were asked of a part of these interactions only; other metrics have
+    `inclusion_probability`."""
     declared: Declared | None = None
     """Declarations of metrics in `scores`, `absent` or `judged` that are not ragtide's own."""
+    beside: Annotated[tuple[EvaluatorScores, ...], Field(max_length=EVALUATORS_MAX - 1)] | None = None
+    """Scores of further evaluators. Tokens, cost, seconds and counts of the event are those of all evaluators
+    together."""
+
+    @property
+    def is_session(self) -> bool:
+        """Whether the scores are of a whole conversation, and not of one answer."""
+        return self.unit == "session"
+
+    def probability_of(self, metric: str) -> float:
+        """Return the probability with which this interaction was chosen for a metric of its labeler.
+
+        Args:
+            metric: qualified name of the metric.
+        """
+        return probability_of(metric, self.inclusion, self.inclusion_probability)
 
     def encode(self) -> bytes:
         """Return the model as JSON (UTF-8), without fields that have no value, and without a probability of 1."""
         left_out = UNSAMPLED if self.sampling_probability == 1.0 else None
         return self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude=left_out)
 
+    @property
+    def kept_probability(self) -> float:
+        """Probability with which the interaction was kept from the traffic, and then chosen for the evaluator."""
+        return max(self.sampling_probability * self.inclusion_probability, PROBABILITY_MIN)
+
+    def parts(self) -> "list[Self | EvaluatorScores | JudgedScores]":
+        """Return what has scores of its own: this event, the scores of its judge, and those of further evaluators."""
+        scored: list[Self | EvaluatorScores] = [self, *(self.beside or ())]
+        return [*scored, *(part.judged for part in scored if part.judged is not None)]
+
+    def declaration(self, metric: str) -> MetricDeclaration | None:
+        """Return the declaration of a metric that is not ragtide's own, by the first evaluator that has one.
+
+        Args:
+            metric: qualified name of the metric.
+        """
+        declared = [self.declared, *(part.declared for part in self.beside or ())]
+        return next((found[metric] for found in declared if found and metric in found), None)
+
+    def by_evaluator(self) -> tuple[Self, ...]:
+        """Return an event for each evaluator, with nothing in `beside`: this event first.
+
+        Each has the scores, cost and declarations of its evaluator; tokens, seconds and counts stay with the first.
+        """
+        if not self.beside:
+            return (self,)
+        cost_usd = max(self.cost_usd - sum(part.cost_usd for part in self.beside), 0.0)
+        first = self.model_copy(update={"beside": None, "cost_usd": cost_usd})
+        others: dict[str, object] = {"prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "counters": {}}
+        fields = EvaluatorScores.model_fields
+        return (
+            first,
+            *(
+                first.model_copy(update={**others, **{name: getattr(part, name) for name in fields}})
+                for part in self.beside
+            ),
+        )
+
     def judgement(self) -> Self | None:
         """Return the judge's scores as an event, if their plain mean is unbiased; otherwise None.
 
-        A uniform part of a cascade's sample estimates the judge's mean over all interactions. The other part, chosen
-        for low scores or by segment, would bias a plain mean.
+        A uniform part of a cascade's sample estimates the judge's mean over all interactions of the evaluator. The
+        other part, chosen for low scores or by segment, would bias a plain mean. The event keeps the probability of
+        its evaluator: the share of a uniform part is the same for all interactions, so it is no weight. That of a
+        metric in it is taken for constant, too.
         """
         judged = self.judged
         if judged is None or not judged.uniform:
@@ -138,7 +257,8 @@ class MetricEvent(VersionedModel):
                 "prompts": judged.prompts,
                 "scores": judged.scores,
                 "absent": judged.absent,
-                "inclusion_probability": judged.inclusion_probability,
+                "inclusion": None,
                 "judged": None,
+                "beside": None,
             }
         )

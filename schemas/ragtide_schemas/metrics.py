@@ -106,7 +106,11 @@ class MetricDefinition:
         return f"{self.direction.in_words}; good {limit} {self.bands.good:g}"
 
     def band(self, value: float) -> str | None:
-        """Return `poor`, `acceptable`, `good` or `excellent` for a value; None for a metric without bands."""
+        """Return `poor`, `acceptable`, `good` or `excellent` for a value; None for a metric without bands.
+
+        Args:
+            value: of the metric.
+        """
         if self.bands is None:
             return None
         sign = -1.0 if self.direction is Direction.LOWER else 1.0

@@ -1,7 +1,7 @@
 """Specimens: interactions that are kept with their labels, so that people can look at them."""
 
 import zlib
-from typing import Annotated, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import Field, StringConstraints
 
@@ -10,7 +10,7 @@ from .base import Count, Dollars, Name, Probability, Seconds, Tokens, UtcTime, V
 from .errors import InvalidEntryError, Reason
 from .interaction import RagInteraction
 from .labels import Labels
-from .limits import ENTRY_MAX_BYTES
+from .limits import ENTRY_MAX_BYTES, NAME_MAX_CHARS
 from .metrics import MetricName
 
 STORED_MAX_BYTES: Final = 4 * ENTRY_MAX_BYTES
@@ -20,7 +20,23 @@ STORED_MAX_BYTES: Final = 4 * ENTRY_MAX_BYTES
 SPANS: Final = "unsupported_spans"
 """Field of labels that only some labelers give."""
 
-_WITHOUT_SPANS: Final = {"labelings": {"__all__": {"labels": {"__all__": {SPANS}}}}}
+REASONS: Final = "reasons"
+"""Field of a labeling that only judges give."""
+
+VERSIONS: Final = "versions"
+"""Field of a labeling that only those with metrics that are not ragtide's own have."""
+
+REASON_CHARS: Final = 500
+"""Most characters of a judge's reason."""
+
+REASONS_MAX: Final = 2_000
+"""Most reasons of one labeling: of its metrics, and of the sentences of the response."""
+
+SENTENCE_REASON: Final = "sentence:"
+"""Prefix of the key of a reason about a response sentence; the key of the sentence follows."""
+
+ReasonKey = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS)]
+ReasonText = Annotated[str, StringConstraints(min_length=1, max_length=REASON_CHARS)]
 
 
 class SpecimenLabeling(WireModel):
@@ -40,6 +56,11 @@ class SpecimenLabeling(WireModel):
     """Score by qualified metric name."""
     absent: dict[MetricName, str] = Field(default_factory=dict)
     """Reason for each metric that could not be computed."""
+    versions: dict[MetricName, Name] = Field(default_factory=dict)
+    """Version of each metric that is not ragtide's own, such as a criterion."""
+    reasons: Annotated[dict[ReasonKey, ReasonText], Field(max_length=REASONS_MAX)] = Field(default_factory=dict)
+    """The judge's reasons in its own words, redacted: by qualified metric name, or by `sentence:KEY` for a response
+    sentence."""
 
 
 class Specimen(VersionedModel):
@@ -51,7 +72,8 @@ class Specimen(VersionedModel):
     """The interaction after redaction. Its sentences are those that were labeled. A document or a response has no
     sentences if redaction took out a place that two sentences share: then only the redacted text is kept."""
     labelings: Annotated[tuple[SpecimenLabeling, ...], Field(min_length=1)]
-    """The labels of the labeler, and then those of the reference of a cascade, such as the judge."""
+    """The labels of the labeler, and then those of the reference of a cascade, such as the judge; then those of further
+    evaluators."""
     lists: tuple[str, ...] = ()
     """Lists for which its worker proposed it: `newest`, `sample`, `judged`, `worst:METRIC:LABELER`, or
     `beyond:RULE`."""
@@ -88,13 +110,32 @@ class Specimen(VersionedModel):
             None,
         )
 
+    def reason_of(self, alert: Alert) -> str | None:
+        """Return the judge's reason of the score that an alert is about; None without one."""
+        by = (alert.labeler, alert.labeler_version, alert.profile)
+        return next(
+            (
+                labeling.reasons.get(alert.metric)
+                for labeling in self.labelings
+                if (labeling.labeler, labeling.labeler_version, labeling.profile) == by
+            ),
+            None,
+        )
+
     def encode(self) -> bytes:
         """Return the model as JSON (UTF-8), with every field: labels without a list of keys need their `null`.
 
-        Without spans their field is left out, so that releases that do not know it read the specimen.
+        Without spans, reasons or versions their field is left out, so that releases that do not know it read the
+        specimen.
         """
         spans = any(getattr(labels, SPANS, ()) for labeling in self.labelings for labels in labeling.labels)
-        return self.__pydantic_serializer__.to_json(self, exclude=None if spans else _WITHOUT_SPANS)
+        reasons = any(labeling.reasons for labeling in self.labelings)
+        left_out: dict[str, Any] = {} if spans else {"labels": {"__all__": {SPANS}}}
+        left_out |= {} if reasons else {REASONS: True}
+        left_out |= {} if any(labeling.versions for labeling in self.labelings) else {VERSIONS: True}
+        return self.__pydantic_serializer__.to_json(
+            self, exclude={"labelings": {"__all__": left_out}} if left_out else None
+        )
 
     def to_stored(self) -> bytes:
         """Return the model as it is stored: compressed JSON."""

@@ -18,7 +18,7 @@ from ragtide_aggregator.state.feedback_joiner import judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.tables.windows import LONGEST_MS, Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest
-from ragtide_schemas import JudgedScores, Reason, to_milliseconds
+from ragtide_schemas import EvaluatorScores, JudgedScores, Reason, to_milliseconds
 from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX, TIME_MIN
 
 pytestmark = pytest.mark.simulation
@@ -50,6 +50,19 @@ JUDGED = st.builds(
     uniform=st.booleans(),
 )
 
+BESIDE = st.builds(
+    EvaluatorScores,
+    labeler=st.sampled_from(["local", "judge"]),
+    labeler_version=st.just("1"),
+    profile=st.just("ragbench"),
+    scores=SCORES,
+    judged=st.none() | JUDGED,
+    inclusion_probability=PROBABILITY,
+    declared=st.none()
+    | st.fixed_dictionaries(
+        {"own.metric": st.sampled_from([{"lower": -1.0, "upper": 1.0}, {"lower": 0.0, "upper": 1.0}])}
+    ),
+)
 
 DECLARED = (
     {"lower": -1e15, "upper": 1e15, "edges": [-1.0, 0.0, 0.5]},
@@ -79,6 +92,7 @@ CLOSE = st.builds(
             "scores": SCORES,
             "gold_scores": SCORES,
             "judged": st.none() | JUDGED,
+            "beside": st.none() | st.lists(BESIDE, max_size=2),
             "declared": st.none() | st.fixed_dictionaries({"own.metric": st.sampled_from(DECLARED)}),
             "latency_s": st.sampled_from([0.0, 5e-324, 1e-300, 0.1, LATENCY_MAX_S]),
             "cost_usd": st.sampled_from([0.0, 5e-324, 1e-300, COST_MAX_USD]),
@@ -189,7 +203,12 @@ def drawn(chance: random.Random, number: int) -> MetricEvent | Feedback:
     if chance.random() < 0.3:
         judged = {"labeler": "judge", "labeler_version": "1", "profile": "ragbench", "scores": scores()}
         probability = chance.choice([1.0, PROBABILITY_MIN, 1e-5])
+        asked = {metric: chance.choice([1.0, PROBABILITY_MIN]) for metric in METRICS[:2]}
         fields["judged"] = {**judged, "inclusion_probability": probability, "uniform": chance.random() < 0.5}
+        fields["judged"] |= {"inclusion": asked} if chance.random() < 0.3 else {}
+    if chance.random() < 0.3:
+        scored = {"labeler": "other", "labeler_version": "1", "profile": "ragbench", "scores": scores()}
+        fields["beside"] = [{**scored, "inclusion_probability": chance.choice([1.0, PROBABILITY_MIN, 0.1])}]
     return MetricEvent.from_fields(fields)
 
 

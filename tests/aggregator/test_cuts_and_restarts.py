@@ -101,6 +101,14 @@ AGREEMENT = (
     rule("lang-kappa", **KAPPA, target=0.4, run_length=10, segment="lang"),
     rule("rmse", "agreement", statistic="rmse", target=0.3, run_length=None),
 )
+COVARIATE: dict[str, Any] = {"metric": None, "learn_n": 50, "run_length": 20, "resolve_run_length": 10}
+COVARIATES = (
+    rule("length", "distribution", covariate="length", **COVARIATE),
+    rule("lang", "distribution", covariate="segment:lang", min_effect=0.0, hysteresis=0.05, **COVARIATE),
+    rule("length-by-channel", "distribution", covariate="length", segment="channel", **COVARIATE),
+    rule("never", "distribution", covariate="nothing", **COVARIATE),
+    rule("floor", "threshold", target=0.7, run_length=20, resolve_run_length=20),
+)
 CAUSED = (
     rule("floor", baseline=0.85, run_length=20, resolve_run_length=10**6),
     rule("both", baseline=0.8, direction="both", run_length=100),
@@ -225,6 +233,24 @@ CASES: Mapping[str, Case] = {
     "kappa of sessions": Case(
         StateOptions(rules=AGREEMENT, clusters=SESSIONS), Traffic(gold=0.9, sessions=0.9, open_sessions=2, pipelines=1)
     ),
+    "covariates": Case(
+        StateOptions(rules=COVARIATES, panes=WINDOWS),
+        Traffic((Stretch(300), Stretch(150, WORSE), Stretch(150)), covariates=0.9, judged=0.2, later=0.2, runs=0.1),
+        (CheckpointField.RULE_STATE,), ("length", "length-by-channel", "floor"),
+    ),
+    "covariates, other mix": Case(
+        StateOptions(rules=COVARIATES), Traffic(MIXES, covariates=0.5, pipelines=1, disorder_s=60), (), ("lang",),
+    ),
+    "covariates of sessions": Case(
+        StateOptions(rules=COVARIATES, clusters=SESSIONS),
+        Traffic(
+            (Stretch(400), Stretch(300, WORSE), Stretch(300)), covariates=0.9, sessions=0.6, pipelines=1, judged=0.2
+        ), (), ("length",),
+    ),
+    "covariates of blocks": Case(
+        StateOptions(rules=COVARIATES, clusters=BLOCKS_OF_5, caps=KeyCaps(40, 90)),
+        Traffic((Stretch(300), Stretch(150, WORSE)), covariates=0.9, pipelines=3, sampled=0.1), (), ("length",),
+    ),
     "causes": Case(
         StateOptions(rules=CAUSED, panes=Panes((window("1m"),), 30_000)),
         Traffic((Stretch(400, MIX_A), Stretch(500, WORSE_B)), pipelines=1), (), ("floor", "floor, explained"),
@@ -312,7 +338,7 @@ SHARES = st.sampled_from([0.0, 0.1, 0.5])
 def drawn_cases(draw: st.DrawFn) -> Case:
     """Return options that are drawn one by one, with traffic for each of them."""
     options = StateOptions(
-        rules=draw(st.sampled_from([(), PLAIN, (*LEVELLED, *AGREEMENT), (*ADJUSTED, *AGREEMENT)])),
+        rules=draw(st.sampled_from([(), PLAIN, (*LEVELLED, *AGREEMENT), (*ADJUSTED, *AGREEMENT), COVARIATES])),
         panes=draw(st.sampled_from([Panes((), 0), WINDOWS])),
         quantiles=draw(st.booleans()),
         clusters=draw(st.sampled_from([None, SESSIONS, BY_CHANNEL, BLOCKS_OF_5])),
@@ -326,7 +352,8 @@ def drawn_cases(draw: st.DrawFn) -> Case:
     elif level:
         options = replace(options, false_discovery=RATE)
     shares: dict[str, Any] = {
-        name: draw(SHARES) for name in ("absent", "declared", "gold", "later", "judged", "sampled", "sessions")
+        name: draw(SHARES)
+        for name in ("absent", "declared", "gold", "later", "judged", "sampled", "sessions", "covariates")
     }
     lengths = st.integers(0, 50)
     stretches = (Stretch(draw(st.integers(1, 50))), Stretch(draw(lengths), WORSE), Stretch(draw(lengths)))

@@ -249,8 +249,10 @@ async def test_values_before_a_start_are_in_no_number_since_it(async_redis: Any)
 
 async def test_a_start_a_moment_ago_has_the_values_of_its_pane(async_redis: Any) -> None:
     """A reader who asks for the last minutes gets their pane, and not all time."""
-    await committed(async_redis, [*[at(0.9, 20, number) for number in range(50)], at(0.2, 0, 0)], Settings())
-    deployment, start = Deployment(async_redis, Settings()), NOW - timedelta(seconds=1)
+    now = utc_now()
+    latest = at(0.2, -(now - NOW).total_seconds() / 3600, 0).model_copy(update={"labeled_at": now})
+    await committed(async_redis, [*[at(0.9, 20, number) for number in range(50)], latest], Settings())
+    deployment, start = Deployment(async_redis, Settings()), now - timedelta(seconds=1)
     (found,) = await deployment.headlines(HeadlineRange("since", start))
     assert (found.range, found.n) == ("since", 1)
     assert found.start is not None

@@ -8,6 +8,7 @@ from tests.support.metric_events import START, adherence, beta, event
 
 from ragtide import Alert, AlertRule, Estimate, InvalidEntryError
 from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.events.values import parts_of
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import JudgedScores, MetricEvent
 
@@ -279,6 +280,20 @@ def test_a_judges_scores_have_estimates_of_their_own_from_the_uniform_part_of_th
     assert found["judge", "trace.completeness"].n_absent == 5
     assert found["judge", "rmse.trace.adherence"].estimate == pytest.approx(0.25)
     assert found["test", "rmse.trace.adherence"].estimate == pytest.approx(0.5)
+
+
+def test_a_metric_asked_of_a_part_of_the_sample_has_its_own_probability_in_its_pairs() -> None:
+    asked = judged(0.75, uniform=True).model_copy(
+        update={"scores": {"trace.adherence": 0.75, "mine.tone": 0.5}, "inclusion": {"mine.tone": 0.02}}
+    )
+    one = event(1, {"trace.adherence": 0.5, "mine.tone": 0.25}).model_copy(update={"judged": asked})
+    (by_labeler, by_judge) = parts_of(one)
+    assert {pair.metric: pair.probability for pair in by_labeler.extracted.pairs} == {
+        "trace.adherence": 0.1,
+        "mine.tone": 0.02,
+    }
+    # The share of the sample is that of every interaction, so the judge's own mean has no weights.
+    assert {by_judge.event.probability_of(metric) for metric in ("mine.tone", "trace.adherence")} == {1.0}
 
 
 def test_an_event_whose_judged_scores_are_out_of_range_adds_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The pictures of the docs are those that their command draws, and docs/clusters.md quotes the measured pages."""
+"""The pictures of the docs are those that their command draws, and clusters.md quotes the measured pages."""
 
 import importlib.util
 import re
@@ -9,6 +9,7 @@ from types import ModuleType
 import matplotlib as mpl
 import numpy as np
 import pytest
+from tests.support.doc_pages import page_text
 from traffic.advised import SEASONAL, Pair, delays, number, peer_names, run_lengths, seasonal_delay, tables
 from traffic.scenarios import named
 from traffic.stream import Traffic
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.simulation
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT / "docs" / "measured"
-CLUSTERS = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+CLUSTERS = page_text("clusters")
 
 
 def program(name: str) -> ModuleType:
@@ -72,14 +73,14 @@ def test_a_picture_shows_the_measured_figures_and_docs_describe_it(name: str) ->
     for pair in pairs:
         assert {f"{pair.other:,.0f}", f"{pair.setting:,.0f}"} <= set(shown)
         assert pair.name.replace('"', "&quot;") in shown or pair.name in shown
-    assert re.search(rf"!\[[^\]]{{40,}}\]\(measured/{name}\)", CLUSTERS)
+    assert re.search(rf"!\[[^\]]{{40,}}\]\(../measured/{name}\)", CLUSTERS)
 
 
 def test_the_picture_of_closings_says_when_each_cluster_closes() -> None:
     figures = program("figures")
     found = [figures.closed_at(*settings) for _, *settings in figures.CLOSED_BY]
     assert found == [([5], [11.0]), ([3], [18.0]), ([2, 1], [3.5, 10.0])]
-    assert re.search(r"!\[[^\]]{40,}\]\(measured/closing.svg\)", CLUSTERS)
+    assert re.search(r"!\[[^\]]{40,}\]\(../measured/closing.svg\)", CLUSTERS)
 
 
 def test_docs_quote_the_measured_figures_of_each_setting() -> None:

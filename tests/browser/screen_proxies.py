@@ -1,4 +1,4 @@
-"""The page below a path, behind the nginx and the HAProxy of docs/reverse-proxy.md, which end TLS."""
+"""The page below a path, behind the nginx and the HAProxy of docs/operate/reverse-proxy.md, which end TLS."""
 
 import re
 import ssl
@@ -16,13 +16,14 @@ from tests.browser.screens import Screen, opened
 from tests.browser.services import PageService
 from tests.monitoring.programs import program, served
 from tests.support.conditions import wait_until
+from tests.support.doc_pages import page_text
 from tests.support.redis_processes import free_port
 from tests.web.page.test_alert import drift
 from tests.web.page.test_dead_letters import add, letter
 from tests.web.page.test_item import keep, specimen
 from tests.web.page.test_pipeline import commit, traffic
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reverse-proxy.md").read_text(encoding="utf-8")
+PAGE = page_text("reverse-proxy")
 STRIPPING, KEEPING = re.findall(r"^```nginx\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 (BALANCER,) = re.findall(r"^```haproxy\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 TOKEN = "ann-0123456789-0123456789-0123456789"

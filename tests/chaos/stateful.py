@@ -388,6 +388,9 @@ class Driver:
         last = self.client.xinfo_stream(streams.interactions)["last-generated-id"]
         if group is None or group["pending"]:
             return False
+        # A group that was made anew, or set back, has yet to read the entries after its position.
+        if self.client.xrange(streams.interactions, f"({group['last-delivered-id'].decode()}", count=1):
+            return False
         if self.client.xlen(streams.interactions) != self.client.zcard(streams.finished):
             return False
         for stream, name in ((streams.metrics, "position"), (streams.feedback, "feedback")):

@@ -21,6 +21,7 @@ from ragtide_consumers.labelers.nli import NliLabeler
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_runtime.settings.labelers import CascadeSettings, ServiceSettings
 from ragtide_schemas import MetricEvent, utc_now
+from ragtide_schemas.metric_definitions import OUTCOMES
 
 LOCAL = Labeling({"trace.adherence": 0.9})
 SKIPPING = {"rate": 1.0, "when_unavailable": "skip"}
@@ -253,7 +254,8 @@ async def test_a_reference_that_names_no_metrics_is_absent_for_those_of_the_prox
     monkeypatch.setattr(importlib.import_module("cascade_labeler").Careful, "down", True)
     event = await event_of(server, TOWER, {**SKIPPING, "reference": own})
     assert event.judged is not None
-    proxy = {name for name in (*event.scores, *event.absent) if not name.endswith(".empty")}
+    of_every_event = {metric.name for metric in OUTCOMES}
+    proxy = {name for name in (*event.scores, *event.absent) if name not in of_every_event}
     assert event.judged.absent == dict.fromkeys(proxy, "judge_unavailable")
 
 

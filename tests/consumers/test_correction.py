@@ -193,7 +193,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "not JSON": (lambda path: path.write_text("{"), "is damaged or no model of ragtide fit"),
     "not an object": (lambda path: path.write_text("[]"), "is a JSON array"),
     "no text": (lambda path: path.write_bytes(b"\xff\xfe\x00"), "is not valid JSON"),
-    "too large": (lambda path: path.write_bytes(b" " * (FILE_MAX_BYTES + 1)), "has more than 262,144 bytes"),
+    "too large": (lambda path: path.write_bytes(b" " * (FILE_MAX_BYTES + 1)), "has more than 1,048,576 bytes"),
     "deep": (lambda path: path.write_text("[" * 100_000), "is not valid JSON"),
     "NaN": (
         lambda path: path.write_text(path.read_text("utf-8").replace("-0.5", "NaN", 1)),

@@ -1,4 +1,4 @@
-"""The labelers of docs/own-labeler.md, asked as a worker asks them."""
+"""The labelers of docs/scores/own-labeler.md, asked as a worker asks them."""
 
 import asyncio
 import re
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.consumers.judge.asking import TOWER
 from tests.support.conditions import until
+from tests.support.doc_pages import doc_page
 
 from ragtide.testing import Reply, ScriptedServer, Status
 from ragtide.testing.sentence_labels import shared_words
@@ -19,7 +20,7 @@ from ragtide_runtime.settings.model import Settings
 
 pytestmark = pytest.mark.processes
 
-PAGE = Path(__file__).parents[2] / "docs" / "own-labeler.md"
+PAGE = doc_page("own-labeler")
 
 
 class RerankServer(ScriptedServer):

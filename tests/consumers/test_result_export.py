@@ -15,8 +15,9 @@ from tests.support.ingest import Ingest, requests_of
 from tests.support.otlp_server import OtlpServer, otlp_server
 
 from ragtide import ConfigurationError, RagInteraction
+from ragtide_consumers.labelers.protocol import LabelerId, Labeling, ReferenceLabeling
 from ragtide_consumers.worker import result_export
-from ragtide_consumers.worker.result_export import exporting_results, target_of
+from ragtide_consumers.worker.result_export import ResultTarget, exporting_results, result_target, target_of
 from ragtide_consumers.worker.result_spans import result_span
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_producers.traces.interactions import interactions_of
@@ -109,7 +110,7 @@ def count(process: ProcessTelemetry, outcome: str) -> float:
 
 
 def test_a_result_is_a_span_below_the_span_that_was_evaluated() -> None:
-    span = result_span(event(), SAMPLED)
+    span = result_span(event(), ResultTarget(SAMPLED))
     assert span is not None
     assert span.context is not None
     assert span.parent is not None
@@ -130,8 +131,42 @@ def test_a_result_is_a_span_below_the_span_that_was_evaluated() -> None:
     assert first.attributes["gen_ai.evaluation.score.value"] == 0.25
 
 
+def test_an_event_has_level_version_response_and_the_judges_reason() -> None:
+    judge, scores = LabelerId("judge", "gpt/7", "ragbench"), {"trace.adherence": 0.0, "criteria.asks_back": 1.0}
+    judged = Labeling(
+        scores,
+        reasons={"trace.adherence": 'It says "1890".\nThe source: 1889.'},
+        answers={"criteria.asks_back": "yes"},
+    )
+    labeling = Labeling(
+        {"trace.adherence": 0.25}, judged=ReferenceLabeling(judged, judge, inclusion_probability=0.1, uniform=True)
+    )
+    by_judge_scores = JudgedScores(labeler="judge", labeler_version="gpt/7", profile="ragbench", scores=scores)
+    scored = event(labeler="local", judged=by_judge_scores)
+    one = traced().model_copy(update={"metadata": {"trace_id": TRACE, "span_id": SPAN, "response_id": "chatcmpl-9"}})
+    for reasons in (True, False):
+        target = result_target(one, "", labeling, scored, reasons=reasons)
+        assert target is not None
+        span = result_span(scored, target)
+        assert span is not None
+        found = {
+            (sent.attributes["ragtide.labeler_version"], sent.attributes["gen_ai.evaluation.name"]): dict(
+                sent.attributes
+            )
+            for sent in span.events
+            if sent.attributes is not None
+        }
+        by_judge = found["gpt/7", "trace.adherence"]
+        assert by_judge["gen_ai.evaluation.score.label"] == "poor"
+        assert by_judge["gen_ai.response.id"] == "chatcmpl-9"
+        assert found["gpt/7", "criteria.asks_back"]["gen_ai.evaluation.score.label"] == "yes"
+        said = by_judge.get("gen_ai.evaluation.explanation")
+        assert said == ('It says "1890".\nThe source: 1889.' if reasons else None)
+        assert "gen_ai.evaluation.explanation" not in found["7", "trace.adherence"], "the local labeler gave no reason"
+
+
 def test_the_span_has_the_time_of_the_answer_so_that_the_trace_grows_no_longer() -> None:
-    span = result_span(event(), SAMPLED)
+    span = result_span(event(), ResultTarget(SAMPLED))
     assert span is not None
     expected = round(AT.timestamp() * 1e6) * 1000
     assert (span.start_time, span.end_time) == (expected, expected)
@@ -142,7 +177,7 @@ def test_the_same_result_is_the_same_span_and_another_labeler_another() -> None:
     ids = [
         span.context.span_id
         for one in (event(), event(), event(labeler_version="8"), event(interaction_id="i1"))
-        if (span := result_span(one, SAMPLED)) is not None and span.context is not None
+        if (span := result_span(one, ResultTarget(SAMPLED))) is not None and span.context is not None
     ]
     assert ids[0] == ids[1]
     assert len(set(ids)) == 3
@@ -150,7 +185,7 @@ def test_the_same_result_is_the_same_span_and_another_labeler_another() -> None:
 
 def test_scores_of_a_second_labeler_are_there_with_its_name() -> None:
     judged = JudgedScores(labeler="judge", labeler_version="7", profile="ragbench", scores={"trace.adherence": 1.0})
-    span = result_span(event(labeler="local", judged=judged), SAMPLED)
+    span = result_span(event(labeler="local", judged=judged), ResultTarget(SAMPLED))
     assert span is not None
     found = [
         (one.attributes["ragtide.labeler"], one.attributes["gen_ai.evaluation.score.value"])
@@ -162,7 +197,7 @@ def test_scores_of_a_second_labeler_are_there_with_its_name() -> None:
 
 
 def test_an_event_without_scores_is_no_span() -> None:
-    assert result_span(event(scores={}), SAMPLED) is None
+    assert result_span(event(scores={}), ResultTarget(SAMPLED)) is None
 
 
 @pytest.mark.parametrize(
@@ -263,7 +298,7 @@ def test_a_result_that_no_span_can_be_made_of_is_counted(monkeypatch: pytest.Mon
     exporter = span_exporter.HttpSpanExporter("http://127.0.0.1:1/v1/traces")
     batches = span_exporter.SpanBatches(exporter)
     export = result_export.ResultExport(batches, WorkerTelemetry(process))
-    export.emit(event(), "no traceparent")
+    export.emit(event(), ResultTarget("no traceparent"))
     batches.shutdown()
     assert count(process, "dropped") == 1
 
@@ -278,7 +313,7 @@ async def test_the_address_may_be_that_of_opentelemetrys_variables(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20of-environment")
     async with exporting_results(OtelSettings(results=True), WorkerTelemetry()) as export:
         assert export is not None
-        export.emit(event(), SAMPLED)
+        export.emit(event(), ResultTarget(SAMPLED))
     ((path, headers, _),) = server.requests
     assert (path, headers["authorization"]) == ("/api/public/otel/v1/traces", "Basic of-environment")
 
@@ -291,7 +326,7 @@ async def test_headers_of_the_environment_do_not_go_to_an_address_of_the_setting
     settings = OtelSettings(results=True, results_endpoint=server.url)
     async with exporting_results(settings, WorkerTelemetry()) as export:
         assert export is not None
-        export.emit(event(), SAMPLED)
+        export.emit(event(), ResultTarget(SAMPLED))
     ((_, headers, _),) = server.requests
     assert "authorization" not in headers
 
@@ -315,7 +350,7 @@ def result_request(trace_id: str, span_id: str) -> ExportTraceServiceRequest:
     """Return the request in which the result of an interaction of a trace is sent."""
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-    span = result_span(event(), f"00-{trace_id}-{span_id}-01")
+    span = result_span(event(), ResultTarget(f"00-{trace_id}-{span_id}-01"))
     assert span is not None
     return encode_spans([span])
 

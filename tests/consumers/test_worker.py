@@ -12,14 +12,14 @@ from tests.support.conditions import until
 from tests.support.metric_events import event
 from tests.support.redis_processes import RedisProcess
 
-from ragtide import Labeler, Labeling, LocalLabeler, RagInteraction
+from ragtide import AlertRule, Labeler, Labeling, LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.registry import Bounded
 from ragtide_consumers.worker.app import create_group, run_workers
 from ragtide_consumers.worker.claims import ClaimRenewer, Reclaimer
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, ResultCommitter, StreamEntry
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_consumers.worker.waiting import EXCLUSIVE_ATTEMPTS, Patience, RetryBudget
-from ragtide_consumers.worker.worker import TURN_S, LabelWorker, WorkerParts
+from ragtide_consumers.worker.worker import TURN_S, LabelWorker, WantedCovariates, WorkerParts
 from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
@@ -219,7 +219,9 @@ async def test_the_event_carries_what_the_labeler_said_and_what_the_interaction_
     (found,) = await events(async_redis)
     assert (found.entry_id, found.interaction_id, found.pipeline) == (entry.entry_id, "i-0", "p")
     assert (found.labeler, found.labeler_version, found.profile) == ("scripted", "1", "ragbench")
-    assert found.scores == {"trace.adherence": 1.0, "retrieval.empty": 0.0, "response.empty": 0.0}
+    assert found.scores == {
+        "trace.adherence": 1.0, "retrieval.empty": 0.0, "response.empty": 0.0, "retrieval.documents": 1.0,
+    }  # fmt: skip
     assert (found.prompt_tokens, found.cost_usd) == (7, 0.25)
 
 
@@ -241,6 +243,28 @@ async def test_a_worker_adds_the_covariates_that_the_setting_names(async_redis: 
         await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 1))
     (found,) = await events(async_redis)
     assert found.covariates == {"question_length": 1.0}
+
+
+async def test_a_worker_adds_the_covariates_that_rules_compare(async_redis: Any) -> None:
+    rules = [
+        AlertRule(name=name, kind="distribution", covariate=name, run_length=1000)
+        for name in ("documents", "difficulty", "segment:lang")
+    ]
+    await publish(async_redis, "fine")
+    async with working(async_redis, Scripted(), covariates=("question_length",), alerts=rules) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 1))
+    (found,) = await events(async_redis)
+    assert found.covariates == {"question_length": 1.0, "documents": 1.0}
+
+
+def test_new_rules_change_the_covariates_that_a_worker_computes() -> None:
+    wanted = WantedCovariates(Settings(covariates=("top_score",)))
+    assert wanted.names == ("top_score",)
+    wanted.take_rules(
+        Settings(alerts=(AlertRule(name="a", kind="distribution", covariate="question_length", run_length=1000),))
+    )
+    assert wanted.names == ("question_length",)
 
 
 @pytest.mark.parametrize(("response", "words"), [("fail", "out for lunch"), ("nonsense", "finite")])
@@ -487,7 +511,7 @@ async def test_a_redis_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> No
     try:
         with structlog.testing.capture_logs() as logs:
             async with asyncio.timeout(120):
-                while not [entry for entry in logs if entry.get("doing") == "starting"]:  # noqa: ASYNC110
+                while not [entry for entry in logs if entry.get("doing")]:  # noqa: ASYNC110 - of the outage
                     await asyncio.sleep(0.01)
         await asyncio.to_thread(server.start)
         async with connect_async(server.url) as redis:

@@ -12,7 +12,7 @@ from tests.support.told import told_of
 
 from ragtide_consumers.notify.destinations import http
 
-PAGE = (Path(__file__).parents[2] / "docs/destinations.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/live/destinations.md").read_text(encoding="utf-8")
 PAIR = re.compile(r"^```toml\n([^`]*)```\n\n```(json|text)\n([^`]*)```$", re.MULTILINE)
 EXAMPLES = [pytest.param(*found.groups(), id=f"{place}") for place, found in enumerate(PAIR.finditer(PAGE))]
 

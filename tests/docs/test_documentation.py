@@ -11,37 +11,38 @@ import yaml
 from tests.consumers.recorder.running import add_all, caught_up, recording, settings_of
 from tests.support.cases import for_each
 from tests.support.conditions import until
+from tests.support.doc_pages import blocks_of, page_text
 from tests.support.redis_cli import redis_cli
 from tools.pages.__main__ import PAGES as GENERATED
-from tools.pages.settings import settings_table, table_of
+from tools.pages.__main__ import PARTS as GENERATED_PARTS
+from tools.pages.__main__ import with_parts
+from tools.pages.api import API_PAGES
+from tools.pages.parts import parts_of
 
 import ragtide
 from ragtide import RagInteraction
 from ragtide.cli.app import COMMANDS
 from ragtide_consumers.metrics.scores import AbsentReason
-from ragtide_offline.experiments.drafts import Draft, draft_of, plan_of
+from ragtide_offline.experiments.drafts import draft_of, plan_of
 from ragtide_producers import items_of
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.catalogue import catalogue_table
-from ragtide_runtime.telemetry.quality_metrics import quality_table
 from ragtide_schemas import Dropped, Reason
 
 pytestmark = pytest.mark.processes
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
     """Return the place and the text of every block of a language."""
     return [
-        (f"{page.name}, block {number}", text)
+        (f"{page.name}, block {number}", block.code)
         for page in PAGES
-        for number, (found, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
-        if found == language
+        for number, block in enumerate(blocks_of(page.read_text(encoding="utf-8")))
+        if block.language == language and not block.tag
     ]
 
 
@@ -79,16 +80,6 @@ def test_toml_in_the_documentation_is_a_settings_file_or_an_experiment(place: st
         assert Settings(**fields).alerts
 
 
-def test_the_table_of_an_experiments_settings_is_its_settings() -> None:
-    page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
-    assert table_of(Draft) in page, "the settings of an experiment changed: paste what table_of(Draft) returns"
-
-
-def test_the_table_of_settings_is_the_settings() -> None:
-    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert settings_table() in page, "the settings changed: paste what python -m tools.pages.settings prints"
-
-
 @for_each("page", PAGES)
 def test_every_file_that_a_page_names_is_there(page: Path) -> None:
     named = re.findall(
@@ -98,34 +89,36 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_the_table_of_prometheus_metrics_is_the_catalogue() -> None:
-    page = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
-    assert catalogue_table() in page, "the metrics changed: run python -m ragtide_runtime.telemetry.catalogue"
-
-
-def test_the_table_of_prometheus_metrics_of_quality_is_the_catalogue() -> None:
-    page = (ROOT / "docs" / "prometheus.md").read_text(encoding="utf-8")
-    assert quality_table() in page, "the metrics changed: run python -m ragtide_runtime.telemetry.quality_metrics"
-
-
 @for_each("name", GENERATED)
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     assert page == GENERATED[name](), "the definitions changed: run make schemas, and look at the difference"
 
 
+@for_each("page", [page for page in PAGES if parts_of(page.read_text(encoding="utf-8"))])
+def test_the_generated_parts_of_a_page_are_up_to_date(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    now = with_parts(text, page.relative_to(ROOT / "docs").as_posix())
+    assert text == now, "the definitions changed: run make schemas, and look at the difference"
+
+
+def test_every_generated_part_stands_in_one_page() -> None:
+    named = [name for page in PAGES for name in parts_of(page.read_text(encoding="utf-8"))]
+    assert sorted(named) == sorted([*GENERATED_PARTS, "measures"])
+
+
 def test_every_reason_why_a_metric_is_absent_is_documented() -> None:
-    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    page = page_text("metrics")
     assert [reason for reason in AbsentReason if f"`{reason}`" not in page] == []
 
 
 def test_every_reason_of_a_dead_letter_is_documented() -> None:
-    page = (ROOT / "docs" / "dead-letters.md").read_text(encoding="utf-8")
+    page = page_text("troubleshooting")
     assert [reason for reason in Reason if f"| `{reason}` |" not in page] == []
 
 
 def test_every_reason_of_a_drop_is_documented() -> None:
-    page = (ROOT / "docs" / "producers.md").read_text(encoding="utf-8")
+    page = page_text("python")
     assert [why for why in Dropped if f"| `{why}` |" not in page] == []
 
 
@@ -155,52 +148,50 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     ] == []
 
 
+def cells_of(row: str) -> int:
+    """Return the number of cells of a row of a Markdown table; a bar after a backslash stands in a cell."""
+    return len(re.sub(r"\\\|", "", row).strip().removeprefix("|").removesuffix("|").split("|"))
+
+
+@for_each("page", PAGES)
+def test_a_table_has_a_delimiter_for_each_heading(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    tables = re.findall(r"^(\|.*)\n(\|[ :|-]*-[ :|-]*)$", text, re.MULTILINE)
+    assert [heading for heading, delimiters in tables if cells_of(heading) != cells_of(delimiters)] == []
+
+
 def test_every_page_that_the_code_names_exists_and_has_the_section() -> None:
-    for module in ROOT.glob("[a-z]*/**/*.py"):
-        for page, _, section in re.findall(r'(docs/[\w-]+\.md)(, "([^"]+)")?', module.read_text(encoding="utf-8")):
+    with_invented_pages = {ROOT / "tests" / name for name in ("test_committed_files.py", "test_packaging.py")}
+    for module in set(ROOT.glob("[a-z]*/**/*.py")) - with_invented_pages:
+        for page, _, section in re.findall(r'(docs/[\w/-]+\.md)(, "([^"]+)")?', module.read_text(encoding="utf-8")):
             assert (ROOT / page).exists(), f"{module}: {page}"
             assert not section or f"# {section}\n" in (ROOT / page).read_text(encoding="utf-8"), f"{module}: {section}"
 
 
-def test_the_readme_lists_every_page() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"(docs/{page.name})" not in readme] == []
+def test_every_public_name_has_a_row_that_leads_to_its_description() -> None:
+    rows = dict(re.findall(r"^\| \[`(\w+)(?:\(\))?`\]\(([\w.-]+)#", GENERATED["reference/api.md"](), re.MULTILINE))
+    assert rows.keys() == set(ragtide.__all__) - {"__version__"}
+    assert [name for name, page in rows.items() if f"\n## {name}\n" not in GENERATED[f"reference/{page}"]()] == []
 
 
-def test_every_public_name_is_on_the_page_of_the_python_api() -> None:
-    page = GENERATED["api.md"]()
-    names = set(ragtide.__all__) - {"__version__"}
-    assert {name for name in names if f"| `{name}` |" not in page and f"| `{name}()` |" not in page} == set()
+def test_every_public_function_and_method_describes_its_arguments() -> None:
+    """An argument stands in the signature above the description, and in the list below it."""
+    found = re.compile(r"```py\n(.+?)\n```\n(.*?)(?=\n##|\Z)", re.DOTALL)
+    missing = []
+    for name in API_PAGES:
+        for signature, description in found.findall(GENERATED[f"reference/{name}"]()):
+            inner = signature.partition("(")[2].rpartition(")")[0]
+            arguments = re.findall(r"(?:^|[,(]\s+|^\s+)\*{0,2}(\w+)(?=[:=,]|$)", inner, re.MULTILINE)
+            missing += [f"{signature[:40]} {each}" for each in arguments if f"- `{each}`" not in description]
+    assert missing == []
 
 
 def test_a_newcomers_questions_are_two_clicks_from_the_readme() -> None:
-    assert "(docs/faq.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
-    page = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    assert "(docs/help/faq.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    page = page_text("faq")
     _, *answers = re.split(r"^## (?=.*\?$)", page, flags=re.MULTILINE)
     assert len(answers) >= 10
     assert [answer.splitlines()[0] for answer in answers if "](" not in answer] == []
-
-
-def test_the_compose_file_starts_commands_that_exist_with_health_checks() -> None:
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
-    known = set(COMMANDS)
-    services = compose["services"]
-    assert "--appendonly" in services["redis"]["command"]
-    assert services["aggregator"]["deploy"]["replicas"] >= 2
-    assert "deploy" not in services["worker"]  # one container uses all processors
-    for name in ("worker", "aggregator", "recorder", "serve"):
-        assert services[name]["command"][0] == name
-        assert name in known
-        probe, python, option, code = services[name]["healthcheck"]["test"]
-        assert (probe, python, option) == ("CMD", "python", "-c")
-        assert f":{services[name]['environment']['RAGTIDE_HTTP_PORT']}/readyz" in code
-        compile(code, "health check", "exec")
-        assert services[name]["depends_on"]["redis"]["condition"] == "service_healthy"
-    assert "healthcheck" in services["redis"]
-    # Rules of ragtide.toml are taken by the running roles that evaluate them, so all see the folder of the file.
-    for name in ("worker", "aggregator", "recorder", "notify", "serve", "cli"):
-        assert ".:/files:ro" in services[name]["volumes"]
-        assert services[name]["working_dir"] == "/files"
 
 
 def test_what_is_checked_before_a_commit_is_what_ci_checks() -> None:

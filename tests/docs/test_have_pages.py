@@ -1,27 +1,25 @@
-"""The pages `have-*.md`: `make instrumentations` runs each of their blocks that needs a heavy library."""
+"""The pages of frameworks and backends: `make instrumentations` runs each block that needs a heavy library."""
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 from tests.instrumentations.applications import APPLICATIONS, code_of
 from tests.instrumentations.environments import ENVIRONMENTS
+from tests.support.doc_pages import blocks_of, page_text, tagged_block
 
 pytestmark = pytest.mark.pure
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(DOCS.glob("have-*.md"))
+PAGES = ("haystack", "langchain", "langfuse-phoenix", "llamaindex")
 
 
 def blocks() -> dict[str, str]:
     """Return the code of all blocks by page and name."""
     return {
-        f"{page.name}: {name}": code
+        f"{page}: {block.tag}": block.code
         for page in PAGES
-        for name, code in re.findall(
-            r"^```python ?([^\n]*)\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
-        )
+        for block in blocks_of(page_text(page))
+        if block.language == "python"
     }
 
 
@@ -40,14 +38,12 @@ def test_every_block_compiles_and_names_its_environment() -> None:
 def test_what_a_page_installs_is_in_the_environment() -> None:
     wanted = "\n".join(file.read_text("utf-8") for file in ENVIRONMENTS.requirements.glob("*.txt"))
     for page in PAGES:
-        for package in re.findall(r"pip install 'ragtide\[otel\]' (\S+)", page.read_text("utf-8")):
+        for package in re.findall(r"pip install 'ragtide\[otel\]' (\S+)", page_text(page)):
             assert package in wanted
 
 
 def test_the_collector_sends_every_span_to_both() -> None:
-    text = (DOCS / "have-langfuse-or-phoenix.md").read_text("utf-8")
-    (block,) = re.findall(r"^```yaml collector\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    found = yaml.safe_load(block)
+    found = yaml.safe_load(tagged_block(page_text("langfuse-phoenix"), "collector"))
     traces = found["service"]["pipelines"]["traces"]
     assert set(traces["exporters"]) == set(found["exporters"])
     assert set(traces["receivers"]) == set(found["receivers"])

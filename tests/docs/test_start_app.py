@@ -1,17 +1,17 @@
-"""The application of docs/start-app.md, run for real."""
+"""The application of docs/start/app.md, run for real."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.doc_pages import doc_page
 
 from ragtide import Feedback, RagInteraction
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 
 pytestmark = pytest.mark.redis
 
-PAGE = Path(__file__).parents[2] / "docs" / "start-app.md"
+PAGE = doc_page("app")
 
 
 async def test_a_question_and_its_thumb_reach_redis_under_one_id(

@@ -1,15 +1,16 @@
-"""Every sentence of docs/troubleshooting.md is one that the program can say."""
+"""Every sentence of docs/help/troubleshooting.md is one that the program can say."""
 
 import ast
 import re
 
 import pytest
 from tests.support.cases import for_each
-from tests.support.modules import ROOT, modules
+from tests.support.doc_pages import doc_page
+from tests.support.modules import modules
 
 pytestmark = pytest.mark.pure
 
-PAGE = ROOT / "docs" / "troubleshooting.md"
+PAGE = doc_page("troubleshooting")
 GAP = "\N{SYMBOL FOR NULL}"
 
 

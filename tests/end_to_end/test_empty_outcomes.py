@@ -36,6 +36,11 @@ def of(*families: str) -> set[str]:
     return {name for name in METRICS if name.partition(".")[0] in families}
 
 
+def outcomes(empty: tuple[float, float]) -> dict[str, float]:
+    documents = 0.0 if empty[0] else float(len(TOWER.documents))
+    return {"retrieval.empty": empty[0], "response.empty": empty[1], "retrieval.documents": documents}
+
+
 @pytest.mark.parametrize(("changes", "reason", "outcome"), OUTCOMES)
 async def test_an_empty_outcome_is_counted_and_every_other_metric_is_absent_with_the_reason(
     changes: dict[str, Any], reason: str, outcome: tuple[float, float]
@@ -43,7 +48,7 @@ async def test_an_empty_outcome_is_counted_and_every_other_metric_is_absent_with
     found = await event_of(LocalLabeler(), TOWER.model_copy(update=changes))
     # Without a response there are still a question and documents.
     match = {} if outcome[0] else {"retrieval.match": 0.5}
-    assert found.scores == {**match, "retrieval.empty": outcome[0], "response.empty": outcome[1]}
+    assert found.scores == {**match, **outcomes(outcome)}
     assert found.absent == dict.fromkeys({*of("trace"), "retrieval.match"} - match.keys(), reason)
 
 
@@ -58,7 +63,7 @@ async def test_a_judge_is_not_asked_where_there_is_nothing_to_judge(
             everything = CascadeSettings(rate=1.0)
             beside = await event_of(CascadeLabeler(LocalLabeler(), labeler, everything), empty)
         assert server.requests == []
-    assert alone.scores == {"retrieval.empty": outcome[0], "response.empty": outcome[1]}
+    assert alone.scores == outcomes(outcome)
     assert alone.absent == dict.fromkeys(of("trace", "ragchecker"), reason)
     assert (alone.cost_usd, alone.prompt_tokens) == (0.0, 0)
     assert {name: beside.scores[name] for name in alone.scores} == alone.scores
@@ -71,7 +76,7 @@ async def test_a_judge_is_not_asked_where_there_is_nothing_to_judge(
 async def test_a_labeler_of_the_users_own_is_asked_and_its_events_carry_the_outcome() -> None:
     polite = FakeLabeler(lambda one: {"own.polite": float("please" in one.response)}, name="polite", profile="own")
     assert (await event_of(polite, TOWER.model_copy(update=NOTHING))).scores == {
-        "own.polite": 0.0, "retrieval.empty": 1.0, "response.empty": 0.0,
+        "own.polite": 0.0, **outcomes((1.0, 0.0)),
     }  # fmt: skip
     assert (await event_of(polite, TOWER)).scores["retrieval.empty"] == 0.0
 

@@ -1,4 +1,4 @@
-"""An outage of Redis is two lines of each role, however long it is, and every line says where it comes from."""
+"""An outage of Redis is two lines of each role, however long it is, and costs nothing, also where Redis is full."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from tests.support.conditions import wait_until
 from tests.support.redis_processes import RedisProcess
-from tests.support.roles import interactions, running
+from tests.support.roles import STREAMS, estimates, interactions, running, wait_for_events
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
@@ -90,3 +90,33 @@ def test_an_outage_of_redis_is_two_lines_of_each_role(tmp_path: Path) -> None:
         assert max(Counter((line["role"], line["event"]) for line in found).values()) == 1, found
         assert {(line["host"], line["process"]) for line in lines(log)} == {(socket.gethostname(), process.pid)}
         assert os.getpid() != process.pid
+
+
+def test_a_full_memory_of_redis_loses_nothing(tmp_path: Path) -> None:
+    log, batch = tmp_path / "up.log", interactions(60)
+    with (
+        RedisProcess(tmp_path / "redis", "appendonly yes", "maxmemory-policy noeviction") as server,
+        running("up", server.url, log, {"RAGTIDE_LEASE_S": "60", "RAGTIDE_SERVE_PORT": "0"}),
+        connect(server.url) as redis,
+        InteractionProducer(server.url) as producer,
+    ):
+        producer.publish_many(batch[:20])
+        wait_for_events(redis, 20)
+        redis.config_set("maxmemory", 1)
+        assert all(producer.submit(interaction) for interaction in batch[20:])
+        wait_until(lambda: any("raise maxmemory" in line.get("error", "") for line in lines(log)))
+        assert not producer.flush(0.1)
+        assert (producer.counts.dropped, redis.xlen(STREAMS.metrics)) == ({}, 20)
+        redis.config_set("maxmemory", 0)
+        assert producer.flush(60)
+        wait_for_events(redis, 60)
+
+        def counted() -> list[int]:
+            return [
+                estimate["n"]
+                for estimate in estimates(server.url)
+                if estimate["metric"] == "trace.context_relevance" and estimate["segment"] is None
+            ]
+
+        wait_until(lambda: counted() == [60])
+        assert redis.xlen(STREAMS.dead_letters) == 0

@@ -9,7 +9,7 @@ from tests.end_to_end.test_judge import judge_settings
 from tests.support.recorded import record
 from tests.support.roles import command, interactions
 
-from ragtide.testing import ScriptedJudge
+from ragtide.testing import Labels, ScriptedJudge
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_schemas import Feedback
 
@@ -75,3 +75,71 @@ def test_a_limit_of_cost_stops_a_replay_which_goes_on_later_and_asks_nothing_twi
         code, rest = replayed(redis_url, settings, folder, "part", *how)
         assert (code, rest["n"], rest["complete"], rest["published"]) == (0, COUNT, True, COUNT)
         assert len(server.requests) == 2 * asked
+
+
+@pytest.mark.heavy
+def test_a_new_criterion_alone_is_asked_about_a_recording_and_its_price_is_known_before(
+    redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    folder = recorded(tmp_path / "recording")
+    question = "Is the response short?"
+    with ScriptedJudge(Labels(answers={question: "no"})) as server:
+        settings = judge_settings(server, RAGTIDE_JUDGE_PRICES=json.dumps({"m": {"input": 1000.0, "output": 1000.0}}))
+        settings |= {"RAGTIDE_LABELER": "local", "RAGTIDE_JUDGE_MODEL": "m"}
+        stored = command(redis_url, "criteria", "add", "short", "--question", question, "--scale", "yes_no")
+        assert stored.returncode == 0, stored.stderr
+        how = ("--criterion", "short", "--criterion", "answer.refused")
+        code, plan = replayed(redis_url, settings, folder, "plan", *how, "--dry-run")
+        assert (code, plan["interactions"], plan["calls"], server.requests) == (0, COUNT, COUNT, [])
+        code, found = replayed(redis_url, settings, folder, "backfill", *how)
+        assert (code, found["n"], found["complete"]) == (0, COUNT, True)
+        assert {prompt.kind for prompt in server.prompts} == {"criteria"}
+        assert len(server.requests) == COUNT
+        assert 0.3 < found["cost_usd"] / plan["cost_usd"] < 3
+        means = {
+            estimate["metric"]: (estimate["n"], estimate["estimate"])
+            for estimate in found["estimates"]
+            if estimate["segment"] is None and estimate["labeler"] == "judge"
+        }
+        assert means["criteria.short"] == (COUNT, 0.0)
+        assert means["answer.refused"] == (COUNT, 1.0)
+        assert not [metric for metric in means if metric.startswith("trace.")]
+        refused = command(redis_url, "replay", str(folder), "--workspace", "backfill", "--relabel", extra=settings)
+        assert "began with criteria" in refused.stderr
+        for words, remedy in (
+            (("--criterion", "short"), "need --relabel"),
+            (("--relabel", "--criterion", "short", "--labeler", "local"), "leave --labeler out"),
+            (("--relabel", "--criterion", "none"), "no criterion"),
+            (("--relabel", "--dry-run"), "add --criterion NAME"),
+        ):
+            done = command(redis_url, "replay", str(folder), *words, extra=settings)
+            assert done.returncode != 0
+            assert remedy in " ".join(done.stderr.split()), done.stderr
+
+
+@pytest.mark.heavy
+def test_a_criterion_about_sessions_is_asked_once_of_each_recorded_session(
+    redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    entries = [
+        (EntryKind.INTERACTIONS, RecordedEntry(0, f"{1_795_300_000_000 + number}-0", turn))
+        for number, interaction in enumerate(interactions(40))
+        for turn in [interaction.model_copy(update={"session_id": f"s{number // 4}", "turn": number % 4})]
+    ]
+    record(entries, tmp_path / "recording")
+    question = "Was the problem solved?"
+    with ScriptedJudge(Labels(answers={question: "no"})) as server:
+        settings = judge_settings(server, RAGTIDE_JUDGE_PRICES=json.dumps({"m": {"input": 1.0, "output": 1.0}}))
+        settings |= {"RAGTIDE_LABELER": "local", "RAGTIDE_JUDGE_MODEL": "m"}
+        fields = ("--question", question, "--scale", "yes_no", "--unit", "session")
+        stored = command(redis_url, "criteria", "add", "resolved", *fields)
+        assert stored.returncode == 0, stored.stderr
+        code, plan = replayed(
+            redis_url, settings, tmp_path / "recording", "plan", "--criterion", "resolved", "--dry-run"
+        )
+        assert (code, plan["interactions"], plan["calls"], server.requests) == (0, 40, 10, [])
+        _, found = replayed(redis_url, settings, tmp_path / "recording", "backfill", "--criterion", "resolved")
+        assert (found["n"], found["sessions"], found["complete"]) == (40, 10, True)
+        assert [len(prompt.conversation) for prompt in server.prompts] == [8] * 10
+    (mean,) = [one for one in found["estimates"] if one["metric"] == "criteria.resolved" and one["segment"] is None]
+    assert (mean["n"], mean["estimate"]) == (10, 0.0)

@@ -10,6 +10,7 @@ from tests.support.roles import STREAMS, interactions, running
 
 from ragtide import Alert, InteractionProducer
 from ragtide_runtime.redis.keys import DATA_FIELD
+from ragtide_runtime.settings.rules_watch import UNCHANGED
 
 pytestmark = [pytest.mark.processes, pytest.mark.heavy]
 
@@ -38,7 +39,7 @@ def test_a_new_rule_fires_without_a_restart(by_signal: bool, redis: Any, redis_u
         file.write_text(RULE.format("floor", '"high"'))
         if by_signal:
             process.send_signal(signal.SIGHUP)
-        wait_until(lambda: b"the alert rules stay as they are" in log.read_bytes())
+        wait_until(lambda: UNCHANGED.encode() in log.read_bytes())
         file.write_text(RULE.format("floor", 0.99))
         if by_signal:
             process.send_signal(signal.SIGHUP)

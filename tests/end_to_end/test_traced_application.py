@@ -73,9 +73,12 @@ async def test_a_traced_answer_is_scored_and_its_scores_stand_in_its_trace(async
     ((_, fields),) = await async_redis.xrange(STREAMS.interactions)
     found = RagInteraction.decode(fields[DATA_FIELD])
     assert (found.pipeline, len(found.documents), found.source) == ("helpdesk", 50, "otel")
-    assert found.metadata["cost_usd"] == pytest.approx(0.15 + 0.06)
+    assert found.usage is not None
+    assert found.usage.cost_usd == pytest.approx(0.15 + 0.06)
     ((_, fields),) = await async_redis.xrange(STREAMS.metrics)
     event = MetricEvent.decode(fields[DATA_FIELD])
     assert (result.trace_id, result.parent_id) == (found.metadata["trace_id"], found.metadata["span_id"])
+    assert event.scores["answer.cost_usd"] == found.usage.cost_usd
+    assert event.scores["answer.latency_s"] == found.usage.latency_s
     assert result.attributes["ragtide.score.trace.adherence"] == event.scores["trace.adherence"]
     assert result.start_ns // 1000 == round(found.occurred_at.timestamp() * 1e6)

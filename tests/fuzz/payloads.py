@@ -74,6 +74,7 @@ INTERACTION: Final[Json] = {
     "documents": [{"text": "At nine.", "id": "d", "score": 0.5, "metadata": {"page": 1}}], "response": "At nine.",
     "segments": {"lang": "de"}, "metadata": {"a": [1, None, {"b": 0.5}]}, "gold_scores": {"trace.adherence": 1},
     "covariates": {"length": 3}, "session_id": "s",
+    "steps": [{"name": "bm25", "kind": "retriever", "documents": [0], "returned": 9, "shared": 2}],
 }  # fmt: skip
 
 

@@ -18,16 +18,15 @@ from tests.end_to_end.test_serve import port_in
 from tests.instrumentations.environments import ENVIRONMENTS
 from tests.instrumentations.model_server import ANSWER, ModelServer
 from tests.support.conditions import wait_until
+from tests.support.doc_pages import page_text, tagged_block
 from tests.support.roles import STREAMS, running
 
 from ragtide_schemas import DeadLetter, RagInteraction
 
 HERE = Path(__file__).parent
-DOCS = HERE.parents[1] / "docs"
 TEXTS = {"The tower was built in 1889.", "It stands in Paris."}
 QUESTION = "When was the tower built?"
 SETTINGS = {"RAGTIDE_SERVE_PORT": "0", "RAGTIDE_INGEST_SETTLE_S": "0.5", "RAGTIDE_INGEST_QUIET_S": "60"}
-FOUND = r"^```python {}\n(.*?)^```$"
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Application:
 
     environment: str
     source: str
-    """File in `apps`, or block of a page such as `have-langchain.md: langchain`; several are joined by `+`."""
+    """File in `apps`, or block of a page such as `langchain: langchain`; several are joined by `+`."""
     argument: str = ""
     questions: tuple[str, ...] = (QUESTION,)
     history: tuple[str, ...] = ()
@@ -53,22 +52,15 @@ class Application:
         if self.source.endswith(".py"):
             return (HERE / "apps" / self.source).read_text("utf-8")
         page, _, blocks = self.source.partition(": ")
-        text = (DOCS / page).read_text("utf-8")
-        return "\n".join(block_of(text, name) for name in blocks.split(" + "))
-
-
-def block_of(text: str, name: str) -> str:
-    (block,) = re.findall(FOUND.format(re.escape(name)), text, re.MULTILINE | re.DOTALL)
-    assert isinstance(block, str)
-    return block
+        return "\n".join(tagged_block(page_text(page), tag) for tag in blocks.split(" + "))
 
 
 CHAIN = (
     QUESTION, "Who built the tower?", "Where is it?", "How high is it?", "How heavy is it?", "How deep is the river?",
 )  # fmt: skip
 AGENT = (QUESTION, "How old is the tower?")
-LANGCHAIN = "have-langchain.md: langchain"
-BACKEND = "have-langfuse-or-phoenix.md: "
+LANGCHAIN = "langchain: langchain"
+BACKEND = "langfuse-phoenix: "
 LANGFUSE_KEYS = ("LANGFUSE_PUBLIC_KEY=pk-lf-1", "LANGFUSE_SECRET_KEY=sk-lf-1")
 NOWHERE = "http://127.0.0.1:9"
 """Address at which no backend listens: the application goes on without it."""
@@ -98,13 +90,13 @@ APPLICATIONS = [
         variables=(*LANGFUSE_KEYS, "LANGFUSE_BASE_URL={serve}", "OTEL_SERVICE_NAME=helpdesk"),
     ),
     Application("langchain", "phoenix", variables=(f"PHOENIX_COLLECTOR_ENDPOINT={NOWHERE}",)),
-    Application("llamaindex", "have-llamaindex.md: llamaindex"),
+    Application("llamaindex", "llamaindex: llamaindex"),
     Application(
         "llamaindex", "llamaindex_chat.py",
         questions=(QUESTION, "And where is it?", "Who built the tower?", AGENT[1]), history=(QUESTION,),
     ),
     Application(
-        "haystack", "have-haystack.md: haystack",
+        "haystack", "haystack: haystack",
         texts=frozenset({"The tower was built in 1889.", "The tower stands in Paris."}),
     ),
     Application("pydantic-ai", "pydantic_ai_agent.py"),
@@ -120,10 +112,9 @@ def code_of(application: Application) -> str:
     if application.source != "phoenix":
         return application.code
     # The block of Phoenix is a set-up: the application is that of LangChain without its own.
-    chain = block_of((DOCS / "have-langchain.md").read_text("utf-8"), "langchain")
+    chain = tagged_block(page_text("langchain"), "langchain")
     lines = [line for line in chain.split("\n") if not line.startswith(("otel.configure", "LangChainInstrumentor"))]
-    page = (DOCS / "have-langfuse-or-phoenix.md").read_text("utf-8")
-    return block_of(page, "langchain phoenix") + "\n".join(lines)
+    return tagged_block(page_text("langfuse-phoenix"), "langchain phoenix") + "\n".join(lines)
 
 
 @pytest.fixture
@@ -186,7 +177,9 @@ def _check(application: Application, found: list[RagInteraction]) -> None:
         assert texts == (set() if interaction.question == application.nothing_found else application.texts)
         assert interaction.response.strip() == ANSWER
         assert interaction.metadata["model"] == "gpt-4o-mini"
-        assert interaction.metadata["input_tokens"] in (50, 100, 150)
+        assert interaction.usage is not None
+        assert interaction.usage.prompt_tokens in (50, 100, 150)
+        assert interaction.usage.latency_s
     turns = {turn.question for interaction in found for turn in interaction.history or ()}
     assert turns == set(application.history)
     assert application.session in {interaction.session_id for interaction in found} | {None}

@@ -1,14 +1,16 @@
-"""The environments of the applications: each has one library.
+"""The environments of the applications: each has one library, and `node` has the packages of npm.
 
 `python -m tests.instrumentations.environments` makes all of them, one after another.
 """
 
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tools.environments import ROOT, Environments
+from tools.environments import ROOT, Environments, NodePackages
 
 ENVIRONMENTS: Final = Environments(
     Path(__file__).parent / "requirements",
@@ -17,12 +19,17 @@ ENVIRONMENTS: Final = Environments(
     (ROOT / "pyproject.toml",),
 )
 
+NODE: Final = Path(__file__).parent / "node"
+NODE_PACKAGES: Final = NodePackages(NODE / "package.json", ROOT / ".venv-instrumentations" / "node")
+
 
 def main() -> None:
     """Make every environment, and say how long each took."""
-    for name in ENVIRONMENTS.names:
+    makers: dict[str, Callable[[], Path]] = {"node": NODE_PACKAGES.modules}
+    makers |= {name: partial(ENVIRONMENTS.python_of, name) for name in ENVIRONMENTS.names}
+    for name, make in makers.items():
         begun = time.monotonic()
-        ENVIRONMENTS.python_of(name)
+        make()
         sys.stdout.write(f"environment {name}: {time.monotonic() - begun:.0f} s\n")
         sys.stdout.flush()
 

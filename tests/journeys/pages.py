@@ -1,14 +1,18 @@
-"""Journey 9, the pages: a newcomer's questions are answered within two clicks from the README, by following links."""
+"""Journey 9, the pages: a newcomer's questions are answered within two clicks from the site's home or the README."""
 
 import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.support.doc_pages import doc_page
+
 ROOT: Final = Path(__file__).parents[2]
 CLICKS: Final = 2
 LINK: Final = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
 
-FAQ: Final = "docs/faq.md"
+HOME: Final = "docs/index.md"
+
+FAQ: Final = "docs/help/faq.md"
 """The page with the questions."""
 
 ANSWER_WORDS: Final = 15
@@ -16,26 +20,21 @@ ANSWER_WORDS: Final = 15
 
 MISSING: Final = (
     ("no install line in the README", "one command", "README.md", "pip install 'ragtide[service,embedded,web]'"),
-    ("the README's demo takes 1.9 s, the reader's 30 s", "half a minute, said so", "README.md", "half a minute"),
-    ("the fields of RagInteraction in no table", "every field with an example", "docs/interaction.md", "`documents`"),
-    ("no page for an application", "FastAPI, forking servers, sampling, thumbs", "docs/start-app.md", "fork"),
-    ("no tutorial for vLLM, Ollama, Azure", "a tutorial", "docs/tutorial-judge.md", "Ollama"),
-    ("AlertSubscriber in no page", "with an example", "docs/subscribing.md", "AlertSubscriber"),
-    ("no word on a restart for new rules", "said", "docs/deployment.md", "reads settings and rules when it starts"),
-    ("no glossary", "a page", "docs/glossary.md", "labeler"),
-    ("no FAQ", "13 questions", "docs/faq.md", "Why is adherence 0.98"),
-    ("no comparison with other tools", "dated, with what each does better", "docs/comparison.md", "Ragas"),
-    ("no Python API reference", "a generated page", "docs/api.md", "`RagInteraction`"),
-    ("no page by error message", "troubleshooting", "docs/troubleshooting.md", "Redis"),
-    ("the form of settings in the environment unsaid", "said for each setting", "docs/settings.md", "_JUDGE_MODEL"),
-    ("how good the local labeler is, hidden", "a table in the README", "README.md", "finds wrong claims"),
-    ("how to choose a threshold, what is good", "a tutorial, and bands", "docs/tutorial-screen.md", "threshold"),
+    ("the fields of RagInteraction in no table", "every field with an example", "interaction", "`documents`"),
+    ("no page for an application", "FastAPI, forking servers, sampling, thumbs", "app", "fork"),
+    ("no tutorial for vLLM, Ollama, Azure", "a tutorial", "better-judge", "Ollama"),
+    ("AlertSubscriber in no page", "with an example", "notify", "AlertSubscriber"),
+    ("no word on a restart for new rules", "said", "deployment", "reads settings and secrets when it starts"),
+    ("no glossary", "a page", "glossary", "labeler"),
+    ("no FAQ", "13 questions", "faq", "Why is adherence 0.98"),
+    ("no comparison with other tools", "dated, with what each does better", "comparison", "Ragas"),
+    ("no Python API reference", "a generated page", "api", "`RagInteraction`"),
+    ("no page by error message", "troubleshooting", "troubleshooting", "Redis"),
+    ("the form of settings in the environment unsaid", "said for each setting", "settings", "_JUDGE_MODEL"),
+    ("how good the local labeler is, hidden", "a table in the README", "README.md", "finds the unsupported response"),
+    ("how to choose a threshold, what is good", "a tutorial, and bands", "screen", "threshold"),
 )  # fmt: skip
 """Things that the pages lacked, and how they are now: page and words."""
-
-
-OPEN: Final = (("the README's relative links are dead on PyPI", "one setting, once the repository has an address"),)
-"""Lacks that are still there."""
 
 
 class Answered(NamedTuple):
@@ -44,12 +43,13 @@ class Answered(NamedTuple):
     was: str
     now: str
     clicks: int | None
-    """Clicks from the README; None if no link leads there, or the answer is not there."""
+    """Clicks from a front door; None if no link leads there, or the answer is not there."""
 
 
 def clicks_to() -> dict[str, int]:
-    """Return the clicks from the README to each page that at most two links lead to."""
-    found, edge = {"README.md": 0}, ["README.md"]
+    """Return the clicks from the front doors, the site's home and the README, to each page within two clicks."""
+    edge = ["README.md", HOME]
+    found = dict.fromkeys(edge, 0)
     for click in range(1, CLICKS + 1):
         pages = [target for page in edge for target in links_of(page) if target not in found]
         edge = list(dict.fromkeys(pages))
@@ -71,7 +71,7 @@ def read_pages() -> list[Answered]:
     clicks = clicks_to()
     found = [
         Answered(was, f"{now}: {page}", clicks.get(page) if words in _text(page) else None)
-        for was, now, page, words in MISSING
+        for was, now, page, words in ((was, now, _path(name), words) for was, now, name, words in MISSING)
     ]
     return [*questions(clicks), *found, *_messages(clicks)]
 
@@ -84,7 +84,7 @@ def questions(clicks: dict[str, int]) -> list[Answered]:
         links = LINK.findall(answer)
         there = all(_is_there(target, anchor) for target, anchor in links) and len(answer.split()) >= ANSWER_WORDS
         more = ", ".join(dict.fromkeys(target for target, _ in links if target))
-        way = f"README, {FAQ}" + (f", then {more}" if more else "")
+        way = f"home, {FAQ}" + (f", then {more}" if more else "")
         found.append(Answered(question, way, clicks[FAQ] + bool(more) if there and FAQ in clicks else None))
     return found
 
@@ -97,6 +97,11 @@ def _is_there(target: str, anchor: str) -> bool:
     return not anchor or anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+def _path(name: str) -> str:
+    """Return the path of a page by its name, such as `settings`; `README.md` is its own."""
+    return name if name == "README.md" else doc_page(name).relative_to(ROOT).as_posix()
+
+
 def _text(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
@@ -105,7 +110,7 @@ def _messages(clicks: dict[str, int]) -> list[Answered]:
     """Return the pages that messages of the program name."""
     code = "\n".join(module.read_text(encoding="utf-8") for module in ROOT.glob("*/ragtide*/**/*.py"))
     named = set(re.findall(r"(?:see |\()ragtide docs ([a-z-]+)", code))
-    pages = [f"docs/{name}.md" for name in sorted(named)]
+    pages = [_path(name) for name in sorted(named)]
     return [
         Answered(f"a message of ragtide names {page}", "the page is in the wheel", clicks.get(page)) for page in pages
     ]

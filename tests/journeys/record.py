@@ -19,7 +19,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from tests.journeys.first_alert import clean, roles, times
 from tests.journeys.model import Journey, Pain, Step
-from tests.journeys.pages import OPEN, ROOT, read_pages
+from tests.journeys.pages import ROOT, read_pages
 from tests.journeys.steps import JOURNEYS
 from tests.journeys.terminal import COLUMNS, screen_of
 from tests.support.conditions import HANGS_S
@@ -128,7 +128,6 @@ def read() -> Taken:
         for page in read_pages()
     ]
     lost = [f"The pages: {one.was}" for one in pains if one.state == NOT_FOUND]
-    pains += [Shown(was, now, "", "open") for was, now in OPEN]
     lines = "\n".join(f"{one.was}\n    {one.now} ({one.where or one.state})" for one in pains)
     return Taken(f"# The pages\n\n{lines}\n", lost, pains)
 

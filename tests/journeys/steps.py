@@ -170,7 +170,7 @@ FIRST_DAYS: Final = (
                 "two lines an outage",
                 test="tests/end_to_end/test_outages.py::test_an_outage_of_redis_is_two_lines_of_each_role",
             ),
-            Pain("no sampling in the producer", "a recipe in docs/start-app.md; no option sample=", issue=16),
+            Pain("no sampling in the producer", "a recipe in docs/start/app.md; no option sample=", issue=16),
         ),
     ),
     Journey(
@@ -421,7 +421,7 @@ OPERATIONS: Final = Journey(
             "ragtide docs clusters",
             pains=(
                 Pain(
-                    "a message names docs/clusters.md, and the wheel has no pages",
+                    "a message names docs/understand/clusters.md, and the wheel has no pages",
                     "it names ragtide docs clusters, which shows the page",
                     ("Sessions and other clusters",),
                 ),

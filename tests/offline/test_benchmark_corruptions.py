@@ -1,4 +1,4 @@
-"""`ragtide benchmark --corruptions` and `ragtide judge check`: which failures a labeler's numbers follow."""
+"""Corruptions, of `ragtide benchmark` and `ragtide judge check`: which failures a labeler's numbers follow."""
 
 import json
 import re
@@ -238,7 +238,7 @@ PRICES = '{"scripted": {"input": 1.0, "output": 2.0}}'
 def check(server: ScriptedJudge, monkeypatch: pytest.MonkeyPatch, *arguments: str, **extra: str) -> Result:
     for name, value in {**server.environment, "RAGTIDE_JUDGE_PRICES": PRICES, **extra}.items():
         monkeypatch.setenv(name, value)
-    return CliRunner().invoke(cli, ["judge", "check", *arguments])
+    return CliRunner().invoke(cli, ["judge", "check", "--corruptions", *arguments])
 
 
 @pytest.mark.parametrize("prompt", ["full", "short", "keys"])

@@ -9,9 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
+from tests.support.metric_events import event
 
+from ragtide_aggregator.state.options import KeyCaps
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.capacity.judging import example_interactions
-from ragtide_offline.capacity.planning import UTILIZATION, Capacity, PlannedTraffic, capacity_of, changed_keys
+from ragtide_offline.capacity.planning import (
+    UTILIZATION,
+    Capacity,
+    PlannedTraffic,
+    capacity_of,
+    changed_keys,
+    ten_times,
+)
 from ragtide_offline.capacity.unit_costs import SHIPPED, read_unit_costs
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
@@ -110,6 +120,57 @@ def test_commits_are_at_most_one_an_event_and_one_a_partition_and_interval(
     costs = COSTS.model_copy(update={"worker_idle_us": 0.0})
     found = capacity_of(traffic, Settings(partitions=partitions, commit_interval_s=interval_s), costs)
     assert 0 < found.commits <= min(traffic.rate, partitions / interval_s) * (1 + 1e-9)
+
+
+def used(found: Capacity) -> dict[str, float]:
+    return {limit.limit: limit.used for limit in found.limits}
+
+
+@given(traffics, st.integers(1, 200))
+def test_the_partitions_that_are_needed_have_room_for_all_keys(traffic: PlannedTraffic, keys: int) -> None:
+    large = replace(traffic, keys=keys)
+    partitions = needs(large).partitions_needed
+    assert keys * large.pipelines <= partitions * SETTINGS.partition_keys_cap
+    if partitions <= large.pipelines:
+        costs = COSTS.model_copy(update={"worker_idle_us": 0.0})
+        found = capacity_of(large, SETTINGS.model_copy(update={"partitions": partitions}), costs)
+        assert used(found)["keys of a partition"] <= 1 + 1e-9
+
+
+@given(traffics)
+def test_limits_are_the_fullest_first_and_rise_with_every_size(traffic: PlannedTraffic) -> None:
+    found = needs(traffic)
+    assert [limit.used for limit in found.limits] == sorted(used(found).values(), reverse=True)
+    for size, larger in ten_times(traffic, COSTS).items():
+        for limit, share in used(needs(larger)).items():
+            # More pipelines with the same traffic spread it over more partitions.
+            if size != "pipelines" or limit.startswith(("keys", "history")):
+                assert share >= used(found)[limit] * (1 - 1e-9), (size, limit)
+
+
+def test_one_pipeline_is_in_one_partition_unless_it_is_split() -> None:
+    def aggregator(pipelines: int, **changes: Any) -> float:
+        traffic = PlannedTraffic(rate=5000, pipelines=pipelines)
+        return used(needs(traffic, partitions=8, **changes))["aggregator of a partition"]
+
+    assert aggregator(1) > 4 * aggregator(8)
+    assert aggregator(1, splits={"shop": 8}) == pytest.approx(aggregator(1) / 8)
+
+
+@for_each("keys, other", [(2, 0), (3, 0), (4, 1)])
+def test_the_limit_of_keys_is_that_of_an_aggregator(keys: int, other: int) -> None:
+    """Above 100% of its keys, and not before, a partition counts pipelines in `other`."""
+    pipelines, cap = 4, 12
+    state = AggregatorState(StateOptions(caps=KeyCaps(cap, cap)))
+    metrics = ("trace.adherence", "trace.utilization", "trace.completeness")[: keys - 1]  # and the time of labeling
+    for number in range(pipelines):
+        state.apply(event(number, dict.fromkeys(metrics, 0.5), pipeline=f"p{number}"))
+    names = [key.pipeline for key in state.keys]
+    assert names.count("p0") == keys
+    traffic = PlannedTraffic(rate=1, pipelines=pipelines, keys=keys)
+    found = capacity_of(traffic, Settings(partition_keys_cap=cap, keys_cap=cap), COSTS)
+    assert (used(found)["keys of a partition"] > 1) == (other > 0)
+    assert len({name for name in names if name.startswith("other")}) == other
 
 
 def test_a_shorter_feedback_window_and_no_specimens_take_less_memory() -> None:

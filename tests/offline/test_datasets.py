@@ -115,3 +115,16 @@ def test_a_file_is_new_or_replaced_whole(tmp_path: Path) -> None:
 def test_a_name_in_a_row_controls_no_terminal(name: str) -> None:
     written = json_lines(rows([chosen(interaction(0, question=f"Is \x1b[2J {name} \x9b2J \u202e?"))]))
     assert not {"\x1b", "\x9b", "\u202e"} & set(written)
+
+
+def test_a_row_has_the_reasons_of_the_judge_unless_they_are_too_long() -> None:
+    def with_reasons(**reasons: str) -> dict[str, Any]:
+        kept = specimen(interaction())
+        labeling = kept.labelings[0].model_copy(update={"reasons": reasons})
+        [row] = rows([ChosenSpecimen(kept.model_copy(update={"labelings": (labeling,)}), [{"list": "sample"}])])
+        (found,) = row["metadata"][PROVENANCE]["labelings"]
+        return dict(found)
+
+    assert with_reasons(a="It is made up.")["reasons"] == {"a": "It is made up."}
+    many = with_reasons(**{f"sentence{number}": "x" * 500 for number in range(200)})
+    assert (many["reasons"], many["scores"]) == ({}, {"trace.adherence": 0.25})

@@ -187,3 +187,31 @@ async def test_a_range_without_events_has_no_curve(recording: Recording, plain: 
     found = await result_of(recording, followed=followed)
     assert not found.evidence
     assert found.alerts
+
+
+async def test_rules_on_covariates_take_recorded_ones_in_tables_and_without(tmp_path: Path) -> None:
+    rules = tuple(
+        AlertRule(name=name, kind="distribution", covariate=name, run_length=1000, learn_n=300)
+        for name in ("question_length", "segment:topic", "nothing")
+    )
+    events = [
+        event(
+            number,
+            {ADHERENCE: 0.5},
+            covariates={"question_length": float(number % 50 + (400 if number > 500 else 0))},
+            segments={"topic": "new" if number > 550 else f"t{number % 3}"},
+        )
+        for number in range(600)
+    ]
+    listed = [
+        (EntryKind.METRICS, RecordedEntry(0, f"{1_795_240_000_000 + place}-0", one)) for place, one in enumerate(events)
+    ]
+    recorded = record(listed, tmp_path)
+    found = []
+    for in_tables in (True, False):
+        testing = RuleTest(SETTINGS, recorded, Selection(), rules)
+        testing._source.in_tables = in_tables
+        found.append(await testing.run(asyncio.Event(), unseen))
+    assert found[0].alerts == found[1].alerts
+    assert {alert.rule for alert in found[0].alerts} == {"question_length", "segment:topic"}
+    assert list(found[0].unfired) == ["Rule nothing could not fire: no interaction has the covariate nothing."]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import typer.testing
 from tests.support.cases import for_each
+from tests.support.doc_pages import page_text, tagged_block
 from tests.support.screens import WIDTHS, drawn
 
 from ragtide.cli.app import cli
@@ -28,14 +29,29 @@ def test_the_screen_fits_a_terminal_and_shows_every_part(width: int) -> None:
     costs = read_unit_costs(SHIPPED)
     needs = capacity_of(traffic, Settings(), costs)
     bill = JudgeBill(calls=2e3, prompt_tokens=3e6, completion_tokens=4e5, usd_a_day=123_456.78)
-    text = " ".join(drawn(capacity_view(traffic, needs, bill, costs, width), width).split())
+    text = " ".join(
+        drawn(capacity_view(traffic, needs, bill, costs, width=width, larger={"rate": needs}), width).split()
+    )
     for part in needs.work:
         assert part.work in text
     for memory in needs.memory:
         assert memory.content in text
+    for limit in needs.limits:
+        assert limit.limit in text
+        assert (limit.exceeded in text) == (limit.used > 1)
     assert "$123,456.78 a day" in text
     assert f"at least {needs.partitions_needed:,} partitions" in text
     assert costs.machine in text
+
+
+def test_the_judges_bill_counts_criteria_for_all_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tokens(*criteria: dict[str, Any]) -> float:
+        monkeypatch.setenv("RAGTIDE_JUDGE_CRITERIA", json.dumps(criteria))
+        found = run("--rate", "500", "--judge-model", "m", "--judge-share", "0.1", "--json")
+        return float(json.loads(found.output)["judge"]["prompt_tokens"])
+
+    short = {"name": "short", "question": "Is it short?", "scale": "yes_no"}
+    assert tokens({**short, "pipelines": ["shop"], "segments": {"lang": ["de"]}}) == tokens(short) > tokens()
 
 
 def test_the_judges_dollars_follow_its_share_and_its_price() -> None:
@@ -78,3 +94,11 @@ def test_a_mistake_names_what_to_do(words: str, said: str) -> None:
     found = run(*words.split())
     assert found.exit_code != 0
     assert said in " ".join(f"{found.output} {found.exception}".split())
+
+
+def test_the_page_has_the_table_of_ten_times_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ("--partitions", "64", "capacity", "--rate", "20000", "--pipelines", "10000", "--ten-times")
+    found = typer.testing.CliRunner().invoke(cli, [*words])
+    printed = [line.rstrip() for line in found.output.splitlines()]
+    assert "\n".join(printed).find(tagged_block(page_text("scale"), "ten times").strip()) > 0

@@ -10,7 +10,7 @@ from rich.console import Console
 from tests.support.cases import for_each
 from tests.support.in_process import run_command
 
-from ragtide.cli.doc_pages import DocumentationPage, for_terminal, page_name, pages, title_of
+from ragtide.cli.doc_pages import DocumentationPage, for_terminal, page_name, pages, search, title_of
 
 pytestmark = pytest.mark.pure
 
@@ -18,7 +18,13 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
 WRITERS = {"table.py", "doc_pages.py"}
 """Modules that write pages, or read them."""
-KNOWN = {"settings": Path("settings.md"), "redis": Path("redis.md"), "decisions/0001-a": Path("decisions/0001-a.md")}
+DOCS = ROOT / "docs"
+KNOWN = {
+    "alerts": DOCS / "live" / "alerts.md",
+    "settings": DOCS / "live" / "settings.md",
+    "redis": DOCS / "operate" / "redis.md",
+    "decisions/0001-a": DOCS / "decisions" / "0001-a.md",
+}
 
 
 @for_each(
@@ -26,12 +32,13 @@ KNOWN = {"settings": Path("settings.md"), "redis": Path("redis.md"), "decisions/
     [
         ("[settings.md](settings.md) has all.", "`settings` has all."),
         ("See [the settings](settings.md).", "See the settings (`settings`)."),
-        ("See [Redis](redis.md#the-data-directory).", 'See Redis: `redis`, "the data directory".'),
-        ("See [redis.md](redis.md#the-data-directory).", 'See `redis`, "the data directory".'),
+        ("See [Redis](../operate/redis.md#the-data-directory).", 'See Redis: `redis`, "the data directory".'),
+        ("See [redis.md](../operate/redis.md#the-data-directory).", 'See `redis`, "the data directory".'),
         ("See [above](#above).", "See above."),
-        ("See [why](decisions/0001-a.md).", "See why (`decisions/0001-a`)."),
-        ("See [code](../examples/bm25_rag).", "See code (`examples/bm25_rag`, in the source)."),
-        ("![picture](measured/drift.svg)", "picture (`docs/measured/drift.svg`, in the source)"),
+        ("<!-- generated: settings -->\n\n| a |\n\n<!-- /generated -->\n\nNext", "| a |\n\nNext"),
+        ("See [why](../decisions/0001-a.md).", "See why (`decisions/0001-a`)."),
+        ("See [code](../../examples/bm25_rag).", "See code (`examples/bm25_rag`, in the source)."),
+        ("![picture](../measured/drift.svg)", "picture (`docs/measured/drift.svg`, in the source)"),
         ("[paper](https://example.org/a_(b).pdf)", "[paper](https://example.org/a_(b).pdf)"),
         ("```python\nnames[0](settings.md)\n```", "```python\nnames[0](settings.md)\n```"),
     ],
@@ -41,7 +48,7 @@ def test_a_link_names_its_page(text: str, shown: str) -> None:
 
 
 def test_a_link_of_a_page_in_a_folder_is_resolved_from_there() -> None:
-    assert for_terminal("[settings.md](../settings.md)", "decisions/0001-a", KNOWN) == "`settings`"
+    assert for_terminal("[settings.md](../live/settings.md)", "decisions/0001-a", KNOWN) == "`settings`"
 
 
 def test_a_page_full_of_brackets_takes_linear_time() -> None:
@@ -61,11 +68,11 @@ def test_the_pages_are_listed_with_titles(capsys: pytest.CaptureFixture[str], mo
     monkeypatch.setenv("COLUMNS", "80")
     lines = run_command(capsys, "docs").stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert any(re.match(r"troubleshooting +Troubleshooting, by the sentence you saw", line) for line in lines)
-    assert len(lines) >= len(list((ROOT / "docs").glob("*.md")))
+    assert any(re.match(r"troubleshooting +Troubleshooting", line) for line in lines)
+    assert len(lines) >= len([name for name in pages() if "/" not in name])
 
 
-@for_each("name", ["settings", "settings.md", "docs/settings.md"])
+@for_each("name", ["settings", "settings.md", "docs/reference/settings.md"])
 def test_a_page_is_shown(capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert run_command(capsys, "docs", name).stdout.startswith("# Settings\n")
 
@@ -74,6 +81,43 @@ def test_an_unknown_page_is_suggested(capsys: pytest.CaptureFixture[str]) -> Non
     done = run_command(capsys, "docs", "troubleshoting")
     assert (done.code, done.stdout) == (1, "")
     assert "did you mean 'troubleshooting'? To list them: ragtide docs" in done.stderr
+
+
+@for_each(
+    "words, first",
+    [
+        ("effective number", ("statistics", "Effective number")),
+        ("EFFECTIVE", ("statistics", "Effective number")),
+        ("beta second", ("statistics", "More")),
+        ("host", ("redis", "Redis")),
+        ("heading", ("redis", "Redis")),
+        ("nowhere", None),
+    ],
+)
+def test_a_search_finds_the_section_with_every_word(
+    tmp_path_factory: pytest.TempPathFactory, words: str, first: tuple[str, str] | None
+) -> None:
+    place = tmp_path_factory.mktemp("docs")
+    (place / "redis.md").write_text("# Redis\nA host, beta.\n```sh\n# no heading\n```\n", encoding="utf-8")
+    (place / "statistics.md").write_text(
+        "# Statistics\nAn effective number.\n## Effective number\nIts effective number.\n## More\nA second beta.\n",
+        encoding="utf-8",
+    )
+    found = search(words, {"redis": place / "redis.md", "statistics": place / "statistics.md"})
+    assert [(section.page, section.section) for section in found[:1]] == ([] if first is None else [first])
+
+
+def test_a_search_fits_80_columns_and_names_pages(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run_command(capsys, "docs", "--search", "dead letter").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert {line.split()[0] for line in lines[:-1:2]} <= set(pages())
+    only = run_command(capsys, "docs", "redis", "--search", "redis").stdout.splitlines()
+    assert {line.split()[0] for line in only[:-1:2]} == {"redis"}
+    nothing = run_command(capsys, "docs", "--search", "no-such-word-anywhere-in-it")
+    assert (nothing.code, nothing.stdout) == (1, "")
 
 
 def test_a_table_is_whole_at_80_columns() -> None:
@@ -108,6 +152,8 @@ def test_messages_name_pages_as_a_user_of_the_wheel_can_read_them() -> None:
         "prompts.py",
     }  # a report and a prompt that are files of Markdown themselves
     assert {path: text for path, text in found.items() if path.name not in allowed} == {}
-    named = [name for path in modules for text in texts(path) for name in re.findall(r"ragtide docs ([a-z-]+)", text)]
-    assert {"clusters", "seasons", "settings", "interaction"} <= set(named)
+    named = [
+        name for path in modules for text in texts(path) for name in re.findall(r"ragtide docs ([a-z][a-z-]*)", text)
+    ]
+    assert {"clusters", "alerts", "settings", "interaction"} <= set(named)
     assert [name for name in named if page_name(name) not in pages()] == []

@@ -129,6 +129,24 @@ async def test_a_rule_that_day_and_night_may_fire_is_warned_about(async_redis: A
     assert re.match(r'set min_effect = 0.0[5-8] or baseline = "seasonal"', found.advice)
 
 
+async def test_a_covariate_that_never_arrives_is_warned_about(async_redis: Any) -> None:
+    rules = tuple(
+        AlertRule(name=name, kind="distribution", covariate=name, run_length=1000)
+        for name in ("question_length", "difficulty", "top_score")
+    )
+    state = AggregatorState(StateOptions(rules=rules))
+    for one in adherence([0.5] * 120, covariates={"question_length": 5.0}):
+        state.apply(one)
+    fields: dict[Any, Any] = {**state.take_changes().rows, "version": CHECKPOINT_VERSION}
+    await async_redis.hset(Streams("ragtide", 0).checkpoint, mapping=fields)
+    found = await findings(async_redis, Settings(alerts=rules))
+    assert "alert rule question_length: shop" not in found
+    assert found["alert rule difficulty: shop"].level == "warning"
+    assert "no interaction has the covariate difficulty" in found["alert rule difficulty: shop"].found
+    assert "publish it" in found["alert rule difficulty: shop"].advice
+    assert "restart workers" in found["alert rule top_score: shop"].advice
+
+
 async def test_what_false_alarms_are_allowed_and_how_many_detectors_share_them(async_redis: Any) -> None:
     rules = (
         AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7),
@@ -179,7 +197,7 @@ async def test_interactions_that_wait_in_open_sessions_are_shown(async_redis: An
     await async_redis.hset(Streams("ragtide", 0).checkpoint, mapping=fields)
     found = (await findings(async_redis))["open clusters of shop"]
     assert found.level == level
-    assert found.found.startswith("100 answers wait in open sessions.")
+    assert found.found.startswith("Answers that wait in open sessions: 100.")
     assert ("clusters.quiet_s" in found.advice) == (level == "warning")
 
 

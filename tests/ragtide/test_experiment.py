@@ -1,6 +1,7 @@
 """Experiments as users run them from Python: real Redis, real roles, a target that counts its calls."""
 
 import asyncio
+import re
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from aiohttp.test_utils import TestServer
 from tests.support.conditions import wait_until
 
 from ragtide import Experiment, ExperimentControl
+from ragtide.testing import JudgePrompt, Labels, ScriptedJudge
 from ragtide_offline.experiments.board import Board
 from ragtide_offline.experiments.errors import ExperimentError
 from ragtide_runtime.errors import ConfigurationError
@@ -349,3 +351,47 @@ def test_calls_whose_code_leaves_or_never_returns_fail_and_the_experiment_ends(r
     assert {row.name: row.n_failed for row in board.rows} == {
         "quality=0.3": 3, "quality=0.4": 3, "quality=0.6": 3, "quality=0.7": 1,
     }  # fmt: skip
+
+
+FRIENDLY = "How friendly is the response?"
+TONE = {"name": "tone", "question": FRIENDLY, "scale": "1-5", "rate": 0.1, "pipelines": ["x"]}
+
+
+def friendly(question: str, quality: float) -> dict[str, Any]:
+    """Answer; the text says how friendly it is."""
+    grade = 1 + round(4 * score(question, quality))
+    return {"documents": ["It was built in 1889."], "response": f"Friendliness {grade}."}
+
+
+def grade_of(prompt: JudgePrompt) -> Labels:
+    (grade,) = re.findall(r"Friendliness ([1-5])", str(prompt.body["messages"]))[-1:]
+    return Labels(answers={FRIENDLY: grade})
+
+
+def test_a_criterion_decides_an_experiment_on_its_own_scale_and_is_asked_of_every_answer(redis_url: str) -> None:
+    with ScriptedJudge(always=grade_of) as judge:
+        settings = judge.settings(criteria=[TONE], families=[])
+        settings = settings.model_copy(update={"redis_url": redis_url})
+        made = Experiment(
+            "tone", friendly, metric="criteria.tone", data=QUESTIONS, settings=settings,
+            grid={"quality": [0.2, 0.8]}, race={"margin": 0.1},
+        )  # fmt: skip
+        board = made.run()
+        assert board.leader is not None
+        assert (board.completed, board.leader.name) == (True, "quality=0.8")
+        at = board.leader.estimates["criteria.tone"]
+        known = [1 + round(4 * score(question, 0.8)) for question in QUESTIONS]
+        assert at.n == 60
+        assert at.estimate == pytest.approx(sum(known) / 60)
+        assert at.value_range == (1.0, 5.0)
+        (loser,) = board.rows[1:]
+        assert loser.status == "stopped"
+        assert made.plan.criterion is not None
+        assert (made.plan.criterion.rate, made.plan.criterion.question) == (1.0, FRIENDLY)
+
+
+def test_a_criterion_needs_a_labeler_that_answers_it(redis_url: str) -> None:
+    with pytest.raises(ExperimentError, match='set labeler = "judge"'):
+        experiment(redis_url, Target(), metric="answer.relevance")
+    with pytest.raises(ExperimentError, match="did you mean"):
+        experiment(redis_url, Target(), metric="answer.relevanse")

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.doc_pages import page_text
 from tests.support.metric_events import START, event
 from typer.testing import CliRunner, Result
 
@@ -81,7 +81,7 @@ def test_more_of_a_weak_segment_is_told_in_a_table_and_a_sentence(redis: Any, ru
     assert "since 2026-11-21 02:00 UTC: mostly mix: more lang=de (12% to 40%)." in text
     assert "By channel:" in text
     assert text.startswith("lang share before, since mean before, since mix within")
-    page = (Path(__file__).parents[2] / "docs" / "explaining-drift.md").read_text(encoding="utf-8")
+    page = page_text("traffic-or-system")
     assert "\n".join(line.rstrip() for line in found.output.splitlines()) in page, "the output changed: paste it"
 
 
@@ -156,6 +156,14 @@ def test_a_change_that_cannot_be_explained_says_why(
     store(redis, traffic(1, BEFORE, MEANS, n=60), traffic(2, MIX, MEANS, first=2, n=60))
     with pytest.raises(NotExplainable, match=said):
         raise run("explain-drift", *options).exception or AssertionError
+
+
+def test_a_pipeline_with_scores_of_one_pane_waits_for_the_next(redis: Any, run: Callable[..., Result]) -> None:
+    store(redis, traffic(1, BEFORE, MEANS, hours=1, n=60))
+    with pytest.raises(
+        NotExplainable, match=r"one pane of a window.* when there are scores after 2026-11-21 01:00 UTC"
+    ):
+        raise run("explain-drift", "shop", "--metric", METRIC, "--since", "2026-11-21").exception or AssertionError
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ragtide.testing import interaction
 from ragtide_consumers.labelers.protocol import LabelerId, ReferenceLabeling
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import Streams, interaction_digest, pipeline_digest
-from ragtide_schemas import SentenceLabels, Specimen
+from ragtide_schemas import DeadLetter, Reason, SentenceLabels, Specimen
 
 STREAMS = Streams("ragtide", 0)
 
@@ -149,8 +149,19 @@ def test_an_item_is_forgotten_with_everything_that_names_it(
     redis_url: str, redis: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep(redis_url, interaction(0), interaction(1))
+    for payload in (
+        b'{"interaction_id": "i-0", "pipeline": "shop"}',
+        b'{"interaction_id": "i-0", "pipeline": ',
+        b'{"interaction_id": "i-1", "question": "i-0"}',
+    ):
+        letter = DeadLetter.of(
+            payload, stream=STREAMS.interactions, entry_id="1-0", reason=Reason.INVALID, detail="why", component="test"
+        )
+        redis.xadd(STREAMS.dead_letters, {"data": letter.encode()})
     done = run_command(capsys, "items", "--forget", "i-0")
-    assert (done.code, "1 deleted" in done.stderr) == (0, True)
+    assert (done.code, "1 items and 2 dead letters deleted" in done.stderr) == (0, True)
+    ((_, left),) = redis.xrange(STREAMS.dead_letters)
+    assert DeadLetter.decode(left[b"data"]).is_about("i-1")
     digest = interaction_digest("shop", "i-0").encode()
     stored = [key for key in redis.keys("*specimen*") if digest in key]
     stored += [key for key in redis.keys("*specimen-list:*") if redis.zscore(key, digest) is not None]

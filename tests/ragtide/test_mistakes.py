@@ -51,6 +51,7 @@ def scored(redis: Any, redis_url: str) -> None:
         (("estimates", "--metric", "trace.adherance"), "did you mean 'trace.adherence'?"),
         (("estimates", "--segment", "lang=de"), "no segment 'lang=de'"),
         (("compare", "shop", "serch"), "no pipeline 'serch'; did you mean 'search'?"),
+        (("compare", "shop", "serch", "--share", "0.5"), "no pipeline 'serch'; did you mean 'search'?"),
         (("compare", "zzz", "shop"), "no pipeline 'zzz'. There are: search, shop"),
         (
             ("compare", "shop", "--labeler", "test", "--labeler", "tst"),

@@ -266,6 +266,17 @@ def test_cost_and_pareto_front_are_drawn(redis_url: str, may: Run) -> None:
     assert "On the Pareto front: top_k=2, top_k=4." in report(redis_url, "may", "-o", "-").stdout
 
 
+def test_the_leaderboard_has_the_quality_per_dollar_where_answers_have_costs(redis_url: str, may: Run) -> None:
+    run = Run(plan_of("dear", ("a", "b")), {"a": 0.8, "b": 0.7}, own={"answer.cost_usd": 0.5}, items=20)
+    write_experiment(redis_url, run)
+    page = report(redis_url, "dear", "-o", "-").stdout
+    cells = re.findall(
+        r'data-label="quality per dollar">([0-9.]+)<br><span class="soft">([0-9.]+) to (.+?)</span>', page
+    )
+    assert len(cells) == 2, page
+    assert "quality per dollar" not in report(redis_url, "may", "-o", "-").stdout
+
+
 def test_without_cost_quality_stands_against_latency(redis_url: str) -> None:
     write_experiment(redis_url, Run(plan_of("free", ("a", "b")), {"a": 0.8, "b": 0.7}, items=20))
     found = fields(redis_url, "free")["board"]

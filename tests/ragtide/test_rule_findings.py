@@ -198,3 +198,70 @@ def test_a_replay_tells_which_rules_saw_no_value() -> None:
         "Rule floor could not fire: no interaction has a value of trace.completeness.",
         "Rule errors could not fire: no interaction has a gold score of trace.adherence.",
     ]
+
+
+@for_each(
+    "covariate, words",
+    [
+        ("question_length", None),
+        ("segment:topic", None),
+        ("question_lenght", "did you mean question_length?"),
+        ("difficulty", 'publish it with the interactions (covariates = {"difficulty": ...})'),
+    ],
+)
+def test_a_covariate_that_ragtide_does_not_compute_is_warned_of(covariate: str, words: str | None) -> None:
+    watching = AlertRule(name="inputs", kind="distribution", covariate=covariate, run_length=1000)
+    found = rule_findings([watching], Settings())
+    assert [finding.level for finding in found] == ([] if words is None else ["warning"])
+    assert words is None or words in found[0].message
+
+
+def test_a_replay_says_which_rules_saw_no_covariate() -> None:
+    watching = AlertRule(name="inputs", kind="distribution", covariate="difficulty", run_length=1000)
+    assert list(without_values([watching], {"trace.adherence"})) == [
+        "Rule inputs could not fire: no interaction has the covariate difficulty."
+    ]
+    assert list(without_values([watching], {"covariate.difficulty"})) == []
+
+
+EVALUATORS = [
+    {"name": "judged", "labeler": "judge", "pipelines": ["shop*"]},
+    {"name": "plain", "labeler": "local", "pipelines": ["search"]},
+]
+ASKS_BACK = {"name": "asks_back", "question": "Does it ask back?", "scale": "yes_no"}
+
+
+@for_each(
+    "metric, pipeline, words",
+    [
+        ("trace.completeness", "*", None),
+        ("trace.completeness", "shop-1", None),
+        ("trace.completeness", "s*", None),
+        ("trace.completeness", "search", "trace.completeness is scored in other pipelines only"),
+        ("trace.adherence", "search", None),
+        ("trace.adherence", "bank", "trace.adherence is scored in other pipelines only"),
+        ("retrieval.empty", "bank", None),
+        ("answer.refused", "*", 'add name = "answer.refused" to [[judge.criteria]]'),
+        ("ragchecker.f1", "*", "none of the labelers judge, local (setting evaluators) publishes ragchecker.f1"),
+        ("criteria.asks_back", "shop", None),
+        ("criteria.asks_back", "search", "is scored in other pipelines only"),
+        ("criteria.own", "shop", None),
+        ("criteria.some", "shop", None),
+        ("criteria.some", "shop-2", "is scored in other pipelines only"),
+    ],
+)
+def test_a_metric_of_one_evaluator_is_watched_in_its_pipelines(metric: str, pipeline: str, words: str | None) -> None:
+    own = {
+        "name": "own",
+        "labeler": "judge",
+        "pipelines": ["shop"],
+        "judge": {"criteria": [{**ASKS_BACK, "name": "own"}]},
+    }
+    some = {**ASKS_BACK, "name": "some", "pipelines": ["shop"]}
+    settings = Settings.model_validate({"evaluators": [*EVALUATORS, own], "judge": {"criteria": [ASKS_BACK, some]}})
+    if metric.startswith(("ragchecker", "answer")):
+        settings = Settings.model_validate({"evaluators": EVALUATORS})
+    watching = AlertRule(name="floor", kind="threshold", metric=metric, target=0.5, direction="fall", pipeline=pipeline)
+    found = rule_findings([watching], settings)
+    assert [finding.level for finding in found] == ([] if words is None else ["warning"]), found
+    assert words is None or words in found[0].message

@@ -62,10 +62,10 @@ def test_json_is_one_object_per_interaction_in_order_and_everything_else_is_on_s
     for line, row in zip(found, rows, strict=True):
         assert row is not None
         assert (line["pipeline"], line["labeler"], line["profile"]) == ("ragbench", "local", "ragbench")
-        assert line["scores"] == {**LocalLabeler().label_now(row).scores, "retrieval.empty": 0, "response.empty": 0}
+        outcomes = {"retrieval.empty": 0, "response.empty": 0, "retrieval.documents": len(row.documents)}
+        assert line["scores"] == {**LocalLabeler().label_now(row).scores, **outcomes}
         trace = {name for name in METRICS if name.startswith("trace.")}
-        others = {"retrieval.match", "retrieval.empty", "response.empty"}
-        assert set(line["scores"]) | set(line["absent"]) == trace | others
+        assert set(line["scores"]) | set(line["absent"]) == trace | {"retrieval.match", *outcomes}
     assert "80 scored" in result.stderr
 
 

@@ -200,3 +200,24 @@ def test_an_interval_over_clusters_states_their_number() -> None:
     assert any(re.search(r"1,234 \(789\) +456", line) for line in lines)
     assert "clusters" not in drawn(estimates_table([estimate("trace.adherence")], 160), 160)
     assert "1,234 (789)" in drawn(estimates_table([clustered], 80), 80)
+
+
+@for_each("width", WIDTHS)
+def test_numbers_have_their_median_and_p95_at_each_width_and_scores_have_none(width: int) -> None:
+    found = [
+        estimate("trace.adherence", quantiles={"p5": 0.1, "p50": 0.444, "p95": 0.999, "p99": 1.0}),
+        estimate(
+            "answer.latency_s", estimate=2.0, lower=1.5, upper=2.5, lowest=0.0, highest=3600.0, band=None,
+            quantiles={"p5": 0.2, "p50": 1.125, "p95": 9.875, "p99": 20.0},
+        ),
+        estimate(
+            "answer.prompt_tokens", estimate=2345.0, lower=2000.0, upper=2600.0, lowest=0.0, highest=1e6, band=None,
+            quantiles={"p5": 100.0, "p50": 2222.0, "p95": 8888.0, "p99": 9999.0},
+        ),
+    ]  # fmt: skip
+    lines = drawn(estimates_table(found, width), width).splitlines()
+    assert next(re.search(r"p50 +p95", line) for line in lines)
+    (latency,) = [line for line in lines if "latency" in line]
+    assert re.search(r"1\.125 +9\.875", latency)
+    assert not any("0.444" in line for line in lines)
+    assert "p50" not in drawn(estimates_table(found[:1], width), width)

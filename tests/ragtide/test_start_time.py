@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.support.conditions import wait_until
 
+from ragtide_runtime import __version__
 from ragtide_runtime.redis.keys import Streams
 
 pytestmark = pytest.mark.processes
@@ -25,6 +26,7 @@ SLOW = {
     "aiohttp",
     "mlflow",
     "matplotlib",
+    "mcp",
 }
 """Libraries that only the work of a few commands needs."""
 
@@ -77,6 +79,21 @@ finally:
 """
 
 
+CORE = """
+import runpy, sys
+
+class Missing:
+    names = UNUSED - {"redis", "pydantic_settings", "asyncio"} | {"typer", "rich", "click", "prometheus_client"}
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+sys.argv = ["ragtide", *sys.argv[1:]]
+runpy.run_module("ragtide", run_name="__main__", alter_sys=True)
+"""
+
 WORKER = """
 import sys
 
@@ -121,7 +138,8 @@ def test_no_module_of_the_command_line_imports_a_slow_library() -> None:
     ("arguments", "words", "unused"),
     [
         (("--help",), "Usage: ragtide", UNPARSED),
-        (("--version",), "", UNPARSED),
+        (("--version",), __version__, UNPARSED),
+        (("-V",), __version__, UNPARSED),
         ((), "Usage: ragtide", UNPARSED),
         (("estimate",), "did you mean 'estimates'?", UNPARSED),
         (("score", "--help"), "Usage: ragtide score", UNPARSED),
@@ -136,6 +154,20 @@ def test_what_needs_no_command_imports_none(arguments: tuple[str, ...], words: s
     done = python(f"UNUSED = {unused!r}\n{RUN}", *arguments)
     assert words in done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "imported:"
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_core_install_prints_the_version(option: str) -> None:
+    done = python(CORE, option)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("demo",), ("score", "x.jsonl"), ("--version", "demo")])
+def test_the_core_install_names_the_extra_of_the_command_line_in_one_line(arguments: tuple[str, ...]) -> None:
+    done = python(CORE, *arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "pip install 'ragtide[service,embedded]'" in done.stderr
 
 
 def test_no_command_imports_anything_for_its_help() -> None:

@@ -4,12 +4,12 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.support.doc_pages import doc_page
 
 from ragtide import InteractionProducer, LabelerUnavailable, Labeling, RagtideError, score
 from ragtide.testing import (
@@ -33,7 +33,7 @@ from ragtide_runtime.settings.labelers import CascadeSettings
 
 pytest_plugins = ["pytester"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+PAGE = doc_page("gates")
 METRIC = "trace.adherence"
 
 
@@ -291,7 +291,9 @@ def test_a_gate_of_a_judged_run(ragtide_judge, ragtide_gate):
 @pytest.mark.processes
 def test_a_project_outside_the_repository_uses_the_judge(pytester: pytest.Pytester) -> None:
     (page,) = (
-        block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "def test" in block
+        block
+        for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        if "def test" in block and "ragtide_judge" in block
     )
     pytester.makepyfile(test_project=PROJECT, test_page=page)
     pytester.runpytest_subprocess("-W", "error", "-p", "no:asyncio").assert_outcomes(passed=6)

@@ -15,6 +15,7 @@ from ragtide_consumers.notify.telemetry import NotifyTelemetry
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_producers.ingest.telemetry import IngestTelemetry
+from ragtide_roles.bridge.telemetry import BridgeTelemetry
 from ragtide_roles.serving import rules_counter
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
@@ -98,6 +99,7 @@ async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_red
     IngestTelemetry(process)
     HttpTelemetry(process)
     NotifyTelemetry(1, ("team",), process)
+    BridgeTelemetry(process)
     rules_counter(process)
     HeadlineCollector(Deployment(async_redis, settings()), settings().prometheus, process)
     for telemetry in (AggregatorTelemetry, RecorderTelemetry):
@@ -110,10 +112,21 @@ async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_red
         family = families[metric.name.removesuffix("_total")]
         assert (family.type, family.documentation) == (metric.kind, metric.meaning)
     ours = {name for name in families if name.startswith("ragtide_")}
-    # Suffixes that a histogram or counter adds of its own.
-    assert ours - {metric.name.removesuffix("_total") for metric in metrics} <= {
-        f"{metric.name.removesuffix('_total')}_created" for metric in metrics
-    }
+    assert ours <= {metric.name.removesuffix("_total") for metric in metrics}  # no series `_created` among them
+
+
+async def test_head_is_answered_as_get_without_a_body(async_redis: Any, redis_url: str) -> None:
+    process = ProcessTelemetry(Health("worker"))
+    async with serving(settings(), redis_url, process) as port, aiohttp.ClientSession() as session:
+        await until_status(port, "/healthz", 200)
+        for path, status in (("/healthz", 200), ("/readyz", 503), ("/metrics", 200)):
+            url = f"http://127.0.0.1:{port}{path}"
+            async with session.get(url) as got, session.head(url) as headed:
+                assert (got.status, headed.status) == (status, status), path
+                assert headed.headers["content-type"] == got.headers["content-type"]
+                assert headed.headers.keys() == got.headers.keys()
+                assert await got.read() != b""
+                assert await headed.read() == b""
 
 
 async def test_two_runs_in_one_process_do_not_mix(async_redis: Any, redis_url: str) -> None:

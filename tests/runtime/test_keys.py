@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from redis.crc import key_slot
 from tests.support.cases import for_each
+from tests.support.doc_pages import page_text
 from tests.support.modules import ROOT, modules
 
 from ragtide_runtime.redis.keys import (
@@ -18,7 +19,7 @@ from ragtide_runtime.redis.keys import (
     workspace_prefix,
 )
 
-PAGE = (ROOT / "docs" / "redis-keys.md").read_text(encoding="utf-8")
+PAGE = page_text("redis-keys")
 NAMES = ROOT / "runtime" / "ragtide_runtime" / "redis" / "keys.py"
 BEGINNINGS = tuple(field.value for field in CheckpointField if field.endswith(":"))
 HASH_COMMANDS = {"hget", "hset", "hmget", "hdel", "hsetnx", "hexists", "hincrby"}

@@ -13,7 +13,7 @@ from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_roles.supervising import process_context
 from ragtide_runtime.telemetry.catalogue import HIGHEST, JUDGE
 from ragtide_runtime.telemetry.health import SILENT_S, Heartbeat, ProcessTelemetry
-from ragtide_runtime.telemetry.metric import merged
+from ragtide_runtime.telemetry.metric import Metric, family, merged
 from ragtide_runtime.telemetry.process_reports import (
     LATE_S,
     REPORT_BYTES,
@@ -50,7 +50,13 @@ def test_counters_histograms_and_entries_in_flight_add_up() -> None:
     assert found["ragtide_labeling_seconds_count", "local"] == 7
     assert found["ragtide_labeling_seconds_bucket", "local", "+Inf"] == 7
     assert found["ragtide_labeling_seconds_sum", "local"] == pytest.approx(0.014)
-    assert found["ragtide_labelings_created", "local", "emitted"] < 1e10  # a time, not a sum of times
+    assert [name for name, *_ in found if name.endswith("_created")] == []
+
+
+def test_the_start_of_several_processes_is_that_of_the_first() -> None:
+    metric = Metric("process_start_time_seconds", "gauge", "Start.")
+    found = samples(merged([family(metric, [((), 7.0)]), family(metric, [((), 5.0)])]))
+    assert found == {("process_start_time_seconds",): 5.0}
 
 
 def test_a_breaker_is_open_if_one_is_and_allowed_calls_add_up() -> None:

@@ -12,7 +12,7 @@ from tests.support.conditions import until
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings, load_settings
-from ragtide_runtime.settings.rules_watch import RulesWatch, with_rules_of_now
+from ragtide_runtime.settings.rules_watch import CRITERIA, EVALUATORS, RulesWatch, with_rules_of_now
 
 RULE = '[[alerts]]\nname = "floor"\nkind = "threshold"\nmetric = "trace.adherence"\ntarget = {}\n'
 
@@ -112,3 +112,69 @@ async def test_the_file_is_read_after_a_signal_or_when_it_has_changed(
         stop.set()
         await running
     assert targets(found) == [[0.6]]
+
+
+async def test_a_file_behind_links_that_kubernetes_exchanges_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO())  # not a terminal
+    for name, target in (("old", 0.5), ("new", 0.6)):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "ragtide.toml", RULE.format(target))
+    # As a mounted ConfigMap: ragtide.toml leads to ..data/ragtide.toml, and ..data is exchanged at once.
+    (tmp_path / "..data").symlink_to("old")
+    (tmp_path / "ragtide.toml").symlink_to("..data/ragtide.toml")
+    monkeypatch.setenv("RAGTIDE_CONFIG", str(tmp_path / "ragtide.toml"))
+    found, stop = list[Settings](), asyncio.Event()
+    watching = watch(rules_poll_s=0.01)
+    with watching.giving(found.append):
+        running = asyncio.create_task(watching.run(stop))
+        await asyncio.sleep(0)
+        (tmp_path / "..data_tmp").symlink_to("new")
+        (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+        await until(lambda: found)
+        stop.set()
+        await running
+    assert targets(found) == [[0.6]]
+
+
+EVALUATOR = '[[evaluators]]\nname = "{}"\nlabeler = "local"\n'
+CRITERION = '[[judge.criteria]]\nname = "asks_back"\nquestion = "Does it ask back?"\nscale = "yes_no"\n'
+
+
+async def test_each_taker_gets_the_changes_of_its_settings_only(file: Path) -> None:
+    rules, evaluators = list[Settings](), list[Settings]()
+    watching = watch()
+    with watching.giving(rules.append), watching.giving(evaluators.append, (*EVALUATORS, *CRITERIA)):
+        write(file, RULE.format(0.5) + EVALUATOR.format("one"))
+        assert await watching.read() == "taken"
+        write(file, RULE.format(0.6) + EVALUATOR.format("one"))
+        assert await watching.read() == "taken"
+        write(file, RULE.format(0.6) + EVALUATOR.format("one") + CRITERION)
+        assert await watching.read() == "taken"
+        write(file, 'labeler = "nli"\n' + RULE.format(0.6))
+        assert await watching.read() == "taken"
+    assert targets(rules) == [[0.6]]
+    assert [[one.name for one in found.evaluators] for found in evaluators] == [["one"], ["one"], []]
+    assert [len(found.judge.criteria) for found in evaluators] == [0, 1, 0]
+    assert [found.labeler for found in evaluators] == ["local", "local", "nli"]
+
+
+async def test_wrong_evaluators_leave_all_as_it_is(file: Path) -> None:
+    found, counts = list[Settings](), list[str]()
+    watching = watch(counts)
+    with watching.giving(found.append, EVALUATORS):
+        for wrong in (EVALUATOR.format("A B"), EVALUATOR.format("a") * 2, 'labeler = "nli"\n' + EVALUATOR.format("a")):
+            write(file, wrong)
+            assert await watching.read() == "refused"
+    assert found == []
+    assert set(counts) == {"refused"}
+
+
+async def test_a_process_that_was_started_for_one_labeler_takes_no_evaluators(file: Path) -> None:
+    found = list[Settings]()
+    watching = watch(labeler="local")
+    with watching.giving(found.append, EVALUATORS):
+        write(file, RULE.format(0.5) + EVALUATOR.format("one"))
+        assert await watching.read() == "unchanged"
+    assert found == []

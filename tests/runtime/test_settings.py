@@ -33,6 +33,70 @@ def test_another_file_is_named_by_the_environment(tmp_path: Path, monkeypatch: p
     assert [rule.name for rule in load_settings().alerts] == ["floor"]
 
 
+@pytest.fixture
+def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    monkeypatch.setenv("RAGTIDE_SECRETS_DIR", str(folder))
+    return folder
+
+
+def test_a_file_of_the_folder_of_secrets_is_read_as_the_variable_of_its_name(secrets: Path) -> None:
+    (secrets / "ragtide_redis_password").write_text("p@ss\n")
+    (secrets / "RAGTIDE_JUDGE_API_KEY").write_text("sk-secret")
+    (secrets / "ragtide_serve_tokens").write_text("one,two\n")
+    (secrets / "ragtide_notify_destinations").write_text('[{"name": "a", "kind": "slack", "url": "https://x.example"}]')
+    (secrets / "ragtide_user_id_salt").write_text("")  # sets nothing
+    (secrets / "tls.crt").write_text("of another program")
+    (secrets / "..data").mkdir()  # of Kubernetes
+    settings = load_settings(redis_url="redis://host/0")
+    assert settings.redis_address == "redis://:p%40ss@host/0"
+    assert settings.judge.api_key is not None
+    assert settings.judge.api_key.get_secret_value() == "sk-secret"
+    assert [token.token.get_secret_value() for token in settings.serve.tokens if token.token] == ["one", "two"]
+    assert settings.notify.destinations[0].name == "a"
+    assert settings.user_id_salt is None
+
+
+def test_secrets_are_weaker_than_the_environment_and_stronger_than_the_file(
+    secrets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ragtide.toml").write_text('prefix = "file"\n[judge]\nmodel = "m"\napi_key = "file"\n')
+    (secrets / "ragtide_judge_api_key").write_text("secret")
+    (secrets / "ragtide_prefix").write_text("secret")
+    monkeypatch.setenv("RAGTIDE_PREFIX", "environment")
+    settings = load_settings()
+    assert (settings.prefix, settings.judge.model) == ("environment", "m")
+    assert settings.judge.api_key is not None
+    assert settings.judge.api_key.get_secret_value() == "secret"
+
+
+@for_each(
+    "name, text, words",
+    [
+        (
+            "ragtide_redis_pasword",
+            b"s3cret",
+            "ragtide_redis_pasword is no setting: did you mean RAGTIDE_REDIS_PASSWORD",
+        ),
+        ("ragtide_worker_batch", b"s3cret", "ragtide_worker_batch: worker_batch"),
+        ("ragtide_serve_tokens", b'["s3cret"', "RAGTIDE_SERVE_TOKENS cannot be read as JSON"),
+        ("ragtide_redis_password", b"s3cret\xff", "ragtide_redis_password cannot be read: save it as UTF-8"),
+    ],
+)
+def test_a_wrong_secret_is_a_clear_error(secrets: Path, name: str, text: bytes, words: str) -> None:
+    (secrets / name).write_bytes(text)
+    with pytest.raises(ConfigurationError, match=words):
+        load_settings()
+    (secrets / name).unlink()
+
+
+def test_a_missing_folder_of_secrets_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTIDE_SECRETS_DIR", "/nowhere")
+    with pytest.raises(ConfigurationError, match=r"RAGTIDE_SECRETS_DIR names /nowhere, .*No such file.* correct it"):
+        load_settings()
+
+
 def test_rules_may_come_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(
         "RAGTIDE_ALERTS", '[{"name": "d", "kind": "drift", "metric": "trace.adherence", "baseline": 0.8}]'
@@ -206,11 +270,23 @@ def test_in_an_application_an_unknown_variable_is_a_warning_said_once(
         ("RAGTIDE_REDIS_PORT", "tcp://10.0.0.1:6379"),
         ("RAGTIDE_REDIS_PORT_6379_TCP", "tcp://10.0.0.1:6379"),
         ("RAGTIDE_REDIS_PORT_6379_TCP_ADDR", "10.0.0.1"),
-        ("RAGTIDE_CONFIG", "empty.toml"),
-        ("RAGTIDE_SPLITS_shop", "1"),
+        ("RAGTIDE_SERVE_PORT", "tcp://10.0.0.1:8080"),
+        ("RAGTIDE_SERVE_SERVICE_HOST", "10.0.0.1"),
+        ("RAGTIDE_WEB_PORT_80_TCP", "tcp://10.0.0.1:80"),
+        ("RAGTIDE_HTTP_PORT", "tcp://10.0.0.1:80"),
+        ("RAGTIDE_METRICS_PORT", "tcp://10.0.0.1:80"),
     ],
 )
-def test_what_kubernetes_sets_for_a_service_is_no_mistake(
+def test_what_kubernetes_sets_for_a_service_changes_no_setting(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = load_settings()
+    monkeypatch.setenv(name, value)
+    assert load_settings() == without
+
+
+@for_each("name, value", [("RAGTIDE_CONFIG", "empty.toml"), ("RAGTIDE_SPLITS_shop", "1")])
+def test_a_variable_that_is_no_setting_by_itself_is_no_mistake(
     name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty.toml").write_text("")
@@ -308,3 +384,39 @@ def test_a_mistake_in_the_file_names_file_line_and_rule(tmp_path: Path, text: st
     assert said in str(caught.value)
     assert "metadata" not in str(caught.value)
     assert "^" not in str(caught.value)
+
+
+CRITERION = """
+[[judge.criteria]]
+name = "asks_back"
+question = "Does it ask back?"
+scale = "yes_no"
+"""
+
+
+def test_criteria_are_read_from_the_file_and_built_in_ones_by_their_name(tmp_path: Path) -> None:
+    (tmp_path / "ragtide.toml").write_text(f'{CRITERION}rate = 0.2\n[[judge.criteria]]\nname = "answer.refused"\n')
+    asks_back, refused = load_settings().judge.criteria
+    assert (asks_back.metric, asks_back.rate, refused.metric) == ("criteria.asks_back", 0.2, "answer.refused")
+    assert dict(refused.answers) == {"yes": 1.0, "no": 0.0}
+
+
+@for_each(
+    "text, said",
+    [
+        (CRITERION * 2, "two criteria have the name asks_back"),
+        (f'{CRITERION}unit = "session"\n[producer]\nsample = 0.5\n', "set producer.sample_by"),
+        (f'partitions = 2\nsplits = {{ shop = 2 }}\n{CRITERION}unit = "session"\n', "splits divides the turns"),
+        (f'{CRITERION}unit = "session"\nneeds = ["documents"]\n', "names documents, and a whole session has its turns"),
+        ("[judge]\nfamilies = []\n", "families is empty and there are no criteria"),
+    ],
+)
+def test_criteria_that_cannot_be_asked_are_refused_with_a_remedy(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "ragtide.toml").write_text(text)
+    with pytest.raises(ConfigurationError, match=said):
+        load_settings()
+
+
+def test_a_judge_may_answer_criteria_alone(tmp_path: Path) -> None:
+    (tmp_path / "ragtide.toml").write_text(f"[judge]\nfamilies = []\n{CRITERION}")
+    assert load_settings().judge.families == ()

@@ -1,10 +1,11 @@
 """Waiting for a stop, and pauses between tries."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 import pytest
 
-from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
+from ragtide_runtime.processes.waiting import Backoff, blocking_iterator, sleep_or_stop
 
 
 async def test_a_sleep_ends_with_the_stop() -> None:
@@ -47,3 +48,31 @@ def test_pauses_of_several_processes_differ() -> None:
     pauses = [Backoff(1.0, 1.0).pause_s() for _ in range(50)]
     assert len(set(pauses)) > 1
     assert all(0.5 <= pause <= 1.0 for pause in pauses)
+
+
+async def numbers(closed: list[int]) -> AsyncGenerator[int]:
+    try:
+        for number in range(5):
+            await asyncio.sleep(0)
+            yield number
+        raise LookupError("no more")
+    finally:
+        closed.append(1)
+
+
+def test_an_asynchronous_generator_is_read_without_a_loop_and_while_one_runs() -> None:
+    def read() -> list[int]:
+        closed: list[int] = []
+        found: list[int] = []
+        with pytest.raises(LookupError, match="no more"):
+            found.extend(blocking_iterator(lambda: numbers(closed)))  # the items before an error stay
+        items = blocking_iterator(lambda: numbers(closed))
+        found.append(next(items))
+        del items
+        assert closed == [1, 1]
+        return found
+
+    async def inside() -> list[int]:
+        return read()
+
+    assert read() == asyncio.run(inside()) == [0, 1, 2, 3, 4, 0]

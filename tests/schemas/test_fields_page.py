@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 from tests.support.cases import for_each
-from tools.pages.fields import EXAMPLES, interaction_page, labels_page
+from tools.pages.fields import EXAMPLES, interaction_page, labels_part
 
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.base import WireModel
@@ -35,4 +35,4 @@ def test_a_row_says_type_bounds_and_default() -> None:
     assert "| `learn_n` | whole number, 20 to 1e+12, default `200` |" in page
     assert "| `season` | `day` or `week` |" in page
     assert "| `baseline_spread` | number above 0 |" in page
-    assert "| `fully_supported` | object of true or false |" in labels_page()
+    assert "| `fully_supported` | object of true or false |" in labels_part()

@@ -1,17 +1,15 @@
 """The purposes of a labeler's numbers are stated in one place, and the docs say the same."""
 
 import re
-from pathlib import Path
 
 import pytest
+from tests.support.doc_pages import page_text
 
 from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_schemas import METRICS
 from ragtide_schemas.fitness import PURPOSES, Stated, fit_for, fitness_of
 
 pytestmark = pytest.mark.pure
-
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("labeler", sorted({*BUILT_IN, "gold"} - {"cascade"}))
@@ -48,7 +46,7 @@ def test_stated_purposes_replace_those_of_ragtide_and_hold_for_metrics_of_your_o
 
 
 def test_the_docs_say_the_same() -> None:
-    text = (DOCS / "labelers.md").read_text(encoding="utf-8")
+    text = page_text("labelers")
     rows = re.findall(r"^\| \[`(\w+)`\].*\| ([^|]+) \|$", text, re.MULTILINE)
     assert {name for name, _ in rows} == set(BUILT_IN)
     for name, purposes in rows:

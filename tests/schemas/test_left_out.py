@@ -34,10 +34,18 @@ def models(base: type[WireModel] = WireModel) -> Iterator[type[WireModel]]:
         yield from models(model)
 
 
+NEEDED: dict[type[WireModel], str] = {AlertRule: "metric"}
+"""Optional fields that an example needs: a rule has a metric, or else a covariate."""
+
+
 def required(model: type[WireModel]) -> dict[str, Any]:
     """Examples of the required fields; nothing for a model without examples."""
     fields = model.model_fields
-    return {name: value for name, value in EXAMPLES.get(model, {}).items() if fields[name].is_required()}
+    return {
+        name: value
+        for name, value in EXAMPLES.get(model, {}).items()
+        if fields[name].is_required() or name == NEEDED.get(model)
+    }
 
 
 def outcome(model: type[WireModel], fields: dict[str, Any]) -> Any:

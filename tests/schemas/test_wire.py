@@ -6,18 +6,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 from redis.crc import key_slot
 from tests.support.cases import for_each
 from tests.support.models import INTERACTION, JSON
-from tools.pages.json_schemas import json_schemas
+from tools.pages.json_schemas import PUBLISHED, json_schemas
 
 from ragtide import AlertRule, DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_runtime.redis.keys import Streams, interaction_digest
 from ragtide_runtime.redis.layout import partition_of
 from ragtide_schemas import Reason, SentenceLabels
+from ragtide_schemas.base import SCHEMA_VERSION
 
 DOCS = Path(__file__).parents[2] / "docs" / "schemas"
+INTERACTION_SCHEMA = Draft202012Validator(json.loads(json_schemas()["interaction.schema.json"]))
 
 GOOD: dict[str, Any] = {"pipeline": "shop", "question": "q", "documents": [{"text": "d"}], "response": "r"}
 
@@ -35,6 +38,41 @@ def with_(**changes: Any) -> bytes:
 def test_the_published_json_schemas_are_those_of_the_models() -> None:
     published = {file.name: file.read_text(encoding="utf-8") for file in DOCS.glob("*.schema.json")}
     assert published == json_schemas(), "the models changed: run make schemas, and look at the difference"
+
+
+@for_each("name", PUBLISHED)
+def test_a_published_json_schema_states_its_dialect_and_an_id_of_its_own(name: str) -> None:
+    schema = json.loads((DOCS / f"{name}.schema.json").read_text(encoding="utf-8"))
+    assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+    assert schema["$id"] == f"urn:ragtide:schema:{name}:v{SCHEMA_VERSION}"
+    Draft202012Validator.check_schema(schema)
+
+
+@given(INTERACTION)
+def test_the_schema_of_an_interaction_accepts_what_the_model_writes(interaction: RagInteraction) -> None:
+    INTERACTION_SCHEMA.validate(json.loads(interaction.encode()))
+
+
+@for_each(
+    "payload, field",
+    [
+        (with_(), None),
+        (with_(documents=["d"], history=[{"question": "q"}], reference_answer=None), None),
+        (with_(segments={"lang": "de"}, gold_scores={"trace.adherence": 1}), None),
+        (b"{}", "pipeline"),
+        (with_(pipeline=""), "pipeline"),
+        (with_(documents="d"), "documents"),
+        (with_(sampling_probability=2), "sampling_probability"),
+        (with_(respnse="x"), "respnse"),
+    ],
+)
+def test_the_schema_of_an_interaction_refuses_what_the_model_refuses(payload: bytes, field: str | None) -> None:
+    mistakes = "".join(error.json_path + error.message for error in INTERACTION_SCHEMA.iter_errors(json.loads(payload)))
+    assert (mistakes == "") if field is None else (field in mistakes)
+    if field is None:
+        assert RagInteraction.from_entry("5-0", payload)
+    else:
+        assert field in refused(payload).detail
 
 
 @given(INTERACTION)

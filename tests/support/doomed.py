@@ -1,9 +1,9 @@
 """Runs a role that sends itself a signal in the middle of its work, so that no test races with it.
 
-python -m tests.support.doomed worker|aggregator --calls 20 --when before|after [--signal KILL|TERM]
+python -m tests.support.doomed worker|aggregator|sessions --calls 20 --when before|after [--signal KILL|TERM]
 
-The signal comes at a call, counted from 1, that commits results (worker) or a step (aggregator): just before it or just
-after it.
+The signal comes at a call, counted from 1, that commits results (worker), a step (aggregator) or the end of a session
+(sessions, in a worker): just before it or just after it.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Any
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("role", choices=("worker", "aggregator"))
+    parser.add_argument("role", choices=("worker", "aggregator", "sessions"))
     parser.add_argument("--calls", type=int, required=True)
     parser.add_argument("--when", choices=("before", "after"), default="before")
     parser.add_argument("--signal", choices=("KILL", "TERM"), default="KILL")
@@ -24,8 +24,14 @@ def main() -> None:
     from ragtide.cli import run
     from ragtide_aggregator.checkpoint.commit import Committer
     from ragtide_consumers.worker.results import ResultCommitter
+    from ragtide_runtime.redis import session_turns
 
-    owner, name = (ResultCommitter, "commit") if arguments.role == "worker" else (Committer, "commit")
+    owner: Any
+    owner, name = {
+        "worker": (ResultCommitter, "commit"),
+        "aggregator": (Committer, "commit"),
+        "sessions": (session_turns, "run_script"),
+    }[arguments.role]
     work = getattr(owner, name)
     calls = 0
 
@@ -34,6 +40,8 @@ def main() -> None:
 
     async def doomed(self: Any, *given: Any) -> Any:
         nonlocal calls
+        if arguments.role == "sessions" and given[0].lua is not session_turns.END:
+            return await work(self, *given)
         calls += 1
         if calls == arguments.calls and arguments.when == "before":
             die()
@@ -43,7 +51,7 @@ def main() -> None:
         return done
 
     setattr(owner, name, doomed)
-    sys.argv = ["ragtide", arguments.role]
+    sys.argv = ["ragtide", "aggregator" if arguments.role == "aggregator" else "worker"]
     run()
 
 

@@ -19,8 +19,10 @@ from ragtide_consumers.notify.grouping import NotificationGroup
 from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, SPECIMEN_NEWEST, SPECIMEN_SAMPLE, Streams
 from ragtide_runtime.settings.labelers import JudgeSettings
+from ragtide_runtime.stored_criteria import StoredCriterion, store_criterion
 from ragtide_schemas import Reason, utc_now
 from ragtide_schemas.alert_rule import AlertRule
+from ragtide_schemas.criterion import Criterion
 
 STREAMS = Streams("ragtide", 0)
 OPTIONS: Final[dict[str, Any]] = {
@@ -39,16 +41,19 @@ SCREENS: Final = (
     "/", "/?segment=lang%3Dde", "/p/shop", "/p/shop?range=1h&vs=bank", f"/p/shop?{_RANGE}",
     "/a", "/a?state=firing", "/a/A-1", "/a/A-2",
     "/t", "/t?pipeline=shop&below=0.9&segment=lang%3Dde",
-    "/i", "/i?pipeline=shop&list=sample", "/i/shop/i-1", "/x", "/x/may", "/x/may?config=0", "/judge", "/dead",
-    "/dead?reason=invalid", "/label", "/system", "/system/orders",
+    "/i", "/i?pipeline=shop&list=sample", "/i/shop/i-1", "/x", "/x/may", "/x/may?config=0", "/judge", "/criteria",
+    "/dead", "/dead?reason=invalid", "/label", "/system", "/system/orders",
 )  # fmt: skip
+
+
+USES = {"answer.cost_usd": 0.02, "answer.latency_s": 1.5}
 
 
 async def fill_everything(redis: Any, redis_url: str) -> None:
     """Fill an empty Redis."""
     now = utc_now()
     events = [
-        one.model_copy(update={"scores": {**one.scores, **POOR}, "labeler": labeler})
+        one.model_copy(update={"scores": {**one.scores, **POOR, **USES}, "labeler": labeler})
         for labeler in ("local", "judge")
         for one in traffic(lang="de")
     ]
@@ -62,6 +67,8 @@ async def fill_everything(redis: Any, redis_url: str) -> None:
         redis, *events, *traffic("bank", 1000, 0.4), *traffic(SLASHED, 2000, 0.9), *cascade(pipeline="judged"),
         *asked_twice("judged"), alerts=alerts,
     )  # fmt: skip
+    asked = Criterion(name="asked", question="Is the response polite?", values={"good": 1.0, "bad": 0.0})
+    await store_criterion(redis, "ragtide", StoredCriterion(criterion=asked, by="ann", at=now))
     await count_some(redis)
     kept = [specimen("i-1"), specimen("x/y"), specimen("i-1", SLASHED)]
     for one in kept:

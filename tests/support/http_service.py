@@ -13,7 +13,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.settings.serve import ServeSettings
 from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
-from ragtide_runtime.telemetry.role_endpoints import observing
+from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints, observing
 from ragtide_web.server import listen, serve_http
 
 
@@ -26,6 +26,7 @@ class Service:
     process: ProcessTelemetry
     stop: asyncio.Event
     task: "asyncio.Task[None]"
+    endpoints: RoleEndpoints
 
     @property
     def url(self) -> str:
@@ -72,7 +73,7 @@ async def http_service(
         task = asyncio.create_task(
             serve_http(found, url, stop, endpoints=endpoints, process=process, listening=listening, rules=rules)
         )
-        service = Service(port, session, process, stop, task)
+        service = Service(port, session, process, stop, task, endpoints)
         try:
             await until(lambda: _answers(service, 200 if wait_ready else 503))
             yield service

@@ -7,7 +7,18 @@ from hypothesis import strategies as st
 from tests.support.names import NAME_CHARACTERS
 
 from ragtide_runtime.recordings import EntryKind
-from ragtide_schemas import Alert, EarlierTurn, Feedback, JudgedScores, MetricEvent, RagInteraction, RetrievedDocument
+from ragtide_schemas import (
+    Alert,
+    AnswerUsage,
+    EarlierTurn,
+    EvaluatorScores,
+    Feedback,
+    JudgedScores,
+    MetricEvent,
+    RagInteraction,
+    RetrievalStep,
+    RetrievedDocument,
+)
 from ragtide_schemas.limits import (
     COST_MAX_USD,
     COUNTER_MAX,
@@ -41,6 +52,15 @@ SIZE = st.none() | st.integers(1, COUNTER_MAX) | st.just(COUNTER_MAX)
 PROBABILITY = st.floats(PROBABILITY_MIN, 1) | st.sampled_from([PROBABILITY_MIN, 1.0])
 SENTENCES = st.none() | st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=3)
 
+USAGE = st.builds(
+    AnswerUsage,
+    latency_s=st.none() | st.floats(0, LATENCY_MAX_S),
+    prompt_tokens=st.none() | COUNT,
+    completion_tokens=st.none() | COUNT,
+    cost_usd=st.none() | st.floats(0, COST_MAX_USD),
+    retrieval_latency_s=st.none() | st.floats(0, LATENCY_MAX_S),
+)
+
 INTERACTION = st.builds(
     RagInteraction,
     interaction_id=NAME,
@@ -69,6 +89,20 @@ INTERACTION = st.builds(
     user_id=st.none() | NAME,
     cluster=st.none() | NAME,
     covariates=st.none() | st.dictionaries(NAME, FLOAT, min_size=1, max_size=3),
+    steps=st.none()
+    | st.lists(
+        st.builds(
+            RetrievalStep,
+            name=st.from_regex(r"[a-z][a-z0-9_]{0,63}", fullmatch=True),
+            kind=st.sampled_from(["retriever", "reranker"]),
+            documents=st.just(()),
+            returned=st.integers(5, COUNTER_MAX),
+            shared=st.none() | st.integers(0, 5),
+        ),
+        max_size=3,
+        unique_by=lambda step: step.name,
+    ),
+    usage=st.none() | USAGE,
     run=NAME,
     population_size=SIZE,
     sampling_probability=PROBABILITY,
@@ -85,6 +119,19 @@ JUDGED = st.builds(
     absent=ABSENT,
     inclusion_probability=PROBABILITY,
     uniform=st.booleans(),
+)
+BESIDE = st.builds(
+    EvaluatorScores,
+    labeler=NAME,
+    labeler_version=NAME,
+    profile=NAME,
+    splitter=st.none() | NAME,
+    prompts=st.lists(NAME, max_size=2),
+    scores=SCORES,
+    absent=ABSENT,
+    cost_usd=st.floats(0, COST_MAX_USD),
+    judged=st.none() | JUDGED,
+    inclusion_probability=PROBABILITY,
 )
 EVENT = st.builds(
     MetricEvent,
@@ -118,6 +165,7 @@ EVENT = st.builds(
     judged=st.none() | JUDGED,
     counters=st.dictionaries(NAME, COUNT, max_size=2),
     inclusion_probability=PROBABILITY,
+    beside=st.none() | st.lists(BESIDE, max_size=2),
 )
 FEEDBACK = st.builds(
     Feedback,

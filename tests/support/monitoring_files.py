@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from tests.support.doc_pages import page_text
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 RULES: Final = DEPLOY / "prometheus" / "ragtide.rules.yml"
@@ -53,7 +54,7 @@ def filled(query: str) -> str:
 
 def page_queries() -> list[str]:
     """Return the queries on the page about Prometheus."""
-    page = (DEPLOY.parent / "docs" / "prometheus.md").read_text(encoding="utf-8")
+    page = page_text("prometheus")
     blocks: list[str] = re.findall(r"^```promql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     return [block.strip() for block in blocks]
 
@@ -61,4 +62,4 @@ def page_queries() -> list[str]:
 def queries() -> list[tuple[str, str]]:
     """Return every query of the rules, the dashboard and the page, each with its place."""
     found = [(rule["alert"], rule["expr"]) for rule in rules()]
-    return [*found, *panel_queries(), *(("docs/prometheus.md", query) for query in page_queries())]
+    return [*found, *panel_queries(), *(("docs/operate/prometheus.md", query) for query in page_queries())]

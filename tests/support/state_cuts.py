@@ -63,6 +63,8 @@ class Traffic:
     """Sessions at the same time."""
     users: int = 4
     """Values of the segment `user`."""
+    covariates: float = 0.0
+    """Events with a covariate `length`, which is larger where answers are worse."""
 
 
 Read = Callable[[dict[str, bytes]], dict[str, bytes]]
@@ -160,6 +162,8 @@ def _event(
             scores={RELEVANCE: float(rng.random()), ADHERENCE: float(rng.random() < mean)},
             inclusion_probability=float(rng.choice([0.25, 0.5])), uniform=bool(rng.random() < 0.7),
         )  # fmt: skip
+    if traffic.covariates and rng.random() < traffic.covariates:
+        changes["covariates"] = {"length": float(int(rng.lognormal(5 - 2 * mean, 0.5))), "other": 1.0}
     return event(number, scores, gold_scores=gold, **changes)
 
 

@@ -4,12 +4,10 @@ import tomllib
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import pytest
 from tools.house.collected import count_tests
 from tools.house.imports import Plan, import_graph, plan_of
 from tools.house.picture import picture
 from tools.house.source import PACKAGES, line_kinds
-from tools.house.table import BEGIN, END, with_table
 
 SOURCE = '''"""A module.
 
@@ -59,12 +57,6 @@ def test_relative_and_absolute_imports_are_arrows_between_rooms(tmp_path: Path) 
 def test_tests_of_pages_are_on_text_and_form() -> None:
     ids = ["tests/docs/test_a.py::b", "tests/web/page/test_words.py::c[1]", "tests/consumers/test_forms.py::d"]
     assert count_tests(ids) == {"tests": 3, "on text and form": 2}
-
-
-def test_a_table_replaces_what_is_between_the_markers() -> None:
-    assert with_table(f"a\n{BEGIN}\nold\n{END}\nb", "new") == f"a\n{BEGIN}\n\nnew\n\n{END}\nb"
-    with pytest.raises(ValueError, match="no place for the table"):
-        with_table("a page", "new")
 
 
 def test_the_wheel_has_no_tools() -> None:

@@ -1,4 +1,4 @@
-"""Every curl command of docs/http.md is sent to a running service, and answered."""
+"""Every curl command of docs/connect/http.md is sent to a running service, and answered."""
 
 import json
 import re
@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.doc_pages import page_text
 from tests.support.http_service import http_service
 
 from ragtide_runtime.settings.serve import token_digest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
+PAGE = page_text("http")
 COMMANDS = re.findall(r"^```bash\n(curl .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 ADDRESS = "http://127.0.0.1:8080"
 

@@ -146,8 +146,10 @@ async def test_every_surface_shows_the_same_numbers(
                 assert "trace.adherence" in panels or not any(each.metric == "trace.adherence" for each in mine)
         now = [each for each in await deployment.headlines() if each.estimate is not None]
         _in_table(await printed("watch", "--once"), [each for each in now if not each.is_small])
-        _, text = await service.get("/metrics")
-        _in_prometheus(text.decode(), now)
+        at_role_port, _ = await service.endpoints.metrics("")
+        _, at_service = await service.get("/metrics")
+        for scraped in (at_role_port, at_service):
+            _in_prometheus(scraped.decode(), now)
 
 
 def cells_of(text: str) -> dict[tuple[str, str], tuple[str, str, str]]:

@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tools.pages.parts import with_part
+
 from .collected import collected_tests
 from .imports import closets, plans
 from .picture import picture
 from .source import PACKAGES, source_measures
-from .table import table, with_table
+from .table import table
 
 HERE = Path(__file__).resolve()
 TREE = HERE.parents[2]
@@ -48,7 +50,7 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
-        "--write", type=Path, help="write the table between the markers of this page, and house.svg beside it"
+        "--write", type=Path, help="write the table as a generated part of this page, and house.svg beside it"
     )
     args = parser.parse_args()
     now = measures(args.tree.resolve())
@@ -59,7 +61,7 @@ def main() -> None:
     lines = table(before, now)
     print(lines)
     if args.write is not None:
-        args.write.write_text(with_table(args.write.read_text(encoding="utf-8"), lines), encoding="utf-8")
+        args.write.write_text(with_part(args.write.read_text(encoding="utf-8"), "measures", lines), encoding="utf-8")
         drawn = picture(args.tree.resolve(), now["interaction"]["modules"])
         args.write.with_name("house.svg").write_text(drawn, encoding="utf-8")
 

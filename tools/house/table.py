@@ -1,10 +1,7 @@
 """The measures as a table, beside those of another tree."""
 
 from collections.abc import Mapping
-from typing import Any, Final
-
-BEGIN: Final = "<!-- measures -->"
-END: Final = "<!-- end of measures -->"
+from typing import Any
 
 Measures = Mapping[str, Mapping[str, Any]]
 
@@ -40,16 +37,3 @@ def table(before: Measures | None, now: Measures) -> str:
         cells = [value] if before is None else [earlier.get(name, ""), value]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def with_table(page: str, written: str) -> str:
-    """Return a page with the table between its markers.
-
-    Raises:
-        ValueError: the page has no markers.
-    """
-    above, begin, rest = page.partition(BEGIN)
-    _, end, below = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no place for the table: write the lines {BEGIN} and {END}")
-    return f"{above}{begin}\n\n{written}\n\n{end}{below}"

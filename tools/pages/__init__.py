@@ -1,1 +1,1 @@
-"""The pages and files of docs/ that are made from the code: `python -m tools.pages docs` writes all of them."""
+"""What is made from the code in docs/: pages, parts of pages, files. `python -m tools.pages docs` writes all."""

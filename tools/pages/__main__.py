@@ -1,21 +1,113 @@
-"""Writes every generated page and file: `python -m tools.pages docs`."""
+"""Writes every generated page, part of a page, and file: `python -m tools.pages docs`."""
 
+import re
 import sys
+from collections.abc import Callable
+from functools import partial
+from os.path import relpath
 from pathlib import Path
+from typing import Final
 
-from .api import NAME, api_page
+from ragtide.cli.doc_pages import title_of
+from ragtide_offline.experiments.drafts import Draft
+from ragtide_runtime.telemetry.catalogue import catalogue_table
+from ragtide_runtime.telemetry.quality_metrics import quality_table
+
+from .api import API_PAGES
 from .asyncapi import asyncapi_text
 from .commands import COMMAND_PAGES
-from .fields import FIELD_PAGES
+from .concepts import PICTURE, concepts_picture
+from .fields import interaction_page, labels_part
+from .http_api import http_api_page, openapi_text
+from .indexes import INDEX_PAGES
 from .json_schemas import json_schemas
-from .metrics import METRIC_PAGES
+from .mcp_tools import tools_part
+from .metrics import diagnosis_part, metrics_page, results_part
+from .parts import parts_of, with_part
+from .settings import first_settings_table, settings_table, table_of
+from .streams import streams_page
 
-PAGES = {**METRIC_PAGES, **FIELD_PAGES, **COMMAND_PAGES, NAME: api_page, "asyncapi.yaml": asyncapi_text}
+_DOCS: Final = Path(__file__).parents[2] / "docs"
+
+_FOLDERS: Final = {"interaction.md": "connect"}
+"""Folder of a page; of all others it is `reference`."""
+
+_LINK: Final = re.compile(r"\[([^\[\]]*)\]\((?!https?:)([\w./-]+)")
+
+
+def placed(name: str) -> str:
+    """Return the path of a generated page in `docs/`."""
+    return f"{_FOLDERS.get(name, 'reference')}/{name}"
+
+
+def linked(text: Callable[[], str], place: str) -> str:
+    """Return a text with links that lead from this place.
+
+    Args:
+        text: its links name a page, or a path in `docs/`; words that are the name of the page become its title.
+        place: path of the page in `docs/`.
+    """
+    lists = {"decisions", "measured", "schemas"}
+    files = {path.name: path for path in _DOCS.rglob("*.md") if path.parent.name not in lists}
+
+    def link(found: re.Match[str]) -> str:
+        words, name = found.groups()
+        target = files.get(name, _DOCS / (placed(name) if name in _WRITERS else name))
+        shown = title_of(target) if words == name and target.exists() else words
+        return f"[{shown}]({relpath(target, (_DOCS / place).parent)}"
+
+    return _LINK.sub(link, text())
+
+
+_WRITERS: Final = {
+    "metric-registry.md": metrics_page,
+    "interaction.md": interaction_page,
+    **COMMAND_PAGES,
+    "http-api.md": http_api_page,
+    "streams.md": streams_page,
+    **API_PAGES,
+}
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    **{placed(name): partial(linked, page, placed(name)) for name, page in _WRITERS.items()},
+    **INDEX_PAGES,
+    "asyncapi.yaml": asyncapi_text,
+    "openapi.json": openapi_text,
+    PICTURE: concepts_picture,
+}
 """What writes each file of `docs/`, besides the JSON Schemas."""
+
+PARTS: Final[dict[str, Callable[[], str]]] = {
+    "diagnosis": diagnosis_part,
+    "experiment-settings": partial(table_of, Draft),
+    "label-fields": labels_part,
+    "mcp-tools": tools_part,
+    "prometheus-metrics": catalogue_table,
+    "prometheus-quality": quality_table,
+    "published-results": results_part,
+    "first-settings": first_settings_table,
+    "settings": settings_table,
+}
+"""What writes each generated part of a hand-written page of `docs/`; `make house` writes the part `measures`."""
+
+
+def with_parts(page: str, place: str) -> str:
+    """Return a hand-written page with its generated parts as the code has them now.
+
+    Args:
+        page: its text.
+        place: its path in `docs/`, from which the links of a part lead.
+    """
+    for name in PARTS.keys() & set(parts_of(page)):
+        page = with_part(page, name, linked(PARTS[name], place))
+    return page
 
 
 def main(docs: Path) -> None:
-    """Write the pages into a folder, and the JSON Schemas into its subfolder `schemas`."""
+    """Write the pages and the parts of pages into a folder, and the JSON Schemas into its subfolder `schemas`."""
+    for path in docs.rglob("*.md"):
+        page = path.read_text(encoding="utf-8")
+        path.write_text(with_parts(page, path.relative_to(docs).as_posix()), encoding="utf-8")
     texts = {
         **{name: page() for name, page in PAGES.items()},
         **{f"schemas/{name}": text for name, text in json_schemas().items()},

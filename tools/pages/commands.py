@@ -24,23 +24,23 @@ _PAGES: Final[Mapping[str, tuple[str, ...]]] = {
 """Groups of commands on each page."""
 
 _TITLES: Final[Mapping[str, str]] = {
-    "commands-live.md": "Commands that look at live traffic",
-    "commands-notify.md": "Commands for notifications",
-    "commands-offline.md": "Commands for files and recordings",
-    "commands-experiments.md": "Commands for experiments and reports",
-    "commands-operate.md": "Commands that run and change a deployment",
+    "commands-live.md": "Commands: live",
+    "commands-notify.md": "Commands: notify",
+    "commands-offline.md": "Commands: offline",
+    "commands-experiments.md": "Commands: experiments",
+    "commands-operate.md": "Commands: operate",
 }
 
 _INTRODUCTION: Final = """\
 `make schemas` writes this page from the program. `ragtide COMMAND --help` shows the same in a terminal. An option of a
-command overrides the environment, which overrides `ragtide.toml` ([settings.md](settings.md))."""
+command overrides the environment, which overrides `ragtide.toml` ([Settings](settings.md))."""
 
 _EXIT_CODES: Final = """\
 ## Exit codes
 
 Every command ends with 0 if it is done, with 1 after an error, with 2 if the command line is wrong, and with 130 after
 Ctrl-C. An error is told in one sentence. Further exit codes stand with their commands
-([gates.md](gates.md#exit-codes))."""
+([exit codes](gates.md#exit-codes))."""
 
 _GATE: Final = "4 if the gate fails, 5 if it is undecided"
 

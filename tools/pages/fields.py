@@ -1,7 +1,7 @@
-"""The pages of every field that users fill in."""
+"""Every field that users fill in: the page of an application's fields, and the fields of labels and metrics."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ragtide_schemas.alert_rule import AlertRule
@@ -9,18 +9,13 @@ from ragtide_schemas.base import WireModel
 from ragtide_schemas.declared import MetricDeclaration
 from ragtide_schemas.descriptions import descriptions
 from ragtide_schemas.feedback import Feedback
-from ragtide_schemas.interaction import EarlierTurn, RagInteraction, RetrievedDocument
+from ragtide_schemas.interaction import AnswerUsage, EarlierTurn, RagInteraction, RetrievedDocument
 from ragtide_schemas.labels import ClaimLabels, SentenceLabels
+from ragtide_schemas.retrieval_steps import RetrievalStep
 
 _INTRODUCTION = """\
-`make schemas` writes this page from the models. An unknown field is refused with its name; put fields of your own into
-`metadata`. [schemas/](schemas) has the same as JSON Schemas.
-
-Null in an optional field is the field left out, everywhere: in the SDK, over HTTP, in files and in a plain `XADD`. A
-blank text in an optional field that allows none is the field left out, too; so is a null or blank entry of `segments`
-or `gold_scores`. A null in a required field is refused with the field's name.
-
-An interaction with the fields that most applications fill in:
+Every field of an interaction, of feedback and of an alert rule, with its type and an example. Four fields are required:
+`pipeline`, `question`, `documents` and `response`. An interaction with the fields that most applications fill in:
 
 ```python
 from ragtide import RagInteraction
@@ -39,23 +34,28 @@ interaction = RagInteraction(
 assert interaction.documents[1].text == "It is made of iron."
 ```
 
-`submit` takes the same fields by keyword, and never raises ([producers.md](producers.md)). In a file each line is such
-an object ([offline.md](offline.md))."""
+`submit` takes the same fields by keyword, and never raises ([Python](python.md)). In a file each line is such
+an object ([Files](files.md)), and over HTTP each body ([HTTP](http.md)).
 
-_LABELS = """\
-`make schemas` writes this page from the models. A labeler or a metric of your own fills them in, or a program that
-writes metric events. [interaction.md](interaction.md) has the fields that an application fills in.
-[schemas/](schemas) has the same as JSON Schemas."""
+- **Unknown fields** are refused with their name. Put fields of your own into `metadata`.
+- **Null** in an optional field means that the field is left out: in Python, over HTTP, in files and in a plain
+  `XADD`. So does a blank text in an optional field that allows none, and a null or blank entry of `segments` or
+  `gold_scores`. A null in a required field is refused with the field's name.
+
+`make schemas` writes this page from the models. [The JSON Schemas](schemas/README.md) say the same to programs."""
 
 _NOTES: Final[Mapping[type[WireModel], str]] = {
     RagInteraction: "",
     RetrievedDocument: "In `documents` of an interaction; a string is a document with this text.",
-    EarlierTurn: "In `history` of an interaction ([producers.md](producers.md#history)).",
-    Feedback: "[producers.md](producers.md#feedback) says how to send it.",
-    AlertRule: "In `ragtide.toml` as `[[alerts]]`; [alerts.md](alerts.md) has complete rules.",
-    SentenceLabels: "From a labeler of your own ([own-labeler.md](own-labeler.md)), or stored in a file.",
-    ClaimLabels: "From a labeler of your own, or stored in a file of RAGChecker.",
-    MetricDeclaration: "In `declared` of a metric event ([metrics.md](metrics.md#metrics-of-your-own)).",
+    RetrievalStep: "In `steps` of an interaction ([Steps](metrics.md#steps-of-retrieval)).",
+    EarlierTurn: "In `history` of an interaction ([History](python.md#history)).",
+    AnswerUsage: "In `usage` of an interaction. Each number has a metric, such as `answer.latency_s` "
+    "([Numbers of the answer](metrics.md#numbers-of-the-answer)).",
+    Feedback: "[How to send feedback](python.md#feedback).",
+    AlertRule: "In `ragtide.toml` as `[[alerts]]`; [Alerts](alerts.md) has complete rules.",
+    SentenceLabels: "Labels of sentences, from a labeler of your own or stored in a file.",
+    ClaimLabels: "Labels of claims, from a labeler of your own or stored in a file of RAGChecker.",
+    MetricDeclaration: "In `declared` of a metric event ([metrics of your own](metrics.md#metrics-of-your-own)).",
 }
 
 EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
@@ -73,10 +73,13 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
         "segments": {"lang": "en"},
         "session_id": "s-81",
         "turn": 1,
+        "unit": "session",
         "history": [{"question": "What is the tower?", "response": "A landmark."}],
         "user_id": "alice",
         "cluster": "batch-7",
+        "usage": {"latency_s": 1.2, "cost_usd": 0.004},
         "covariates": {"difficulty": 0.3},
+        "steps": [{"name": "bm25", "kind": "retriever", "documents": [0]}],
         "run": "nightly-12",
         "population_size": 500,
         "sampling_probability": 0.1,
@@ -90,7 +93,15 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
         "sentences": ["Built in 1889."],
         "metadata": {"page": 4},
     },
+    RetrievalStep: {"name": "bm25", "kind": "retriever", "documents": [0, 2], "returned": 20, "shared": 6},
     EarlierTurn: {"question": "What is the tower?", "response": "A landmark."},
+    AnswerUsage: {
+        "latency_s": 1.2,
+        "prompt_tokens": 1800,
+        "completion_tokens": 160,
+        "cost_usd": 0.004,
+        "retrieval_latency_s": 0.15,
+    },
     Feedback: {
         "schema_version": 1,
         "pipeline": "shop",
@@ -112,6 +123,8 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
         "segment": "lang",
         "adjust": "lang",
         "target": 0.8,
+        "quantile": 0.95,
+        "covariate": "question_length",
         "baseline": 0.85,
         "baselines": {"de": 0.8, "en": 0.9},
         "baseline_spread": 0.2,
@@ -159,28 +172,24 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
 
 def interaction_page() -> str:
     """Return the page of the fields that an application fills in."""
-    return _page(
-        "Every field you fill in", _INTRODUCTION, [RagInteraction, RetrievedDocument, EarlierTurn, Feedback, AlertRule]
-    )
+    models: list[type[WireModel]] = [
+        RagInteraction, RetrievedDocument, RetrievalStep, EarlierTurn, AnswerUsage, Feedback, AlertRule,
+    ]  # fmt: skip
+    parts = ["# Fields of an interaction", _INTRODUCTION, *_tables("##", models)]
+    return "\n\n".join(parts) + "\n\nNext: [Reading the screen](screen.md)\n"
 
 
-def labels_page() -> str:
-    """Return the page of the fields that a labeler or a metric of a user's own fills in."""
-    return _page("Fields of labels and metrics", _LABELS, [SentenceLabels, ClaimLabels, MetricDeclaration])
+def labels_part() -> str:
+    """Return the fields that a labeler or a metric of a user's own fills in."""
+    return "\n\n".join(_tables("###", (SentenceLabels, ClaimLabels, MetricDeclaration)))
 
 
-FIELD_PAGES: Final[Mapping[str, Callable[[], str]]] = {
-    "interaction.md": interaction_page,
-    "label-fields.md": labels_page,
-}
-
-
-def _page(title: str, introduction: str, models: Sequence[type[WireModel]]) -> str:
-    parts = [f"# {title}", introduction]
+def _tables(level: str, models: Sequence[type[WireModel]]) -> Iterator[str]:
     for model in models:
-        note = _NOTES[model]
-        parts += [f"## {model.__name__}", *([note] if note else []), _table(model)]
-    return "\n\n".join(parts) + "\n"
+        yield f"{level} {model.__name__}"
+        if _NOTES[model]:
+            yield _NOTES[model]
+        yield _table(model)
 
 
 def _table(model: type[WireModel]) -> str:
@@ -188,7 +197,7 @@ def _table(model: type[WireModel]) -> str:
     meanings = descriptions(model)
     lines = ["| field | type | meaning | example |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
-        kind = _type(schema["properties"][name], schema.get("$defs", {}))
+        kind = type_in_words(schema["properties"][name], schema.get("$defs", {}))
         required = ", **required**" if field.is_required() else ""
         meaning = " ".join(meanings.get(name, "").split())
         example = json.dumps(EXAMPLES[model][name], ensure_ascii=False)
@@ -201,14 +210,14 @@ def _default(value: Any) -> str:
     return f", default `{value}`" if isinstance(value, (bool, int, float, str)) and value != "" else ""
 
 
-def _type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+def type_in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     """Return the type and the bounds of a value, in words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         target = definitions[name]
-        return f"object `{name}`" if "properties" in target else _type(target, definitions)
+        return f"object `{name}`" if "properties" in target else type_in_words(target, definitions)
     if "anyOf" in schema:
-        types = [_type(choice, definitions) for choice in schema["anyOf"] if choice.get("type") != "null"]
+        types = [type_in_words(choice, definitions) for choice in schema["anyOf"] if choice.get("type") != "null"]
         return " or ".join(dict.fromkeys(types))
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
     return " or ".join(f"`{value}`" for value in values) or _plain_type(schema, definitions)
@@ -217,11 +226,11 @@ def _type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
 def _plain_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     kind = schema.get("type")
     if kind == "array":
-        shown = f"list of {_type(schema['items'], definitions)}{_bounds(schema, 'Items', ' entries')}"
+        shown = f"list of {type_in_words(schema['items'], definitions)}{_bounds(schema, 'Items', ' entries')}"
     elif kind == "object":
         patterns = schema.get("patternProperties", {})
         values = schema.get("additionalProperties") or next(iter(patterns.values()), None)
-        inner = _type(values, definitions) if isinstance(values, dict) and values else "any JSON"
+        inner = type_in_words(values, definitions) if isinstance(values, dict) and values else "any JSON"
         shown = f"object of {inner}{_bounds(schema, 'Properties', ' entries')}"
     elif schema.get("format") == "date-time":
         shown = "time"

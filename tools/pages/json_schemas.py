@@ -1,10 +1,13 @@
 """JSON Schemas of the wire models."""
 
 import json
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema
 
 from ragtide_schemas.alert import Alert
 from ragtide_schemas.alert_rule import AlertRule
-from ragtide_schemas.base import WireModel
+from ragtide_schemas.base import SCHEMA_VERSION, WireModel
 from ragtide_schemas.dead_letter import DeadLetter
 from ragtide_schemas.estimate import Estimate
 from ragtide_schemas.experiments import Command, Execution, Plan
@@ -35,6 +38,12 @@ PUBLISHED: dict[str, type[WireModel]] = {
 def json_schemas() -> dict[str, str]:
     """Return the text of each schema file, by file name with its ending."""
     return {
-        f"{name}.schema.json": json.dumps(model.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+        f"{name}.schema.json": json.dumps(_schema(name, model), indent=2, ensure_ascii=False) + "\n"
         for name, model in PUBLISHED.items()
     }
+
+
+def _schema(name: str, model: type[WireModel]) -> dict[str, Any]:
+    """Return the schema with its dialect, and with an id that depends on no address: a registry can hold it."""
+    identity = f"urn:ragtide:schema:{name}:v{SCHEMA_VERSION}"
+    return {"$schema": GenerateJsonSchema.schema_dialect, "$id": identity, **model.model_json_schema()}

@@ -1,12 +1,13 @@
-"""The pages that are made from definitions: metrics, published results and diagnosis."""
+"""What is made from definitions: the page of metrics, published results and patterns of scores."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 from ragtide_consumers.metrics.optional import optional_metrics
 from ragtide_offline.score.reference_results import REFERENCE_RESULTS, ReferenceResult
+from ragtide_schemas.criterion import built_in_criteria
 from ragtide_schemas.diagnosis import PATTERNS
 from ragtide_schemas.metric_definitions import RAGTIDE_METRICS
 from ragtide_schemas.metrics import Direction, MetricDefinition
@@ -20,6 +21,7 @@ _FAMILIES = {
     "judge": "Of the judge itself: `judge.repeat_share` is the share of interactions about which it is asked twice.",
     "retrieval": "Of every interaction, whichever labeler scored it.",
     "response": "Of every interaction, whichever labeler scored it.",
+    "answer": "Numbers of the answer itself, of every interaction whose `usage` has them, whichever labeler scored it.",
     "feedback": "Of every interaction that people rated, as gold scores; the labeler is `gold`.",
 }
 
@@ -27,21 +29,15 @@ _BETTER = {Direction.HIGHER: "higher", Direction.LOWER: "lower", Direction.NEITH
 
 
 _METRICS = """\
-`make schemas` writes this page from the definitions. [metrics.md](metrics.md) explains the formulas. A metric whose
+`make schemas` writes this page from the definitions. [Metrics](metrics.md) explains the formulas. A metric whose
 needs are not met is absent with a reason. Bands (acceptable, good, excellent) are rules of thumb and decide nothing."""
+
+_CRITERIA = """\
+Built-in criteria, which a judge answers if `[[judge.criteria]]` names them. Criteria of your own are metrics of the
+family `criteria`. [Criteria](criteria.md) explains both."""
 
 _OPTIONAL = """\
 The setting `metrics` turns these on by their names: `metrics = ["retrieval.average_precision"]`."""
-
-_RESULTS = """\
-`make schemas` writes this page. The results come from other data and other judges: compare with them, but do not
-take them as goals. `ragtide score FILE --reference NAME` shows a row beside your own scores."""
-
-_DIAGNOSIS = """\
-`make schemas` writes this page from the patterns. A pattern is a combination of scores by their bands
-([metric-registry.md](metric-registry.md)). Reports and alerts name the patterns that the
-scores show, with their usual cause. `retrieval.match` has bands for this purpose only: its level depends on the
-documents, so below 0.1 it is poor and from 0.2 on good, as [measured](measured/broken_language.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,34 +68,39 @@ def metrics_page() -> str:
     parts = ["# Every metric", _METRICS]
     for family, metrics in groupby(RAGTIDE_METRICS, key=lambda metric: metric.family):
         parts += [f"## {family}", _FAMILIES[family], _metric_table(metrics)]
+    built_in = [criterion.definition() for criterion in built_in_criteria()]
+    parts += ["## Criteria", _CRITERIA, _metric_table(built_in)]
     optional = [metric.definition for metric in optional_metrics().values()]
     parts += ["## Optional", _OPTIONAL, _metric_table(optional)]
     return _page(parts)
 
 
-def results_page() -> str:
-    """Return the page of published results, by data set."""
-    parts = ["# Published results", _RESULTS]
+def results_part() -> str:
+    """Return the published results, a table for each data set."""
+    parts = []
     for dataset, results in groupby(REFERENCE_RESULTS, key=lambda result: result.dataset):
         parts += _results(dataset, list(results))
-    parts += [
-        "## Labelers on RAGBench",
-        "Mean over 7 subsets of the test splits, against GPT-4's labels.",
-        _labelers(),
+    return _page(
+        [
+            *parts,
+            "**Labelers on RAGBench**, mean over 7 subsets of the test splits, against GPT-4's labels:",
+            _labelers(),
+        ]
+    )
+
+
+def diagnosis_part() -> str:
+    """Return the table of patterns of scores and their usual causes."""
+    rows = [
+        (
+            f"`{pattern.name}`",
+            ", ".join(f"`{metric}` {quality}" for metric, quality in pattern.conditions.items()),
+            pattern.meaning,
+            pattern.advice,
+        )
+        for pattern in PATTERNS
     ]
-    return _page(parts)
-
-
-def diagnosis_page() -> str:
-    """Return the page of patterns of scores and their usual causes."""
-    return _page(["# Diagnosis", _DIAGNOSIS, _patterns()])
-
-
-METRIC_PAGES: Final[Mapping[str, Callable[[], str]]] = {
-    "metric-registry.md": metrics_page,
-    "published-results.md": results_page,
-    "diagnosis.md": diagnosis_page,
-}
+    return _table(("pattern", "shown by", "meaning", "advice"), rows)
 
 
 def _page(parts: Iterable[str]) -> str:
@@ -139,7 +140,7 @@ def _results(dataset: str, results: Sequence[ReferenceResult]) -> list[str]:
         for result in results
     ]
     names = [metric.rpartition(".")[2].replace("_", " ") for metric in metrics]
-    return [f"## {dataset}", f"Means in percent; {results[0].source}.", _table(("system", *names), rows)]
+    return [f"**{dataset}**, means in percent; {results[0].source}:", _table(("system", *names), rows)]
 
 
 def _labelers() -> str:
@@ -158,16 +159,3 @@ def _labelers() -> str:
         for result in LABELER_RESULTS
     ]
     return _table(header, rows)
-
-
-def _patterns() -> str:
-    rows = [
-        (
-            f"`{pattern.name}`",
-            ", ".join(f"`{metric}` {quality}" for metric, quality in pattern.conditions.items()),
-            pattern.meaning,
-            pattern.advice,
-        )
-        for pattern in PATTERNS
-    ]
-    return _table(("pattern", "shown by", "meaning", "advice"), rows)

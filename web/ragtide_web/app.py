@@ -15,6 +15,7 @@ from ragtide_schemas.printable import printable
 from .context import Context
 from .guard import Guard
 from .page.alerts.route import router as alerts
+from .page.criteria.route import router as criteria
 from .page.dead_letters.route import router as dead_letters
 from .page.experiments.route import router as experiments
 from .page.fleet.route import router as fleet
@@ -32,7 +33,8 @@ from .page.traffic.route import router as traffic
 from .page.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
 from .problems import HttpProblem, answer, drain
 from .proxy import BehindProxy, prefix_of
-from .routes import health, reading, traces, writing
+from .routes import criteria as criteria_api
+from .routes import details, health, reading, traces, writing
 
 DESCRIPTION = (
     "Interactions, feedback and traces of OpenTelemetry come in; estimates, alerts, runs and dead letters go out. "
@@ -53,6 +55,7 @@ SCREENS: Final = (
     experiments,
     label,
     judge,
+    criteria,
     dead_letters,
     system,
 )
@@ -65,23 +68,43 @@ OTHER_SIGNALS: Final = {
 """Answers to exporters that send everything to one address."""
 
 
+ROUTERS: Final = (
+    writing.router,
+    traces.router,
+    reading.router,
+    details.router,
+    criteria_api.router,
+    health.router,
+    *SCREENS,
+)
+
+
 def application(context: Context) -> ASGIApp:
     """Return the ASGI application of the service."""
-    # The pages that FastAPI offers load scripts from another site, so they are off.
-    app = FastAPI(title="ragtide", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
+    app = _routed()
     app.state.context = context
     app.state.screens = {getattr(route, "path", "") for router in SCREENS for route in router.routes}
-    routers = (writing.router, traces.router, reading.router, health.router, *SCREENS)
-    for router in routers:
-        app.include_router(router)
     app.add_exception_handler(HttpProblem, _problem)
     app.add_exception_handler(LoginNeededError, _login)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _unknown)
-    app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # the way that FastAPI documents
     guarded = Guard(app, telemetry=context.telemetry, clients=context.clients)
-    paths = (getattr(route, "path", "") for router in routers for route in router.routes)
+    paths = (getattr(route, "path", "") for router in ROUTERS for route in router.routes)
     return BehindProxy(guarded, context.settings.serve, (*paths, str(app.openapi_url)))
+
+
+def openapi_document() -> dict[str, Any]:
+    """Return the OpenAPI document that the service answers at `/openapi.json`."""
+    return _described(_routed())
+
+
+def _routed() -> FastAPI:
+    # The pages that FastAPI offers load scripts from another site, so they are off.
+    app = FastAPI(title="ragtide", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # the way that FastAPI documents
+    return app
 
 
 async def _problem(request: Request, error: Exception) -> Response:

@@ -30,7 +30,7 @@ from .page.experiments.reading import ExperimentsReading
 from .page.fleet.history import Sparklines
 from .page.live.changes import LiveHub
 from .page.shown_headlines import ShownHeadlines
-from .telemetry import HeadlineCollector, HttpTelemetry
+from .telemetry import HttpTelemetry
 
 
 @dataclass
@@ -46,8 +46,6 @@ class Context:
     deployment: Deployment
     endpoints: RoleEndpoints
     telemetry: HttpTelemetry
-    headlines: HeadlineCollector
-    """For Prometheus."""
     hub: LiveHub
     letters: LetterIndex
     sparklines: Sparklines

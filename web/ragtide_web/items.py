@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -14,15 +13,15 @@ from redis import RedisError
 from redis.asyncio import Redis
 from redis.exceptions import RedisClusterException
 
+from ragtide_producers.errors import ItemsTooLargeError
+from ragtide_producers.ingest.items import ITEM_VALUES, has_too_many_values, read_item, sent_interaction
+from ragtide_producers.ingest.split_items import split_items
 from ragtide_producers.publishing.round_trip import publish_commands
 from ragtide_producers.publishing.routes import FeedbackRoute, InteractionRoute, Publication, PublishCommand, Route
-from ragtide_producers.shapes.json_values import has_more_values
 from ragtide_schemas import Feedback, InvalidEntryError, RagInteraction
-from ragtide_schemas.base import is_left_out, read_json_object
 from ragtide_schemas.printable import printable
 
 from .access import Client
-from .json_items import split_items
 from .memory import INLINE_BYTES
 from .problems import HttpProblem, too_large
 
@@ -33,8 +32,6 @@ BATCH_BYTES: Final = 1024 * 1024
 ITEMS_LISTED_MAX: Final = 10_000
 """Most items whose outcomes an answer lists. Of more items it lists those with a problem."""
 
-ITEM_VALUES: Final = 100_000
-"""Most objects and lists of one item, and most commas between its values. The largest item has about 10,000."""
 NO_OBJECT: Final = "the item is not a JSON object: send an object with the schema's fields"
 
 Outcome = Literal["published", "duplicate", "dropped", "invalid", "forbidden", "full"]
@@ -135,11 +132,7 @@ def interactions(routing: InteractionRoute, idempotency_key: str | None) -> Item
     """
 
     def read(fields: dict[str, Any], index: int) -> RagInteraction:
-        fields = {**fields, "source": "http"} if is_left_out(fields.get("source")) else fields
-        if idempotency_key and is_left_out(fields.get("interaction_id")):
-            digest = blake2b(idempotency_key.encode("utf-8", "replace"), digest_size=16).hexdigest()
-            fields["interaction_id"] = f"http-{digest}-{index}"
-        return RagInteraction.from_fields(fields)
+        return sent_interaction(fields, source="http", key=idempotency_key, index=index)
 
     return ItemKind("interaction", read, routing)
 
@@ -210,21 +203,14 @@ def _commands(
     return found
 
 
-def _has_too_many_values(item: bytes) -> bool:
-    return len(item) > INLINE_BYTES and has_more_values(item, ITEM_VALUES, ITEM_VALUES)
-
-
 def _command(
     kind: ItemKind, client: Client, payload: bytes, index: int, max_bytes: int | None
 ) -> PublishCommand | PostedItem:
     shown = None
-    if _has_too_many_values(payload):
-        detail = f"the item has more than {ITEM_VALUES:,} values: send fewer"
-        return PostedItem(index=index, status="invalid", detail=detail)
     if max_bytes is None and not payload.startswith(b"{"):
         return PostedItem(index=index, status="invalid", detail=NO_OBJECT)
     try:
-        given = read_json_object(payload, max_bytes)
+        given = read_item(payload, max_bytes)
         named = given.get("interaction_id")
         shown = printable(named[:200]) if isinstance(named, str) else None
         item = kind.read(given, index)
@@ -270,11 +256,13 @@ def items_in_json(parts: Iterable[bytes], most: int) -> list[bytes]:
     """
     found: list[bytes] = []
     try:
-        for item in split_items(parts, most):
-            if _has_too_many_values(item):
+        for item in split_items(parts, most, " (serve.body_items): send NDJSON, or"):
+            if has_too_many_values(item):
                 raise too_large(f"item {len(found)} has more than {ITEM_VALUES:,} values")
             from_json(item, allow_inf_nan=False, cache_strings="keys")
             found.append(item)
+    except ItemsTooLargeError as error:
+        raise too_large(str(error)) from None
     except ValueError as error:
         detail = f"item {len(found)}: {printable(str(error))[:200]}"
         raise HttpProblem(400, f"the body is not the JSON of items ({detail}): send an object or a list") from None

@@ -148,6 +148,8 @@ async def serve_http(
         kappas = BackgroundRead("kappas", partial(thread.run, read_kappas), KAPPA_FRESH_S)
         experiments = ExperimentsReading(url, settings)
         rule_replays = RuleReplays(hub.replays_changed)
+        headlines = HeadlineCollector(deployment, settings.prometheus, process)
+        endpoints.refresh_by(headlines.refresh)
         context = Context(
             settings=settings,
             redis=redis,
@@ -157,7 +159,6 @@ async def serve_http(
             deployment=deployment,
             endpoints=endpoints,
             telemetry=HttpTelemetry(process),
-            headlines=HeadlineCollector(deployment, settings.prometheus, process),
             hub=hub,
             letters=LetterIndex(redis, settings.layout.all()),
             sparklines=Sparklines(deployment),
@@ -173,7 +174,7 @@ async def serve_http(
         server = _HttpServer(context)
         heartbeat = Heartbeat("HTTP")
         async with AsyncExitStack() as stack:
-            for close in (listening.close, hiding.close, context.headlines.close):
+            for close in (listening.close, hiding.close, headlines.close):
                 stack.callback(close)
             if rules is not None:
                 stack.enter_context(rules.giving(context.take_rules))

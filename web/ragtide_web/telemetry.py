@@ -1,9 +1,11 @@
 """Telemetry of the HTTP service: requests, outcomes of items, and the headlines of the deployment."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from time import monotonic
 from typing import Final
 
+import structlog
 from prometheus_client import core
 from prometheus_client.registry import Collector
 
@@ -25,6 +27,11 @@ from ragtide_schemas import Headline
 from ragtide_schemas.printable import printable
 
 from .items import REDIS_ERRORS
+
+log = structlog.get_logger("ragtide.web")
+
+LIMIT_S: Final = 5.0
+"""Seconds for which a scrape waits for the headlines; Prometheus gives a scrape up after ten by default."""
 
 ROLE: Final = "serve"
 """Name of the role in health reports."""
@@ -69,6 +76,7 @@ class HeadlineCollector(Collector):
         self._settings = settings
         self._registry = process.registry
         self._due_s = 0.0
+        self._took_too_long = False
         self._headlines: list[Headline] = []
         self._registry.register(self)
 
@@ -77,16 +85,23 @@ class HeadlineCollector(Collector):
         self._registry.unregister(self)
 
     async def refresh(self) -> None:
-        """Read the headlines if that is due; nothing is reported while Redis does not answer."""
-        if monotonic() < self._due_s:
-            return
+        """Read the headlines if that is due; nothing is reported while Redis does not answer within `LIMIT_S`."""
         began = monotonic()
+        if began < self._due_s:
+            return
         try:
-            self._headlines = (await self._deployment.headlines())[: self._settings.cap]
-        except (*REDIS_ERRORS, CheckpointError):
+            async with asyncio.timeout(LIMIT_S):
+                self._headlines = (await self._deployment.headlines())[: self._settings.cap]
+        except (*REDIS_ERRORS, CheckpointError) as error:
+            if isinstance(error, TimeoutError) and not self._took_too_long:
+                self._took_too_long = True
+                log.warning("/metrics has no headlines: reading them took too long", limit_s=LIMIT_S)
             self._headlines = []
-        # Reading takes at most a twentieth of the time.
-        self._due_s = monotonic() + max(self._settings.interval_s, 20 * (monotonic() - began))
+            self._due_s = monotonic() + self._settings.interval_s
+        else:
+            self._took_too_long = False
+            # Reading takes at most a twentieth of the time.
+            self._due_s = monotonic() + max(self._settings.interval_s, 20 * (monotonic() - began))
 
     def collect(self) -> Iterator[core.Metric]:
         """Yield the metrics of headlines, some without samples."""

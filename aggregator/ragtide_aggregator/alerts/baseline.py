@@ -310,13 +310,25 @@ class Baseline:
 class FixedBaseline(RuleBaseline):
     """One baseline for all values: of the rule, of the first values, or of the last window.
 
+    Args:
+        rule: the rule.
+        value_range: lowest and highest value.
+        movements: directions of a bad change.
+        reference: number that the rule gives, in the unit of the statistic; None to learn it.
+
     Attributes:
         is_known: whether a baseline is given or learned.
         window_ms: length of the past window from which it is taken; None without such a window.
     """
 
-    def __init__(self, rule: AlertRule, value_range: tuple[float, float], movements: tuple[Movement, ...]) -> None:
-        self._rule, self._range, self._movements = rule, value_range, movements
+    def __init__(
+        self,
+        rule: AlertRule,
+        value_range: tuple[float, float],
+        movements: tuple[Movement, ...],
+        reference: float | None,
+    ) -> None:
+        self._rule, self._range, self._movements, self._given_reference = rule, value_range, movements, reference
         self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
         self._learner = self._fresh_learner()
         given = self._given()
@@ -327,8 +339,7 @@ class FixedBaseline(RuleBaseline):
         return Learner(self._rule.learn_n, spread=self._rule.kind == "distribution")
 
     def _given(self) -> Baseline | None:
-        rule = self._rule
-        reference = rule.given_baseline if rule.target is None else rule.target
+        rule, reference = self._rule, self._given_reference
         if reference is None:
             return None
         mean = statistic_of(rule, self._range).scaled(reference)
@@ -435,9 +446,15 @@ class FirstAnswerBaseline(FixedBaseline):
     by a tenth. An answer is compared with what earlier answers gave.
     """
 
-    def __init__(self, rule: AlertRule, value_range: tuple[float, float], movements: tuple[Movement, ...]) -> None:
+    def __init__(
+        self,
+        rule: AlertRule,
+        value_range: tuple[float, float],
+        movements: tuple[Movement, ...],
+        reference: float | None,
+    ) -> None:
         self._bound: Baseline | None = None
-        super().__init__(rule, value_range, movements)
+        super().__init__(rule, value_range, movements, reference)
         self.transforms = self.transforms or self._bound is not None
         # Of the present batch: what was known before it, and what was learned at positions in it.
         self._before, self._learned = self._value, list[tuple[int, Baseline]]()

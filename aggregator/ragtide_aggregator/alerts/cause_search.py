@@ -1,19 +1,22 @@
-"""The search for the cause of an alert while it fires: other traffic or other answers. No clock, no I/O.
+"""The search for the cause of an alert while it fires: other traffic or answers, and which step. No clock, no I/O.
 
 The stretch since the change begins at the alarm, not at the estimated change point. The alarm is a stopping time, so
 the interactions after it are not chosen by their scores, and the intervals of `statistics.mix_shift` hold for them at
 every look. The search looks when so many interactions came since the alarm as in `LOOKS`, and ends when it has named
 the cause. It waits for one more look if the part is known, and the segment values that changed are not.
+
+The retrieval step that moved is searched for beside it (`step_search.py`). An alert is explained once, so what is known
+first waits for the other for `MOST_WAITS` looks.
 """
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ragtide_schemas import Alert, ChangeCause, SegmentShare
+from ragtide_schemas import Alert, ChangeCause, SegmentShare, StepCause
 
 from ..statistics.causes.change_in_words import in_words
 from ..statistics.causes.explained_change import (
@@ -27,9 +30,14 @@ from ..statistics.causes.explained_change import (
 from ..statistics.causes.mix_shift import DesignEffects, may_be_certain
 from ..statistics.causes.mix_verdict import mix_verdict
 from ..statistics.means.segment_moments import SegmentMoments, stretches
+from .dumped_moments import dumped, read_moments
+from .step_search import StepKey, StepSearch
 
 LOOKS: Final = (200, 400, 800, 1_600, 3_200)
 """Interactions since the alarm at which the search looks; after the last look it ends."""
+
+MOST_WAITS: Final = 2
+"""Looks for which one of the two, the traffic or the step, waits for the other."""
 
 MOST_VALUES: Final = 64
 """Values of a segment with moments of their own, the most frequent; the others are one group."""
@@ -63,14 +71,14 @@ class SegmentBefore:
 
     def dump(self) -> dict[str, Any]:
         """Return the segment as JSON can hold it."""
-        moments = {"reference": _dumped(self.reference), "at_alarm": _dumped(self.at_alarm)}
+        moments = {"reference": dumped(self.reference), "at_alarm": dumped(self.at_alarm)}
         return {"name": self.name, "values": self.values, "complete": self.complete, **moments}
 
     @classmethod
-    def read(cls, dumped: Mapping[str, Any]) -> "SegmentBefore":
+    def read(cls, state: Mapping[str, Any]) -> "SegmentBefore":
         """Return the segment that `dump` returned."""
-        moments = (_read(dumped[name]) for name in ("reference", "at_alarm"))
-        return cls(dumped["name"], tuple(dumped["values"]), dumped["complete"], *moments)
+        moments = (read_moments(state[name]) for name in ("reference", "at_alarm"))
+        return cls(state["name"], tuple(state["values"]), state["complete"], *moments)
 
 
 class SegmentsNow(NamedTuple):
@@ -82,6 +90,8 @@ class SegmentsNow(NamedTuple):
     effects: DesignEffects
     value_range: tuple[float, float]
     """Of the metric."""
+    steps: Mapping[StepKey, SegmentMoments] = MappingProxyType({})
+    """Numbers of retrieval steps."""
 
 
 class ComparedSegment(NamedTuple):
@@ -123,22 +133,44 @@ class CauseSearch:
     """Of the whole pipeline in the stretch before the change; shape (1,), as the next."""
     at_alarm: SegmentMoments
     segments: dict[str, SegmentBefore] = field(default_factory=dict)
-    """By name; empty when the search is over."""
+    """By name; empty when the cause is named, or cannot be."""
     looks: int = 0
     """Number of looks so far."""
     named: bool = False
     """Whether the last look knew the part of the change."""
     cause: ChangeCause | None = None
+    steps: StepSearch | None = None
+    """None when the step is named, or cannot be, and without steps."""
+    moved_step: StepCause | None = None
+    """What the last look knew of the steps."""
+    waits: int = 0
+    """Looks for which what is known waited for the other."""
 
     @property
     def next_n(self) -> int | None:
         """Number of values of the whole pipeline at the next look; None when the search is over."""
-        return int(self.at_alarm.n[0]) + LOOKS[self.looks] if self.segments else None
+        return int(self.at_alarm.n[0]) + LOOKS[self.looks] if self.segments or self.steps else None
 
-    def look(self, now: SegmentsNow) -> ChangeCause | None:
-        """Take a look; return the cause if it is named now."""
+    def look(self, now: SegmentsNow) -> bool:
+        """Take a look; return whether the alert is explained now, by `cause` and `moved_step`."""
         self.looks += 1
         last = self.looks == len(LOOKS)
+        if self.segments:
+            self._look_at_segments(now, last=last)
+        if self.steps is not None:
+            self.moved_step = self.steps.look(now.steps, now.effects, CONFIDENCE)
+            if self.moved_step is None or self.moved_step.verdict == "moved":
+                self.steps = None
+        named = self.cause is not None or (self.moved_step is not None and self.moved_step.verdict == "moved")
+        if named and (self.segments or self.steps):
+            self.waits += 1
+        over = last or self.waits > MOST_WAITS or not (self.segments or self.steps)
+        if over:
+            self.segments, self.steps = {}, None
+        return over and (self.cause is not None or self.moved_step is not None)
+
+    def _look_at_segments(self, now: SegmentsNow, *, last: bool) -> None:
+        """Name the cause if it is known now."""
         stretches_of = {name: self._stretches(before, now) for name, before in self.segments.items()}
         # Values that were lost, as by a repair, leave no stretch since the alarm.
         lost = None in stretches_of.values()
@@ -157,7 +189,6 @@ class CauseSearch:
                 self.cause = _cause(name, found[name], open_names)
         if self.cause is not None or last or lost:
             self.segments = {}
-        return self.cause
 
     def _stretches(self, before: SegmentBefore, now: SegmentsNow) -> "ComparedSegment | None":
         """Return one segment before and since the alarm; None if values were lost."""
@@ -196,20 +227,28 @@ class CauseSearch:
     def dump(self) -> dict[str, Any]:
         """Return the search as JSON can hold it, without the alert."""
         return {
-            "whole": [_dumped(self.reference), _dumped(self.at_alarm)],
+            "whole": [dumped(self.reference), dumped(self.at_alarm)],
             "segments": {name: segment.dump() for name, segment in self.segments.items()},
             "looks": self.looks,
             "named": self.named,
             "cause": None if self.cause is None else self.cause.model_dump(mode="json"),
+            **({} if self.steps is None else {"steps": self.steps.dump()}),
+            **({} if self.moved_step is None else {"moved_step": self.moved_step.model_dump(mode="json")}),
+            **({"waits": self.waits} if self.waits else {}),
         }
 
     @classmethod
-    def read(cls, dumped: Mapping[str, Any], alert: Alert) -> "CauseSearch":
+    def read(cls, state: Mapping[str, Any], alert: Alert) -> "CauseSearch":
         """Return the search that `dump` returned."""
-        reference, at_alarm = (_read(text) for text in dumped["whole"])
-        segments = {name: SegmentBefore.read(segment) for name, segment in dumped["segments"].items()}
-        cause = None if dumped["cause"] is None else ChangeCause.model_validate(dumped["cause"])
-        return cls(alert, reference, at_alarm, segments, dumped["looks"], dumped["named"], cause)
+        reference, at_alarm = (read_moments(text) for text in state["whole"])
+        segments = {name: SegmentBefore.read(segment) for name, segment in state["segments"].items()}
+        cause = None if state["cause"] is None else ChangeCause.model_validate(state["cause"])
+        steps = StepSearch.read(state["steps"]) if "steps" in state else None
+        moved_step = StepCause.model_validate(state["moved_step"]) if "moved_step" in state else None
+        return cls(
+            alert, reference, at_alarm, segments, state["looks"], state["named"], cause, steps, moved_step,
+            state.get("waits", 0),
+        )  # fmt: skip
 
 
 def _cause(name: str, change: ExplainedChange, open_names: Sequence[str]) -> ChangeCause:
@@ -259,11 +298,3 @@ def _within_one(share: NumberWithEnds) -> NumberWithEnds:
 def _joined(parts: list[SegmentMoments]) -> SegmentMoments:
     arrays = zip(*((part.n, part.mean, part.m2) for part in parts), strict=True)
     return SegmentMoments(*(np.concatenate(array).astype(np.float64) for array in arrays))
-
-
-def _dumped(moments: SegmentMoments) -> str:
-    return base64.b64encode(np.stack([moments.n, moments.mean, moments.m2]).astype("<f8").tobytes()).decode()
-
-
-def _read(text: str) -> SegmentMoments:
-    return SegmentMoments(*np.frombuffer(base64.b64decode(text), "<f8").reshape(3, -1).astype(np.float64))

@@ -190,7 +190,7 @@ class KappaBaseline(RuleBaseline):
         line = line_of(rule, (lower, upper))
         self._scaled_line = (line - lower) / (upper - lower)
         self._good_above = direction_of(key) is not Direction.LOWER
-        given = rule.given_baseline if rule.target is None else rule.target
+        given = rule.reference
         self.is_known, self._reference = given is not None, given or 0.0
         self._learned_n, self._sums = 0, CoupleSums()
         self._waiting: WaitingItem | None = None

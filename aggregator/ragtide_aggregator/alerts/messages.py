@@ -13,6 +13,7 @@ from ragtide_schemas import (
     ChangeCause,
     MetricEvent,
     Movement,
+    StepCause,
     definition_of,
     from_milliseconds,
 )
@@ -135,6 +136,8 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         "normal_of": _normal_of(decision),
         "limit": decision.limit,
         "quantity": decision.statistic.name,
+        "edge": None if rule.quantile is None else rule.target,
+        "edge_side": None if rule.quantile is None else rule.side(key.better),
         "observed": observed,
         "observed_n": decision.n,
         "observed_of": "first_answers" if decision.of_first else "answers",
@@ -196,17 +199,21 @@ CERTAIN_EFFECT: Final = 1.2
 """A design effect that is certainly larger breaks the promise of a rule that takes each interaction by itself."""
 
 
-def explained_alert(alert: Alert, cause: ChangeCause, explained_at: datetime, n: int) -> Alert:
+def explained_alert(
+    alert: Alert, cause: ChangeCause | None, moved_step: StepCause | None, explained_at: datetime, n: int
+) -> Alert:
     """Return an alert whose cause was searched for as explained.
 
     Args:
         alert: as it fired.
-        cause: of the change.
+        cause: of the change; None if it is not known.
+        moved_step: step that moved; None without steps.
         explained_at: time of the interaction at which it was found.
         n: number of values in its scope so far.
     """
     at = max(explained_at, alert.fired_at)
-    return restated(alert, status="explained", cause=cause, cause_sought=False, explained_at=at, n=n)
+    known = {"cause": cause, "cause_sought": False, "moved_step": moved_step, "step_sought": False}
+    return restated(alert, status="explained", explained_at=at, n=n, **known)
 
 
 def _normal_of(decision: Decision) -> str | None:
@@ -239,7 +246,16 @@ def _notes(decision: Decision, event: MetricEvent) -> tuple[str, ...]:
             f"since the change, and {crossed:.0%} would by chance."
         )
         return tuple(found)
-    definition = definition_of(rule.metric, event.declared)
+    if rule.quantile is not None:
+        side, least = (
+            ("above", "more than") if rule.side(decision.key.better) == "above" else ("at or below", "at least")
+        )
+        found.append(
+            f"The rule is about the quantile p{100 * rule.quantile:g}: it is {side} {rule.target:g} if {least} "
+            f"{100 * decision.reference:.3g}% of the answers are."
+        )
+    declaration = event.declaration(rule.metric)
+    definition = definition_of(rule.metric, None if declaration is None else {rule.metric: declaration})
     if definition is not None and definition.meaning:
         found.append(f"Meaning: {definition.meaning}")
     return tuple(found)

@@ -13,12 +13,13 @@ from typing import Any, Final, Literal, NamedTuple
 from ragtide_schemas import Alert, AlertRule, MetricEvent, Movement
 from ragtide_schemas.alert_rule import SEASONAL, duration_ms
 
-from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey
+from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey, rule_share
 from ..statistics.drift.drift import Alarm, DetectorTable
 from .adjusted_baseline import AdjustedBaseline
 from .baseline import FirstAnswerBaseline, FixedBaseline, Place, RuleBaseline
 from .cause_search import CauseSearch
 from .contributors import Contributors
+from .distribution_baseline import DistributionBaseline
 from .kappa_baseline import KappaBaseline
 from .messages import Decision, alert_of
 from .rule_values import LearnedValues
@@ -47,14 +48,31 @@ def _movements(rule: AlertRule, key: EstimateKey) -> tuple[Movement, ...]:
 
 
 def matches(rule: AlertRule, key: EstimateKey) -> bool:
-    """Return whether a rule applies to a key; a rule on kappa applies to pairs of scores (`kappa_rules`)."""
-    if rule.compares_verdicts:
+    """Return whether a rule applies to the values of a key.
+
+    A rule on kappa applies to pairs of scores (`kappa_rules`), one on a covariate to interactions
+    (`distribution_rules`).
+    """
+    if rule.compares_verdicts or rule.covariate is not None:
         return False
     segment_name = None if key.segment is None else key.segment.partition("=")[0]
     if key.metric in UNBOUNDED:
         return False
-    metric = SQUARED_ERROR + rule.metric if rule.compares_errors else rule.metric
-    return metric == key.metric and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
+    return (
+        _compared(rule, key) == key.metric and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
+    )
+
+
+def _compared(rule: AlertRule, key: EstimateKey) -> str:
+    """Return the name of the values that a rule compares."""
+    if rule.quantile is not None:
+        return rule_share(rule, key.better)
+    return SQUARED_ERROR + rule.metric if rule.compares_errors else rule.metric
+
+
+def _reference(rule: AlertRule, key: EstimateKey) -> float | None:
+    """Return the number that a rule gives to compare its statistic with; None if it is learned."""
+    return rule.reference if rule.quantile is None else rule.beyond_share(key.better)
 
 
 class RuleEvidence(NamedTuple):
@@ -109,13 +127,13 @@ class RuleState:
 
     - learning: the rule has nothing to compare values with, neither whole clusters nor first answers. Its baseline will
       be the lenient end of a running interval, so that an unlucky beginning does not cause a false alarm later.
-    - watching: e-detectors look for a statistic beyond the alarm limit (docs/drift.md), one detector for each direction
-      and statistic. Together they have the run length of the rule.
+    - watching: e-detectors look for a statistic beyond the alarm limit (docs/understand/drift.md), one detector for
+      each direction and statistic. Together they have the run length of the rule.
     - firing: the mirror of the detector that alarmed looks for a mean on the normal side of the limit, at least
       `hysteresis` away from it.
 
     From the first session on, detectors of first answers share the run length with those of whole clusters
-    (docs/clusters.md). The detectors are rows of a table that all rules of a partition share.
+    (docs/understand/clusters.md). The detectors are rows of a table that all rules of a partition share.
 
     Attributes:
         baseline: what the rule compares single values and whole clusters with.
@@ -139,9 +157,11 @@ class RuleState:
         self._origin = origin
         self._seasons = seasons or SeasonTables()
         movements = _movements(rule, key)
-        self.baseline: RuleBaseline = FixedBaseline(rule, key.value_range, movements)
+        self.baseline: RuleBaseline = FixedBaseline(rule, key.value_range, movements, _reference(rule, key))
         if rule.compares_verdicts:
             self.baseline = KappaBaseline(rule, key)
+        elif rule.covariate is not None:
+            self.baseline = DistributionBaseline(rule)
         elif rule.adjust is not None:
             self.baseline = AdjustedBaseline(rule, key.value_range, movements)
         elif rule.baseline == SEASONAL:
@@ -200,7 +220,8 @@ class RuleState:
     def _first_answer_baseline(self) -> RuleBaseline:
         if self.rule.baseline == SEASONAL:
             return self._seasons.baseline(self.rule, self.key.value_range)
-        return FirstAnswerBaseline(self.rule, self.key.value_range, _movements(self.rule, self.key))
+        movements = _movements(self.rule, self.key)
+        return FirstAnswerBaseline(self.rule, self.key.value_range, movements, _reference(self.rule, self.key))
 
     def baseline_of(self, detector: RuleDetector) -> RuleBaseline:
         """Return what a detector compares values with."""
@@ -214,8 +235,15 @@ class RuleState:
     @cached_property
     def field(self) -> str:
         """Name of this state in a checkpoint: rule, digest of its definition, key. A changed rule has a new state."""
-        digest = blake2b(self.rule.definition, digest_size=8).hexdigest()
-        return json.dumps([self.rule.name, digest, *self.key.parts()], ensure_ascii=False, separators=(",", ":"))
+        names = [self.rule.name, _digest(self.rule), *self.key.parts()]
+        return json.dumps(names, ensure_ascii=False, separators=(",", ":"))
+
+    @staticmethod
+    def owner(field: str, rules: Iterable[AlertRule]) -> tuple[AlertRule, EstimateKey] | None:
+        """Return rule and key of the state with the name of a field in a checkpoint; None if no rule has it."""
+        name, digest, *parts = json.loads(field)
+        rule = next((rule for rule in rules if rule.name == name and _digest(rule) == digest), None)
+        return None if rule is None else (rule, EstimateKey.read(parts))
 
     @property
     def learns(self) -> bool:
@@ -511,6 +539,10 @@ class RuleState:
                 }
             ),
         )
+
+
+def _digest(rule: AlertRule) -> str:
+    return blake2b(rule.definition, digest_size=8).hexdigest()
 
 
 def _not_finite(constant: str) -> float:

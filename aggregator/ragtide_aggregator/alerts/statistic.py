@@ -1,4 +1,4 @@
-"""The statistic that a rule compares: mean, spread or error of a metric, or kappa, with its scaling and its limit."""
+"""The statistic that a rule compares: mean, spread or error, kappa, or a share, with its scaling and its limit."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -10,9 +10,9 @@ from ragtide_schemas import AlertRule, Movement
 
 from ..statistics.tables.batches import Floats
 
-StatisticName = Literal["mean", "spread", "rmse", "kappa"]
+StatisticName = Literal["mean", "spread", "rmse", "kappa", "share"]
 
-_LINEAR: Final = ("mean", "kappa")
+_LINEAR: Final = ("mean", "kappa", "share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Statistic:
     width: float
     center: float = 0.0
     """Scaled mean from which a spread is measured."""
+    group: int = 0
+    """Group of values whose share it is (`statistics.drift.value_groups`)."""
 
     @property
     def _reach(self) -> float:
@@ -66,8 +68,10 @@ class Statistic:
 
 
 def statistic_of(rule: AlertRule, value_range: tuple[float, float], *, center: float | None = None) -> Statistic:
-    """Return the statistic of a rule for a metric with a range; with a centre, the spread about it."""
+    """Return the statistic of a rule on values with a range; with a centre, the spread about it."""
     lowest, highest = value_range
+    if rule.quantile is not None:
+        return Statistic("share", lowest, highest - lowest)
     name: StatisticName = "rmse" if rule.compares_errors else "mean" if center is None else "spread"
     return Statistic(name, lowest, highest - lowest, center or 0.0)
 

@@ -21,6 +21,9 @@ from .view import IntervalMethod, ScaledMean, View, read_view, windows_of
 STRATEGIES: Final = (AUTO, *OF_MOMENTS)
 """Interval strategies; intervals of `auto` and `running` stay valid however often a reader looks at them."""
 
+ORDERED: Final = (AUTO, "running")
+"""Strategies whose intervals depend on the order of the values."""
+
 LIVE: Final = (AUTO, "running", "asymptotic")
 """Strategies of live estimates: valid at every look, `asymptotic` once there are enough values."""
 
@@ -89,7 +92,7 @@ def estimates(
         key=lambda e: (
             e.pipeline, e.run or "", e.segment or "", e.labeler, e.profile, e.metric,
             e.metric_version or "", e.window != "all", e.window,
-            e.estimator,
+            e.estimator, e.labeler_version, e.proxy or "", e.lowest or 0.0, e.highest or 0.0, e.kind or "",
         ),
     )  # fmt: skip
 

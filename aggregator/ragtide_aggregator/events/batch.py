@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_schemas import MetricEvent, to_milliseconds
+from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
 from ragtide_schemas.limits import TIME_MAX
 
 from ..statistics.tables.batches import Floats, Grouped, Rows, grouped
@@ -31,6 +32,9 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "user_id": ("user_id",),
 }
 """Fields of an event that name its cluster, by choice; the first field that is set counts."""
+
+OF_ANSWERS: Final = "session_id"
+"""The field that names a cluster of answers, and not of whole sessions."""
 
 BLOCKS: Final = "blocks"
 """The choice of clusters that are stretches of neighbouring interactions of a pipeline."""
@@ -71,14 +75,17 @@ def cluster_codes(names: Iterable[tuple[str, str] | None]) -> NDArray[np.int64]:
 
 
 def cluster_name(event: MetricEvent, by: str) -> tuple[str, str] | None:
-    """Return the field that names the cluster of an event, with the name; None if the event is by itself."""
+    """Return the field that names the cluster of an event, with the name; None if the event is by itself.
+
+    A whole session has one score of each metric, so it is not in the cluster of its answers.
+    """
     if by == BLOCKS:
         return BLOCKS, ""
     if by.startswith(SEGMENT):
         return segment_cluster(event.segments, by)
     for field in FIELDS[by]:
         name = getattr(event, field)
-        if name is not None:
+        if name is not None and not (field == OF_ANSWERS and event.is_session):
             return field, name
     return None
 
@@ -117,6 +124,14 @@ class EventSource(Protocol):
         """Return the interaction id of an event."""
         ...
 
+    def covariate(self, name: str) -> NDArray[Any]:
+        """Return a covariate of each event: numbers, nan without one; or the values of a segment, None without one.
+
+        Args:
+            name: of a covariate, or `segment:NAME`.
+        """
+        ...
+
 
 class EventList:
     """An event source in memory."""
@@ -140,13 +155,20 @@ class EventList:
         # The first field that is set counts, so it comes last.
         for field in reversed(FIELDS[by]):
             for place, name in enumerate(map(attrgetter(field), self._events)):
-                if name is not None:
+                if name is not None and not (field == OF_ANSWERS and self._events[place].is_session):
                     codes[place] = _code(field, name)
         return codes
 
     def segments(self, place: int) -> dict[str, str]:
         """Return the segments of an event."""
         return self._events[place].segments
+
+    def covariate(self, name: str) -> NDArray[Any]:
+        """Return a covariate of each event, or the values of a segment."""
+        if name.startswith(SEGMENT_COVARIATE):
+            segment = name.removeprefix(SEGMENT_COVARIATE)
+            return np.array([event.segments.get(segment) for event in self._events], dtype=object)
+        return np.array([(event.covariates or {}).get(name, np.nan) for event in self._events], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -171,6 +193,10 @@ class EventBatch:
     """Reference score, proxy score and probability of each pair; shape (3, pairs)."""
     pairs_of: Rows
     """Part of each pair, not falling."""
+    ruled: Rows
+    """Row of each rule on a covariate that applies to an event (`alerts.distribution_rules`)."""
+    ruled_of: Rows
+    """Part of each of these, not falling."""
     times_ms: Times
     """Event time of each part. The arrays below have one element per part, too."""
     processed_ms: Times
@@ -184,8 +210,8 @@ class EventBatch:
     unfinished: NDArray[np.bool_]
     """Whether the next part is of the same event."""
     probability: Floats | None = None
-    """For each value the probability with which its interaction was kept from the traffic, 1 for values that have no
-    weight; None if all are 1."""
+    """For each value the probability with which its interaction was kept from the traffic and chosen for the evaluator,
+    1 for values that have no weight; None if all are 1."""
     clusters: NDArray[np.int64] | None = None
     """Code of its cluster, 0 for a part by itself; None where clusters are not looked for."""
     scope_of: Rows | None = None
@@ -198,7 +224,7 @@ class EventBatch:
         return np.searchsorted(self.part_of, np.arange(self.places.size + 1))
 
     def between(self, start: int, stop: int) -> "EventBatch":
-        """Return the parts from `start` up to `stop` (exclusive) with their values and absences, without pairs."""
+        """Return the parts from `start` up to `stop` (exclusive) with values and absences, without pairs and rules."""
         first, last = (int(place) for place in np.searchsorted(self.part_of, (start, stop)))
         first_absent, last_absent = (int(place) for place in np.searchsorted(self.absent_of, (start, stop)))
         parts, values, absent = slice(start, stop), slice(first, last), slice(first_absent, last_absent)
@@ -213,6 +239,8 @@ class EventBatch:
             pairs=self.pairs[:0],
             pairs_of=self.pairs_of[:0],
             scores=self.scores[:, :0],
+            ruled=self.ruled[:0],
+            ruled_of=self.ruled_of[:0],
             times_ms=self.times_ms[parts],
             processed_ms=self.processed_ms[parts],
             newest_ms=self.newest_ms[parts],

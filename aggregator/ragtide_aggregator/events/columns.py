@@ -12,7 +12,7 @@ from ragtide_schemas import InvalidEntryError
 from ..statistics.tables.batches import Floats, Rows
 from .batch import EventSource, Times
 from .keys import COST, GOLD, LATENCY, SQUARED_ERROR
-from .values import DeclaredMetrics, EventPart, at_most, layout, squared_error
+from .values import DeclaredMetrics, EventPart, Targets, at_most, layout, squared_error
 
 Codes = NDArray[np.int64]
 """One number of 0 or more per event; equal numbers mean equal properties."""
@@ -50,7 +50,7 @@ class EventColumns:
         latency_s: seconds of labeling.
         cost_usd: US dollars of labeling.
         population_size: number of interactions of the run, 0 if unknown.
-        probability: probability with which the interaction was kept from the traffic.
+        probability: probability with which the interaction was kept from the traffic and chosen for the evaluator.
         row_wise: whether an event has values that columns cannot represent, such as a judge's scores, or scores of a
             metric that is declared differently in `declared`. These values are extracted event by event.
         declared: declarations of metrics that are not ragtide's own.
@@ -104,12 +104,17 @@ class ExtractedColumns:
     present: tuple[Codes, ...]
 
 
-def extracted(columns: EventColumns) -> ExtractedColumns:
-    """Return the values of columns; they equal the numbers of `parts_of` for each event, to the bit."""
+def extracted(columns: EventColumns, targets: Targets = ()) -> ExtractedColumns:
+    """Return the values of columns; they equal the numbers of `parts_of` for each event, to the bit.
+
+    Args:
+        columns: of the events.
+        targets: rules on quantiles, whose shares are counted.
+    """
     named: dict[str, Floats] = {}
     out_of_range = np.zeros(len(columns), dtype=bool)
     flags = []
-    known = layout(columns.scores, columns.declared)
+    known = layout(columns.scores, columns.declared, targets)
     scaled = []
     for metric, lower, upper in known.ranges:
         there, values, outside = _scaled(columns.scores[metric], lower, upper)
@@ -124,8 +129,9 @@ def extracted(columns: EventColumns) -> ExtractedColumns:
             out_of_range |= outside & there
             flags.append(graded & there)
             named[SQUARED_ERROR + metric], named[GOLD + metric] = squared_error(values, reference), reference
-    for name, place, edge in known.edges:
-        named[name] = (scaled[place] <= at_most(edge)).astype(np.float64)
+    for name, place, edge, above in known.edges:
+        beyond = scaled[place] > at_most(edge) if above else scaled[place] <= at_most(edge)
+        named[name] = beyond.astype(np.float64)
     named[LATENCY], named[COST] = columns.latency_s, columns.cost_usd
     return ExtractedColumns(
         names={name: place for place, name in enumerate(named)},

@@ -4,7 +4,7 @@ import json
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ragtide_schemas import METRICS, Kind, Measure, MetricEvent, range_of
+from ragtide_schemas import METRICS, AlertRule, Direction, Kind, Measure, MetricEvent, range_of
 
 SQUARED_ERROR: Final = "squared_error."
 """Family of squared differences from the gold score, in units of the metric's range."""
@@ -13,7 +13,8 @@ GOLD: Final = "gold."
 """Family of gold scores; their spread is the error of always predicting their mean."""
 
 SHARE: Final = "share."
-"""Family of shares: whether a score is at or below an edge of its metric's distribution."""
+"""Family of shares: whether a score is at or below an edge, or above one. Edges are those of the metric's distribution,
+and the targets of rules on quantiles."""
 
 ABSENT: Final = "absent."
 """Family of absences of a metric for one reason, counted for whole pipelines."""
@@ -46,6 +47,26 @@ def share_name(metric: str, edge: float) -> str:
     return f"{SHARE}{metric}<={edge:g}"
 
 
+def above_name(metric: str, edge: float) -> str:
+    """Return the name of the share of scores above an edge.
+
+    >>> above_name("answer.latency_s", 5)
+    'share.answer.latency_s>5'
+    """
+    return f"{SHARE}{metric}>{edge:g}"
+
+
+def rule_share(rule: AlertRule, better: Direction | None) -> str:
+    """Return the name of the share that a rule on a quantile compares: of answers on the bad side of its target.
+
+    Args:
+        rule: with a quantile.
+        better: direction in which its metric gets better; None if it is not known.
+    """
+    assert rule.target is not None  # noqa: S101 - the rule checks it
+    return (above_name if rule.side(better) == "above" else share_name)(rule.metric, rule.target)
+
+
 def absent_name(metric: str, reason: str) -> str:
     """Return the name under which absences of a metric for a reason are counted.
 
@@ -76,7 +97,7 @@ def scored_metric(name: str) -> str:
     """
     for family in HIDDEN:
         if name.startswith(family):
-            return name.removeprefix(family).partition("<=")[0]
+            return name.removeprefix(family).partition("<=")[0].partition(">")[0]
     return name
 
 
@@ -99,8 +120,18 @@ class EstimateKey(NamedTuple):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """Lowest and highest possible score of the metric."""
+        """Lowest and highest possible value: a score of the metric, or a share."""
+        if self.metric.startswith(SHARE):
+            return 0.0, 1.0
         return range_of(scored_metric(self.metric), self.measure)
+
+    @property
+    def better(self) -> Direction | None:
+        """The direction in which the metric gets better; None if it is not known."""
+        if self.measure is not None:
+            return self.measure.direction
+        definition = METRICS.get(scored_metric(self.metric))
+        return None if definition is None else definition.direction
 
     @property
     def holds_counts(self) -> bool:

@@ -72,7 +72,7 @@ class EventQueue:
             code = self._kinds[kind] = len(self._kinds)
             if kind not in self._counted:
                 self._expect(event)
-        if event.judged is not None or event.gold_scores:
+        if event.judged is not None or event.gold_scores or event.beside:
             self._expect(event, graded=True)
         self._kind_of.append(code)
 
@@ -88,6 +88,10 @@ class EventQueue:
         self._expect(part.event, graded=True)
 
     def _expect(self, event: MetricEvent, *, graded: bool = False) -> None:
+        if event.beside:
+            for scored in event.by_evaluator():
+                self._expect(scored, graded=graded)
+            return
         judged = event.judged
         names = len(layout(event.scores, event.declared).names) + len(event.absent)
         if graded:
@@ -106,7 +110,9 @@ class EventQueue:
             declared = {**dict(kind.declared), **declared}
         # Columns have one declaration per metric; events with another declaration are applied row by row.
         conflicting = np.array([_conflicts(kind, declared) for kind in kinds], dtype=bool)[kind_of]
-        judged = np.array([event.judged is not None for event in events], dtype=bool)
+        # Scores of a judge, or of another evaluator, are a second part of the event.
+        # A session counts for no interaction, which columns cannot represent.
+        parts = np.array([event.judged is not None or bool(event.beside or event.unit) for event in events], dtype=bool)
         # Without declarations an event has the code 0.
         declarations = _codes([(), *(kind.declared for kind in kinds)])[1:]
         return EventColumns(
@@ -121,8 +127,8 @@ class EventQueue:
             latency_s=np.array([event.latency_s for event in events], dtype=np.float64),
             cost_usd=np.array([event.cost_usd for event in events], dtype=np.float64),
             population_size=np.array([event.population_size or 0 for event in events], dtype=np.int64),
-            probability=np.array([event.sampling_probability for event in events], dtype=np.float64),
-            row_wise=judged | conflicting,
+            probability=np.array([event.kept_probability for event in events], dtype=np.float64),
+            row_wise=parts | conflicting,
             declared=declared,
             declarations=declarations[kind_of],
             gold=self._gold,

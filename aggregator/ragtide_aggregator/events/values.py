@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
-from ragtide_schemas import InvalidEntryError, MetricDeclaration, MetricEvent, Reason, definition_of
+from ragtide_schemas import AlertRule, InvalidEntryError, MetricDeclaration, MetricEvent, Reason, definition_of
 from ragtide_schemas.metric_definitions import FROM_PEOPLE
 
 from ..statistics.tables.batches import Floats
@@ -16,10 +16,23 @@ from .keys import (
     UNBOUNDED,
     EstimateKey,
     PairKey,
+    rule_share,
     scored_metric,
     segment_values,
     share_name,
 )
+
+
+class ScoreEdge(NamedTuple):
+    """A share of scores that is counted."""
+
+    name: str
+    place: int
+    """Index of its metric among the ranges."""
+    edge: float
+    """Scaled."""
+    above: bool = False
+    """Whether scores above the edge are counted, and not those at or below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +41,7 @@ class ScoreLayout:
 
     ranges: tuple[tuple[str, float, float], ...]
     """Metric, lowest and highest value, in the order of the metrics' names."""
-    edges: tuple[tuple[str, int, float], ...]
-    """Name of a share, index of its metric among the ranges, scaled edge."""
+    edges: tuple["ScoreEdge", ...]
     names: tuple[str, ...]
     """Names of the values that are computed from scores alone."""
 
@@ -41,27 +53,42 @@ DeclaredMetrics = Mapping[str, MetricDeclaration] | None
 """Declarations of metrics that are not ragtide's own, by name."""
 
 
+Targets = tuple[AlertRule, ...]
+"""Rules on quantiles, whose targets are edges."""
+
+
+def targets_of(rules: Iterable[AlertRule]) -> Targets:
+    """Return the rules on quantiles."""
+    return tuple(rule for rule in rules if rule.quantile is not None)
+
+
 @lru_cache(maxsize=10_000)
-def _known_layout(metrics: tuple[str, ...], declared: tuple[tuple[str, MetricDeclaration], ...]) -> ScoreLayout:
+def _known_layout(
+    metrics: tuple[str, ...], declared: tuple[tuple[str, MetricDeclaration], ...], targets: Targets
+) -> ScoreLayout:
     declarations = dict(declared)
     ranges = []
-    edges = []
+    edges: dict[str, ScoreEdge] = {}
     ordered = sorted(metrics)
     for place, metric in enumerate(ordered):
         definition = definition_of(metric, declarations)
         # A score without a declaration is between 0 and 1.
         lower, upper = (definition.lower, definition.upper) if definition is not None else (0.0, 1.0)
         ranges.append((metric, lower, upper))
-        edges += [
-            (share_name(metric, edge), place, (edge - lower) / (upper - lower))
-            for edge in (definition.edges if definition else ())
-        ]
-    return ScoreLayout(tuple(ranges), tuple(edges), (*ordered, *(name for name, _, _ in edges)))
+        for edge in definition.edges if definition else ():
+            name = share_name(metric, edge)
+            edges[name] = ScoreEdge(name, place, (edge - lower) / (upper - lower))
+        for rule in targets:
+            if rule.metric == metric and rule.target is not None:
+                better = None if definition is None else definition.direction
+                name, above = rule_share(rule, better), rule.side(better) == "above"
+                edges.setdefault(name, ScoreEdge(name, place, (rule.target - lower) / (upper - lower), above))
+    return ScoreLayout(tuple(ranges), tuple(edges.values()), (*ordered, *edges))
 
 
-def layout(metrics: Iterable[str], declared: DeclaredMetrics) -> ScoreLayout:
+def layout(metrics: Iterable[str], declared: DeclaredMetrics, targets: Targets = ()) -> ScoreLayout:
     """Return the layout of events with scores of these metrics and these declarations."""
-    return _known_layout(tuple(metrics), tuple(declared.items()) if declared else ())
+    return _known_layout(tuple(metrics), tuple(declared.items()) if declared else (), targets)
 
 
 def at_most(edge: float) -> float:
@@ -97,8 +124,10 @@ class EventPart(NamedTuple):
     event: MetricEvent
     extracted: ExtractedValues
     counts_usage: bool = False
-    """Whether time and cost of labeling count with this part; they count once per event."""
+    """Whether time and cost of labeling count with this part; the time counts once per event."""
     counts_absences: bool = False
+    beside: bool = False
+    """Whether it follows another evaluator's part of the same event: then only its cost counts, not the time."""
 
 
 def scopes_of(event: MetricEvent, *, segments: bool) -> tuple[str | None, ...]:
@@ -115,26 +144,32 @@ def estimate_key(event: MetricEvent, segment: str | None, metric: str) -> Estima
     )  # fmt: skip
 
 
-def usage_keys(event: MetricEvent) -> tuple[EstimateKey, ...]:
-    """Return the keys of time and cost of labeling of an event, in the order of `usage_of`.
+def usage_keys(part: EventPart) -> tuple[EstimateKey, ...]:
+    """Return the keys of time and cost of labeling of a part, in the order of `usage_of`.
 
     In a cascade the cost is that of the labeler that was paid: the reference's, and the proxy's if it has one.
     """
+    event = part.event
     latency, cost = (estimate_key(event, None, metric) for metric in UNBOUNDED)
-    judged = event.judged
+    judged, once = event.judged, () if part.beside else (latency,)
     if judged is None:
-        return (latency, cost) if event.prompts else (latency,)
+        return (*once, cost) if event.prompts else once
     reference = cost._replace(labeler=judged.labeler, labeler_version=judged.labeler_version, profile=judged.profile)
-    return (latency, reference, cost) if usage_of(event)[2] else (latency, reference)
+    return (*once, reference, cost) if _costs(event)[1] else (*once, reference)
 
 
-def usage_of(event: MetricEvent) -> tuple[float, float, float]:
-    """Return time and cost of labeling of an event, and of an event with a reference the cost of its proxy."""
+def usage_of(part: EventPart) -> tuple[float, ...]:
+    """Return time and cost of labeling of a part, and with a reference the cost of its proxy; beside no time."""
+    costs = _costs(part.event)
+    return costs if part.beside else (part.event.latency_s, *costs)
+
+
+def _costs(event: MetricEvent) -> tuple[float, float]:
     judged = event.judged
     if judged is None:
-        return event.latency_s, event.cost_usd, 0.0
+        return event.cost_usd, 0.0
     paid = event.cost_usd if judged.cost_usd is None else min(judged.cost_usd, event.cost_usd)
-    return event.latency_s, paid, event.cost_usd - paid
+    return paid, event.cost_usd - paid
 
 
 def pair_key(event: MetricEvent, segment: str | None, pair: ScorePair) -> PairKey:
@@ -175,7 +210,7 @@ def check(event: MetricEvent) -> None:
     Raises:
         InvalidEntryError: a score is outside its metric's range, or the event cannot be counted.
     """
-    if event.judged is not None or event.gold_scores:
+    if event.judged is not None or event.gold_scores or event.beside:
         parts_of(event)
         return
     with _EVENT_COUNTED:
@@ -185,38 +220,61 @@ def check(event: MetricEvent) -> None:
                 _scaled("scores", scores[metric], metric, lower, upper)
 
 
-def parts_of(event: MetricEvent) -> list[EventPart]:
-    """Return the parts of an event: its labeler's scores, and the judge's and people's scores if there are any.
+def parts_of(event: MetricEvent, targets: Targets = ()) -> list[EventPart]:
+    """Return the parts of an event: each evaluator's scores and its judge's, and people's scores if there are any.
+
+    Args:
+        event: the event.
+        targets: rules on quantiles, whose shares are counted.
 
     Raises:
         InvalidEntryError: a score is outside its metric's range, or the event cannot be counted.
     """
     with _EVENT_COUNTED:
-        parts = [EventPart(event, _extracted(event), counts_usage=True, counts_absences=True)]
-        judgement = event.judgement()
-        if judgement is not None:
-            parts.append(EventPart(judgement, _extracted(judgement), counts_absences=True))
-        return [*parts, *_from_people(event, event.gold_scores)]
+        parts = []
+        for number, scored in enumerate(event.by_evaluator()):
+            beside = number > 0
+            own = _extracted(scored, targets)
+            # A session is no interaction of the traffic: its seconds and dollars are not those of an interaction.
+            counts_usage = not event.is_session
+            parts.append(EventPart(scored, own, counts_usage=counts_usage, counts_absences=True, beside=beside))
+            judgement = scored.judgement()
+            if judgement is not None:
+                judged = _extracted(judgement, targets)
+                parts.append(EventPart(judgement, judged, counts_absences=True, beside=beside))
+        return [*parts, *_from_people(event, event.gold_scores, targets=targets)]
 
 
-def gold_parts(event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0) -> list[EventPart]:
+def gold_parts(
+    event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0, targets: Targets = ()
+) -> list[EventPart]:
     """Return the parts of later gold scores of an event, for metrics that the event has and for people's metrics.
 
     Args:
         event: metric event of the interaction.
         gold_scores: gold scores by metric.
         probability: with which a scored interaction was chosen for gold scores, in (0, 1].
+        targets: rules on quantiles, whose shares are counted.
 
     Raises:
         InvalidEntryError: a gold score is outside its metric's range, or cannot be counted.
     """
     with _GOLD_COUNTED:
-        scored = [part for part in (event, event.judgement()) if part is not None]
-        parts = [EventPart(part, _extracted_gold(part, gold_scores, probability)) for part in scored]
-        return [*_from_people(event, gold_scores, probability), *(part for part in parts if part.extracted.names)]
+        parts = [
+            EventPart(part, _extracted_gold(part, gold_scores, probability), beside=number > 0)
+            for number, scored in enumerate(event.by_evaluator())
+            for part in (scored, scored.judgement())
+            if part is not None
+        ]
+        return [
+            *_from_people(event, gold_scores, probability, targets),
+            *(part for part in parts if part.extracted.names),
+        ]
 
 
-def _from_people(event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0) -> list[EventPart]:
+def _from_people(
+    event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0, targets: Targets = ()
+) -> list[EventPart]:
     """Return the part of an event with people's metrics; empty without such a gold score."""
     scores = {metric: score for metric, score in gold_scores.items() if metric in PEOPLES_METRICS}
     if not scores:
@@ -224,17 +282,17 @@ def _from_people(event: MetricEvent, gold_scores: Mapping[str, float], probabili
     given = event.model_copy(
         update={
             "labeler": GOLD_LABELER, "labeler_version": "1", "profile": "people", "scores": scores, "absent": {},
-            "gold_scores": {}, "judged": None,
+            "gold_scores": {}, "judged": None, "beside": None,
             "sampling_probability": event.sampling_probability * probability,
         }
     )  # fmt: skip
-    return [EventPart(given, _extracted(given))]
+    return [EventPart(given, _extracted(given, targets))]
 
 
-def _extracted(event: MetricEvent) -> ExtractedValues:
-    known = layout(event.scores, event.declared)
+def _extracted(event: MetricEvent, targets: Targets) -> ExtractedValues:
+    known = layout(event.scores, event.declared, targets)
     values = [_scaled("scores", event.scores[where[0]], *where) for where in known.ranges]
-    values += [1.0 if values[place] <= at_most(edge) else 0.0 for _, place, edge in known.edges]
+    values += [float((values[place] > at_most(edge)) == above) for _, place, edge, above in known.edges]
     names = known.names
     pairs: list[ScorePair] = []
     if event.gold_scores:
@@ -246,7 +304,7 @@ def _extracted(event: MetricEvent) -> ExtractedValues:
         pairs += [
             ScorePair(
                 metric, judged.labeler, judged.labeler_version, judged.profile, score,
-                values[known.names.index(metric)], judged.inclusion_probability,
+                values[known.names.index(metric)], judged.probability_of(metric),
             )
             for metric, score in scaled.items()
             if metric in event.scores

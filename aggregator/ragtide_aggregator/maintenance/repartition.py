@@ -8,7 +8,8 @@
    repeats it.
    Copies of metric events, and in step 3 of alerts, have the token of this repartition in their field `moved`.
 3. Store that everything is prepared: if this is interrupted, the next call continues here. Rename the new checkpoints
-   and lists, move dead letters, and alerts of removed partitions, and make the new layout the layout of the deployment.
+   and lists, move the turns of open sessions, dead letters, and alerts of removed partitions, and make the new layout
+   the layout of the deployment.
 """
 
 from typing import Final, cast
@@ -25,6 +26,7 @@ from ragtide_runtime.redis.known_ids import find_id, remember_id
 from ragtide_runtime.redis.layout import Layout, decode_layout, encode_layout, layout_key
 from ragtide_runtime.redis.log import last_id, read_all
 from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.redis.session_turns import move_sessions
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
 
@@ -104,6 +106,7 @@ class Repartition:
         # 3.
         await self._rename_prepared()
         for streams in old.all():
+            await move_sessions(redis, streams, self._new)
             await self._move_dead_letters(streams)
             if streams.partition >= self._new.partitions:
                 await self._remove_partition(streams)

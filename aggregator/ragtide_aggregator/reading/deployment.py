@@ -18,6 +18,7 @@ from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.workspaces import list_workspaces
 from ragtide_schemas import Alert, Estimate, Headline, LevelWatch, Workspace, to_milliseconds, utc_now
+from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 
 from ..checkpoint.options import level_options, reader_options
 from ..estimates.estimates import check_live, estimates, metric_means
@@ -36,7 +37,7 @@ from .level_watches import LevelWatches
 from .overview import Overview, SegmentMeans
 from .partitions import PartitionStatus, read_partitions
 from .states import PartitionStates
-from .suspicions import Suspicion, Suspicions
+from .suspicions import Suspicion, Suspicions, covariate_keys
 from .versions import Deploy, Versions
 
 
@@ -191,7 +192,12 @@ class Deployment:
         means = await self._all_means(pipeline) if segments else await self.means(segment)
         reader = Headlines(self.settings, self._partitions, self._history, self._versions)
         return await reader.read(
-            [mean for mean in means if pipeline in (None, mean.pipeline)],
+            # The answers to sentinels are no traffic: they have headlines only if they are asked for.
+            [
+                mean
+                for mean in means
+                if mean.pipeline == pipeline or (not pipeline and mean.pipeline != SENTINEL_PIPELINE)
+            ],
             span,
             alerts=await self.alerts(),
             suspicions=[] if segment is not None else await self.suspicions(),
@@ -227,6 +233,17 @@ class Deployment:
             CheckpointError: a checkpoint cannot be read.
         """
         return await self._suspicions.read()
+
+    async def covariate_keys(self) -> list[EstimateKey]:
+        """Return the keys of the rules on covariates of which values came; their metric stands for the covariate.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+        """
+        if all(rule.covariate is None for rule in self.settings.alerts):
+            return []
+        options = replace(self._options, rules=self.settings.alerts)
+        return await covariate_keys(self._redis, self._partitions, options)
 
     async def level_watches(self) -> list[LevelWatch]:
         """Return since when each watched metric of each live pipeline is as it is, and its last move.
@@ -334,7 +351,11 @@ class Deployment:
         return await read_partitions(self._redis, self._partitions, self._options)
 
     def dead_letters(self, ids: Collection[str] | None = None) -> AsyncIterator[StoredDeadLetter]:
-        """Return an iterator over the dead letters, or over those with some ids, the oldest first."""
+        """Return an iterator over the dead letters, or over those with some ids, the oldest first.
+
+        Args:
+            ids: entries of the stream of dead letters; all without them.
+        """
         self.unreadable_dead_letters = Unreadable("dead letter")
         return read_dead_letters(self._redis, self._partitions, self.unreadable_dead_letters, ids=ids)
 
@@ -348,7 +369,11 @@ class Deployment:
         return await read_endpoint_states(self._redis, self.settings.prefix)
 
     async def spend(self, labeler: str = "judge") -> EndpointSpend:
-        """Return the dollars that the deployment spent on the endpoint of a labeler."""
+        """Return the dollars that the deployment spent on the endpoint of a labeler.
+
+        Args:
+            labeler: `judge`, or the name of a service.
+        """
         return await read_spend(self._redis, self.settings.prefix, labeler=labeler)
 
     def warnings(self) -> list[str]:

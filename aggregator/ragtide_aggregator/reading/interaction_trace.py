@@ -1,8 +1,8 @@
 """Follows one interaction through Redis: published, taken, labeled, rejected, aggregated."""
 
 import json
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -41,6 +41,8 @@ FINISHED: Final = "Finished by a worker: labeled, or a dead letter."
 
 NOT_TAKEN: Final = "Waiting: no worker has taken it yet."
 
+TRIMMED: Final = "Gone before a worker took it: a cap trimmed it, or a person deleted it."
+
 LEFT: Final = (
     "Left the group of the workers unfinished, because another client changed the group. An aggregator delivers it "
     "again within a few seconds."
@@ -68,6 +70,20 @@ class PassedStation:
     """Time of the fact, by Redis's clock; None if it has none."""
     text: str
     """The fact in one sentence."""
+    labelers: tuple[str, ...] = ()
+    """Labelers that scored it; only of `labeled`, and only while its metric event is kept."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Reason for each metric that could not be computed, as `labelers`."""
+
+
+DetailOf = Callable[[Streams, str, DeadLetter], Awaitable[str]]
+"""Returns what is shown of the detail of a dead letter, which may quote texts of users; given its streams and id."""
+
+
+async def whole_detail(streams: Streams, letter_id: str, letter: DeadLetter) -> str:
+    """Return the detail of a dead letter as it is stored."""
+    del streams, letter_id
+    return letter.detail
 
 
 class InteractionTrace:
@@ -84,13 +100,23 @@ class InteractionTrace:
         layout: of the deployment.
         identity: id of the interaction, or of the trace that it was read from.
         windows: of the deployment.
+        detail_of: what is shown of the detail of a dead letter.
     """
 
-    def __init__(self, redis: Redis, layout: Layout, identity: str, windows: Sequence[Window] = ()) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        layout: Layout,
+        identity: str,
+        windows: Sequence[Window] = (),
+        *,
+        detail_of: DetailOf = whole_detail,
+    ) -> None:
         self._redis: Any = redis  # redis-py leaves open whether replies are bytes
         self._layout = layout
         self._identity = identity
         self._windows = windows
+        self._detail_of = detail_of
         self._marks = {identity.encode(), json.dumps(identity)[1:-1].encode()}
 
     async def follow(self, pipelines: Sequence[str]) -> list[PassedStation]:
@@ -180,7 +206,7 @@ class InteractionTrace:
         elif held := await self._redis.xpending_range(streams.interactions, LABEL_GROUP, entry_id, entry_id, 1):
             text = _held(held[0])
         elif order(entry_id) > order(group["last-delivered-id"].decode()):
-            text = NOT_TAKEN if here else "Gone before a worker took it: a cap trimmed it, or a person deleted it."
+            text = NOT_TAKEN if here else TRIMMED
         else:
             text = LEFT if here else FINISHED
         return PassedStation("label", streams.partition, pipeline, None, text)
@@ -191,15 +217,24 @@ class InteractionTrace:
         if event_id is None or event_id == "0-0":
             return []
         text, windows = f"Labeled: metric event {event_id}.", ""
+        labelers: tuple[str, ...] = ()
+        absences: Mapping[str, str] = {}
         for entry in await read_range(self._redis, streams.metrics, first=event_id, last=event_id, count=1):
             try:
                 event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
             except InvalidEntryError:
                 continue
-            absent = "".join(f" {name} is absent: {why}." for name, why in sorted(event.absent.items()))
             windows = self._in_windows(to_milliseconds(event.occurred_at))
-            text = f"Labeled by {event.labeler}: metric event {event_id}, {len(event.scores)} scores.{absent}"
-        found = [PassedStation("labeled", streams.partition, pipeline, _time(event_id), text)]
+            text = f"Labeled by {event.labeler}: metric event {event_id}, {len(event.scores)} scores."
+            first, *others = event.parts()
+            for part in others:
+                text += f" {part.labeler} scored it, too: {len(part.scores)} scores."
+            labelers = tuple(dict.fromkeys(part.labeler for part in (first, *others)))
+            scored = event.by_evaluator()
+            # With one name for several labelers, the reason of the first counts.
+            absences = {name: why for part in reversed(scored) for name, why in part.absent.items()}
+            text += "".join(f" {name} is absent: {why}." for name, why in sorted(absences.items()))
+        found = [PassedStation("labeled", streams.partition, pipeline, _time(event_id), text, labelers, absences)]
         stored: bytes | None = await self._redis.hget(streams.checkpoint, CheckpointField.POSITION)
         position = "0-0" if stored is None else stored.decode()
         if order(event_id) <= order(position):
@@ -231,8 +266,9 @@ class InteractionTrace:
             mine = letter.stream == streams.interactions and letter.entry_id in entry_ids
             if not mine and not self._names_it(letter.payload_bytes()):
                 continue
-            text = f"Dead letter {entry.entry_id} ({letter.reason}): {letter.detail}"
-            found.append(PassedStation("dead-letter", streams.partition, None, letter.failed_at, text))
+            detail = await self._detail_of(streams, entry.entry_id, letter)
+            text = f"Dead letter {entry.entry_id} ({letter.reason})" + (f": {detail}" if detail else "")
+            found.append(PassedStation("dead-letter", streams.partition, letter.pipeline, letter.failed_at, text))
         return found
 
     def _names_it(self, payload: bytes) -> bool:
@@ -265,7 +301,7 @@ def _held(pending: Mapping[str, Any]) -> str:
     if pending["consumer"] == RESCUER.encode():
         return "It had left the group of the workers unfinished. It waits for a worker to take it over."
     if pending["consumer"] == AWAITING.encode():
-        return "It was chosen for the sample of a cascade, whose labeler is unavailable. It waits for that labeler."
+        return "It was chosen for a sample, whose labeler is unavailable. It waits for that labeler."
     worker, idle_s = pending["consumer"].decode(), pending["time_since_delivered"] / 1000
     taken = f"worker {worker}, which last renewed it {idle_s:,.1f} s ago"
     return f"Taken by {taken}; deliveries: {pending['times_delivered']:,}."

@@ -1,4 +1,4 @@
-"""Reads the specimens of a deployment: interactions that workers keep with their labels (docs/items.md)."""
+"""Reads the specimens of a deployment: interactions that workers keep with their labels (docs/live/items.md)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ from ragtide_runtime.redis.keys import (
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 from ragtide_schemas import InvalidEntryError, Specimen
+from ragtide_schemas.conversation import has_turn
 
 FORGET: Final = Lua("forget_specimen")
 DROP_MISSING: Final = Lua("drop_missing_specimens")
@@ -170,13 +171,26 @@ class KeptSpecimens:
         return next((life / 1000 for life in lives if life >= 0), None)
 
     async def forget(self, interaction_id: str, pipeline: str | None = None) -> int:
-        """Delete the specimens of an interaction id, and return their number."""
+        """Delete the specimens of an interaction id, and those of sessions with its texts; return their number."""
         forgotten = 0
         for name in await self.pipelines() if pipeline is None else [pipeline]:
             for streams in self._partitions:
                 lists = await self._names(streams, name)
-                forgotten += await run_script(self._redis, forget_specimen(streams, name, interaction_id, lists))
+                found = {interaction_id, *await self._sessions_with(streams, name, lists, interaction_id)}
+                for item in sorted(found):
+                    forgotten += await run_script(self._redis, forget_specimen(streams, name, item, lists))
         return forgotten
+
+    async def _sessions_with(
+        self, streams: Streams, pipeline: str, lists: Sequence[str], interaction_id: str
+    ) -> list[str]:
+        """Return the ids of kept sessions that have the texts of an interaction."""
+        found: set[str] = set()
+        for name in lists:
+            for entry in await self._of_list(streams, pipeline, name, MOST_OF_SAMPLE):
+                if has_turn(entry.specimen.interaction, interaction_id):
+                    found.add(entry.specimen.interaction.interaction_id)
+        return sorted(found)
 
     async def _names(self, streams: Streams, pipeline: str) -> list[str]:
         names = await cast("asyncio.Future[set[bytes]]", self._redis.smembers(_names_key(streams, pipeline)))

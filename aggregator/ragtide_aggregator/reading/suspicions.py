@@ -11,7 +11,7 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import from_milliseconds
 from ragtide_schemas.alert_rule import Movement
 
-from ..events.keys import HIDDEN
+from ..events.keys import HIDDEN, EstimateKey
 from ..state.options import NO_WINDOWS, StateOptions
 from ..state.state import AggregatorState
 from .states import FieldSelection, PartitionStates
@@ -24,6 +24,29 @@ _RULES: Final = FieldSelection(
     wanted=lambda _: True,
 )
 """The states of rules on whole live pipelines, and the counts of their keys."""
+
+
+_COVARIATES: Final = FieldSelection(
+    tuple(f'{CheckpointField.RULE_STATE}\\["*,"{family}.*' for family in ("covariate", "segment")),
+    wanted=lambda _: True,
+)
+"""The states of rules on covariates, of all scopes."""
+
+
+async def covariate_keys(redis: Redis, partitions: Sequence[Streams], options: StateOptions) -> list[EstimateKey]:
+    """Return the keys of the rules on covariates of which values came; their metric stands for the covariate.
+
+    Args:
+        redis: client.
+        partitions: keys of the partitions.
+        options: of a state, with the rules.
+
+    Raises:
+        CheckpointError: a checkpoint cannot be read.
+    """
+    only = replace(options, panes=NO_WINDOWS, quantiles=False, history=None, caps=None)
+    states = PartitionStates(redis, only, split=False, select=_COVARIATES)
+    return await states.compute(partitions, "covariates", lambda state: state.covariate_keys)
 
 
 @dataclass(frozen=True, slots=True)

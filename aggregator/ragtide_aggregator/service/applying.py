@@ -15,6 +15,7 @@ from ragtide_runtime.redis.log import ReadSize, read_after
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.tracing import attributes_of, traceparent_of
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason
+from ragtide_schemas.dead_letter import without_values
 
 from ..checkpoint.halving import Halving, TakenEntries
 from ..checkpoint.loading import Checkpoint
@@ -216,5 +217,5 @@ class EventApplier:
             "metric event rejected: it is a dead letter now, see ragtide dead-letters",
             entry_id=entry.entry_id,
             reason=error.reason,
-            detail=error.detail,
+            detail=without_values(error.detail),
         )

@@ -14,6 +14,7 @@ from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason
+from ragtide_schemas.dead_letter import without_values
 
 from ..state.feedback_joiner import FeedbackEntry, FeedbackJoiner, PendingFeedback
 from ..state.state import AggregatorState
@@ -128,5 +129,5 @@ class FeedbackReader:
             "feedback rejected: it is a dead letter now, see ragtide dead-letters",
             entry_id=entry_id,
             reason=reason,
-            detail=detail,
+            detail=without_values(detail),
         )

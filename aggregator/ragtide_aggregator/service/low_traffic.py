@@ -18,6 +18,7 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, from_milliseconds
 from ragtide_schemas.alert_rule import Severity
 from ragtide_schemas.limits import NAME_MAX_CHARS
+from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 from ragtide_schemas.printable import printable
 
 from ..events.keys import LATENCY
@@ -114,6 +115,8 @@ class LowTraffic:
         for row in range(self._n_rows, len(keys)):
             key = keys[row]
             if key.metric != LATENCY or key.segment is not None or key.run is not None:
+                continue
+            if key.pipeline == SENTINEL_PIPELINE:
                 continue
             if key.pipeline not in self._pipelines:
                 limits = [limit for limit in self._limits if fnmatchcase(key.pipeline, limit.pipeline)]

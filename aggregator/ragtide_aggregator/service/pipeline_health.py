@@ -79,10 +79,10 @@ class PipelineHealth:
             "sample",
             status,
             self._is_behind(waited),
-            message=f"The sample of the cascade is behind: the oldest interaction that was chosen for the judge in "
-            f"partition {self._partition} has waited {waited:,.0f} s, because the judge is unavailable. Interactions "
+            message=f"A sample is behind: the oldest interaction that was chosen for a judge, or another labeler, in "
+            f"partition {self._partition} has waited {waited:,.0f} s, because the labeler is unavailable. Interactions "
             "outside of the sample do not wait for it. Check that the judge answers (ragtide doctor).",
-            resolved=f"The sample of the cascade in partition {self._partition} is no longer behind.",
+            resolved=f"The sample in partition {self._partition} is no longer behind.",
         )
 
     def _is_behind(self, waited_s: float) -> bool | None:

@@ -52,7 +52,7 @@ class StreamStatus:
     """Time at which the oldest unfinished interaction was added; None if there is none. If its id lies in the future,
     because the clock of Redis went back, the time at which it was first found to be the oldest."""
     last_scored_ms: int | None
-    """Time at which the last metric event was added; None before the first."""
+    """Time at which the last metric event of traffic was added, not of a sentinel; None before the first."""
     dropped: dict[str, int]
     """Numbers of entries that were dropped so far, by reason."""
     changes: dict[str, int] = field(default_factory=dict)
@@ -82,6 +82,7 @@ def trim_streams(streams: Streams, caps: StreamCaps, position: str, feedback_pos
         streams.finished,
         streams.deliveries,
         streams.rejected,
+        streams.sentinels,
     )
     arguments = (
         position,

@@ -6,7 +6,7 @@ The parts of the events come first, in order, then the groups of parts that add 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 from ..events.batch import BY_ITSELF, LATEST_MS, EventBatch, Scope, Times, cluster_codes, cluster_name
 from ..events.columns import Codes, EventColumns, ExtractedColumns, GroupTable, RejectedEvent, combined, extracted
 from ..events.keys import COST, GOLD, LATENCY
-from ..events.values import PEOPLES_METRICS, EventPart, parts_of, usage_of
+from ..events.values import PEOPLES_METRICS, EventPart, Targets, parts_of, usage_of
 from ..statistics.tables.batches import Floats, Rows
 from .cluster_rows import ClusterRows
 from .row_lookup import RowLookup, RowMapping
@@ -28,6 +28,13 @@ class PartSource:
     def __init__(self, columns: EventColumns) -> None:
         self._source, self._size = columns.source, len(columns)
         self._gold = [part.event for _, part in columns.gold]
+        self._covariates: dict[str, NDArray[Any]] = {}
+
+    def covariate(self, name: str) -> NDArray[Any]:
+        """Return a covariate of each event of the columns, or the values of a segment."""
+        if name not in self._covariates:
+            self._covariates[name] = self._source.covariate(name)
+        return self._covariates[name]
 
     def event(self, place: int) -> MetricEvent:
         """Return an event."""
@@ -40,7 +47,7 @@ class PartSource:
 
 @dataclass(frozen=True)
 class OrderedParts:
-    """The parts of columns of events in order: one part per event, or two if it has scores of a judge.
+    """The parts of columns of events in order: one per event, more if it has scores of a judge or another evaluator.
 
     Attributes:
         places: place of each part's event in a `PartSource`; each array has one element per part.
@@ -48,7 +55,7 @@ class OrderedParts:
         times_ms: event time.
         processed_ms: time of scoring.
         population: size of the run, 0 if unknown.
-        probability: probability with which the interaction was kept from the traffic.
+        probability: probability with which the interaction was kept from the traffic and chosen for the evaluator.
         own: by its number each part whose values are not in columns: row-wise fallback, and later gold scores.
         rejected: events that cannot be counted, and have no parts.
     """
@@ -66,13 +73,16 @@ class OrderedParts:
         return self.places.size
 
 
-def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: int) -> OrderedParts:
+def ordered(
+    columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: int, targets: Targets = ()
+) -> OrderedParts:
     """Return the parts of columns.
 
     Args:
         columns: of the events.
         out_of_range: whether an event has a score outside its range.
         latest_ms: the latest time that an event can have.
+        targets: rules on quantiles, whose shares are counted.
     """
     rejected = []
     row_wise: dict[int, list[EventPart]] = {}
@@ -82,7 +92,7 @@ def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: i
     for place in np.flatnonzero(np.any([columns.row_wise, out_of_range, *from_people], axis=0)).tolist():
         # The error of the event itself names the score and its range.
         try:
-            row_wise[place] = parts_of(columns.source.event(place))
+            row_wise[place] = parts_of(columns.source.event(place), targets)
             occurred_ms[place] = to_milliseconds(row_wise[place][0].event.occurred_at)
         except InvalidEntryError as error:
             rejected.append(RejectedEvent(place, error))
@@ -104,6 +114,9 @@ def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: i
     own = {place: iter(parts) for place, parts in row_wise.items()}
     own |= {len(columns) + number: iter([part]) for number, (_, part) in enumerate(columns.gold)}
     numbers = [number for number, place in enumerate(places.tolist()) if place in own] if own else []
+    found = {number: next(own[int(places[number])]) for number in numbers}
+    probability = np.concatenate([columns.probability, np.ones(len(gold))])[places]
+    probability[numbers] = [part.event.kept_probability for part in found.values()]
     return OrderedParts(
         places=places,
         runs=of_parts(columns.runs, range(first, first + len(gold))),
@@ -111,8 +124,8 @@ def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: i
         times_ms=np.minimum(occurred_ms, processed_ms),
         processed_ms=processed_ms,
         population=of_parts(columns.population_size, [event.population_size or 0 for event in gold]),
-        probability=np.concatenate([columns.probability, [event.sampling_probability for event in gold]])[places],
-        own={number: next(own[int(places[number])]) for number in numbers},
+        probability=probability,
+        own=found,
         rejected=rejected,
     )
 
@@ -128,7 +141,7 @@ class PartGroup(NamedTuple):
 
 
 def grouped_parts(
-    columns: EventColumns, found: ExtractedColumns, parts: OrderedParts, *, segments: bool
+    columns: EventColumns, found: ExtractedColumns, parts: OrderedParts, targets: Targets = (), *, segments: bool
 ) -> tuple[Rows, list[PartGroup]]:
     """Return the group of each part, and the groups in the order of their first parts.
 
@@ -136,6 +149,7 @@ def grouped_parts(
         columns: of the events.
         found: values of the columns.
         parts: of the events.
+        targets: rules on quantiles, whose shares are counted.
         segments: whether segment values have estimates.
     """
     plain = np.ones(len(parts), dtype=bool)
@@ -150,7 +164,7 @@ def grouped_parts(
     group_of[~plain] = firsts.size + np.arange(len(parts.own))
     _, first_of, sizes = np.unique(group_of, return_index=True, return_counts=True)
     # Few events are decoded: one of each combination of codes, and one of each set of segments.
-    example_of = [parts_of(columns.source.event(int(places[number])))[0] for number in examples.tolist()]
+    example_of = [parts_of(columns.source.event(int(places[number])), targets)[0] for number in examples.tolist()]
     segments_of = [columns.source.segments(int(places[number])) for number in tagged.tolist()]
     made_of = [
         (example_of[example], segments_of[tag])
@@ -191,14 +205,16 @@ class BatchBuilder:
 
     def __init__(self, columns: EventColumns, lookup: RowLookup, clusters: ClusterRows | None) -> None:
         self._columns, self._lookup, self._clusters = columns, lookup, clusters
-        self._found = extracted(columns)
-        self._parts = ordered(columns, self._found.out_of_range, LATEST_MS)
-        self._groups, groups = grouped_parts(columns, self._found, self._parts, segments=lookup.segments)
+        self._found = extracted(columns, lookup.targets)
+        self._parts = ordered(columns, self._found.out_of_range, LATEST_MS, lookup.targets)
+        self._groups, groups = grouped_parts(
+            columns, self._found, self._parts, lookup.targets, segments=lookup.segments
+        )
         self._source = PartSource(columns)
         self._own = list[float]()
         self._probabilities = [1.0]
         scopes = dict[int, Scope]()
-        values, absent, pairs = list[_Lines](), list[_Lines](), list[_Lines]()
+        values, absent, pairs, ruled = list[_Lines](), list[_Lines](), list[_Lines](), list[_Lines]()
         for group in groups:
             part = lookup.admitted(group.part, int(self.times_ms[group.first]), group.size)
             scopes.setdefault(int(self._parts.runs[group.first]), (part.event.pipeline, part.event.run))
@@ -206,8 +222,10 @@ class BatchBuilder:
             of_values, of_pairs = (self._own_lines if group.first in self._parts.own else self._lines)(group, mapping)
             values.append(of_values)
             absent.append([(row,) for row in mapping.absent])
+            ruled.append([(row,) for row in mapping.ruled])
             pairs.append(of_pairs)
         self._values, self._absent, self._pairs = GroupTable(values, 2), GroupTable(absent, 1), GroupTable(pairs, 4)
+        self._ruled = GroupTable(ruled, 1)
         self._numbers = self._found.values.ravel()
         if self._own:
             self._numbers = np.concatenate([self._numbers, self._own])
@@ -244,15 +262,16 @@ class BatchBuilder:
 
     def _own_lines(self, group: PartGroup, mapping: RowMapping) -> tuple[_Lines, _Lines]:
         """Add the numbers of a part that are not in the columns, and return its lines."""
-        event, extract = group.part.event, group.part.extracted
+        extract = group.part.extracted
         base = self._found.values.size + len(self._own) - int(self._parts.places[group.first])
         n_values, n_pairs = len(extract.values), len(extract.pairs)
-        self._own += [*extract.values, *usage_of(event)]
+        usage = usage_of(group.part)
+        self._own += [*extract.values, *usage]
         self._own += [score for pair in extract.pairs for score in (pair.reference, pair.proxy)]
         bases = [base + number for number in range(n_values)] * mapping.scopes + [
-            base + n_values + number for number in range(3)
+            base + n_values + number for number in range(len(usage))
         ]
-        base, first = base + n_values + 3, len(self._probabilities)
+        base, first = base + n_values + len(usage), len(self._probabilities)
         self._probabilities += [pair.probability for pair in extract.pairs]
         pairs = [(base + 2 * number, base + 2 * number + 1, first + number) for number in range(n_pairs)]
         return self._with_rows(mapping, bases, pairs)
@@ -296,12 +315,12 @@ class BatchBuilder:
         """Return of all parts whether the next one is of the same event; a batch may end between the two."""
         places, size = self._parts.places, len(self._columns)
         found = np.asarray(np.diff(places, append=-1) == 0)
-        gold = [part.event for _, part in self._columns.gold]
-        # Gold scores of an event that are followed by those of its judge's scores.
+        gold = [part for _, part in self._columns.gold]
+        # Gold scores of an event that are followed by those of its judge's scores, or of another evaluator's.
         followed = [
-            before.judged is not None
-            and after.judged is None
-            and (before.pipeline, before.interaction_id) == (after.pipeline, after.interaction_id)
+            (after.beside or (before.event.judged is not None and after.event.judged is None))
+            and (before.event.pipeline, before.event.interaction_id)
+            == (after.event.pipeline, after.event.interaction_id)
             for before, after in pairwise(gold)
         ]
         later = places >= size
@@ -342,6 +361,9 @@ class BatchBuilder:
             _, last = combined([self._columns.declarations[declaring], self._columns.runs[declaring]])
             for place in np.sort(declaring[last]).tolist():
                 self._lookup.declare(self._columns.source.event(place))
+        for part in self._parts.own.values():
+            if part.beside and part.event.declared:
+                self._lookup.declare(part.event)
 
     def stop(self, start: int, most: int) -> int:
         """Return the end of a batch of about `most` values that starts with a part; it has at least one part."""
@@ -361,6 +383,7 @@ class BatchBuilder:
         places = parts.places[inside]
         of, (rows, bases) = self._values.expanded(groups)
         absent_of, (absent,) = self._absent.expanded(groups)
+        ruled_of, (ruled,) = self._ruled.expanded(groups)
         pairs_of, (pairs, reference, proxy, probability) = self._pairs.expanded(groups)
         pair_places, kept = places[pairs_of], parts.probability[inside]
         return EventBatch(
@@ -391,4 +414,6 @@ class BatchBuilder:
             clusters=None if self._codes is None else self._codes[inside],
             scope_of=self._scope_of[inside],
             scopes=self._scopes,
+            ruled=ruled,
+            ruled_of=ruled_of,
         )

@@ -115,10 +115,11 @@ def judge_feedback(feedback: Feedback, event: MetricEvent, graded: Collection[st
         event: metric event of the interaction.
         graded: metrics that earlier feedback has graded; gold scores in the event count as earlier, too.
     """
-    scored = set(event.scores) | set(event.judged.scores if event.judged is not None else ())
+    parts = event.parts()
+    scored = {metric for part in parts for metric in part.scores}
     doubled = {metric for metric in feedback.gold_scores if metric in graded or metric in event.gold_scores}
     # A metric without a value is known, so its gold score is right, and there is no score to compare it with.
-    absent = set(event.absent) | set(event.judged.absent if event.judged is not None else ())
+    absent = {metric for part in parts for metric in part.absent}
     unscored = set(feedback.gold_scores) - scored - absent - PEOPLES_METRICS - doubled
     accepted = {m: score for m, score in feedback.gold_scores.items() if m not in doubled and m not in unscored}
     rejected = {m: score for m, score in feedback.gold_scores.items() if m not in accepted}

@@ -106,6 +106,8 @@ class StateOptions:
     false_discovery: FalseDiscovery | None = None
     """The bound on the share of false alarms, in place of the budget; None for no bound."""
     quantiles: bool = True
+    exact: bool = False
+    """Whether the state has sums that do not depend on the order of values at all, so that it is merged exactly."""
     origin: str = ""
     """Makes alert ids of a split pipeline different in each partition."""
     clusters: ClusterOptions | None = None

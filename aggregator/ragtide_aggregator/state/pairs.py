@@ -126,10 +126,15 @@ class PairRows(StatePart):
         """Add the pairs of another state."""
         for theirs, key in enumerate(other.keys):
             row = self.row(key)
+            self._changed.add(row)
             self._table.merge(row, other._table, theirs)
             if theirs in other._clustered:
                 self._closed.merge(row, other._closed, theirs)
                 self._clustered.add(row)
+
+    def set_sums(self, row: int, totals: Floats) -> None:
+        """Set the sums over the pairs of a row (`PairTable.set_sums`)."""
+        self._table.set_sums(row, totals)
 
     def read(self, row: int, everything: Moments | None, *, confidence: float) -> Powered:
         """Return the estimate of a row (`PairTable.read`), with an interval over closed clusters where there are any.

@@ -13,8 +13,9 @@ from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import METRICS, Measure, MetricDeclaration, MetricDefinition, MetricEvent
 
+from ..alerts.distribution_rules import DistributionRules
 from ..events.keys import EstimateKey, absence_of, absent_name, scored_metric
-from ..events.values import EventPart, estimate_key, pair_key, scopes_of, usage_keys
+from ..events.values import EventPart, estimate_key, pair_key, scopes_of, targets_of, usage_keys
 from .capping import Admission, CappedRecords
 from .options import StateOptions
 from .pairs import PairRows
@@ -137,6 +138,8 @@ class RowMapping:
     """Rows of the pairs, each in every scope."""
     scopes: int
     """Number of scopes."""
+    ruled: list[int]
+    """Rows of the rules on covariates."""
 
 
 class RowLookup(StatePart):
@@ -147,17 +150,23 @@ class RowLookup(StatePart):
         rows: of the state.
         pairs: of the state.
         book: the alerts of the partition, for those on its caps.
+        distributions: rules on covariates.
 
     Attributes:
         segments: whether segment values have estimates.
+        targets: rules on quantiles, whose shares are counted.
         rows: of the state.
         declarations: of metrics that are not ragtide's own.
         absences: rows that count absences of metrics by reason.
         capped: counts of `other`.
     """
 
-    def __init__(self, options: StateOptions, rows: KeyRows, pairs: PairRows, book: AlertBook) -> None:
+    def __init__(
+        self, options: StateOptions, rows: KeyRows, pairs: PairRows, book: AlertBook, distributions: DistributionRules
+    ) -> None:
+        self._distributions = distributions
         self.segments = options.segments
+        self.targets = targets_of(options.rules)
         self.rows, self._pairs = rows, pairs
         self.declarations = Declarations()
         self.absences = AbsenceRows()
@@ -179,7 +188,7 @@ class RowLookup(StatePart):
             count: of parts.
         """
         admitted = self._admission.admit(part.event, segments=self.segments)
-        if part.counts_usage:
+        if part.counts_usage and not part.beside:
             self.capped.count(admitted, time_ms, count)
         return part._replace(event=admitted.event)
 
@@ -194,7 +203,7 @@ class RowLookup(StatePart):
         scopes = scopes_of(event, segments=self.segments)
         # Cached, because events of one pipeline and segment add to the same rows.
         absent = self.absences.known(event.absent) if part.counts_absences else ()
-        usage = usage_keys(event) if part.counts_usage else ()
+        usage = usage_keys(part) if part.counts_usage else ()
         pairs = tuple(pair[:4] for pair in extracted.pairs)
         declared = event.declared and tuple((name, metric.measure) for name, metric in event.declared.items())
         seen = (
@@ -212,5 +221,7 @@ class RowLookup(StatePart):
             if len(self._mappings) >= MOST_MAPPINGS:
                 # There may be far more combinations of segment values than keys.
                 self._mappings.clear()
-            mapping = self._mappings[seen] = RowMapping(rows, missing, paired, len(scopes))
+            # Once per event, as the time of labeling.
+            ruled = self._distributions.rows_of(event, segments=self.segments) if part.counts_usage else []
+            mapping = self._mappings[seen] = RowMapping(rows, missing, paired, len(scopes), ruled)
         return mapping

@@ -361,6 +361,7 @@ class KeyRows(RowTable, StatePart, what="counts"):
 
     def add_part(self, other: Self, rows: Sequence[int]) -> None:
         """Add the numbers of the rows of another state."""
+        self.changed.update(rows)
         for theirs, row in enumerate(rows):
             self.merge(row, other, theirs)
             self.moments.merge(row, other.moments, theirs)

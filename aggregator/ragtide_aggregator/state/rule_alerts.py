@@ -16,14 +16,17 @@ from numpy.typing import NDArray
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, to_milliseconds
 from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
+from ragtide_schemas.step_metrics import StepMetric, kind_of
 
 from ..alerts.cause_search import MOST_NAMES, MOST_VALUES, CauseSearch, SegmentBefore, SegmentsNow
+from ..alerts.distribution_rules import DistributionRules
 from ..alerts.evaluator import Raised, RuleEvaluator
 from ..alerts.kappa_rules import KappaRules
 from ..alerts.levels import FalseDiscoveryLevel, OwnLevel, SharedBudget
 from ..alerts.messages import CERTAIN_EFFECT, MIXED_NOTE, explained_alert, restated
 from ..alerts.rule_state import RuleState
 from ..alerts.rule_values import Arrived, RuleValues
+from ..alerts.step_search import EXPLAINED_FAMILIES, StepKey, StepSearch
 from ..errors import reading
 from ..events.batch import BLOCKS, EventBatch, Scope
 from ..events.keys import VERSION, EstimateKey
@@ -63,6 +66,8 @@ class AlertCauses:
         self._searching: dict[RuleState, int] = {}
         # Rows of segment values by the key of their whole pipeline, of all rows before `_indexed`.
         self._values_of: dict[EstimateKey, list[int]] = {}
+        # Rows of numbers of steps by their key without a metric.
+        self._steps_of: dict[EstimateKey, dict[StepKey, int]] = {}
         self._indexed = 0
 
     def resume(self, row: int, state: RuleState) -> None:
@@ -71,8 +76,13 @@ class AlertCauses:
             self._searching[state] = row
 
     def wanted(self, row: int, alert: Alert) -> bool:
-        """Return whether a cause is to be found: of a mean of a whole pipeline with segments that begins to fire."""
-        return alert.status == "firing" and alert.quantity == "mean" and bool(self._names(row))
+        """Return whether a cause is to be found: of a mean of a whole pipeline that begins to fire.
+
+        The pipeline must have segments, or steps of retrieval and a metric of quality.
+        """
+        if alert.status != "firing" or alert.quantity != "mean":
+            return False
+        return bool(self._names(row) or self._steps(row))
 
     def begin(self, row: int, alert: Alert) -> Alert:
         """Begin the search for the cause of an alert that fires; return the alert, which says that it is searched for.
@@ -80,10 +90,11 @@ class AlertCauses:
         Moments and panes hold everything up to the alarm, and nothing after it.
         """
         state = self._state(row, alert)
-        alert = restated(alert, cause_sought=True)
-        state.fired_as(alert)
         names = dict(list(self._names(row).items())[:MOST_NAMES])
-        places = [row, *(place for values in names.values() for place in values.values())]
+        steps = self._steps(row)
+        alert = restated(alert, cause_sought=bool(names), step_sought=bool(steps))
+        state.fired_as(alert)
+        places = [row, *(place for values in names.values() for place in values.values()), *steps.values()]
         at_alarm = self._read(places)
         reference = at_alarm
         if self._panes is not None and alert.began_at is not None:
@@ -104,6 +115,9 @@ class AlertCauses:
                 _part(at_alarm, mine[kept]),
             )
             start += len(values)
+        if steps:
+            mine = np.arange(start, start + len(steps))
+            state.search.steps = StepSearch.of(list(steps), _part(reference, mine), _part(at_alarm, mine))
         self._searching[state] = row
         return alert
 
@@ -112,7 +126,8 @@ class AlertCauses:
         state = self._state(row, alert)
         search, state.search = state.search, None
         self._searching.pop(state, None)
-        return alert if search is None or search.cause is None else alert.model_copy(update={"cause": search.cause})
+        known = {} if search is None else {"cause": search.cause, "moved_step": search.moved_step}
+        return alert.model_copy(update=known)
 
     def due(self, batch: EventBatch, start: int) -> DueLook | None:
         """Return the next look that is due in a batch, whose values from `start` on are not in the moments yet."""
@@ -135,14 +150,17 @@ class AlertCauses:
         segments = {
             name: {value: self._read([place]) for value, place in values.items()} for name, values in names.items()
         }
-        now = SegmentsNow(self._read([due.row]), segments, self._effects(due.row), state.key.value_range)
-        cause = search.look(now)
+        steps = {key: self._read([place]) for key, place in self._steps(due.row).items()}
+        now = SegmentsNow(self._read([due.row]), segments, self._effects(due.row), state.key.value_range, steps)
+        explained = search.look(now)
         if search.next_n is None:
             del self._searching[state]
-        if cause is None:
+        if not explained:
             return None
         event = batch.source.event(int(batch.places[due.part]))
-        return explained_alert(search.alert, cause, event.occurred_at, self._moments.n(due.row))
+        return explained_alert(
+            search.alert, search.cause, search.moved_step, event.occurred_at, self._moments.n(due.row)
+        )
 
     def _state(self, row: int, alert: Alert) -> RuleState:
         return next(state for state in self._rules.of(row) if state.rule.name == alert.rule)
@@ -153,15 +171,35 @@ class AlertCauses:
         A new version changes the system and not the traffic, so versions explain no mix.
         """
         keys = self._rows.keys
-        for place in range(self._indexed, len(keys)):
-            if keys[place].segment is not None:
-                self._values_of.setdefault(keys[place]._replace(segment=None), []).append(place)
-        self._indexed = len(keys)
+        self._index()
         found: dict[str, dict[str, int]] = {}
         for value, place in sorted((str(keys[place].segment), place) for place in self._values_of.get(keys[row], ())):
             if self._moments.n(place) and not value.startswith(f"{VERSION}="):
                 found.setdefault(value.partition("=")[0], {})[value] = place
         return dict(sorted(found.items()))
+
+    def _steps(self, row: int) -> dict[StepKey, int]:
+        """Return the rows of the numbers of the steps of a whole pipeline, for a metric of quality; sorted."""
+        key = self._rows.keys[row]
+        if key.segment is not None or not key.metric.startswith(EXPLAINED_FAMILIES):
+            return {}
+        self._index()
+        found = self._steps_of.get(key._replace(metric="", measure=None), {})
+        return {step: place for step, place in sorted(found.items()) if self._moments.n(place)}
+
+    def _index(self) -> None:
+        """Take the keys that are new into the index of segment values and of steps."""
+        keys = self._rows.keys
+        for place in range(self._indexed, len(keys)):
+            key = keys[place]
+            if key.segment is not None:
+                self._values_of.setdefault(key._replace(segment=None), []).append(place)
+            elif (metric := StepMetric.read(key.metric)) is not None and key.measure is not None:
+                kind = kind_of(key.measure.version)
+                if kind is not None:
+                    numbers = self._steps_of.setdefault(key._replace(metric="", measure=None), {})
+                    numbers[StepKey(metric.step, kind, metric.quantity)] = place
+        self._indexed = len(keys)
 
     def _read(self, rows: Sequence[int]) -> SegmentMoments:
         found = self._moments.read(list(rows))
@@ -257,6 +295,7 @@ class StateAlerts(StatePart):
         options: of the state.
         rows: of the state.
         kappa: rules on pairs of scores and gold scores.
+        distributions: rules on covariates.
         dependence: of neighbouring values, None if it is not measured.
         panes: None without windows.
         clusters: None without clusters.
@@ -270,6 +309,7 @@ class StateAlerts(StatePart):
         options: StateOptions,
         rows: KeyRows,
         kappa: KappaRules,
+        distributions: DistributionRules,
         *,
         dependence: DependenceRows | None,
         panes: PaneTable | None,
@@ -284,7 +324,10 @@ class StateAlerts(StatePart):
         self.rules = RuleEvaluator(options.rules, level, options.origin)
         """Rules on values."""
         self._has_rules = bool(options.rules)
-        self._kappa, self._rows, self._dependence, self._clusters = kappa, rows, dependence, clusters
+        self._kappa, self._distributions = kappa, distributions
+        self._rows, self._dependence, self._clusters = rows, dependence, clusters
+        # Of the batch that was taken last: whether each part is the first answer of a session, or by itself.
+        self._independent = np.zeros(0, dtype=bool)
         self._levels = levels
         self._causes = AlertCauses(rows, self.rules, panes, clusters)
         self._alerts: list[Alert] = []
@@ -316,7 +359,7 @@ class StateAlerts(StatePart):
 
     def firing(self) -> list[Alert]:
         """Return the alerts that fire."""
-        return [*self.rules.firing(), *self._kappa.firing()]
+        return [*self.rules.firing(), *self._kappa.firing(), *self._distributions.firing()]
 
     def take_alerts(self) -> list[Alert]:
         """Return the alerts since the last call."""
@@ -333,6 +376,9 @@ class StateAlerts(StatePart):
             places = np.flatnonzero(wanted)
         costs = rules.costs(batch.rows[places]) if self._has_rules else None
         taken, closed = (None, None) if self._clusters is None else self._clusters.close(batch, places, costs)
+        self._independent = np.ones(batch.places.size, dtype=bool)
+        if taken is not None and self._clusters is not None and self._clusters.options.has_first_answers:
+            self._independent = ~taken.inside | taken.is_first
         arrived = self._single_values(batch, places, costs, None if taken is None else taken.inside)
         if taken is not None:
             arrived += self._first_answers(batch, places, costs, taken)
@@ -390,7 +436,11 @@ class StateAlerts(StatePart):
             arrived: the values of the batch that rules take.
         """
         # Of one part the rules on values come first.
-        raised = [*self.rules.evaluate(arrived), *self._kappa.take(adding.batch)]
+        raised = [
+            *self.rules.evaluate(arrived),
+            *self._kappa.take(adding.batch),
+            *self._distributions.take(adding.batch, self._independent),
+        ]
         waiting = deque(sorted(raised, key=lambda alert: alert.position))
         while True:
             look = self._causes.due(adding.batch, adding.values)
@@ -410,6 +460,8 @@ class StateAlerts(StatePart):
     def _raised(self, raised: Raised, adding: BatchAdding) -> Alert:
         """Return an alert with the diagnosis and the dependence as of the part that raised it."""
         alert = raised.alert
+        if alert.covariate is not None:
+            return alert
         if alert.observed_of == "first_answers":
             # Their numbers are those of first answers.
             alert = alert.model_copy(update={"n": self._rows.moments.n(raised.row)})
@@ -475,8 +527,8 @@ class StateAlerts(StatePart):
         return self._rows.moments.n(row)
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
-        """Return the states of the rules on rows and pairs that changed, and the clock of the rules."""
-        states = dict(self._kappa.take_changes())
+        """Return the states of the rules that changed, and the clock of the rules."""
+        states = self._kappa.take_changes() | self._distributions.take_changes()
         for row in sorted(self._rows.changed):
             if self.rules.of(row):
                 states |= self.rules.dump(row, self._taken(row))
@@ -496,7 +548,7 @@ class StateAlerts(StatePart):
         gone = []
         for name, data in fields:
             with reading(kind + name):
-                if self._kappa.load(name, data):
+                if self._kappa.load(name, data) or self._distributions.load(name, data):
                     continue
                 if name in states:
                     row, state = states[name]

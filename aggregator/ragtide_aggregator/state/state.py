@@ -15,6 +15,7 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, LevelWatch, MetricDefinition, MetricEvent, to_milliseconds
 from ragtide_schemas.fitness import Stated
 
+from ..alerts.distribution_rules import DistributionRules
 from ..alerts.kappa_rules import KappaRules
 from ..alerts.rule_state import RuleState
 from ..errors import DamagedFieldError
@@ -22,7 +23,7 @@ from ..events.batch import BLOCKS, LATEST_MS, SEGMENT, EventBatch, Scope
 from ..events.columns import EventColumns, RejectedEvent
 from ..events.keys import EstimateKey
 from ..events.queue import EventKind, EventQueue
-from ..events.values import check, gold_parts
+from ..events.values import Targets, check, gold_parts
 from ..statistics.drift.drift import Direction
 from ..statistics.drift.seasons import Swings
 from ..statistics.intervals.quantiles import Quantiles
@@ -33,6 +34,7 @@ from ..statistics.means.sampling_weights import SampledSums
 from ..statistics.tables.batches import Rows
 from .batch_builder import BatchBuilder
 from .cluster_rows import ClusterRows
+from .exact_rows import ExactRows
 from .history import HistoryRows
 from .level_rows import LevelRows
 from .measured_rows import DependenceRows, QuantileRows, SwingRows
@@ -75,6 +77,7 @@ class AggregatorState:
         kappa = KappaRules(
             options.rules, options.origin, sessions=options.clusters is not None and options.clusters.by != BLOCKS
         )
+        self._distributions = distributions = DistributionRules(options.rules, options.origin)
         self._pairs = PairRows(self._rows, kappa, clustered=options.clusters is not None)
         self._clusters: ClusterRows | None = None
         self._dependence: DependenceRows | None = None
@@ -88,17 +91,18 @@ class AggregatorState:
             self._history = HistoryRows(options.history, options.panes.lateness_ms, self._rows, self._pairs, clustered)
         self._levels = None if options.levels is None else LevelRows(options.levels, self._rows)
         self._alerts = StateAlerts(
-            options, self._rows, kappa, dependence=self._dependence, panes=self._panes, clusters=self._clusters,
-            levels=self._levels,
+            options, self._rows, kappa, distributions, dependence=self._dependence, panes=self._panes,
+            clusters=self._clusters, levels=self._levels,
         )  # fmt: skip
         self._swings = SwingRows(self._rows, self._alerts.rules)
         self._quantiles = QuantileRows(self._rows, wanted=options.quantiles)
-        self._lookup = RowLookup(options, self._rows, self._pairs, self._book)
+        self._exact = ExactRows(self._rows, self._pairs) if options.exact else None
+        self._lookup = RowLookup(options, self._rows, self._pairs, self._book, distributions)
         # In the order in which they are loaded: rules on pairs come after pairs, and open clusters after both rows.
         wanted: tuple[StatePart | None, ...] = (
             self._lookup.declarations, self._rows, self._pairs, self._quantiles, self._dependence, self._clusters,
             self._swings, self._lookup.capped, self._panes, self._history, self._levels,
-            self._alerts,
+            self._alerts, self._exact,
         )  # fmt: skip
         self._parts = [part for part in wanted if part is not None]
         # In the order in which they follow a new key: the swing is measured where there are rules.
@@ -110,6 +114,7 @@ class AggregatorState:
             self._alerts,
             self._swings,
             self._quantiles,
+            self._exact,
         )
         self._rows.parts = [part for part in (*follow, self._lookup) if part is not None]
 
@@ -220,6 +225,11 @@ class AggregatorState:
             return {}
         return {scope: (found.continued, len(found.open)) for scope, found in clusters.scopes.items()}
 
+    @property
+    def covariate_keys(self) -> list[EstimateKey]:
+        """Keys of rules on covariates of which values came; their metric is the name that stands for the covariate."""
+        return self._applied._distributions.keys
+
     def measures_swing(self, row: int) -> bool:
         """Return whether the swing of a row's mean over the day is measured."""
         return self._applied._swings.measures(row)
@@ -232,6 +242,11 @@ class AggregatorState:
         """Return whether the dependence of a row's values is measured."""
         measured = self._applied._dependence
         return measured is not None and measured.measures(row)
+
+    @property
+    def targets(self) -> Targets:
+        """Rules on quantiles, whose shares are counted."""
+        return self._lookup.targets
 
     @property
     def declarations(self) -> Declarations:
@@ -279,7 +294,7 @@ class AggregatorState:
         Raises:
             InvalidEntryError: a score is outside its metric's range; nothing was added.
         """
-        for part in gold_parts(event, gold_scores, probability):
+        for part in gold_parts(event, gold_scores, probability, self._lookup.targets):
             self._queue.add_gold(part)
 
     def apply_columns(self, columns: EventColumns) -> list[RejectedEvent]:
@@ -343,6 +358,15 @@ class AggregatorState:
         added = AddedBatch(batch, closed, late, adding.before, counted)
         for part in self._parts:
             part.take(added)
+
+    def settle(self) -> None:
+        """Replace sums that depend on the order of the values, if the options ask for exact ones (`ExactRows`).
+
+        Intrinsic times, recent means and numbers of values out of order stay as the order made them.
+        """
+        exact = self._applied._exact
+        if exact is not None:
+            exact.settle()
 
     def rules_of(self, row: int) -> Sequence[RuleState]:
         """Return the states of the rules on a row."""
@@ -434,7 +458,9 @@ class AggregatorState:
         """Return the kinds of fields of parts that the settings do not ask for."""
         wanted = {kind for part in self._parts for kind in part.kinds}
         return {
-            kind for part in (ClusterRows, DependenceRows, PaneTable, HistoryRows, LevelRows) for kind in part.kinds
+            kind
+            for part in (ClusterRows, DependenceRows, PaneTable, HistoryRows, LevelRows, ExactRows)
+            for kind in part.kinds
         } - wanted
 
     def _check(self, *, everything: bool = False) -> None:
@@ -451,12 +477,13 @@ class AggregatorState:
     def merged(cls, states: Iterable["AggregatorState"], options: StateOptions) -> Self:
         """Return a state with the values of the states of several partitions, to be read; it takes no events.
 
-        Sums are exact, so counts, means and totals are those of one state with all values. Numbers that depend on the
-        order of the values are combined. Intrinsic times are added up, which keeps anytime-valid intervals valid, and
+        Sums are exact, so counts, means and totals are those of one state with all values. With `exact` in the options
+        of all states so is every other sum, after `settle`. Numbers that depend on the order of the values are
+        combined. Intrinsic times are added up, which keeps anytime-valid intervals valid, and
         the recent mean is the mean of the recent means. Rule states are left out, because each partition raises its
         own alerts.
 
-        Source: docs/statistics.md, "Many keys at once".
+        Source: docs/understand/statistics.md, "Many keys at once".
         """
         whole = cls(options)
         for state in states:

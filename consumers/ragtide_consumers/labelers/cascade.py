@@ -5,17 +5,29 @@ one labeler beside the proxy's, and each sample has probabilities of its own tha
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from ragtide_runtime.draws import draw_number
 from ragtide_runtime.settings.labelers import CascadeSettings
 from ragtide_schemas import RagInteraction
+from ragtide_schemas.criterion import Criterion
 
 from ..metrics.scores import AbsentReason
 from .event import labeler_id
 from .outage import LabelerOutage
-from .protocol import Labeler, LabelerUnavailable, Labeling, ReferenceLabeling, SampleUnavailable, close
+from .protocol import (
+    Labeler,
+    LabelerUnavailable,
+    Labeling,
+    ReferenceLabeling,
+    SampleUnavailable,
+    close,
+    criteria_of,
+    scores_of,
+    take_criteria,
+)
 from .remote.errors import OverBudget
 
 
@@ -86,6 +98,7 @@ class CascadeLabeler:
     """
 
     name: Final = "cascade"
+    scores_sessions: Final = True
 
     def __init__(
         self,
@@ -104,6 +117,12 @@ class CascadeLabeler:
         self.profile = proxy.profile
 
     @property
+    def labelers(self) -> tuple[Labeler, ...]:
+        """The proxy, the reference, and the middle if there is one."""
+        sampled = [self._reference] if self._middle is None else [self._reference, self._middle]
+        return (self._proxy, *(sample.labeler for sample in sampled))
+
+    @property
     def outages(self) -> tuple[LabelerOutage, ...]:
         """The outages of the labelers of the samples."""
         return tuple(sample.outage for sample in (self._reference, self._middle) if sample is not None)
@@ -115,7 +134,7 @@ class CascadeLabeler:
             SampleUnavailable: the interaction was chosen, its labeler is unavailable, and the cascade waits for it.
             LabelerUnavailable: the proxy is unavailable.
         """
-        labeling = await self._proxy.label(interaction)
+        labeling = await scores_of(self._proxy, interaction)
         labeling = replace(labeling, by=labeling.by or labeler_id(self._proxy))
         sampled, chance = self._reference, draw(interaction, labeling, self._settings)
         if self._middle is not None and not chance.chosen:
@@ -139,10 +158,24 @@ class CascadeLabeler:
             ),
         )
 
+    @property
+    def criteria(self) -> Sequence[Criterion]:
+        """The criteria that its labelers ask."""
+        return [criterion for labeler in self._labelers for criterion in criteria_of(labeler)]
+
+    def take_criteria(self, criteria: Sequence[Criterion]) -> None:
+        """Replace the criteria that its labelers ask."""
+        for labeler in self._labelers:
+            take_criteria(labeler, criteria)
+
+    @property
+    def _labelers(self) -> tuple[Labeler, ...]:
+        sampled = [sample.labeler for sample in (self._middle, self._reference) if sample is not None]
+        return (self._proxy, *sampled)
+
     async def aclose(self) -> None:
         """Close all labelers."""
-        sampled = [sample.labeler for sample in (self._middle, self._reference) if sample is not None]
-        for labeler in (self._proxy, *sampled):
+        for labeler in self._labelers:
             await close(labeler)
 
 
@@ -160,13 +193,15 @@ class _Sampled:
     async def label(self, interaction: RagInteraction, by_proxy: Labeling) -> Labeling:
         """Return the labeler's scores; if it is unavailable and is not waited for, all of its metrics are absent."""
         try:
-            labeling = await self.labeler.label(interaction)
+            labeling = await scores_of(self.labeler, interaction)
         except LabelerUnavailable as error:
             self.outage.unavailable(error)
             if self._wait:
                 raise SampleUnavailable(error.resume_in_s, str(error)) from error
             # The metrics are counted as absent, so that coverage shows the gap in the sample.
             reason = AbsentReason.OVER_BUDGET if isinstance(error, OverBudget) else AbsentReason.JUDGE_UNAVAILABLE
+            if (all_absent := getattr(self.labeler, "absent_labeling", None)) is not None:
+                return cast("Labeling", all_absent(interaction, reason))
             missing = self._metrics or (*by_proxy.scores, *by_proxy.absent)
             return Labeling({}, dict.fromkeys(missing, str(reason)))
         self.outage.available()

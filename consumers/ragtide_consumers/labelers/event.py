@@ -1,15 +1,40 @@
 """Makes the metric event of a labeled interaction, and computes covariates from its texts. No clock, no I/O."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Self, TypeVar
 
-from ragtide_schemas import JudgedScores, MetricEvent, RagInteraction
+from ragtide_schemas import EvaluatorScores, JudgedScores, MetricDeclaration, MetricEvent, RagInteraction
+from ragtide_schemas.declared import DECLARED_MAX
 from ragtide_schemas.interaction import usable
-from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, COVARIATES_MAX, LATENCY_MAX_S, NAME_MAX_CHARS, TOKENS_MAX
+from ragtide_schemas.limits import (
+    COST_MAX_USD,
+    COUNTER_MAX,
+    COVARIATES_MAX,
+    LATENCY_MAX_S,
+    NAME_MAX_CHARS,
+    PROBABILITY_MIN,
+    TOKENS_MAX,
+)
 
-from ..metrics.scores import outcome_scores
-from .protocol import Labeler, LabelerId, Labeling, ReferenceLabeling
+from ..metrics.scores import outcome_scores, usage_clipped
+from ..metrics.steps import StepScores, step_scores
+from .protocol import EvaluatorLabeling, Labeler, LabelerId, Labeling, ReferenceLabeling
+
+USAGE_CLIPPED: Final = "usage_clipped"
+"""Counter of an event: numbers of the answer's usage beyond the range of their metric."""
+
+METRICS_LEFT_OUT: Final = "metrics_left_out"
+"""Counter of an event: metrics without a score, because an event declares at most `DECLARED_MAX` metrics."""
+
+T = TypeVar("T")
+
+
+_ONLY_OF_ANSWERS: Final[Mapping[str, object]] = {
+    "population_size": None, "covariates": None, "usage": None, "steps": None, "gold_scores": {},
+}  # fmt: skip
+"""Fields that a session's event does not have, with the values in their place."""
 
 
 def metric_event(
@@ -22,7 +47,7 @@ def metric_event(
     entry_id: str | None = None,
     covariates: Iterable[str] = (),
 ) -> MetricEvent:
-    """Return the event of an interaction: the labeler's scores, and the outcomes that need no labeler.
+    """Return the event of an interaction: the labeler's scores, those of its steps, and outcomes that need no labeler.
 
     Args:
         interaction: that was labeled.
@@ -31,12 +56,17 @@ def metric_event(
         labeled_at: time of labeling.
         latency_s: duration of labeling.
         entry_id: stream entry of the interaction, if it has one.
-        covariates: names of covariates to compute (`text.covariates.COMPUTED`).
+        covariates: names of covariates to compute, of `COMPUTED`.
 
     Raises:
         pydantic.ValidationError: the labeling breaks the contract, such as a score that is not finite.
     """
     by = labeling.by or asked
+    if interaction.is_session:  # it is no interaction of the traffic: it has no outcome, usage, steps and covariates
+        interaction, covariates = interaction.model_copy(update=_ONLY_OF_ANSWERS), ()
+    steps = step_scores(interaction, labeling.labels, labeling.absent)
+    bound = _CappedDeclarations.of(labeling, steps)
+    beside = [_beside(interaction, part) for part in labeling.beside]
     return MetricEvent(
         interaction_id=interaction.interaction_id,
         entry_id=entry_id,
@@ -46,6 +76,7 @@ def metric_event(
         segments=interaction.segments,
         session_id=interaction.session_id,
         turn=interaction.turn,
+        unit=interaction.unit,
         user_id=interaction.user_id,
         cluster=interaction.cluster,
         covariates=covariates_of(interaction, covariates),
@@ -58,9 +89,12 @@ def metric_event(
         profile=by.profile,
         splitter=labeling.splitter,
         prompts=labeling.prompts,
-        scores={**labeling.scores, **outcome_scores(interaction)},
-        absent=labeling.absent,
-        judged=None if labeling.judged is None else _judged_scores(labeling.judged),
+        scores={
+            **bound.kept({**labeling.scores, **steps.scores}),
+            **({} if interaction.is_session else outcome_scores(interaction)),
+        },
+        absent=bound.kept({**labeling.absent, **steps.absent}),
+        judged=None if labeling.judged is None else _judged_scores(interaction, labeling.judged, bound),
         gold_scores=interaction.gold_scores,
         # Cap values that are too large for an event: the scores still count.
         prompt_tokens=min(labeling.prompt_tokens, TOKENS_MAX),
@@ -68,9 +102,61 @@ def metric_event(
         cost_usd=min(labeling.cost_usd, COST_MAX_USD),
         cost_source=", ".join(sorted(labeling.cost_sources))[:NAME_MAX_CHARS] or None,
         latency_s=min(latency_s, LATENCY_MAX_S),
-        counters={name: min(count, COUNTER_MAX) for name, count in labeling.counters.items()},
-        declared=labeling.declared or None,
+        counters=_counters(interaction, labeling, len(bound.dropped) + sum(dropped for _, dropped in beside)),
+        inclusion=_inclusion(labeling, 1.0, bound),
+        declared=bound.declared or None,
+        beside=tuple(scores for scores, _ in beside) or None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _CappedDeclarations:
+    """The declarations of a part of an event, at most `DECLARED_MAX`, and the metrics that are left out for that."""
+
+    declared: Mapping[str, MetricDeclaration]
+    dropped: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, labeling: Labeling, steps: StepScores) -> Self:
+        """Return those of a labeling. Those of steps are left out first, then the last ones by name."""
+        if len(labeling.declared) + len(steps.declared) <= DECLARED_MAX:
+            return cls({**labeling.declared, **steps.declared})
+        # By name, so that the same metrics are left out of each event.
+        whole = {**dict(sorted(labeling.declared.items())), **steps.declared}
+        names = list(whole)
+        return cls({name: whole[name] for name in names[:DECLARED_MAX]}, frozenset(names[DECLARED_MAX:]))
+
+    def kept(self, values: Mapping[str, T]) -> dict[str, T]:
+        """Return the values of metrics that are not left out."""
+        return {name: value for name, value in values.items() if name not in self.dropped}
+
+
+def _beside(interaction: RagInteraction, part: EvaluatorLabeling) -> tuple[EvaluatorScores, int]:
+    """Return the part of a further evaluator, and how many of its metrics are left out."""
+    labeling = part.labeling
+    steps = step_scores(interaction, labeling.labels, labeling.absent)
+    bound = _CappedDeclarations.of(labeling, steps)
+    scores = EvaluatorScores(
+        labeler=part.by.name,
+        labeler_version=part.by.version,
+        profile=part.by.profile,
+        splitter=labeling.splitter,
+        prompts=labeling.prompts,
+        scores=bound.kept({**labeling.scores, **steps.scores}),
+        absent=bound.kept({**labeling.absent, **steps.absent}),
+        cost_usd=min(labeling.cost_usd, COST_MAX_USD),
+        judged=None if labeling.judged is None else _judged_scores(interaction, labeling.judged, bound),
+        inclusion_probability=max(part.inclusion_probability, PROBABILITY_MIN),
+        inclusion=_inclusion(labeling, part.inclusion_probability, bound),
+        declared=bound.declared or None,
+    )
+    return scores, len(bound.dropped)
+
+
+def _counters(interaction: RagInteraction, labeling: Labeling, dropped: int) -> dict[str, int]:
+    counters = {name: min(count, COUNTER_MAX) for name, count in labeling.counters.items()}
+    own = {USAGE_CLIPPED: usage_clipped(interaction), METRICS_LEFT_OUT: dropped}
+    return {**counters, **{name: count for name, count in own.items() if count}}
 
 
 def labeler_id(labeler: Labeler) -> LabelerId:
@@ -78,18 +164,26 @@ def labeler_id(labeler: Labeler) -> LabelerId:
     return LabelerId(labeler.name, labeler.version, labeler.profile)
 
 
-def _judged_scores(judged: ReferenceLabeling) -> JudgedScores:
+def _judged_scores(interaction: RagInteraction, judged: ReferenceLabeling, bound: _CappedDeclarations) -> JudgedScores:
+    steps = step_scores(interaction, judged.labeling.labels, judged.labeling.absent)
     return JudgedScores(
         labeler=judged.by.name,
         labeler_version=judged.by.version,
         profile=judged.by.profile,
         prompts=judged.labeling.prompts,
-        scores=judged.labeling.scores,
-        absent=judged.labeling.absent,
+        scores=bound.kept({**judged.labeling.scores, **steps.scores}),
+        absent=bound.kept({**judged.labeling.absent, **steps.absent}),
         cost_usd=min(judged.labeling.cost_usd, COST_MAX_USD),
         inclusion_probability=judged.inclusion_probability,
         uniform=judged.uniform,
+        inclusion=_inclusion(judged.labeling, judged.inclusion_probability, bound),
     )
+
+
+def _inclusion(labeling: Labeling, probability: float, bound: _CappedDeclarations) -> dict[str, float] | None:
+    """Return the probability of each metric that is asked of a part of the labeled interactions; None without any."""
+    rates = bound.kept(labeling.rates)
+    return {metric: max(probability * rate, PROBABILITY_MIN) for metric, rate in rates.items()} or None
 
 
 def _scores(interaction: RagInteraction) -> list[float]:

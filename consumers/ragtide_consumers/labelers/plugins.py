@@ -1,6 +1,6 @@
 """Loads labelers and metrics of users, from entry points of installed packages or by names in the settings."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from importlib.metadata import entry_points
 from inspect import Parameter, signature
@@ -9,6 +9,10 @@ from typing import Any, Final, cast
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.user_code import attribute, load_value
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas.criterion import CRITERIA_MAX
+from ragtide_schemas.declared import DECLARED_MAX
+from ragtide_schemas.retrieval_steps import STEPS_MAX
+from ragtide_schemas.step_metrics import QUANTITIES
 
 from ..metrics.custom import CustomMetric
 from ..metrics.optional import optional_metrics
@@ -21,12 +25,16 @@ LABELERS: Final = "ragtide.labelers"
 METRICS: Final = "ragtide.metrics"
 """Entry point group of metrics: each a `CustomMetric`."""
 
+CUSTOM_METRICS_MAX: Final = DECLARED_MAX - CRITERIA_MAX - len(QUANTITIES) * STEPS_MAX
+"""Most custom metrics, so that an event has room for those of all criteria and of all steps."""
+
 
 def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
     """Return the metrics of installed packages, then the metrics that the settings name (optional or the user's).
 
     Raises:
-        ConfigurationError: a metric cannot be loaded, is no `CustomMetric`, or has the name of another metric.
+        ConfigurationError: a metric cannot be loaded, is no `CustomMetric`, or has the name of another metric; or
+            there are more than `CUSTOM_METRICS_MAX`.
     """
     named = [(f"entry point {point.name}", point.load) for point in sorted(entry_points(group=METRICS))]
     named += [(f"metrics: {name}", partial(_metric, name)) for name in settings.metrics]
@@ -40,7 +48,22 @@ def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
             raise ConfigurationError(
                 f"{origin}: there is another metric named {metric.definition.name}: rename this metric"
             )
+    check_number(found)
     return list(found.values())
+
+
+def check_number(metrics: Collection[object]) -> None:
+    """Check that an event has room for custom metrics beside those of criteria and of retrieval steps.
+
+    Raises:
+        ConfigurationError: there are too many.
+    """
+    if len(metrics) > CUSTOM_METRICS_MAX:
+        raise ConfigurationError(
+            f"metrics has {len(metrics):,} custom metrics, with those of installed packages: name at most "
+            f"{CUSTOM_METRICS_MAX}, because an event declares at most {DECLARED_MAX} metrics, those of criteria and of "
+            "retrieval steps included"
+        )
 
 
 def _metric(name: str) -> Any:

@@ -1,6 +1,7 @@
 """The labeler protocol: a class that implements it scores interactions in another way."""
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from math import isfinite
@@ -8,6 +9,7 @@ from typing import Final, Protocol
 
 from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import Labels, MetricDeclaration, RagInteraction
+from ragtide_schemas.criterion import Criterion
 
 USUAL_WAIT_S: Final = 30.0
 """Seconds to wait for a labeler that does not name a time."""
@@ -63,6 +65,16 @@ class ReferenceLabeling:
 
 
 @dataclass(frozen=True, slots=True)
+class EvaluatorLabeling:
+    """The result of a further evaluator for an interaction."""
+
+    labeling: "Labeling"
+    by: LabelerId
+    inclusion_probability: float
+    """Probability with which the interaction was chosen for the evaluator."""
+
+
+@dataclass(frozen=True, slots=True)
 class Labeling:
     """A labeler's result for one interaction."""
 
@@ -89,13 +101,24 @@ class Labeling:
     """The result of the reference for the same interaction."""
     declared: Mapping[str, MetricDeclaration] = field(default_factory=dict)
     """Range and meaning of each custom metric, absent or not."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """The judge's reasons: by qualified metric name, or by `sentence:KEY` for a response sentence."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """The judge's answer to each criterion that it decided, such as `yes`, by qualified metric name."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Share of the labeled interactions of which a metric is asked, by metric, below 1; other metrics are asked of
+    all."""
+    beside: tuple[EvaluatorLabeling, ...] = ()
+    """The results of further evaluators; tokens, cost and counters are those of all together."""
 
 
 class Labeler(Protocol):
     """Scores interactions. After an exception the interaction is tried again, until its last delivery.
 
-    Two more attributes are used if a labeler has them: `metrics`, the qualified names of the metrics that it gives, and
-    `aclose`, which is called at the end.
+    More attributes are used if a labeler has them: `metrics`, the qualified names of the metrics that it gives;
+    `absent_labeling`, which returns the labeling of an interaction in which all its metrics are absent for one reason;
+    `take_criteria`, which replaces the criteria that it asks; `scores_sessions`, whether it scores whole sessions, with
+    `criteria`, those that it asks; and `aclose`, which is called at the end.
     """
 
     @property
@@ -111,7 +134,68 @@ class Labeler(Protocol):
         """Variant of the formulas, such as `ragbench`."""
 
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return the scores of one interaction."""
+        """Return the scores of one interaction.
+
+        Args:
+            interaction: to score.
+        """
+
+
+class OfAnother(ABC):
+    """The id of another labeler, which a labeler asks and whose scores it passes on."""
+
+    @property
+    @abstractmethod
+    def _labeler(self) -> Labeler:
+        """The labeler that is asked."""
+
+    @property
+    def name(self) -> str:
+        """Name of the labeler that is asked."""
+        return self._labeler.name
+
+    @property
+    def version(self) -> str:
+        """Version of the labeler that is asked."""
+        return self._labeler.version
+
+    @property
+    def profile(self) -> str:
+        """Profile of the labeler that is asked."""
+        return self._labeler.profile
+
+
+async def scores_of(labeler: Labeler, interaction: RagInteraction) -> Labeling:
+    """Return a labeler's scores of an answer, or of a session: a labeler that knows no sessions has no scores of it.
+
+    A labeler knows sessions if it has `scores_sessions`.
+
+    Args:
+        labeler: to call.
+        interaction: an answer, or a whole session.
+
+    Raises:
+        LabelerUnavailable: the labeler cannot label now.
+    """
+    if interaction.is_session and not getattr(labeler, "scores_sessions", False):
+        return Labeling({})
+    return await labeler.label(interaction)
+
+
+def criteria_of(labeler: Labeler) -> Sequence[Criterion]:
+    """Return the criteria that the judges of a labeler ask at present; empty without a judge."""
+    return getattr(labeler, "criteria", ()) if getattr(labeler, "scores_sessions", False) else ()
+
+
+def take_criteria(labeler: Labeler, criteria: Sequence[Criterion]) -> None:
+    """Replace the criteria that a labeler asks, from the next interaction on; others are left as they are.
+
+    Raises:
+        ValueError: the criteria cannot be asked together.
+    """
+    take = getattr(labeler, "take_criteria", None)
+    if take is not None:
+        take(criteria)
 
 
 async def close(labeler: Labeler) -> None:

@@ -1,11 +1,21 @@
 """Lists the metrics that workers with given settings may publish, without building their labelers."""
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Final
 
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import METRICS
-from ragtide_schemas.metric_definitions import FROM_PEOPLE, MATCH, OUTCOMES, SELF_CONSISTENCY, SIMILARITY
+from ragtide_schemas import METRICS, MetricDefinition
+from ragtide_schemas.criterion import BUILT_IN, Criterion, built_in_criteria
+from ragtide_schemas.metric_definitions import (
+    CRITERIA_FAMILY,
+    FROM_PEOPLE,
+    MATCH,
+    OUTCOMES,
+    SELF_CONSISTENCY,
+    SENTINELS,
+    SIMILARITY,
+)
 
 from .nli import NliLabeler
 
@@ -16,6 +26,13 @@ WITHHELD: Final = frozenset({"trace.completeness", "trace.average", "trace.rmse_
 def published_metrics(settings: Settings) -> frozenset[str] | None:
     """Return the metrics that the labelers of the settings may publish; None if a labeler is the user's own."""
     found: frozenset[str] = frozenset()
+    for evaluator in settings.evaluators:
+        metrics = published_metrics(settings.of_evaluator(evaluator))
+        if metrics is None:
+            return None
+        found |= metrics
+    if settings.evaluators:
+        return found
     for labeler in settings.labelers:
         metrics = _metrics_of(labeler, settings)
         if metrics is None:
@@ -24,14 +41,32 @@ def published_metrics(settings: Settings) -> frozenset[str] | None:
     return found
 
 
+def criteria_metrics(settings: Settings) -> Mapping[str, MetricDefinition]:
+    """Return the definitions of the metrics of criteria by name: the built-in ones, and those of the settings."""
+    return {criterion.metric: criterion.definition() for criterion in (*built_in_criteria(), *all_criteria(settings))}
+
+
+def all_criteria(settings: Settings) -> tuple[Criterion, ...]:
+    """Return the criteria of `[judge]`, then those that evaluators have of their own; the first of a name counts."""
+    own = [settings.of_evaluator(evaluator).judge.criteria for evaluator in settings.evaluators]
+    found: dict[str, Criterion] = {}
+    for criterion in (*settings.judge.criteria, *chain.from_iterable(own)):
+        found.setdefault(criterion.metric, criterion)
+    return tuple(found.values())
+
+
 def labelers_of(metric: str) -> list[str]:
     """Return the labelers of ragtide that may give one of its own metrics, in words; empty for another metric.
 
     >>> labelers_of("trace.adherence"), labelers_of("retrieval.empty")
     (['local', 'nli', 'judge', 'labels stored in a file'], ['every labeler'])
+    >>> labelers_of("answer.relevance")
+    ['judge with this criterion in judge.criteria']
     """
     if metric in _OTHERS:
         return [_OTHERS[metric]]
+    if metric in BUILT_IN or metric.startswith(f"{CRITERIA_FAMILY}."):
+        return ["judge with this criterion in judge.criteria"]
     if metric not in METRICS:
         return []
     found = [name for name, metrics in (("local", _LOCAL), ("nli", NliLabeler.metrics)) if metric in metrics]
@@ -49,8 +84,11 @@ def _metrics_of(labeler: str, settings: Settings) -> frozenset[str] | None:
     judged = _of(*(f"{family}." for family in settings.judge.families))
     if "trace" in settings.judge.families:
         judged |= _of("sentences.")
+    judged |= {criterion.metric for criterion in settings.judge.criteria}
     if settings.judge.repeat_share:
         judged |= {SELF_CONSISTENCY.name}
+    if settings.judge.sentinels is not None:
+        judged |= {metric.name for metric in SENTINELS}
     falls_back = settings.labeler == "judge" and settings.judge.over_budget == "local"
     return judged | _LOCAL if falls_back else judged
 
@@ -64,6 +102,7 @@ _OTHERS: Final[Mapping[str, str]] = {
     **dict.fromkeys([metric.name for metric in FROM_PEOPLE], "people, by feedback"),
     **dict.fromkeys([metric.name for metric in SIMILARITY], "model with models.similarity"),
     SELF_CONSISTENCY.name: "judge with judge.repeat_share",
+    **dict.fromkeys([metric.name for metric in SENTINELS], "judge with judge.sentinels"),
     MATCH.name: "local",
 }
 """Metrics that one source gives, and that source in words."""

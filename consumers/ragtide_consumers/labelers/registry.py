@@ -1,7 +1,7 @@
 """Builds the labeler that the settings name, with everything that it needs."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from ragtide_schemas.suggestions import unknown
 
 from ..metrics.custom import CustomMetric
 from .cascade import CascadeLabeler
+from .evaluators import EvaluatorSet, NoLabeler, ReplaceableLabeler, evaluator_of
 from .local.correction_file import load_correction
 from .local.labeler import SHIPPED_VERSION, LocalLabeler
 from .plugins import custom_labeler, custom_metrics, installed_labelers
@@ -45,6 +46,9 @@ class Bounded:
         self._timeout_s = timeout_s
         self.name, self.version, self.profile = labeler.name, labeler.version, labeler.profile
         self.metrics = tuple(getattr(labeler, "metrics", ()))
+        for name in ("absent_labeling", "take_criteria"):
+            if hasattr(labeler, name):
+                setattr(self, name, getattr(labeler, name))
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the labeler's scores.
@@ -86,6 +90,12 @@ async def labeler_of(
     """
     metrics = [*custom_metrics(settings), *also]
     telemetry = telemetry or LabelerTelemetry()
+    if settings.evaluators:
+        if not patient:
+            _ = settings.one_labeler  # raises the error
+        async with AsyncExitStack() as stack:
+            yield await _evaluators(settings, redis, stack, telemetry=telemetry, metrics=metrics, also=also)
+        return
     models = await _models(settings) if "model" in settings.labelers else None
     local = await _local(settings) if _uses_local(settings) else None
     build = _Builder(settings, redis, telemetry, models=models, local=local, answers=answers)
@@ -99,6 +109,72 @@ async def labeler_of(
         await _close(labeler)
         if local is not None and _falls_back(settings):
             await _close(local)
+
+
+async def _evaluators(
+    settings: Settings,
+    redis: Redis | None,
+    stack: AsyncExitStack,
+    *,
+    telemetry: LabelerTelemetry,
+    metrics: Sequence[CustomMetric],
+    also: Sequence[CustomMetric],
+) -> EvaluatorSet:
+    """Return the evaluators of the settings; those with the same settings share a labeler."""
+    built: list[tuple[Settings, Labeler]] = []
+    found = []
+    for evaluator in settings.evaluators:
+        own = settings.of_evaluator(evaluator)
+        labeler = next((labeler for other, labeler in built if _same(own, other)), None)
+        if labeler is None:
+            try:
+                labeler = await stack.enter_async_context(labeler_of(own, redis, telemetry=telemetry, also=also))
+            except ConfigurationError as error:
+                raise ConfigurationError(f"evaluator {evaluator.name}: {error}") from None
+            built.append((own, labeler))
+        found.append(evaluator_of(evaluator, labeler, labeler.labeler if isinstance(labeler, WithMetrics) else labeler))
+    none: Labeler = NoLabeler()
+    return EvaluatorSet(found, WithMetrics(none, metrics) if metrics else none, wait=True)
+
+
+def _same(first: Settings, second: Settings) -> bool:
+    accounts = [own.evaluator for own in (first, second) if own.evaluator is not None and own.evaluator.has_own_account]
+    tables = ("labeler", "judge", "cascade", "local", "models")
+    return not accounts and all(getattr(first, name) == getattr(second, name) for name in tables)
+
+
+@asynccontextmanager
+async def replaceable_labeler_of(
+    settings: Settings,
+    redis: Redis | None,
+    *,
+    telemetry: LabelerTelemetry | None = None,
+    also: Sequence[CustomMetric] = (),
+    count: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[ReplaceableLabeler]:
+    """Build the labeler of a worker, which takes other evaluators while it runs.
+
+    Args:
+        settings: as in `labeler_of`.
+        redis: as in `labeler_of`.
+        telemetry: as in `labeler_of`.
+        also: as in `labeler_of`.
+        count: called with `taken` or `refused` after each attempt to take other evaluators.
+
+    Raises:
+        ConfigurationError: as in `labeler_of`.
+    """
+    telemetry = telemetry or LabelerTelemetry()
+
+    async def build(wanted: Settings, stack: AsyncExitStack) -> Labeler:
+        return await stack.enter_async_context(labeler_of(wanted, redis, telemetry=telemetry, also=also))
+
+    labeler = ReplaceableLabeler(build, count)
+    try:
+        await labeler.open(settings)
+        yield labeler
+    finally:
+        await labeler.aclose()
 
 
 class _Builder:
@@ -168,11 +244,12 @@ async def _local(settings: Settings) -> LocalLabeler:
     path = settings.local.model
     if path is None:
         return LocalLabeler()
-    loaded = load_correction(path, SHIPPED_VERSION)
-    log.info("fitted labeler loaded", file=str(path), sha256=loaded.sha256, scores=sorted(loaded.content.scores))
+    loaded, criteria = load_correction(path, SHIPPED_VERSION), settings.judge.criteria
+    fitted = sorted([*loaded.content.scores, *loaded.content.criteria])
+    log.info("fitted labeler loaded", file=str(path), sha256=loaded.sha256, scores=fitted)
     wanted = loaded.content.similarity_sha256
     if not wanted:
-        return LocalLabeler(loaded)
+        return LocalLabeler(loaded, criteria=criteria)
     # It needs an extra, and only such a correction needs it.
     from .models.loading import sentence_encoder  # noqa: PLC0415
 
@@ -188,7 +265,7 @@ async def _local(settings: Settings) -> LocalLabeler:
             f"local.model = {str(path)!r} was fitted with the sentence encoder {wanted[:16]}, and models.similarity is "
             f"{encoder.session.files.digest[:16]}: name that encoder, or fit again"
         )
-    return LocalLabeler(loaded, encoder)
+    return LocalLabeler(loaded, encoder, criteria)
 
 
 async def _models(settings: Settings) -> Labeler:

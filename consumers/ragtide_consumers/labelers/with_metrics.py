@@ -10,11 +10,12 @@ import structlog
 from ragtide_runtime.processes.user_code import contained, error_text
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import Labels, RagInteraction
+from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.experiments import OWN_SCORES, OwnMetric, Plan
 
 from ..metrics.custom import CustomMetric
 from ..metrics.scores import Absent, AbsentReason
-from .protocol import Labeler, Labeling
+from .protocol import Labeler, Labeling, OfAnother, criteria_of, scores_of, take_criteria
 
 log = structlog.get_logger("ragtide.metrics")
 
@@ -22,32 +23,37 @@ log_limit = LogLimit()
 """A metric that fails does so for every interaction, so it is logged once a minute."""
 
 
-class WithMetrics:
+class WithMetrics(OfAnother):
     """A labeler that adds custom metrics to another labeler's scores. A metric that fails is absent."""
 
     def __init__(self, labeler: Labeler, metrics: Sequence[CustomMetric]) -> None:
-        self._labeler = labeler
+        self.labeler = labeler
         self._metrics = metrics
         self._declared = {metric.definition.name: metric.declaration for metric in metrics}
 
     @property
-    def name(self) -> str:
-        """Name of the labeler."""
-        return self._labeler.name
+    def _labeler(self) -> Labeler:
+        return self.labeler
 
     @property
-    def version(self) -> str:
-        """Version of the labeler."""
-        return self._labeler.version
+    def scores_sessions(self) -> bool:
+        """Whether the labeler scores whole sessions."""
+        return bool(getattr(self._labeler, "scores_sessions", False))
 
     @property
-    def profile(self) -> str:
-        """Profile of the labeler."""
-        return self._labeler.profile
+    def criteria(self) -> Sequence[Criterion]:
+        """The criteria that the labeler asks."""
+        return criteria_of(self._labeler)
+
+    def take_criteria(self, criteria: Sequence[Criterion]) -> None:
+        """Replace the criteria that the labeler asks."""
+        take_criteria(self._labeler, criteria)
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the labeler's scores with the custom metrics; the reference's part has metrics of its own labels."""
-        labeling = await self._labeler.label(interaction)
+        labeling = await scores_of(self._labeler, interaction)
+        if interaction.is_session:  # custom metrics are of answers
+            return labeling
         judged = labeling.judged
         if judged is not None:
             judged = replace(judged, labeling=self._joined(interaction, judged.labeling, _skipped(judged.labeling)))

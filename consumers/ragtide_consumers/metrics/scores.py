@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from ragtide_schemas import RagInteraction
-from ragtide_schemas.metric_definitions import EMPTY_RESPONSE, EMPTY_RETRIEVAL
+from ragtide_schemas.metric_definitions import EMPTY_RESPONSE, EMPTY_RETRIEVAL, RETRIEVAL_DOCUMENTS, USAGE
 
 
 class AbsentReason(StrEnum):
@@ -20,6 +20,13 @@ class AbsentReason(StrEnum):
     NO_DOCUMENT_SENTENCES = "no_document_sentences"
     NO_RELEVANT_SENTENCES = "no_relevant_sentences"
     NO_RESPONSE_SENTENCES = "no_response_sentences"
+    NO_USED_SENTENCES = "no_used_sentences"
+    """The response used no document sentence."""
+    NOT_REACHED = "not_reached"
+    """No document of the retrieval step reached the generator, so none of its sentences has a label."""
+    POOL_UNKNOWN = "pool_unknown"
+    """The interaction does not state how many documents each retriever returned, or how many of them another returned,
+    too."""
     INCOMPLETE_LABELS = "incomplete_labels"
     NO_QUESTION_WORDS = "no_question_words"
     """The question has no content words, such as "And why is that?", and neither has the one before it."""
@@ -36,12 +43,18 @@ class AbsentReason(StrEnum):
     LANGUAGE_NOT_SUPPORTED = "language_not_supported"
     NOT_ACCURATE_ENOUGH = "not_accurate_enough"
     """By measurement, the labeler is worse at this metric than a constant."""
+    PROXY_OUTDATED = "proxy_outdated"
+    """The proxy of the criterion was fitted to the judge's answers to another question."""
     JUDGE_REFUSED = "judge_refused"
     """The judge, or its endpoint, refused to label this content."""
     NOT_REDACTED = "not_redacted"
     """The texts could not be redacted, so the judge did not read them."""
     JUDGE_UNUSABLE = "judge_unusable"
     """The judge gave no usable answer, although later prompts named the faults."""
+    JUDGE_CANNOT_TELL = "judge_cannot_tell"
+    """The judge answered that the texts do not decide a criterion."""
+    NO_HISTORY = "no_history"
+    """The criterion needs earlier turns, and the interaction has none."""
     JUDGE_UNAVAILABLE = "judge_unavailable"
     """The judge, or another reference of a cascade, could not be called for this interaction."""
     OVER_BUDGET = "over_budget"
@@ -103,17 +116,41 @@ class MetricScores:
     """Laws that the scores break, in words: a defect of the labeler or of the formulas."""
 
     def by_qualified_name(self, family: str) -> tuple[dict[str, float], dict[str, str]]:
-        """Return scores and reasons by qualified metric name, for the wire."""
+        """Return scores and reasons by qualified metric name, for the wire.
+
+        Args:
+            family: first part of the names, such as `trace`.
+        """
         scores = {family + name: score for name, score in self.scores.items()}
         return scores, {family + name: reason for name, reason in self.absent.items()}
 
 
 def outcome_scores(interaction: RagInteraction) -> dict[str, float]:
-    """Return the metrics that every event carries, whichever labeler scored it: 1 for an empty outcome, else 0."""
+    """Return the metrics that need no labels, whichever labeler scored the interaction.
+
+    They are 1 for an empty outcome, else 0, the number of documents, and each number of the usage that was given. A
+    number beyond the range of its metric counts as the end of the range; `usage_clipped` counts such numbers.
+    """
+    usage = given_usage(interaction)
     return {
         EMPTY_RETRIEVAL.name: float(interaction.nothing_retrieved),
         EMPTY_RESPONSE.name: float(interaction.no_response),
+        RETRIEVAL_DOCUMENTS.name: float(len(interaction.documents)),
+        **{USAGE[field].name: min(float(number), USAGE[field].upper) for field, number in usage.items()},
     }
+
+
+def given_usage(interaction: RagInteraction) -> dict[str, float]:
+    """Return the numbers of an interaction's usage that were given, by field."""
+    usage = interaction.usage
+    if usage is None:
+        return {}
+    return {field: number for field in USAGE if (number := getattr(usage, field)) is not None}
+
+
+def usage_clipped(interaction: RagInteraction) -> int:
+    """Return how many numbers of an interaction's usage lie beyond the range of their metric."""
+    return sum(number > USAGE[field].upper for field, number in given_usage(interaction).items())
 
 
 def nothing_to_label(interaction: RagInteraction) -> AbsentReason | None:

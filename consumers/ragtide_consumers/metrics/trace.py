@@ -1,6 +1,7 @@
 """TRACe: computes scores from sentence labels. Pure formulas, one function for each profile.
 
-Source: Friel et al., RAGBench (arXiv:2407.11005), section 3.2; docs/metrics.md has the differences of the profiles.
+Source: Friel et al., RAGBench (arXiv:2407.11005), section 3.2; docs/scores/metrics.md has the differences of the
+profiles.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,9 +53,7 @@ def trace_metrics(labels: SentenceLabels, *, profile: str = "ragbench") -> Metri
 
     Raises: ValueError for an unknown profile.
 
-    >>> labels = SentenceLabels(
-    ...     relevant=["0a", "0b"], utilized=["0a"], support={"a": ["0a"]}, n_document_sentences=4
-    ... )
+    >>> labels = SentenceLabels(relevant=["0a", "0b"], utilized=["0a"], support={}, n_document_sentences=4)
     >>> dict(trace_metrics(labels).scores)["completeness"]
     0.5
     """
@@ -224,6 +223,21 @@ def supported_sentences(labels: SentenceLabels) -> dict[str, bool]:
     if isinstance(verdicts, AbsentReason) or len(verdicts) != len(sentences):
         return {}
     return dict(zip(sentences, verdicts, strict=True))
+
+
+def self_consistency(first: SentenceLabels, second: SentenceLabels) -> float | AbsentReason:
+    """Return the share of response sentences with the same verdict in two answers, in [0, 1].
+
+    A sentence without a verdict in one of the answers makes the value absent.
+
+    >>> labels = SentenceLabels(relevant=(), utilized=(), support={"a": ["0a"], "b": []}, n_document_sentences=1)
+    >>> self_consistency(labels, labels.model_copy(update={"support": {"a": ["0a"], "b": ["0a"]}}))
+    0.5
+    """
+    verdicts, repeated = supported_sentences(first), supported_sentences(second)
+    if not verdicts or verdicts.keys() != repeated.keys():
+        return AbsentReason.INCOMPLETE_LABELS
+    return sum(verdicts[sentence] is repeated[sentence] for sentence in verdicts) / len(verdicts)
 
 
 def _ragbench_raw(labels: SentenceLabels) -> MetricScores:

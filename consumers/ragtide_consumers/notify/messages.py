@@ -77,7 +77,10 @@ def text_of(alert: Alert, notification: Notification) -> AlertText:
 
 
 def _single(notification: Notification, alert: Alert) -> NotificationText:
-    prefix = {"explained": "Cause known: ", "resolved": "Resolved: "}.get(notification.status, "")
+    step = alert.moved_step
+    known = alert.cause is not None or step is None or step.verdict == "moved"
+    explained = "Cause known: " if known else "Step not resolved: "
+    prefix = {"explained": explained, "resolved": "Resolved: "}.get(notification.status, "")
     if notification.status == "firing" and notification.repeat:
         prefix = "Still firing: "
     text = text_of(alert, notification)
@@ -120,6 +123,7 @@ def _group(notification: Notification) -> NotificationText:
     texts = [text_of(alert, notification) for alert in firing]
     sentences += list(dict.fromkeys(text.where for text in texts if text.where))[:1]
     sentences += next((text.cause[:1] for text in texts if text.cause), ())
+    sentences += next((text.step[:1] for text in texts if text.step), ())
     sentences += _sure(texts)
     sentences += dict.fromkeys(f"Diagnosis: {sentence}" for text in texts for sentence in text.diagnosis)
     sentences += list(dict.fromkeys(text.first for text in texts if text.first))[:1]

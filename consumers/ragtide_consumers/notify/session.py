@@ -158,11 +158,11 @@ class NotifySession:
             self._telemetry.no_longer_owned(self._streams.partition)
 
     async def _finish(self) -> None:
-        """Wait for the answers to the messages in flight, and write them."""
+        """Wait for the answers to the messages in flight, and write all that came."""
         if self._sending:
             await asyncio.wait(self._sending)
             self._take_answers()
-            await self._store.write(self._outbox.take_changes())
+        await self._store.write(self._outbox.take_changes())
 
     async def _read_backlog(self) -> None:
         """Read the alerts that an earlier session did not acknowledge, and then all that wait."""

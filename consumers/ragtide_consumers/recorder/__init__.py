@@ -1,1 +1,1 @@
-"""The recorder: it writes every entry of the streams to files, exactly once (docs/recording.md)."""
+"""The recorder: it writes every entry of the streams to files, exactly once (docs/offline/recording.md)."""

@@ -115,11 +115,12 @@ class FileWriter:
                 if self._aborted:
                     raise StepAbortedError("the step was aborted: its entries stay in Redis for the next recorder")
                 try:
-                    place, row = self._row(kind, entry)
+                    found_row = self._row(kind, entry)
                 except NotRedactedError as error:
-                    place, row = self._withheld(kind, entry, error)
+                    found_row = self._withheld(kind, entry, error)
                     withheld[kind] += 1
-                places[place].append(row)
+                if found_row is not None:
+                    places[found_row[0]].append(found_row[1])
         written = WrittenFiles(
             tuple(self._file(step, place, rows) for place, rows in places.items()), withheld=withheld
         )
@@ -129,12 +130,15 @@ class FileWriter:
             written.unreadable[file.kind] += file.count * file.unreadable
         return written
 
-    def _row(self, kind: EntryKind, entry: Entry) -> tuple[_FilePlace, Any]:
+    def _row(self, kind: EntryKind, entry: Entry) -> tuple[_FilePlace, Any] | None:
+        """Return the row of an entry and the place of its file; None for a session, because its turns are recorded."""
         day = day_of(entry.entry_id)
         try:
             model = self._model(kind, entry)
         except InvalidEntryError as error:
             return _FilePlace(kind, day, None), self._unreadable(kind, entry, error)
+        if isinstance(model, RagInteraction) and model.is_session:
+            return None
         redacted = self._redaction.model(kind, entry.entry_id, model)
         pipeline: str = redacted.pipeline  # type: ignore[attr-defined]  # every recorded model has one
         return _FilePlace(kind, day, pipeline), RecordedEntry(self._partition, entry.entry_id, redacted)

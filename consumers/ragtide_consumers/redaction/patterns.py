@@ -1,6 +1,6 @@
 """Removes e-mail addresses, telephone numbers and payment cards from a text. Pure.
 
-The patterns know forms only: names, addresses and spelled-out numbers stay. docs/recording.md lists the forms.
+The patterns know forms only: names, addresses and spelled-out numbers stay. docs/offline/recording.md lists the forms.
 
 Texts are untrusted, so every pattern takes time in proportion to the text: each character is looked at a bounded number
 of times. `tests/consumers/redaction/test_patterns.py` gives each pattern a megabyte of its worst case.

@@ -6,6 +6,7 @@ The sentences of a specimen are the ones that were labeled, because the same rul
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import structlog
@@ -17,6 +18,7 @@ from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import (
     ClaimLabels,
+    EvaluatorScores,
     JudgedScores,
     Labels,
     MetricEvent,
@@ -26,6 +28,7 @@ from ragtide_schemas import (
     SpecimenLabeling,
 )
 from ragtide_schemas.limits import PROBABILITY_MIN
+from ragtide_schemas.specimen import REASON_CHARS, REASONS_MAX, SENTENCE_REASON
 
 from ..labelers.protocol import Labeling
 from ..metrics.trace import SPECIAL_KEYS
@@ -209,9 +212,12 @@ def specimen(
     sentences = cut(interaction)
     redacted = redact_with_sentences(redaction, interaction, sentences)
     kept = _same_sentences(sentences, redacted)
-    labelings = [_labeling(event, labeling.labels, sentences, redaction, kept)]
-    if event.judged is not None and labeling.judged is not None:
-        labelings.append(_labeling(event.judged, labeling.judged.labeling.labels, sentences, redaction, kept))
+    labelings = []
+    scored: list[MetricEvent | EvaluatorScores] = [event, *(event.beside or ())]
+    for by, result in zip(scored, [labeling, *(part.labeling for part in labeling.beside)], strict=True):
+        labelings.append(_labeling(by, result, sentences, redaction, kept))
+        if by.judged is not None and result.judged is not None:
+            labelings.append(_labeling(by.judged, result.judged.labeling, sentences, redaction, kept))
     probability = None if sample is None else max(interaction.sampling_probability * sample, PROBABILITY_MIN)
     return Specimen(
         interaction=redacted,
@@ -237,8 +243,8 @@ def characters(interaction: RagInteraction) -> int:
 
 
 def _labeling(
-    scored: MetricEvent | JudgedScores,
-    labels: Sequence[Labels],
+    scored: MetricEvent | EvaluatorScores | JudgedScores,
+    labeling: Labeling,
     sentences: CutInteraction,
     redaction: Redaction,
     kept: frozenset[str],
@@ -248,10 +254,28 @@ def _labeling(
         labeler_version=scored.labeler_version,
         profile=scored.profile,
         prompts=scored.prompts,
-        labels=tuple(_redacted(found, sentences, redaction, kept) for found in labels if _are_of(found, sentences)),
+        labels=tuple(
+            _redacted(found, sentences, redaction, kept) for found in labeling.labels if _are_of(found, sentences)
+        ),
         scores=scored.scores,
         absent=scored.absent,
+        versions={metric: declaration.version for metric, declaration in labeling.declared.items()},
+        reasons=_reasons(labeling, sentences, redaction),
     )
+
+
+def _reasons(labeling: Labeling, sentences: CutInteraction, redaction: Redaction) -> dict[str, str]:
+    """Return the judge's reasons, redacted and bounded: a judge may repeat a text of the interaction in them."""
+    known = {f"{SENTENCE_REASON}{key}" for key in sentences.response_keys}
+    there = {
+        key: reason
+        for key, reason in labeling.reasons.items()
+        if reason.strip() and (key in known or not key.startswith(SENTENCE_REASON))
+    }
+    # Values alone, because their names may match a pattern.
+    redacted = redaction.texts({"reasons": list(there.values())})["reasons"] if there else []
+    shortened = {key: reason.strip()[:REASON_CHARS] for key, reason in zip(there, redacted, strict=True)}
+    return {key: reason for key, reason in islice(shortened.items(), REASONS_MAX) if reason}
 
 
 def _are_of(labels: Labels, sentences: CutInteraction) -> bool:

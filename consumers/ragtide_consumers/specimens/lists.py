@@ -191,10 +191,19 @@ class SpecimenLists:
     def places(self, event: MetricEvent) -> list[ListPlace]:
         """Return the places for which the interaction of an event qualifies; in much traffic most have none."""
         now = self._clock()
+        if event.is_session:  # it is no interaction of the samples, so it is only among the worst, and beyond lines
+            found = [place for scored in event.by_evaluator() for place in self._of_labeler(scored, now)]
+            return [place for place in found if place.name != SPECIMEN_JUDGED]
         places = [ListPlace(SPECIMEN_SAMPLE, self._settings.sample_n)] if self.sampled(event) else []
         if self._settings.newest_n and self._is_newest(event.pipeline, now):
             places.append(ListPlace(SPECIMEN_NEWEST, self._settings.newest_n))
-        places += self._worst(event, event.labeler, event.scores, now)
+        for scored in event.by_evaluator():
+            places += self._of_labeler(scored, now)
+        # Two evaluators may propose it for one list.
+        return list({place.name: place for place in reversed(places)}.values())[::-1] if event.beside else places
+
+    def _of_labeler(self, event: MetricEvent, now: float) -> list[ListPlace]:
+        places = list(self._worst(event, event.labeler, event.scores, now))
         if event.judged is not None:
             if event.judged.uniform and event.judged.scores and self._settings.judged_n:
                 places.append(ListPlace(SPECIMEN_JUDGED, self._settings.judged_n))

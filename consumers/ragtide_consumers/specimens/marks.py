@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragtide_schemas import Labels, SentenceLabels, SentenceProbabilities, Specimen, SpecimenLabeling
+from ragtide_schemas.specimen import SENTENCE_REASON
 
 from ..metrics.trace import supported_sentences
 from ..text.keys import letters
@@ -40,6 +41,8 @@ class ResponseSentence:
     """Keys of the document sentences that support it, or reasons such as `general`."""
     unsupported: tuple[tuple[int, int], ...] = ()
     """Start and end of each part that the documents do not support, if the labeler marks parts."""
+    reason: str = ""
+    """The judge's reason in its own words; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def marked(specimen: Specimen, labeling: SpecimenLabeling) -> MarkedSpecimen:
     """Return the sentences of a specimen with the marks of one of its labelings."""
     labels = next(filter(_marks, labeling.labels), None)
     if isinstance(labels, SentenceLabels):
-        return _by_keys(specimen, labels)
+        return _by_keys(specimen, labels, labeling)
     return _by_place(specimen, labels if isinstance(labels, SentenceProbabilities) else None)
 
 
@@ -72,7 +75,7 @@ def _marks(labels: Labels) -> bool:
     return isinstance(labels, SentenceLabels | SentenceProbabilities)
 
 
-def _by_keys(specimen: Specimen, labels: SentenceLabels) -> MarkedSpecimen:
+def _by_keys(specimen: Specimen, labels: SentenceLabels, labeling: SpecimenLabeling) -> MarkedSpecimen:
     verdicts = supported_sentences(labels)
 
     def among(key: str, keys: Sequence[str] | None) -> Mark:
@@ -89,6 +92,11 @@ def _by_keys(specimen: Specimen, labels: SentenceLabels) -> MarkedSpecimen:
     def unsupported(key: str, text: str) -> tuple[tuple[int, int], ...]:
         return _apart(spans[key], len(text)) if key in spans else ()
 
+    def sentence(key: str, text: str) -> ResponseSentence:
+        reason = labeling.reasons.get(SENTENCE_REASON + key, "")
+        by = labels.support.get(key, ())
+        return ResponseSentence(key, text, verdicts.get(key), by, unsupported(key, text), reason)
+
     response = specimen.interaction.response_sentences
     return MarkedSpecimen(
         tuple(
@@ -97,12 +105,7 @@ def _by_keys(specimen: Specimen, labels: SentenceLabels) -> MarkedSpecimen:
             else tuple(document(f"{number}{letters(place)}", text) for place, text in enumerate(kept.sentences))
             for number, kept in enumerate(specimen.interaction.documents)
         ),
-        None
-        if response is None
-        else tuple(
-            ResponseSentence(key, text, verdicts.get(key), labels.support.get(key, ()), unsupported(key, text))
-            for key, text in ((letters(place), text) for place, text in enumerate(response))
-        ),
+        None if response is None else tuple(sentence(letters(place), text) for place, text in enumerate(response)),
     )
 
 

@@ -224,6 +224,16 @@ def cut(interaction: RagInteraction) -> CutInteraction:
     )
 
 
+def sentence_counts(interaction: RagInteraction) -> list[int]:
+    """Return the number of sentences of each document, as `cut` splits them."""
+    return [
+        len(document.sentences)
+        if document.sentences is not None
+        else len(_kept_document(document.text, interaction.question).verbatim)
+        for document in interaction.documents
+    ]
+
+
 def _context(question: str, documents: Sequence[Sequence[str]]) -> Iterator[str]:
     yield question
     for sentences in documents[:3]:

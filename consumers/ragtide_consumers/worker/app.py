@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from contextlib import nullcontext
+from contextlib import ExitStack
 from uuid import uuid4
 
 import structlog
@@ -15,18 +15,20 @@ from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.redis.log import pin
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.rules_watch import RulesWatch
+from ragtide_runtime.settings.rules_watch import CRITERIA, EVALUATORS, RulesWatch
 from ragtide_runtime.telemetry.health import ConditionCheck, HealthCheck
 from ragtide_runtime.telemetry.outages import Outage
 
+from ..labelers.evaluators import ReplaceableLabeler
 from ..labelers.protocol import Labeler
 from ..specimens.keeping import SpecimenKeeper
 from .claims import ClaimRenewer
+from .criteria_watch import asking_stored_criteria
 from .result_export import exporting_results
 from .subscriber import StreamApplication
 from .telemetry import ROLE, WorkerTelemetry
 from .waiting import Patience
-from .worker import LabelWorker, WorkerHooks, WorkerParts
+from .worker import LabelWorker, WantedCovariates, WorkerHooks, WorkerParts
 
 GRACE_S = 10.0
 """Seconds that stopping waits for entries in flight."""
@@ -128,10 +130,20 @@ async def run_workers(
     telemetry = telemetry or WorkerTelemetry()
     specimens = SpecimenKeeper.of(settings, telemetry.specimen)
     try:
-        async with exporting_results(settings.otel, telemetry) as export:
-            with nullcontext() if specimens is None or rules is None else rules.giving(specimens.take_rules):
-                hooks = WorkerHooks(specimens, export)
-                await _run_workers(settings, url, labeler, stop, telemetry=telemetry, hooks=hooks)
+        async with exporting_results(settings.otel, telemetry, reasons=settings.judge.reasons == "all") as export:
+            covariates = WantedCovariates(settings)
+            with ExitStack() as taking:
+                if rules is not None:
+                    taking.enter_context(rules.giving(covariates.take_rules))
+                if rules is not None and specimens is not None:
+                    taking.enter_context(rules.giving(specimens.take_rules))
+                if rules is not None and isinstance(labeler, ReplaceableLabeler):
+                    taking.enter_context(rules.giving(labeler.take, EVALUATORS))
+                hooks, outage = WorkerHooks(specimens, export, covariates), Outage("Redis")
+                async with asking_stored_criteria(settings, url, labeler, outage) as watch:
+                    if rules is not None:
+                        taking.enter_context(rules.giving(watch.take_settings, CRITERIA))
+                    await _run_workers(settings, url, labeler, stop, telemetry=telemetry, hooks=hooks, outage=outage)
     finally:
         if specimens is not None:
             await asyncio.to_thread(specimens.close)
@@ -145,9 +157,9 @@ async def _run_workers(
     *,
     telemetry: WorkerTelemetry,
     hooks: WorkerHooks,
+    outage: Outage,
 ) -> None:
     patience = Patience(labeler)
-    outage = Outage("Redis")
     starting = outage.attempt("starting")
     backoff = Backoff()
     while not stop.is_set():
@@ -164,7 +176,8 @@ async def _run_workers(
         log.info("worker started", labeler=labeler.name, profile=labeler.profile, partitions=settings.partitions)
         waits = [asyncio.create_task(event.wait()) for event in (stop, app.given_up)]
         loops = [loop for worker in app.workers for loop in worker.loops]
-        with telemetry.health.reporting(ROLE, *app.health_checks(), patience.outage):
+        evaluators = [labeler] if isinstance(labeler, ReplaceableLabeler) else []
+        with telemetry.health.reporting(ROLE, *app.health_checks(), patience.outage, *evaluators):
             await asyncio.wait([*waits, *loops], return_when=asyncio.FIRST_COMPLETED)
         failed = [loop for loop in loops if loop.done()]
         for wait in waits:

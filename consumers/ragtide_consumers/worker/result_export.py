@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -17,7 +18,9 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.telemetry import OtelSettings
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import MetricEvent, RagInteraction
+from ragtide_schemas.limits import NAME_MAX_CHARS
 
+from ..labelers.protocol import Labeling
 from .telemetry import WorkerTelemetry
 
 if TYPE_CHECKING:
@@ -52,6 +55,53 @@ def target_of(interaction: RagInteraction, traceparent: str) -> str:
     return traceparent if _is_context(trace_id, span_id) and int(flags, 16) & 1 else ""
 
 
+@dataclass(frozen=True, slots=True)
+class ResultTarget:
+    """What a result is about: a span of a trace, and what the event of the result does not have."""
+
+    traceparent: str
+    """Of the span that was evaluated."""
+    response_id: str = ""
+    """The provider's id of the response; empty if the trace had none."""
+    reasons: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    """The judge's reasons by labeler, its version and metric; empty unless `judge.reasons` is `all`."""
+    answers: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    """The judge's answers to criteria, such as `yes`, in the same way."""
+
+
+def result_target(
+    interaction: RagInteraction, traceparent: str, labeling: Labeling, event: MetricEvent, *, reasons: bool
+) -> ResultTarget | None:
+    """Return what the result of an interaction is about; None if no backend has a span of it.
+
+    Args:
+        interaction: the interaction.
+        traceparent: of its entry; empty without one.
+        labeling: its labeling, which has the reasons.
+        event: of that labeling.
+        reasons: whether reasons leave with the result.
+    """
+    evaluated = target_of(interaction, traceparent)
+    if not evaluated:
+        return None
+    response_id = interaction.metadata.get("response_id")
+    given = [(event.labeler, event.labeler_version, labeling)]
+    given += [(part.by.name, part.by.version, part.labeling) for part in labeling.beside]
+    judged = [found.judged for _, _, found in given if found.judged is not None]
+    given += [(found.by.name, found.by.version, found.labeling) for found in judged]
+    return ResultTarget(
+        evaluated,
+        response_id[:NAME_MAX_CHARS] if isinstance(response_id, str) else "",
+        {
+            (name, version, metric): text
+            for name, version, found in given
+            for metric, text in found.reasons.items()
+            if reasons
+        },
+        {(name, version, metric): text for name, version, found in given for metric, text in found.answers.items()},
+    )
+
+
 def _is_context(trace_id: str, span_id: str) -> bool:
     return bool(_TRACE_ID.fullmatch(trace_id) and _SPAN_ID.fullmatch(span_id))
 
@@ -62,24 +112,26 @@ class ResultExport:
     Args:
         batches: the queue and its sender.
         telemetry: counts results by outcome.
+        reasons: whether the judge's reasons leave with the scores.
     """
 
-    def __init__(self, batches: "SpanBatches", telemetry: WorkerTelemetry) -> None:
+    def __init__(self, batches: "SpanBatches", telemetry: WorkerTelemetry, *, reasons: bool = False) -> None:
         from .result_spans import result_span  # noqa: PLC0415 - an extra
 
         self._span_of = result_span
         self._batches = batches
         self._outcomes = telemetry.result_spans
         self._log_limit = LogLimit()
+        self.reasons = reasons
 
-    def emit(self, event: MetricEvent, target: str) -> None:
+    def emit(self, event: MetricEvent, target: ResultTarget | None) -> None:
         """Queue the span of a result; never waits and never raises an error.
 
         Args:
             event: the result.
-            target: traceparent of the span that it is about; empty if there is none.
+            target: what it is about; None if no backend has a span of it.
         """
-        if not target:
+        if target is None:
             self._outcomes.labels("no_trace").inc()
             return
         try:
@@ -92,10 +144,17 @@ class ResultExport:
 
 
 @asynccontextmanager
-async def exporting_results(settings: OtelSettings, telemetry: WorkerTelemetry) -> AsyncIterator[ResultExport | None]:
+async def exporting_results(
+    settings: OtelSettings, telemetry: WorkerTelemetry, *, reasons: bool = False
+) -> AsyncIterator[ResultExport | None]:
     """Send results for the body of an `async with`; give None if the setting is off.
 
     The results that wait at the end are sent, for at most five seconds.
+
+    Args:
+        settings: of the export.
+        telemetry: counts results by outcome.
+        reasons: whether the judge's reasons leave with the scores.
 
     Raises:
         ConfigurationError: the setting is on, and the address is missing or wrong, or the packages are not installed.
@@ -120,7 +179,7 @@ async def exporting_results(settings: OtelSettings, telemetry: WorkerTelemetry) 
     )
     batches = SpanBatches(exporter, queue=QUEUE)
     try:
-        yield ResultExport(batches, telemetry)
+        yield ResultExport(batches, telemetry, reasons=reasons)
     finally:
         await asyncio.to_thread(batches.shutdown)
 

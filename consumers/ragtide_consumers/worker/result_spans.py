@@ -23,7 +23,9 @@ from opentelemetry.trace import Link, SpanContext, TraceFlags
 
 from ragtide_runtime import __version__
 from ragtide_runtime.telemetry.tracing import RESULTS_SCOPE
-from ragtide_schemas import MetricEvent
+from ragtide_schemas import MetricEvent, definition_of
+
+from .result_export import ResultTarget
 
 NAME: Final = "ragtide evaluation"
 """Name of the span."""
@@ -40,15 +42,25 @@ class _ExportedScore(NamedTuple):
     metric: str
     value: float
     labeler: str
+    version: str
+    label: str
+    """The answer to a criterion, such as `yes`, or the level of quality, such as `good`; empty without one."""
+    reason: str
 
-    def event(self, time_ns: int) -> Event:
+    def event(self, time_ns: int, response_id: str) -> Event:
         """Return the event of OpenTelemetry's convention."""
         attributes: dict[str, str | float] = {
             "gen_ai.evaluation.name": self.metric,
             "gen_ai.evaluation.score.value": self.value,
             "ragtide.labeler": self.labeler,
+            "ragtide.labeler_version": self.version,
         }
-        return Event(EVENT, attributes, time_ns)
+        further = {
+            "gen_ai.evaluation.score.label": self.label,
+            "gen_ai.evaluation.explanation": self.reason,
+            "gen_ai.response.id": response_id,
+        }
+        return Event(EVENT, attributes | {name: text for name, text in further.items() if text}, time_ns)
 
     def attributes(self, index: int) -> dict[str, str | float]:
         """Return the attributes of OpenInference's convention."""
@@ -58,20 +70,22 @@ class _ExportedScore(NamedTuple):
             f"{start}name": self.metric,
             f"{start}score": self.value,
             **({f"{start}annotator_kind": kind} if kind else {}),
+            **({f"{start}label": self.label} if self.label else {}),
+            **({f"{start}explanation": self.reason} if self.reason else {}),
         }
 
 
-def result_span(event: MetricEvent, target: str) -> ReadableSpan | None:
+def result_span(event: MetricEvent, target: ResultTarget) -> ReadableSpan | None:
     """Return the span of a metric event; None for an event without scores.
 
     Args:
         event: the scores. The span has no text of the interaction.
-        target: traceparent of the span that was evaluated.
+        target: the span that was evaluated, the id of its response, and the reasons that leave with the scores.
     """
-    scores = list(_scores(event))
+    scores = list(_scores(event, target))
     if not scores:
         return None
-    evaluated = _context(target)
+    evaluated = _context(target.traceparent)
     time_ns = _nanoseconds(event.occurred_at)
     attributes: dict[str, str | float] = {
         "openinference.span.kind": "EVALUATOR",
@@ -96,7 +110,7 @@ def result_span(event: MetricEvent, target: str) -> ReadableSpan | None:
         parent=evaluated,
         resource=_RESOURCE,
         attributes=attributes,
-        events=[score.event(time_ns) for score in scores],
+        events=[score.event(time_ns, target.response_id) for score in scores],
         links=[Link(evaluated)],
         start_time=time_ns,
         end_time=time_ns,
@@ -104,11 +118,15 @@ def result_span(event: MetricEvent, target: str) -> ReadableSpan | None:
     )
 
 
-def _scores(event: MetricEvent) -> Iterator[_ExportedScore]:
-    for by in (event, event.judged):
-        if by is not None:
+def _scores(event: MetricEvent, target: ResultTarget) -> Iterator[_ExportedScore]:
+    for scored in event.by_evaluator():
+        for by in scored.parts():
             for metric, value in by.scores.items():
-                yield _ExportedScore(metric, value, by.labeler)
+                definition = definition_of(metric, scored.declared)
+                level = "" if definition is None else definition.band(value) or ""
+                key = (by.labeler, by.labeler_version, metric)
+                label, reason = target.answers.get(key, level), target.reasons.get(key, "")
+                yield _ExportedScore(metric, value, by.labeler, by.labeler_version, label, reason)
 
 
 def _context(traceparent: str) -> SpanContext:

@@ -9,7 +9,8 @@ For each entry the script does the following in this order:
    also ends if the entry has a metric event or a dead letter: the stream may have come back from an older copy.
 3. The id belongs to this entry for the dedupe window, and the metric event is added. The entry id of the event is
    stored for the feedback window, so that later gold scores find the event.
-4. A specimen of the interaction is kept, if there is one and a list takes it.
+4. The interaction becomes a turn of its session, if a judge may be asked about that session.
+5. A specimen of the interaction is kept, if there is one and a list takes it.
 
 One call of the script commits all results that wait, and it is sent again until Redis answers. It has an outcome for
 each entry: an entry that another worker finished changes nothing for the others. A call that is sent again after a lost
@@ -28,6 +29,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import structlog
+from prometheus_client import Counter as Counted
 from redis import RedisError
 from redis.asyncio import Redis
 
@@ -35,12 +37,15 @@ from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.entries import payload_of, raw_of
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, identity_digest
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_scripts
+from ragtide_runtime.redis.session_turns import WHOLE, limits_of_turns
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Attempt
 from ragtide_schemas import DeadLetter, MetricEvent, Reason
+from ragtide_schemas.dead_letter import without_values
 
 from ..specimens.keeping import ProposedSpecimen, specimen_arguments, specimen_keys
+from .result_export import ResultTarget
 from .telemetry import WorkerTelemetry
 
 
@@ -93,6 +98,15 @@ OUTCOMES: Final = {outcome.encode(): outcome for outcome in CommitOutcome}
 """Outcome by the word of the scripts."""
 
 
+class SessionTurn(NamedTuple):
+    """A turn of a session that has not ended."""
+
+    session: str
+    """Key of the session."""
+    text: bytes
+    """The turn as it is stored."""
+
+
 class LabeledEntry(NamedTuple):
     """An entry with its metric event."""
 
@@ -100,10 +114,12 @@ class LabeledEntry(NamedTuple):
     event: MetricEvent
     traceparent: str = ""
     """Trace context of the event; empty without tracing."""
-    target: str = ""
-    """Traceparent of the span that the result is about, for `otel.results`; empty if there is none."""
+    target: ResultTarget | None = None
+    """What the result is about, for `otel.results`; None if no backend has a span of it."""
     specimen: ProposedSpecimen | None = None
     """The specimen to keep of the interaction."""
+    turn: SessionTurn | None = None
+    """The interaction as a turn of its session, if a judge may be asked about the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +147,7 @@ class ResultCommitter:
         consumer: name of the worker, for dead letters.
         dedupe_window_s: seconds for which an interaction id belongs to its entry.
         feedback_window_s: seconds for which the entry id of an event is stored.
+        quiet_s: seconds without a turn after which a session has ended.
         specimen_outcome: called with the outcome of each specimen.
     """
 
@@ -142,6 +159,7 @@ class ResultCommitter:
         consumer: str,
         dedupe_window_s: float,
         feedback_window_s: float,
+        quiet_s: float = 600.0,
         specimen_outcome: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._redis = redis
@@ -149,6 +167,7 @@ class ResultCommitter:
         self._consumer = consumer
         self._window_ms = int(dedupe_window_s * 1000)
         self._feedback_ms = int(feedback_window_s * 1000)
+        self._quiet_s = quiet_s
         self._specimen_outcome = specimen_outcome
 
     def rejected(
@@ -182,6 +201,7 @@ class ResultCommitter:
                 labeled,
                 dedupe_ms=self._window_ms,
                 feedback_ms=self._feedback_ms,
+                quiet_s=self._quiet_s,
                 specimen_outcome=self._specimen_outcome,
             )
             calls.append(call)
@@ -197,19 +217,26 @@ def deliver_events(
     *,
     dedupe_ms: int,
     feedback_ms: int,
+    quiet_s: float = 600.0,
     specimen_outcome: Callable[[str], None] = lambda _: None,
 ) -> ScriptCall[list[CommitOutcome]]:
-    """Return the call that acknowledges entries, adds their metric events, and keeps the specimens that they have.
+    """Return the call that acknowledges entries, adds their metric events, and keeps their turns and specimens.
 
     Its reply is the outcome of each entry.
     """
     keys = [streams.interactions, streams.metrics, streams.finished, streams.deliveries, streams.rejected]
+    keys += [streams.open_sessions, streams.session_sizes, streams.sentinels]
     arguments: list[Argument] = [LABEL_GROUP, dedupe_ms, feedback_ms, *streams.known_id_families]
+    arguments += limits_of_turns(quiet_s)
     for result in results:
         event, specimen = result.event, result.specimen
         digest = identity_digest(event.pipeline, event.interaction_id)
         lists = 0 if specimen is None else len(specimen.places)
-        arguments += (result.entry_id, digest, event.encode(), result.traceparent, lists)
+        turn: Argument = WHOLE if event.is_session else ""
+        if result.turn is not None:
+            keys.append(result.turn.session)
+            turn = result.turn.text
+        arguments += (result.entry_id, digest, event.encode(), result.traceparent, turn, lists)
         if specimen is not None:
             keys += specimen_keys(streams, event, specimen)
             arguments += specimen_arguments(streams, event, specimen)
@@ -254,7 +281,7 @@ class CommitLoop:
         release: called with the entries whose results have been committed.
         attempt: logs an outage of Redis once.
         telemetry: of the workers of the process.
-        labeler: its name, for the counters.
+        labeler: returns its name, for the counters.
         heartbeat: of the loop.
         emitted: called with each entry whose metric event was added.
     """
@@ -266,7 +293,7 @@ class CommitLoop:
         release: Callable[[Sequence[StreamEntry]], None],
         attempt: Attempt,
         telemetry: WorkerTelemetry,
-        labeler: str,
+        labeler: Callable[[], str],
         heartbeat: Heartbeat,
         emitted: Callable[[LabeledEntry], None],
     ) -> None:
@@ -274,7 +301,9 @@ class CommitLoop:
         self._release = release
         self._attempt = attempt
         self._telemetry = telemetry
-        self._outcomes = telemetry.outcomes(labeler, [*CommitOutcome, FAILED])
+        self._labeler = labeler
+        self._by_labeler: dict[str, dict[str, Counted]] = {}
+        self._outcomes()
         self._heartbeat = heartbeat
         self._emitted = emitted
         self._log_limit = LogLimit()
@@ -300,6 +329,13 @@ class CommitLoop:
         self._added.set()
         self._all_committed.clear()
 
+    def _outcomes(self) -> dict[str, Counted]:
+        name = self._labeler()
+        found = self._by_labeler.get(name)
+        if found is None:
+            found = self._by_labeler[name] = self._telemetry.outcomes(name, [*CommitOutcome, FAILED])
+        return found
+
     async def wait_for_room(self) -> None:
         """Wait until fewer results wait."""
         while self.full:
@@ -312,7 +348,7 @@ class CommitLoop:
 
     def labeling_failed(self) -> None:
         """Count a try in which the labeler failed."""
-        self._outcomes[FAILED].inc()
+        self._outcomes()[FAILED].inc()
 
     async def run(self) -> None:
         """Commit results until cancelled."""
@@ -364,7 +400,7 @@ class CommitLoop:
         for outcome in CommitOutcome:
             if number := outcomes.count(outcome):
                 self.counts[outcome] += number
-                self._outcomes[outcome].inc(number)
+                self._outcomes()[outcome].inc(number)
 
     def _duplicates(self, batch: Sequence[Finished], outcomes: Sequence[CommitOutcome]) -> list[RejectedEntry]:
         """Return the results that make the duplicates of a batch dead letters."""
@@ -390,5 +426,5 @@ class CommitLoop:
             entry_id=result.entry_id,
             interaction_id=result.interaction_id,
             reason=result.dead_letter.reason,
-            detail=result.dead_letter.detail,
+            detail=without_values(result.dead_letter.detail),
         )

@@ -43,7 +43,13 @@ class WorkerTelemetry:
         self.result_spans = catalogue.RESULT_SPANS.counter(registry)
         self.specimens = catalogue.SPECIMENS.counter(registry)
         self._labelings = catalogue.LABELINGS.counter(registry)
+        replaced = catalogue.EVALUATORS_REPLACED.counter(registry)
+        self._replaced = {outcome: replaced.labels(outcome) for outcome in ("taken", "refused")}
         registry.register(_Documents())
+
+    def replaced(self, outcome: str) -> None:
+        """Count an attempt to take other evaluators by its outcome, `taken` or `refused`."""
+        self._replaced[outcome].inc()
 
     def specimen(self, outcome: str) -> None:
         """Count a specimen by its outcome."""

@@ -23,7 +23,14 @@ from ragtide_runtime.telemetry.outages import Attempt
 from ragtide_schemas import RagInteraction
 
 from ..labelers.outage import LabelerOutage
-from ..labelers.protocol import LONGEST_WAIT_S, Labeler, LabelerUnavailable, Labeling, SampleUnavailable
+from ..labelers.protocol import (
+    LONGEST_WAIT_S,
+    Labeler,
+    LabelerUnavailable,
+    Labeling,
+    SampleUnavailable,
+    scores_of,
+)
 
 log = structlog.get_logger("ragtide.worker")
 
@@ -199,7 +206,7 @@ class Patience:
         while True:
             started = perf_counter()
             try:
-                labeling = await self.labeler.label(interaction)
+                labeling = await scores_of(self.labeler, interaction)
             except SampleUnavailable:
                 self.outage.available()
                 raise

@@ -26,14 +26,16 @@ from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.telemetry.tracing import TracedSpan, are_recorded, attributes_of, traced, traceparent_of
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, from_milliseconds, utc_now
+from ragtide_schemas.declared import DECLARED_MAX
 
-from ..labelers.event import labeler_id, metric_event
-from ..labelers.protocol import Labeling, SampleUnavailable
+from ..labelers.event import METRICS_LEFT_OUT, labeler_id, metric_event
+from ..labelers.protocol import Labeling, SampleUnavailable, criteria_of
 from ..specimens.keeping import ProposedSpecimen, SpecimenKeeper
 from ..specimens.lists import ListPlace
 from .claims import ClaimRenewer, Reclaimer
-from .result_export import ResultExport, target_of
+from .result_export import ResultExport, ResultTarget, result_target, target_of
 from .results import FAILED, CommitLoop, LabeledEntry, Result, ResultCommitter, StreamEntry
+from .sessions import WorkerSessions
 from .telemetry import WorkerTelemetry
 from .waiting import EXCLUSIVE_ATTEMPTS, Backpressure, ExclusiveExecution, Patience, RetryBudget
 
@@ -59,16 +61,33 @@ class _DeliverAgainError(Exception):
     """An entry is delivered again when it has been idle for long enough."""
 
 
+class WantedCovariates:
+    """The covariates to compute, which change with the alert rules."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.names: Sequence[str] = settings.computed_covariates
+
+    def take_rules(self, settings: Settings) -> None:
+        """Compute those of other settings from now on."""
+        self.names = settings.computed_covariates
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerHooks:
-    """What happens beside the life of an entry, if the settings ask for it. It raises no error, changes no result."""
+    """What happens beside the life of an entry, if the settings ask for it. It raises no error, changes no score."""
 
     specimens: SpecimenKeeper | None = None
     export: ResultExport | None = None
+    covariates: WantedCovariates | None = None
+    """The covariates to compute; None computes those of the settings."""
 
-    def target(self, interaction: RagInteraction, parent: str) -> str:
-        """Return the traceparent of the span that the result is about; empty if none is exported or known."""
-        return target_of(interaction, parent) if self.export is not None else ""
+    def target(
+        self, interaction: RagInteraction, parent: str, labeling: Labeling, event: MetricEvent
+    ) -> ResultTarget | None:
+        """Return what the result is about; None if none is exported, or no backend has a span of it."""
+        if self.export is None:
+            return None
+        return result_target(interaction, parent, labeling, event, reasons=self.export.reasons)
 
     def places(self, interaction: RagInteraction, event: MetricEvent) -> Sequence[ListPlace]:
         """Return the places for which an interaction may be kept; most have none."""
@@ -126,6 +145,7 @@ class LabelWorker:
         self._settings = settings
         self._streams = streams
         self._hooks = parts.hooks
+        self._covariates = parts.hooks.covariates or WantedCovariates(settings)
         self._patience = parts.patience
         self._labeler = parts.patience.labeler
         self._user_ids = UserIds.of(settings)
@@ -138,10 +158,9 @@ class LabelWorker:
         self._log_limit = LogLimit()
         # Bound once, because the module's logger is bound anew for each line, even for one that is not written.
         self._log = log.bind()
-        self._labeling_seconds = telemetry.labeling_seconds.labels(self._labeler.name)
         self.heartbeats = {
             loop: Heartbeat(f"partition {streams.partition}, {loop}")
-            for loop in ("committing", "backpressure", "reclaiming", "claims")
+            for loop in ("committing", "backpressure", "reclaiming", "sessions", "claims")
         }
         """The heartbeat of each loop, by its name."""
         self._committer = ResultCommitter(
@@ -150,6 +169,7 @@ class LabelWorker:
             consumer=parts.consumer,
             dedupe_window_s=settings.dedupe_window_s,
             feedback_window_s=settings.feedback_window_s,
+            quiet_s=settings.clusters.quiet_s,
             specimen_outcome=telemetry.specimen,
         )
         self._results = CommitLoop(
@@ -157,12 +177,20 @@ class LabelWorker:
             release=self._release,
             attempt=committing,
             telemetry=telemetry,
-            labeler=self._labeler.name,
+            labeler=lambda: self._labeler.name,
             heartbeat=self.heartbeats["committing"],
             emitted=parts.hooks.emitted,
         )
         self._reclaimer = Reclaimer(redis, streams, consumer=parts.consumer, min_idle_s=settings.worker_min_idle_s)
         self._pause_s = min(settings.worker_min_idle_s / 3, 5.0)
+        self._sessions = WorkerSessions(
+            redis,
+            streams,
+            settings,
+            criteria=lambda: criteria_of(self._labeler),
+            heartbeat=self.heartbeats["sessions"],
+            attempt=parts.outage.attempt(f"ending sessions of partition {streams.partition}"),
+        )
         self._execution = ExclusiveExecution()
         self._retry_budget = RetryBudget(redis, streams)
         # The cap has extra room for aggregated metric events, which stay in the stream but do not wait.
@@ -192,10 +220,10 @@ class LabelWorker:
         """Tasks that run until `stop`; a task that ends before has failed."""
 
     def start(self) -> None:
-        """Start to commit results, renew claims, and take over abandoned entries."""
+        """Start to commit results, renew claims, end sessions, and take over abandoned entries."""
         # The turns of a loop show the claims thread that the event loop is alive.
         counting = self._backpressure.run(self._pause_s, self._claims.event_loop_ran)
-        loops = (self._results.run(), counting, self._reclaim_loop())
+        loops = (self._results.run(), counting, self._reclaim_loop(), self._sessions.run(self._pause_s))
         self.loops = [asyncio.create_task(loop) for loop in loops]
         self._claims.add(self._streams, self._entry_ids, self.heartbeats["claims"])
 
@@ -216,8 +244,9 @@ class LabelWorker:
         """Finish the entries in work, at most for the grace time; release the others for another worker."""
         if not self.loops:  # the start failed: still finish the entries that were taken before
             self.start()
-        committing, counting, reclaiming = self.loops
+        committing, counting, reclaiming, sessions = self.loops
         await end(reclaiming)
+        await end(sessions)
         unfinished: set[asyncio.Task[None]] = set()
         if self._lanes:
             _, unfinished = await asyncio.wait(self._lanes, timeout=grace_s)
@@ -345,8 +374,9 @@ class LabelWorker:
         specimen = None
         if places := self._hooks.places(interaction, event):
             specimen = await self._hooks.specimen(interaction, labeling, event, places, parent)  # 5.
-        target = self._hooks.target(interaction, parent)
-        return LabeledEntry(entry.entry_id, event, span.traceparent, target, specimen)
+        target = self._hooks.target(interaction, parent, labeling, event)
+        turn = self._sessions.turn(interaction)
+        return LabeledEntry(entry.entry_id, event, span.traceparent, target, specimen, turn)
 
     def _release(self, entries: Sequence[StreamEntry]) -> None:
         self._working.difference_update([entry.entry_id for entry in entries])
@@ -400,7 +430,7 @@ class LabelWorker:
                 labeled_at=utc_now(),
                 latency_s=timed.latency_s,
                 entry_id=entry.entry_id,
-                covariates=self._settings.covariates,
+                covariates=self._covariates.names,
             )
         except SampleUnavailable as error:
             self._sample_due = monotonic() + self._patience.wait_s(error)
@@ -427,8 +457,16 @@ class LabelWorker:
             ) from None
         if entry.awaiting:
             self._sample_due = None
-        self._labeling_seconds.observe(timed.latency_s)
+        self._telemetry.labeling_seconds.labels(self._labeler.name).observe(timed.latency_s)
         self._log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
+        if left_out := event.counters.get(METRICS_LEFT_OUT):
+            self._log_limit.warning(
+                log,
+                (METRICS_LEFT_OUT,),
+                "an event has too many declared metrics: some are left out and have no score",
+                left_out=left_out,
+                most=DECLARED_MAX,
+            )
         return timed.labeling, event
 
     async def _uncount_waiting(self, entry: StreamEntry, *, to: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Agreement of two labelers on the sentences of kept items that chance drew for both. No I/O."""
+"""Agreement of two labelers on the sentences of kept items that were drawn at random for both. No I/O."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -55,7 +55,7 @@ def labeler_kappas(specimens: Iterable[Specimen]) -> list[LabelerKappa]:
     Of two labelers only the specimens with their newest versions count, because another version is another labeler.
 
     Args:
-        specimens: that chance drew for both labelers with the same probability (`KeptSpecimens.judged`).
+        specimens: drawn at random for both labelers with the same probability (`KeptSpecimens.judged`).
     """
     groups: defaultdict[tuple[str, str, str], list[Specimen]] = defaultdict(list)
     for specimen in specimens:

@@ -63,7 +63,7 @@ async def ask_in_batches(
 
     if settings.judge.cache_ttl_s <= 0:
         raise ConfigurationError("judge.cache_ttl_s is 0, so no answer would be stored: set it to some days in seconds")
-    plain = settings.model_copy(update={"labeler": "judge", "metrics": ()})
+    plain = settings.with_labeler("judge").model_copy(update={"metrics": ()})
     run, tries = BatchRun(), Counter[str]()
     async with labeler_of(plain, None, patient=False, answers=settings.data_dir / ANSWERS) as labeler:
         judge: Any = labeler

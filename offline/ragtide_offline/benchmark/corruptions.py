@@ -225,7 +225,8 @@ class CorruptionRun:
         for clean_row in self._rows:
             self._others.setdefault(clean_row.subset, []).append(clean_row.interaction)
         if sample is not None:
-            self._rows = _drawn(self._rows, sample, self.seed)
+            names = [(row.interaction.interaction_id, row.subset) for row in self._rows]
+            self._rows = [self._rows[place] for place in drawn_places(names, sample, self.seed)]
         self.counts["rows"] = len(self._rows)
         self._spoilt.clear()
 
@@ -366,16 +367,22 @@ class _ScoresOfPairs:
         return SubsetScores(self.spoilt, self.clean, self.questions, {})
 
 
-def _drawn(rows: Sequence[_CleanRow], count: int, seed: int) -> list[_CleanRow]:
-    """Return rows drawn by their ids, as many of each subset as possible, in the order of the files."""
-    digests = [blake2b(f"{seed}\0{row.interaction.interaction_id}".encode(), digest_size=8).digest() for row in rows]
-    places = sorted(range(len(rows)), key=lambda place: digests[place])
+def drawn_places(rows: Sequence[tuple[str, str]], count: int, seed: int) -> list[int]:
+    """Return the places of rows drawn by their ids, as many of each subset as possible, in rising order.
+
+    Args:
+        rows: id and subset of each row.
+        count: most rows to draw.
+        seed: of the draw.
+    """
+    digests = [blake2b(f"{seed}\0{name}".encode(), digest_size=8).digest() for name, _ in rows]
     taken: Counter[str] = Counter()
     ranks = []
-    for place in places:
-        taken[rows[place].subset] += 1
-        ranks.append((taken[rows[place].subset], digests[place], place))
-    return [rows[place] for place in sorted(place for _, _, place in sorted(ranks)[:count])]
+    for place in sorted(range(len(rows)), key=lambda place: digests[place]):
+        _, subset = rows[place]
+        taken[subset] += 1
+        ranks.append((taken[subset], digests[place], place))
+    return sorted(place for _, _, place in sorted(ranks)[:count])
 
 
 def _direction(metric: str, declared: Mapping[str, MetricDeclaration]) -> Direction:

@@ -95,24 +95,26 @@ class CostPlan:
         }
 
 
-async def planned_cost(settings: Settings, rows: Iterable[Row]) -> CostPlan:
+async def planned_cost(settings: Settings, rows: Iterable[Row], *, keeps_answers: bool = True) -> CostPlan:
     """Return the cost of labeling rows with the labeler of the settings, and label nothing.
 
     Args:
         settings: labeler and endpoints.
         rows: of files; rows with problems are passed over.
+        keeps_answers: whether the labeler finds the answers of earlier runs in the data directory.
 
     Raises:
         ConfigurationError: the labeler's calls cannot be foreseen, or a setting is missing.
     """
-    if settings.labeler not in ("judge", *FREE):
+    if settings.one_labeler not in ("judge", *FREE):
         raise ConfigurationError(
             f"--dry-run cannot foresee the calls of {settings.labeler}: it knows those of judge, and that "
             f"{' and '.join(FREE)} make none"
         )
     # Metrics of users make no calls that are known here.
     plain = settings.model_copy(update={"metrics": ()})
-    async with labeler_of(plain, None, patient=False, answers=settings.data_dir / ANSWERS) as labeler:
+    answers = settings.data_dir / ANSWERS if keeps_answers else None
+    async with labeler_of(plain, None, patient=False, answers=answers) as labeler:
         judge: Any = labeler if settings.labeler == "judge" else None
         count, calls = 0, PlannedCalls()
         for row in rows:
@@ -205,7 +207,9 @@ class BenchmarkRun:
                 if row.interaction is not None and len(row.interaction.documents) > 1 and _is_in_share(row, reorder):
                     documents = row.interaction.documents[::-1]
                     asked.append(_Asked(path, fields, again=True))
-                    yield replace(row, interaction=row.interaction.model_copy(update={"documents": documents}))
+                    yield replace(
+                        row, interaction=row.interaction.model_copy(update={"documents": documents, "steps": None})
+                    )
 
     def _take(self, asked: _Asked, outcome: Outcome) -> None:
         event, interaction = outcome.event, outcome.row.interaction

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from typing import Final
 
 from pydantic import SecretStr
@@ -11,6 +12,7 @@ from ragtide_producers.files.interactions import Row
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
+from ragtide_schemas.criterion import built_in_criteria
 
 from ..benchmark.running import planned_cost
 from ..demo import demo_interactions
@@ -49,6 +51,8 @@ class JudgeBill:
 async def judge_bill(traffic: PlannedTraffic, settings: Settings) -> JudgeBill:
     """Return what the judge of the settings costs; nothing is asked.
 
+    Every criterion counts, at its rate, for all pipelines and segments.
+
     Raises:
         ConfigurationError: no model is named.
     """
@@ -57,8 +61,11 @@ async def judge_bill(traffic: PlannedTraffic, settings: Settings) -> JudgeBill:
     examples = example_interactions(EXAMPLES, documents=round(traffic.documents), kib=traffic.document_kib)
     rows = [Row(number, interaction) for number, interaction in enumerate(examples, 1)]
     # No call is made, so any key will do.
-    judge = settings.judge.model_copy(update={"api_key": settings.judge.api_key or SecretStr("none")})
-    plan = await planned_cost(settings.model_copy(update={"labeler": "judge", "judge": judge}), rows)
+    everywhere = {"pipelines": ("*",), "segments": {}}
+    criteria = tuple(criterion.model_copy(update=everywhere) for criterion in settings.judge.criteria)
+    changes = {"api_key": settings.judge.api_key or SecretStr("none"), "criteria": criteria}
+    judge = settings.judge.model_copy(update=changes)
+    plan = await planned_cost(settings.with_labeler("judge").model_copy(update={"judge": judge}), rows)
     each = traffic.rate * traffic.judge_share / plan.rows
     return JudgeBill(
         calls=each * plan.calls.calls,
@@ -66,6 +73,34 @@ async def judge_bill(traffic: PlannedTraffic, settings: Settings) -> JudgeBill:
         completion_tokens=each * plan.calls.completion_tokens,
         usd_a_day=DAY_S * each * plan.calls.cost_usd if plan.has_price else None,
     )
+
+
+async def usd_of_judgement(
+    settings: Settings, metric: str, pipeline: str | None, *, documents: float, kib: float
+) -> float | None:
+    """Return the US dollars of one interaction's calls of the judge; None without a model or a price.
+
+    Args:
+        settings: of the judge.
+        metric: that is judged: if it is a criterion, it is asked.
+        pipeline: of the interaction, for the other criteria that are asked of it; None for all of them.
+        documents: of an interaction.
+        kib: KiB of text of each document.
+    """
+    if settings.judge.model is None:
+        return None
+    known = {criterion.metric: criterion for criterion in (*built_in_criteria(), *settings.judge.criteria)}
+    others = [
+        criterion
+        for criterion in settings.judge.criteria
+        if criterion.metric != metric
+        and (pipeline is None or any(fnmatchcase(pipeline, pattern) for pattern in criterion.pipelines))
+    ]
+    criteria = (*others, *([known[metric].asked_of_all()] if metric in known else []))
+    asking = settings.model_copy(update={"judge": settings.judge.model_copy(update={"criteria": criteria})})
+    traffic = PlannedTraffic(rate=1.0, documents=documents, document_kib=kib, judge_share=1.0)
+    bill = await judge_bill(traffic, asking)
+    return None if bill.usd_a_day is None else bill.usd_a_day / DAY_S
 
 
 def example_interactions(

@@ -4,8 +4,8 @@ Every figure is a sum of parts. The parts of interactions and events are linear 
 changed key once, however many events changed it, so the part of keys rises less than the rate (`changed_keys`).
 """
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from math import ceil, exp
 from typing import Any, Final
 
@@ -72,11 +72,24 @@ class MemoryPart:
 
 
 @dataclass(frozen=True, slots=True)
+class CapacityLimit:
+    """A limit of the settings or of one process, and how much of it the traffic uses."""
+
+    limit: str
+    used: float
+    """Share of the limit; the limit is exceeded above 1."""
+    exceeded: str
+    """What happens above 1, and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
 class Capacity:
     """What a deployment needs."""
 
     work: tuple[WorkPart, ...]
     memory: tuple[MemoryPart, ...]
+    limits: tuple[CapacityLimit, ...]
+    """The limits, the fullest first."""
     received_bytes: float
     """Bytes that Redis receives in a second."""
     sent_bytes: float
@@ -87,6 +100,8 @@ class Capacity:
     """Memory that Redis takes besides for an hour without workers."""
     partitions: int
     """Partitions of the settings, for which all this holds."""
+    partitions_of_keys: int
+    """Fewest partitions that have room for all keys."""
 
     def processors(self, role: str) -> float:
         """Return the seconds of processor time of a role in each second."""
@@ -108,8 +123,8 @@ class Capacity:
 
     @property
     def partitions_needed(self) -> int:
-        """Fewest partitions that spread the work over these processes: one process works on a partition at a time."""
-        return max(self.processes("aggregator"), self.processes("redis"))
+        """Fewest partitions with room for the keys, and for the processes: one works on a partition at a time."""
+        return max(self.processes("aggregator"), self.processes("redis"), self.partitions_of_keys)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the needs as JSON fields."""
@@ -122,6 +137,7 @@ class Capacity:
             "memory": [asdict(part) for part in self.memory],
             "memory_bytes": self.memory_bytes,
             "maxmemory_bytes": self.maxmemory_bytes,
+            "limits": [asdict(limit) for limit in self.limits],
             "backlog_bytes_of_an_hour": self.backlog_bytes,
             "received_bytes_per_s": self.received_bytes,
             "sent_bytes_per_s": self.sent_bytes,
@@ -195,32 +211,58 @@ def capacity_of(traffic: PlannedTraffic, settings: Settings, costs: UnitCosts) -
         WorkPart("redis", "aggregating", stages.aggregating(lambda aggregator: aggregator.redis_us) / 1e6),
     ]
     of_aggregator = costs.aggregate.processor_us
+    aggregators = [
+        WorkPart(
+            "aggregator",
+            "metric events",
+            (traffic.rate * of_aggregator.event + stages.turns * of_aggregator.turn) / 1e6,
+        ),
+        WorkPart("aggregator", "changed keys", stages.changed * of_aggregator.key / 1e6),
+        WorkPart(
+            "aggregator",
+            "reads, commits",
+            (stages.reads * of_aggregator.read + stages.commits * of_aggregator.step) / 1e6,
+        ),
+        WorkPart("aggregator", "looking at partitions", settings.partitions * of_aggregator.idle / 1e6),
+    ]
+    limits = _limits(stages, idle, _processors(aggregators), _processors(redis))
     return Capacity(
         work=(
             WorkPart("producer", "publishing", stages.of(costs.publish, lambda stage: stage.processor_us.of)),
             *(part for part in workers if part.processors),
             WorkPart("worker", "looking at partitions", processes * idle),
-            WorkPart(
-                "aggregator",
-                "metric events",
-                (traffic.rate * of_aggregator.event + stages.turns * of_aggregator.turn) / 1e6,
-            ),
-            WorkPart("aggregator", "changed keys", stages.changed * of_aggregator.key / 1e6),
-            WorkPart(
-                "aggregator",
-                "reads, commits",
-                (stages.reads * of_aggregator.read + stages.commits * of_aggregator.step) / 1e6,
-            ),
-            WorkPart("aggregator", "looking at partitions", settings.partitions * of_aggregator.idle / 1e6),
+            *aggregators,
             *(part for part in redis if part.processors),
         ),
         memory=_memory(stages),
+        limits=tuple(sorted(limits, key=lambda limit: -limit.used)),
         received_bytes=stages.network(lambda stage: stage.received_bytes.of, lambda found: found.received_bytes),
         sent_bytes=stages.network(lambda stage: stage.sent_bytes.of, lambda found: found.sent_bytes),
         commits=stages.commits,
         backlog_bytes=3600 * traffic.rate * costs.stored.interaction.of(*stages.texts),
         partitions=settings.partitions,
+        partitions_of_keys=ceil(stages.all_keys / settings.partition_keys_cap),
     )
+
+
+def ten_times(traffic: PlannedTraffic, costs: UnitCosts) -> dict[str, PlannedTraffic]:
+    """Return the traffic with each of its sizes ten times as large, by the name of the size.
+
+    Args:
+        traffic: of the whole deployment.
+        costs: have the keys of a pipeline, unless the traffic states them.
+    """
+    keys = costs.keys if traffic.keys is None else traffic.keys
+    return {
+        "rate": replace(traffic, rate=10 * traffic.rate),
+        "docs": replace(traffic, documents=10 * traffic.documents),
+        "pipelines": replace(traffic, pipelines=10 * traffic.pipelines),
+        "keys": replace(traffic, keys=10 * keys),
+    }
+
+
+def _processors(parts: Iterable[WorkPart]) -> float:
+    return sum(part.processors for part in parts)
 
 
 TextCosts = Callable[[StageCosts], Callable[[float, float], float]]
@@ -236,6 +278,7 @@ class _Stages:
         self.traffic, self.settings, self.costs = traffic, settings, costs
         self.texts = (traffic.documents, traffic.kib)
         self.keys = costs.keys if traffic.keys is None else traffic.keys
+        self.all_keys = min(self.keys, settings.keys_cap) * traffic.pipelines
         self.kept = kept_specimens(traffic, settings)
         self.changed = changed_keys(traffic, self.keys, settings.commit_interval_s)
         self.commits = _with_events(settings.partitions, traffic.rate, settings.commit_interval_s)
@@ -265,10 +308,55 @@ class _Stages:
         return self.traffic.rate * each + self.kept * choose(costs.specimen)(*texts) + self.aggregating(aggregating)
 
 
+def _limits(stages: _Stages, idle: float, aggregators: float, redis: float) -> list[CapacityLimit]:
+    """Return the limits of the settings, and of the processes that more partitions would spread.
+
+    Args:
+        stages: the amounts.
+        idle: processors that each worker needs to look at all partitions.
+        aggregators: processors of the aggregators.
+        redis: processors of Redis.
+    """
+    traffic, settings = stages.traffic, stages.settings
+    # The hash of its name puts a pipeline into one partition, unless it is split.
+    spread = settings.partitions if settings.splits else min(settings.partitions, traffic.pipelines)
+    more = "set more partitions" if spread == settings.partitions else "split the pipelines over the partitions"
+    found = [
+        CapacityLimit(
+            "one Redis server", redis / UTILIZATION, "its thread falls behind: use a Cluster with more masters"
+        ),
+        CapacityLimit(
+            "aggregator of a partition", aggregators / spread / UTILIZATION, f"estimates fall behind: {more}"
+        ),
+        CapacityLimit(
+            "looking at partitions", idle / UTILIZATION, "a worker has no time for its work: set fewer partitions"
+        ),
+        CapacityLimit(
+            "keys of a pipeline",
+            stages.keys / settings.keys_cap,
+            "further segment values count as other: use fewer values, or raise keys_cap",
+        ),
+        CapacityLimit(
+            "keys of a partition",
+            stages.all_keys / spread / settings.partition_keys_cap,
+            "further pipelines count in the pipeline other: set more partitions, or raise partition_keys_cap",
+        ),
+    ]
+    if settings.history.enabled:
+        used = stages.costs.keys * traffic.pipelines / settings.partitions / settings.history.series_max
+        found.append(
+            CapacityLimit(
+                "history of a partition",
+                used,
+                "further pipelines have no history: set more partitions, or raise history.series_max",
+            )
+        )
+    return found
+
+
 def _memory(stages: _Stages) -> tuple[MemoryPart, ...]:
     """Return the memory of Redis in the steady state."""
     traffic, settings, stored = stages.traffic, stages.settings, stages.costs.stored
-    keys = min(stages.keys, settings.keys_cap) * traffic.pipelines
     history, specimens = settings.history, settings.specimens
     series = min(stages.costs.keys * traffic.pipelines, history.series_max * settings.partitions)
     kept = min(specimens.count, specimens.newest_n + specimens.sample_n + specimens.worst_n * stages.costs.keys)
@@ -278,7 +366,7 @@ def _memory(stages: _Stages) -> tuple[MemoryPart, ...]:
         MemoryPart("known ids", projected_bytes(traffic.rate, settings)),
         MemoryPart("interactions", TRIMMED_S * traffic.rate * stored.interaction.of(*stages.texts)),
         MemoryPart("metric events", settings.partitions * settings.events_keep * stored.event),
-        MemoryPart("checkpoints", min(keys, settings.partition_keys_cap * settings.partitions) * stored.key),
+        MemoryPart("checkpoints", min(stages.all_keys, settings.partition_keys_cap * settings.partitions) * stored.key),
         MemoryPart("history", series * panes * RECORD_BYTES if history.enabled else 0.0),
         MemoryPart(
             "specimens",

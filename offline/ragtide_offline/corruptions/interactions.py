@@ -10,13 +10,13 @@ from hashlib import blake2b
 from html import escape
 from random import Random
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ragtide_consumers.text.answers import words_of
 from ragtide_consumers.text.languages import language_of
-from ragtide_consumers.text.sentences import locate_sentences, split_sentences
+from ragtide_consumers.text.sentences import cut, locate_sentences, split_sentences
 from ragtide_schemas import RagInteraction, RetrievedDocument
-from ragtide_schemas.limits import DOCUMENTS_MAX
+from ragtide_schemas.limits import DOCUMENTS_MAX, RESPONSE_MAX_CHARS
 
 from .negation import negate
 from .texts import change_numbers, changed_unit_or_date, names_of, swap_entity
@@ -51,7 +51,9 @@ def without_own_sentences(interaction: RagInteraction) -> RagInteraction:
     A spoilt text has no such sentences. So that only the text differs, the clean interaction is read in the same way.
     """
     documents = [document.model_copy(update={"sentences": None}) for document in interaction.documents]
-    return interaction.model_copy(update={"documents": tuple(documents), "response_sentences": None, "gold_scores": {}})
+    # Steps state which documents a retriever returned; spoilt documents are others, or stand elsewhere.
+    less: dict[str, Any] = {"response_sentences": None, "gold_scores": {}, "steps": None}
+    return interaction.model_copy(update={"documents": tuple(documents), **less})
 
 
 def spoil(
@@ -301,6 +303,18 @@ def _padding(interaction: RagInteraction, _: RagInteraction | None, __: Random) 
     return _with_response(interaction, f"{before} {interaction.response.strip()}\n\n{after}")
 
 
+def _repeated_answer(interaction: RagInteraction, _: RagInteraction | None, __: Random) -> RagInteraction | None:
+    text = f"{interaction.response.rstrip()}\n\n{interaction.response.strip()}"
+    if len(text) > RESPONSE_MAX_CHARS:
+        return None
+    found = _with_response(interaction, text)
+    if found is None:
+        return None
+    # Only then each share of its sentences is what it was.
+    once, twice = cut(interaction), cut(found)
+    return found if [*twice.response] == [*once.response, *once.response] and twice.refuses == once.refuses else None
+
+
 def _html(interaction: RagInteraction, _: RagInteraction | None, __: Random) -> RagInteraction | None:
     if not interaction.response.strip():
         return None
@@ -441,3 +455,8 @@ def _table() -> Mapping[str, Corruption]:
 
 CORRUPTIONS: Final = _table()
 """Every corruption by its name: first those that harm an interaction, then those that do not."""
+
+REPEATED_ANSWER: Final = Corruption(
+    "repeated answer", "the answer stands there twice", MappingProxyType({}), _repeated_answer
+)
+"""A longer answer without new content, for `ragtide judge check`; no number that is a share of sentences may move."""

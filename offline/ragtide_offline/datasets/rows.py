@@ -48,7 +48,7 @@ def provenance(chosen: ChosenSpecimen) -> dict[str, Any]:
     fields = specimen.model_dump(mode="json")
     interaction = fields["interaction"]
     labelings = [
-        {name: labeling[name] for name in ("labeler", "labeler_version", "profile", "prompts", "scores")}
+        {name: labeling[name] for name in ("labeler", "labeler_version", "profile", "prompts", "scores", "reasons")}
         for labeling in fields["labelings"]
     ]
     found = {
@@ -65,6 +65,8 @@ def provenance(chosen: ChosenSpecimen) -> dict[str, Any]:
         "trace_id": specimen.trace_id,
         "labelings": labelings,
     }
+    if len(json.dumps(found)) > _PROVENANCE_MAX_BYTES:  # reasons of many sentences
+        found["labelings"] = labelings = [{**labeling, "reasons": {}} for labeling in labelings]
     if len(json.dumps(found)) > _PROVENANCE_MAX_BYTES:  # hundreds of metrics of one's own
         found["labelings"] = [{**labeling, "scores": None} for labeling in labelings]
     return found

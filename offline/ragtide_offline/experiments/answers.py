@@ -7,6 +7,7 @@ from typing import Any, Final
 from ragtide_producers.files.items import Item
 from ragtide_schemas import InvalidEntryError, RagInteraction
 from ragtide_schemas.experiments import OWN_SCORES, Config, Plan
+from ragtide_schemas.limits import COST_MAX_USD
 from ragtide_schemas.suggestions import unknown
 
 from .errors import AnswerError
@@ -101,9 +102,25 @@ def interaction_id_of(index: int) -> str:
 
 
 def interaction_of(
-    plan: Plan, config: Config, index: int, *, item: Item, answer: Answer, scores: Mapping[str, float]
+    plan: Plan,
+    config: Config,
+    index: int,
+    *,
+    item: Item,
+    answer: Answer,
+    scores: Mapping[str, float],
+    latency_s: float | None = None,
 ) -> RagInteraction:
     """Return the interaction in which a config's answer is published.
+
+    Args:
+        plan: of the experiment.
+        config: that answered.
+        index: of the item.
+        item: that was answered.
+        answer: the answer. Counts and a cost of 0 are those of a target that does not state them.
+        scores: by the target itself.
+        latency_s: seconds of the call; None if it was not measured.
 
     Raises:
         AnswerError: the answer cannot be scored.
@@ -123,6 +140,12 @@ def interaction_of(
                 "segments": dict(item.segments),
                 "cluster": item.cluster,
                 "history": item.history,
+                "usage": {
+                    "latency_s": latency_s,
+                    "prompt_tokens": answer.prompt_tokens or None,
+                    "completion_tokens": answer.completion_tokens or None,
+                    "cost_usd": min(answer.cost_usd, COST_MAX_USD) or None,
+                },
                 "run": plan.run,
                 "population_size": plan.population_size,
                 "source": "experiment",

@@ -8,12 +8,13 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.intervals.ratio import Ratio, RatioEnds, ratio
 from ragtide_runtime.data_frames import Library, frame_of
 from ragtide_schemas import Kind
 from ragtide_schemas.experiments import IntervalOptions
 from ragtide_schemas.fitness import BROKEN_RETRIEVER, CONTEXT_SHARES, misses
 from ragtide_schemas.html_tables import html_table
-from ragtide_schemas.metric_definitions import MATCH
+from ragtide_schemas.metric_definitions import ANSWER_COST, MATCH
 from ragtide_schemas.printable import short_repr
 
 from .drafts import name_from, value_text
@@ -168,6 +169,27 @@ class Board:
         first = self.rows[0] if self.rows else None
         return first if first is not None and _value(first, self.metric) is not None else None
 
+    def quality_per_usd(self, row: BoardRow) -> Ratio | None:
+        """Return the mean of the metric of the race divided by the mean cost of an answer of a config, without labels.
+
+        The interval holds whenever those of both means do (`ratio`). None without costs, and for a metric that is not
+        better when it is higher, from 0 on.
+        """
+        quality, cost = row.estimates.get(self.metric), row.estimates.get(ANSWER_COST.name)
+        if quality is None or cost is None or quality.estimate is None or cost.estimate is None:
+            return None
+        if not self.higher_is_better or quality.kind is Kind.DISTRIBUTIVE or quality.value_range[0] < 0:
+            return None
+        # Failed calls have no cost: the total is that of the other items, of which each costs at most `upper`.
+        items = cost.value_range[1] / ANSWER_COST.upper
+        mean = RatioEnds(*(total / items for total in (cost.estimate, cost.lower, cost.upper)))
+        return ratio(RatioEnds(quality.estimate, quality.lower, quality.upper), mean)
+
+    @property
+    def has_quality_per_usd(self) -> bool:
+        """Whether a config has a quality per dollar."""
+        return any(map(self.quality_per_usd, self.rows))
+
     def __repr__(self) -> str:
         """Return progress and leader, in bounded length."""
         leader = self.leader
@@ -216,7 +238,12 @@ class Board:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the board as JSON fields."""
-        return {**asdict(self), "share_of_work": self.share_of_work}
+        ratios = [self.quality_per_usd(row) for row in self.rows]
+        rows = [
+            {**asdict(row), "quality_per_usd": None if found is None else found._asdict()}
+            for row, found in zip(self.rows, ratios, strict=True)
+        ]
+        return {**asdict(self), "rows": rows, "share_of_work": self.share_of_work}
 
 
 def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confidence: float | None = None) -> Board:

@@ -136,6 +136,10 @@ class ExperimentControl:
     def stop(self, config: str, reason: str = "") -> bool:
         """Stop a config: it is no longer called, and its results are kept.
 
+        Args:
+            config: name of the config.
+            reason: why, for the log.
+
         Returns: whether a driver runs and follows the command now. Without a driver the command takes effect when the
             experiment continues. The other commands return the same.
 
@@ -145,7 +149,13 @@ class ExperimentControl:
         return self._give(op="stop", config=config, reason=reason)
 
     def resume(self, config: str, *, keep: bool = False, reason: str = "") -> bool:
-        """Resume a stopped config; with `keep` the race must not stop it again."""
+        """Resume a stopped config; with `keep` the race must not stop it again.
+
+        Args:
+            config: name of the config.
+            keep: whether the race must not stop it again.
+            reason: why, for the log.
+        """
         return self._give(op="resume", config=config, keep=keep, reason=reason)
 
     def clone(self, config: str, clone: str, *, reason: str = "", **parameters: Any) -> bool:
@@ -154,15 +164,31 @@ class ExperimentControl:
         The clone begins with the items still to come, and runs on the earlier items at the end. Answers of a config
         with the same parameters are copied without a call. A parameter that the target does not take is refused. If
         the target takes any parameter, a parameter that no config has is refused.
+
+        Args:
+            config: name of the config to start from.
+            clone: name of the new config.
+            reason: why, for the log.
+            parameters: those that differ.
         """
         return self._give(op="clone", config=config, clone=clone, parameters=parameters, reason=reason)
 
     def delete(self, config: str, reason: str = "") -> bool:
-        """Stop a config for good, and remove it from leaderboard and report."""
+        """Stop a config for good, and remove it from leaderboard and report.
+
+        Args:
+            config: name of the config.
+            reason: why, for the log.
+        """
         return self._give(op="delete", config=config, reason=reason)
 
     def limits(self, *, max_cost_usd: float | None = None, max_tokens: int | None = None) -> bool:
-        """Set new limits; a paused experiment may then continue."""
+        """Set new limits; a paused experiment may then continue.
+
+        Args:
+            max_cost_usd: most dollars of all calls; None is no limit.
+            max_tokens: most tokens of all calls; None is no limit.
+        """
         return self._give(op="limits", limits={"max_cost_usd": max_cost_usd, "max_tokens": max_tokens})
 
     def _give(self, **fields: Any) -> bool:

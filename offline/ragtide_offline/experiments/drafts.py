@@ -4,7 +4,7 @@ import json
 import random
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
@@ -12,8 +12,10 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ragtide_consumers.labelers.plugins import CUSTOM_METRICS_MAX
 from ragtide_producers.files.items import Item, digest
 from ragtide_schemas import METRICS, Direction, Kind, describe
+from ragtide_schemas.criterion import Criterion, built_in_criteria
 from ragtide_schemas.experiments import OWN, Config, ExperimentOptions, IntervalOptions, OwnMetric, Plan
 from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.workspace import WorkspaceName
@@ -57,7 +59,8 @@ class Draft(ExperimentOptions):
     name: WorkspaceName
     """Name of the experiment."""
     metric: str
-    """Metric of the race and the leaderboard: a metric of the labeler, or one of `metrics`."""
+    """Metric of the race and the leaderboard: a metric of the labeler, a criterion such as
+    `criteria.asks_back` or `answer.relevance` with the labeler `judge`, or one of `metrics`."""
     measure: str | None = None
     """Function for the experiment's own metrics, as `module:function`."""
     metrics: dict[str, DeclaredMetric] = Field(default_factory=dict)
@@ -136,13 +139,16 @@ def permutation(size: int, seed: int) -> list[int]:
     return order
 
 
-def plan_of(draft: Draft, items: Sequence[Item], *, labeler: str) -> tuple[Plan, list[Item]]:
+def plan_of(
+    draft: Draft, items: Sequence[Item], *, labeler: str, criteria: Iterable[Criterion] = ()
+) -> tuple[Plan, list[Item]]:
     """Return a draft's plan over items, and the items in the order in which they are run.
 
     Args:
         draft: of the experiment.
         items: of the data set, in its order.
         labeler: default for a draft without a labeler.
+        criteria: that the metric may be one of, beside the built-in ones.
 
     Raises:
         ExperimentError: there are no items, or a name or number is wrong.
@@ -151,11 +157,24 @@ def plan_of(draft: Draft, items: Sequence[Item], *, labeler: str) -> tuple[Plan,
         raise ExperimentError(f"{draft.data} has no items: an experiment needs questions")
     order = permutation(len(items), draft.seed)
     own = {qualified_name(name): metric for name, metric in draft.metrics.items()}
-    metric = draft.metric if draft.metric in METRICS else qualified_name(draft.metric)
-    if metric not in METRICS and metric not in own:
-        known = unknown("metric", draft.metric, [*own, *METRICS])
+    if len(own) > CUSTOM_METRICS_MAX:
+        raise ExperimentError(f"metrics has {len(own):,} metrics: declare at most {CUSTOM_METRICS_MAX}")
+    asked = {criterion.metric: criterion.asked_of_all() for criterion in (*built_in_criteria(), *criteria)}
+    if (wanted := asked.get(draft.metric)) is not None and wanted.is_of_session:
+        raise ExperimentError(
+            f"metric is {draft.metric}, a criterion about whole sessions, and an experiment compares single answers: "
+            "name a criterion about answers"
+        )
+    is_known = draft.metric in METRICS or draft.metric in asked
+    metric = draft.metric if is_known else qualified_name(draft.metric)
+    if not is_known and metric not in own:
+        known = unknown("metric", draft.metric, [*own, *METRICS, *asked])
         raise ExperimentError(f"{known}. To use a metric of your own, declare it under metrics, and give a measure")
-    direction = METRICS[metric].direction if metric in METRICS else own[metric].named(metric).direction
+    criterion = asked.get(metric)
+    if metric in METRICS:
+        direction = METRICS[metric].direction
+    else:
+        direction = own[metric].named(metric).direction if criterion is None else criterion.direction
     given = {name: getattr(draft, name) for name in ExperimentOptions.model_fields if name in draft.model_fields_set}
     fields = {
         "labeler": labeler,
@@ -169,6 +188,7 @@ def plan_of(draft: Draft, items: Sequence[Item], *, labeler: str) -> tuple[Plan,
         "order_digest": order_digest(order),
         "configs": (*draft.configs, *(grid_of(draft.grid) if draft.grid else ())),
         "metric": metric,
+        "criterion": criterion,
         "higher_is_better": direction is not Direction.LOWER,
         "metrics": [declared.named(name) for name, declared in own.items()],
         "intervals": _intervals(draft),

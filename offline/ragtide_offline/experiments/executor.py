@@ -191,7 +191,9 @@ class Executor:
                 await asyncio.sleep(backoff.pause_s())
             latency_s = perf_counter() - started
             scores = await self._scores(plan, item, answer)
-            interaction = interaction_of(plan, config, index, item=item, answer=answer, scores=scores)
+            interaction = interaction_of(
+                plan, config, index, item=item, answer=answer, scores=scores, latency_s=min(latency_s, LATENCY_MAX_S)
+            )
         except MeasureError:
             raise
         except Exception as error:  # noqa: BLE001 - the target's code: any error is a failed call

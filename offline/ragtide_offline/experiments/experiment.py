@@ -5,18 +5,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragtide_producers.files.items import items_of, read_items
+from ragtide_producers.files.items import Item, items_of, read_items
 from ragtide_runtime.processes.waiting import blocking
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.telemetry.logs import keep_logs_apart
 from ragtide_schemas import RagInteraction
+from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.experiments import Config, Plan
 
 from .board import Board
 from .control import ExperimentControl
-from .drafts import draft_of, plan_of, read_draft
+from .drafts import Draft, draft_of, plan_of, read_draft
 from .driver import begin, drive
 from .errors import ExperimentError
 from .targets import MeasureFunction, check_parameters, function_of
@@ -40,7 +41,7 @@ class Experiment:
         metrics: declarations of own metrics, such as `{"f1": {"is_algebraic": True, "value_range": (0, 1)}}`.
         redis_url: Redis to use; by default that of the settings.
         settings: all settings at once, instead of the URL and the environment.
-        options: other settings of an experiment, listed in docs/experiments.md.
+        options: other settings of an experiment, listed in docs/offline/experiments.md.
 
     Raises:
         ExperimentError: an argument is missing or wrong.
@@ -79,13 +80,21 @@ class Experiment:
         self._target = target
         self._measure = function_of(measure, None, "measure") if isinstance(measure, str) else measure
         items = read_items(data) if isinstance(data, str | Path) else items_of(data)
-        self._plan, self._items = plan_of(draft_of(fields), items, labeler=self._settings.labeler)
+        self._plan, self._items = _plan_of(draft_of(fields), items, self._settings, self._settings.judge.criteria)
         self._folder: Path | None = None
         self._file: Path | None = None
 
     @classmethod
-    def from_file(cls, file: Path, settings: Settings, *, name: str | None = None) -> "Experiment":
+    def from_file(
+        cls, file: Path, settings: Settings, *, name: str | None = None, criteria: Iterable[Criterion] | None = None
+    ) -> "Experiment":
         """Return the experiment that a TOML file describes.
+
+        Args:
+            file: path of the TOML file; `target`, `measure` and `data` are beside it.
+            settings: of the deployment; by default from the environment and `ragtide.toml`.
+            name: name that the experiment must have.
+            criteria: that the metric may be one of; those of the settings unless given.
 
         Raises:
             ExperimentError: the file has an error, or describes an experiment with another name.
@@ -98,7 +107,8 @@ class Experiment:
         self._settings, self._target = settings, draft.target
         self._file, self._folder = file.absolute(), file.absolute().parent
         self._measure = None if draft.measure is None else function_of(draft.measure, self._folder, "measure")
-        self._plan, self._items = plan_of(draft, read_items(draft.data), labeler=settings.labeler)
+        known = settings.judge.criteria if criteria is None else criteria
+        self._plan, self._items = _plan_of(draft, read_items(draft.data), settings, known)
         return self
 
     def __repr__(self) -> str:
@@ -128,7 +138,12 @@ class Experiment:
         return blocking(self.run_async(roles=roles))
 
     async def run_async(self, *, roles: bool = True, stop: asyncio.Event | None = None) -> Board:
-        """Run as `run` does, or until `stop` is set."""
+        """Run as `run` does, or until `stop` is set.
+
+        Args:
+            roles: whether to label and aggregate in this process, too.
+            stop: ends the run when it is set.
+        """
         settings = self._settings
         keep_logs_apart()
         handle = await asyncio.to_thread(resolve_redis, settings.redis_address, settings.data_dir, convert=True)
@@ -165,6 +180,19 @@ class Experiment:
             return self._target
         is_endpoint = self._target.startswith(("http://", "https://"))
         return None if is_endpoint else function_of(self._target, self._folder, "target")
+
+
+def _plan_of(
+    draft: Draft, items: Sequence[Item], settings: Settings, criteria: Iterable[Criterion]
+) -> tuple[Plan, list[Item]]:
+    plan, ordered = plan_of(draft, items, labeler=settings.one_labeler, criteria=criteria)
+    no_answers = plan.labeler in ("nli", "model") or (plan.labeler == "local" and settings.local.model is None)
+    if plan.criterion is not None and no_answers:
+        raise ExperimentError(
+            f"metric is {plan.metric}, a criterion, and labeler is {plan.labeler}, which answers none: set "
+            'labeler = "judge"'
+        )
+    return plan, ordered
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -181,6 +181,9 @@ class ExperimentState:
     def __init__(self, plan: Plan, results: ResultsTable | None = None, *, races: bool = True) -> None:
         self.plan = plan
         self.results = ResultsTable() if results is None else results
+        if plan.criterion is not None:
+            # Answers to another question, of a worker with other settings, do not count.
+            self.results.measures.setdefault(plan.criterion.metric, plan.criterion.declaration().measure)
         self.limits: Limits = plan.limits
         self.compared = 0
         """Number of items up to the most recent comparison point."""

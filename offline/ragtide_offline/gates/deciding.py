@@ -18,7 +18,7 @@ class GateOutcome(StrEnum):
 
 
 EXIT_CODES: Final = {GateOutcome.PASSED: 0, GateOutcome.FAILED: 4, GateOutcome.UNDECIDED: 5}
-"""Exit code of a command by the outcome of its gate: docs/gates.md, "Exit codes"."""
+"""Exit code of a command by the outcome of its gate: docs/offline/gates.md, "Exit codes"."""
 
 
 @dataclass(frozen=True, slots=True)

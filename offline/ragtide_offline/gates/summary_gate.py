@@ -23,7 +23,8 @@ def gate(
 
     Args:
         summary: of `ragtide.score` or `ragtide.estimates`.
-        conditions: each fails the gate if it holds, such as `trace.adherence < 0.8` (docs/gates.md, "Conditions").
+        conditions: each fails the gate if it holds, such as `trace.adherence < 0.8` (docs/offline/gates.md,
+            "Conditions").
         baseline: scores of the same interactions, for conditions on `.difference`.
         undecided: whether an undecided condition stays `undecided`, or counts as `pass` or `fail`.
 

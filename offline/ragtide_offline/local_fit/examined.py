@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ragtide_consumers.labelers.local.correction import ADHERENCE, CORRECTED, scores_of, summary_of
+from ragtide_consumers.labelers.local.criterion_proxies import proxy_inputs
 from ragtide_consumers.labelers.local.labeler import LocalLabeler, features_of
 from ragtide_consumers.labelers.local.model import LocalModel, shipped_model
 from ragtide_consumers.metrics.scores import AbsentReason
@@ -18,6 +19,7 @@ from ragtide_consumers.metrics.trace import TRACE
 from ragtide_consumers.text.sentences import CutInteraction, cut
 from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas import RagInteraction, SentenceProbabilities
+from ragtide_schemas.criterion import Criterion
 
 from ..corruptions.interactions import CORRUPTIONS, spoil, without_own_sentences
 
@@ -71,6 +73,8 @@ class ExaminedInteraction:
     """Scores of the judge or of people, by the same names."""
     similarity: Sequence[float] = ()
     """`similarity.support` and `similarity.match`; empty without a sentence encoder."""
+    proxy_inputs: Sequence[float] = ()
+    """Inputs of the proxy of a criterion, without similarities; empty for a fit of other scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ def examine(
     each: Callable[[], object] = lambda: None,
     *,
     similar: Similar | None = None,
+    criterion: Criterion | None = None,
 ) -> ExaminedInteractions:
     """Return the inputs of a fit. Interactions that the local labeler does not score are counted by the reason.
 
@@ -93,13 +98,21 @@ def examine(
         interactions: with scores of a judge or people.
         each: called before each interaction.
         similar: a sentence encoder, whose similarities are more inputs of the fit.
+        criterion: whose proxy is fitted, to answers as numbers from 0 to 1; None for a fit of other scores.
     """
-    examiner = InteractionExaminer(similar)
+    examiner = InteractionExaminer(similar, of_criterion=criterion is not None)
     found, unused = [], Counter[str]()
     for row in interactions:
         each()
-        judged = {name.removeprefix(TRACE): score for name, score in row.scores.items() if name in WANTED}
-        if not judged.keys() & set(CORRECTED):
+        if criterion is None:
+            judged = {name.removeprefix(TRACE): score for name, score in row.scores.items() if name in WANTED}
+            is_scored = bool(judged.keys() & set(CORRECTED))
+        else:
+            width = criterion.upper - criterion.lower
+            answers = [(name, score) for name, score in row.scores.items() if name == criterion.metric]
+            judged = {metric: (score - criterion.lower) / width for metric, score in answers}
+            is_scored = bool(judged)
+        if not is_scored:
             unused["no_score"] += 1
             continue
         examined = examiner.examine(row.interaction, judged, row.weight)
@@ -117,10 +130,12 @@ class InteractionExaminer:
     Args:
         similar: a sentence encoder, whose similarities are more inputs of the fit.
         model: instead of the shipped one.
+        of_criterion: whether the inputs of the proxy of a criterion are computed, too.
     """
 
     similar: Similar | None = None
     model: LocalModel | None = None
+    of_criterion: bool = False
     _labeler: LocalLabeler = field(default_factory=LocalLabeler)
 
     def examine(
@@ -156,6 +171,7 @@ class InteractionExaminer:
             shipped={name: score for name, score in shipped_scores.items() if TRACE + name in labeling.scores},
             judged=judged,
             similarity=similarity,
+            proxy_inputs=proxy_inputs(interaction, sentences, features, probabilities) if self.of_criterion else (),
         )
 
 

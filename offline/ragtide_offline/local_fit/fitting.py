@@ -14,6 +14,7 @@ from ragtide_consumers.labelers.local.correction_file import (
     CorrectionFile,
     CorrectionInput,
     CrossValidated,
+    FittedProxy,
     FittedScore,
     Separated,
     shipped_sha256,
@@ -36,6 +37,7 @@ from .regression import (
     loss_difference,
 )
 from .separation import PairScores, Separation, separation
+from .shared_encoder import encoder_of
 
 Stored = TypeVar("Stored", CrossValidated, Separated)
 
@@ -102,7 +104,15 @@ class FitResult:
             },
         }
 
-    def file(self, *, source: str, reference: str, fitted_at: datetime, similarity_sha256: str = "") -> CorrectionFile:
+    def file(
+        self,
+        *,
+        source: str,
+        reference: str,
+        fitted_at: datetime,
+        similarity_sha256: str = "",
+        before: CorrectionFile | None = None,
+    ) -> CorrectionFile:
         """Return the content of the file that workers load.
 
         Args:
@@ -110,13 +120,28 @@ class FitResult:
             reference: the labeler or the people whose scores were fitted, and whether interactions were spoilt.
             fitted_at: time of the fit.
             similarity_sha256: of the sentence encoder, if there was one.
+            before: the content of the file until now, whose proxies of criteria stay; None for a new file.
 
         Raises:
             ValueError: no score is better than shipped.
+            ConfigurationError: the proxies read another sentence encoder than the scores.
         """
         if not self.fitted or self.first_occurred_at is None or self.last_occurred_at is None:
             raise ValueError("no score is better than the shipped labeler's: there is nothing to write")
         results = {score.score: score for score in self.scores}
+        scores = {
+            score: FittedScore(
+                inputs=rounded_inputs(INPUTS, regression),
+                cross_validated=_as_stored(CrossValidated, results[score].cross_validated),
+                separation=_as_stored(Separated, results[score].separation),
+            )
+            for score, regression in self.fitted.items()
+        }
+        proxies = {} if before is None else before.criteria
+        of_before = "" if before is None else before.similarity_sha256
+        encoder = similarity_sha256 if any(score.reads_similarity for score in self.scores) else ""
+        parts: list[tuple[FittedScore | FittedProxy, str]] = [(proxy, of_before) for proxy in proxies.values()]
+        parts += [(score, encoder) for score in scores.values()]
         return CorrectionFile(
             labeler_version=SHIPPED_VERSION,
             model_sha256=shipped_sha256(),
@@ -128,15 +153,9 @@ class FitResult:
             first_occurred_at=self.first_occurred_at,
             last_occurred_at=self.last_occurred_at,
             confidence=self.confidence,
-            similarity_sha256=similarity_sha256 if any(score.reads_similarity for score in self.scores) else "",
-            scores={
-                score: FittedScore(
-                    inputs=_inputs_of(regression),
-                    cross_validated=_as_stored(CrossValidated, results[score].cross_validated),
-                    separation=_as_stored(Separated, results[score].separation),
-                )
-                for score, regression in self.fitted.items()
-            },
+            similarity_sha256=encoder_of(parts),
+            scores=scores,
+            criteria=proxies,
         )
 
 
@@ -199,7 +218,7 @@ def _fit_score(
     if count < LEAST_QUESTIONS:
         reason = f"{count:,} questions have it, and a fit needs {LEAST_QUESTIONS}"
         return ScoreResult(score, None, is_fitted=False, reason=reason), None
-    y, shipped, weights = _column(rows, score, judged=True), _column(rows, score, judged=False), _weights(rows)
+    y, shipped, weights = _column(rows, score, judged=True), _column(rows, score, judged=False), row_weights(rows)
     x = _inputs(rows, shipped, similarity=False)
     predicted, reads_similarity = cross_fit(x, y, weights, questions), False
     if all(row.similarity for row in rows):
@@ -235,7 +254,7 @@ def _fit_to_pairs(
     has_level = len({row.question for row in rows}) >= LEAST_QUESTIONS
     if not has_level:
         rows = [*{id(pair.clean): pair.clean for pair in pairs}.values()]
-    y, shipped, weights = _column(rows, score, judged=has_level), _column(rows, score, judged=False), _weights(rows)
+    y, shipped, weights = _column(rows, score, judged=has_level), _column(rows, score, judged=False), row_weights(rows)
     before = PairScores(*(_column(side, score, judged=False) for side in _sides(pairs)))
     level_penalty = LEVEL_PENALTY if has_level else 0.0
 
@@ -319,7 +338,7 @@ def _worsens_fraction(rows: Sequence[ExaminedInteraction], adherence: Floats, co
         _column(some, SUPPORTED_FRACTION, judged=True),
         _column(some, SUPPORTED_FRACTION, judged=False),
         np.array(moved),
-        _weights(some),
+        row_weights(some),
         [row.question for row in some],
         confidence=confidence,
     )
@@ -330,7 +349,8 @@ def _column(rows: Sequence[ExaminedInteraction], score: str, *, judged: bool) ->
     return np.array([(row.judged if judged else row.shipped)[score] for row in rows], np.float64)
 
 
-def _weights(rows: Sequence[ExaminedInteraction]) -> Floats:
+def row_weights(rows: Sequence[ExaminedInteraction]) -> Floats:
+    """Return the weights of interactions, with the mean 1."""
     weights = np.array([row.weight for row in rows], np.float64)
     return np.asarray(weights * len(weights) / weights.sum())
 
@@ -339,16 +359,17 @@ def _as_stored(model: type[Stored], found: LossDifference | Separation | None) -
     return None if found is None else model.model_validate(asdict(found))
 
 
-def _inputs_of(regression: Regression) -> dict[str, CorrectionInput]:
-    """Return the inputs whose coefficient is not 0, rounded."""
-    parts = (regression.coefficients, *(np.nan_to_num(end, posinf=1e6, neginf=-1e6) for end in _ends(regression)))
-    rounded = (np.round(part, DECIMALS).tolist() for part in parts)
+def rounded_inputs(names: Sequence[str], regression: Regression) -> dict[str, CorrectionInput]:
+    """Return the inputs of a regression whose coefficient is not 0, rounded.
+
+    Args:
+        names: of the inputs; the last ones may be without a coefficient.
+        regression: fitted to them.
+    """
+    ends = (np.nan_to_num(end, posinf=1e6, neginf=-1e6) for end in (regression.lowest, regression.highest))
+    rounded = (np.round(part, DECIMALS).tolist() for part in (regression.coefficients, *ends))
     return {
         name: CorrectionInput(coefficient=coefficient, lowest=lowest, highest=highest)
-        for name, coefficient, lowest, highest in zip(INPUTS[: len(regression.coefficients)], *rounded, strict=True)
+        for name, coefficient, lowest, highest in zip(names[: len(regression.coefficients)], *rounded, strict=True)
         if coefficient
     }
-
-
-def _ends(regression: Regression) -> tuple[Floats, Floats]:
-    return regression.lowest, regression.highest

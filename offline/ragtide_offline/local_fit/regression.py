@@ -162,7 +162,13 @@ def folds_of(questions: Sequence[str]) -> Folds:
 
 
 def cross_fit(
-    x: Floats, y: Floats, weights: Floats, questions: Sequence[str], *, feature_penalty: float = FEATURE_PENALTY
+    x: Floats,
+    y: Floats,
+    weights: Floats,
+    questions: Sequence[str],
+    *,
+    feature_penalty: float = FEATURE_PENALTY,
+    level_penalty: float = LEVEL_PENALTY,
 ) -> Floats:
     """Return predictions in which each fold of the questions was predicted by a fit to the others.
 
@@ -172,14 +178,33 @@ def cross_fit(
         weights: of the interactions, positive.
         questions: of the interactions; at least two different ones.
         feature_penalty: as of `fit`.
+        level_penalty: as of `fit`.
     """
     folds = folds_of(questions)
     predicted = np.empty(len(y))
     for fold in np.unique(folds):
         held = folds == fold
-        found = fit(x[~held], y[~held], weights[~held], feature_penalty=feature_penalty)
+        found = fit(x[~held], y[~held], weights[~held], feature_penalty=feature_penalty, level_penalty=level_penalty)
         predicted[held] = found.predict(x[held])
     return predicted
+
+
+def cross_mean(y: Floats, weights: Floats, questions: Sequence[str]) -> Floats:
+    """Return predictions in which each fold of the questions has the weighted mean of the others, as `cross_fit`."""
+    folds = folds_of(questions)
+    predicted = np.empty(len(y))
+    for fold in np.unique(folds):
+        held = folds == fold
+        predicted[held] = weights[~held] @ y[~held] / weights[~held].sum()
+    return predicted
+
+
+def correlation(first: Floats, second: Floats, weights: Floats) -> float:
+    """Return the weighted correlation of two columns; 0 if one of them is constant."""
+    shares = weights / weights.sum()
+    a, b = first - shares @ first, second - shares @ second
+    spread = float(shares @ a**2) * float(shares @ b**2)
+    return 0.0 if spread < LEAST_SPREAD**2 else float(np.clip(float(shares @ (a * b)) / spread**0.5, -1.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, cast
 
+from ragtide_consumers.labelers.evaluators import NONE
 from ragtide_producers import Row
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas import Feedback, MetricEvent, RagInteraction, SentenceLabels, Specimen
+from ragtide_schemas.criterion import Criterion
+from ragtide_schemas.declared import MetricDeclaration
 
 from ..agreement.predictions import Predictions
 from ..replay.selection import Selection
@@ -19,6 +22,9 @@ from .examined import WANTED, JudgedInteraction, TrafficSample
 
 GOLD: Final = "gold"
 """Name of people's scores, and of gold scores that came with an interaction."""
+
+LOCAL: Final = "local"
+"""Labeler that a fit is for: it never learns its own scores."""
 
 OTHER_SCALES: Final = "capstone"
 """Profile whose scores are on other scales than the local labeler's."""
@@ -46,6 +52,63 @@ NOBODY: Final = LearnedReference("")
 
 
 @dataclass(frozen=True, slots=True)
+class WantedScores:
+    """The scores that a fit learns."""
+
+    ranges: Mapping[str, tuple[float, float]]
+    """Range of each by metric; scores outside are not used."""
+    criterion: Criterion | None = None
+    """The criterion whose answers they are; answers to another version of it are not used."""
+
+    def usable(
+        self, by: LearnedReference, scores: Mapping[str, float], versions: Mapping[str, str]
+    ) -> dict[str, float]:
+        """Return the scores that a fit can use.
+
+        Args:
+            by: labeler or people that gave them.
+            scores: by metric.
+            versions: of metrics that are not ragtide's own; people's scores have none.
+        """
+        if self.criterion is not None:
+            if by.name != GOLD and versions.get(self.criterion.metric) != self.criterion.version:
+                return {}
+        elif OTHER_SCALES in by.profile.split("+"):
+            return {}
+        return {
+            name: scores[name]
+            for name, (lower, upper) in self.ranges.items()
+            if name in scores and lower <= scores[name] <= upper
+        }
+
+    @property
+    def missing(self) -> str:
+        """The sentence without any score."""
+        if self.criterion is None:
+            return (
+                "no interaction has scores of relevance, utilization or adherence by a judge or people: run a cascade "
+                "with a judge, annotate kept items, or give interactions with gold_scores"
+            )
+        return (
+            f"no interaction has an answer to {self.criterion.name} in its present words: run a cascade with a judge "
+            "that is asked it, or give scores of ragtide score --labeler judge with --judged"
+        )
+
+
+TRACE_SCORES: Final = WantedScores(dict.fromkeys(WANTED, (0.0, 1.0)))
+"""The scores of TRACe that a fit corrects."""
+
+
+def answers_to(criterion: Criterion) -> WantedScores:
+    """Return the scores that are answers to a criterion."""
+    return WantedScores({criterion.metric: (criterion.lower, criterion.upper)}, criterion)
+
+
+def _versions(declared: Mapping[str, MetricDeclaration] | None) -> dict[str, str]:
+    return {metric: declaration.version for metric, declaration in (declared or {}).items()}
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """Scores of an interaction by a reference."""
 
@@ -53,12 +116,15 @@ class Judgement:
     occurred_at: datetime
     probability: float
     """Probability with which an interaction of the traffic is judged."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of metrics that are not ragtide's own."""
 
 
 @dataclass(slots=True)
 class Judgements:
     """Scores by reference, then by interaction; the first scores of an interaction count."""
 
+    wanted: WantedScores = TRACE_SCORES
     found: dict[LearnedReference, dict[str, Judgement]] = field(default_factory=dict)
 
     def add(self, by: LearnedReference, digest: str, judgement: Judgement) -> None:
@@ -69,8 +135,8 @@ class Judgements:
             digest: of the interaction's pipeline and id.
             judgement: scores by qualified metric name.
         """
-        usable = {name: score for name in WANTED if 0 <= (score := judgement.scores.get(name, -1.0)) <= 1}
-        if not usable or OTHER_SCALES in by.profile.split("+"):
+        usable = self.wanted.usable(by, judgement.scores, judgement.versions)
+        if not usable:
             return
         mine = self.found.setdefault(by, {})
         mine.setdefault(digest, Judgement(usable, judgement.occurred_at, judgement.probability))
@@ -94,10 +160,7 @@ class Judgements:
         if optional and not counts and name is None:
             return NOBODY, {}
         if not counts:
-            raise ConfigurationError(
-                "no interaction has scores of relevance, utilization or adherence by a judge or people: run a cascade "
-                "with a judge, annotate kept items, or give interactions with gold_scores"
-            )
+            raise ConfigurationError(self.wanted.missing)
         if name is None and len(counts) > 1:
             raise ConfigurationError(f"there are scores by {there}: choose with --reference")
         wanted = name or next(iter(counts))
@@ -132,6 +195,7 @@ def of_rows(
     reference: str | None,
     *,
     traffic: TrafficSample | None = None,
+    wanted: WantedScores = TRACE_SCORES,
 ) -> GatheredInteractions:
     """Return the judged interactions of a file.
 
@@ -140,12 +204,13 @@ def of_rows(
         predictions: scores of the same interactions from another file, such as a judge's.
         reference: name of the labeler whose scores count; None if there is only one.
         traffic: takes interactions to spoil; then there may be no scores.
+        wanted: scores to learn.
 
     Raises:
         ConfigurationError: there are no scores, or those of several labelers and none was named.
     """
     interactions: dict[str, RagInteraction] = {}
-    judgements = Judgements()
+    judgements = Judgements(wanted)
     for row in rows:
         interaction = row.interaction
         if interaction is None:
@@ -174,7 +239,8 @@ def of_rows(
             digest = interaction_digest(pipeline, identity)
             if digest in interactions:
                 interaction = interactions[digest]
-                judgements.add(by, digest, Judgement(scores, interaction.occurred_at, interaction.sampling_probability))
+                probability, versions = interaction.sampling_probability, _versions(some.declared)
+                judgements.add(by, digest, Judgement(scores, interaction.occurred_at, probability, versions))
     return _gather(*judgements.of(reference, optional=traffic is not None), interactions, traffic)
 
 
@@ -185,6 +251,7 @@ def of_recording(
     run: str | None,
     reference: str | None,
     traffic: TrafficSample | None = None,
+    wanted: WantedScores = TRACE_SCORES,
 ) -> GatheredInteractions:
     """Return the judged interactions of a recording: those of a cascade's sample, and those with feedback.
 
@@ -194,6 +261,7 @@ def of_recording(
         run: only interactions of this run.
         reference: name of the labeler whose scores count; `gold` for people's; None if there is only one.
         traffic: takes interactions to spoil; then there may be no scores.
+        wanted: scores to learn.
 
     Raises:
         ConfigurationError: there are no scores, or those of several labelers and none was named.
@@ -202,7 +270,7 @@ def of_recording(
     for entry in recording.entries(EntryKind.FEEDBACK, pipelines=selection.pipelines):
         feedback = cast("Feedback", entry.model)
         given[interaction_digest(feedback.pipeline, feedback.interaction_id)].append(feedback)
-    judgements = Judgements()
+    judgements = Judgements(wanted)
     for entry in recording.entries(EntryKind.METRICS, pipelines=selection.pipelines):
         event = cast("MetricEvent", entry.model)
         if selection.takes(event) and run in {None, event.run}:
@@ -226,17 +294,22 @@ def _add_event(
     """Add all scores of one interaction that are not the proxy's."""
 
     def judgement(scores: Mapping[str, float], probability: float | None = None) -> Judgement:
-        return Judgement(scores, event.occurred_at, (probability or 1.0) * event.sampling_probability)
+        return Judgement(scores, event.occurred_at, (probability or 1.0) * event.sampling_probability, versions)
+
+    versions, criterion = _versions(event.declared), judgements.wanted.criterion
+    metric = "" if criterion is None else criterion.metric
 
     judgements.add(LearnedReference(GOLD), digest, judgement(event.gold_scores))
     for feedback in given:
         judgements.add(LearnedReference(GOLD), digest, judgement(feedback.gold_scores, feedback.inclusion_probability))
-    if event.judged is not None:
-        by = LearnedReference(event.judged.labeler, event.judged.labeler_version, event.judged.profile)
-        judgements.add(by, digest, judgement(event.judged.scores, event.judged.inclusion_probability))
-    elif event.labeler == reference:
-        by = LearnedReference(event.labeler, event.labeler_version, event.profile)
-        judgements.add(by, digest, judgement(event.scores, event.inclusion_probability))
+    for scored in event.by_evaluator():
+        chosen = scored.inclusion_probability
+        if scored.judged is not None:
+            by = LearnedReference(scored.judged.labeler, scored.judged.labeler_version, scored.judged.profile)
+            judgements.add(by, digest, judgement(scored.judged.scores, scored.judged.probability_of(metric) * chosen))
+        elif scored.labeler == reference or (criterion is not None and scored.labeler not in (LOCAL, NONE)):
+            by = LearnedReference(scored.labeler, scored.labeler_version, scored.profile)
+            judgements.add(by, digest, judgement(scored.scores, scored.probability_of(metric)))
 
 
 def of_specimens(
@@ -246,20 +319,22 @@ def of_specimens(
     run: str | None,
     reference: str | None,
     traffic: TrafficSample | None = None,
+    wanted: WantedScores = TRACE_SCORES,
 ) -> GatheredInteractions:
     """Return the judged interactions among kept items.
 
     Args:
-        judged: items that chance drew for a second labeler.
+        judged: items that were drawn at random for a second labeler.
         annotated: items that people annotated, with their scores and the probability of their annotation.
         run: only interactions of this run.
         reference: name of the labeler whose scores count; `gold` for people's; None if there is only one.
         traffic: interactions to spoil; then there may be no scores.
+        wanted: scores to learn.
 
     Raises:
         ConfigurationError: there are no scores, or those of several labelers and none was named.
     """
-    judgements = Judgements()
+    judgements = Judgements(wanted)
     interactions: dict[str, RagInteraction] = {}
     for specimen in judged:
         interaction = specimen.interaction
@@ -267,7 +342,8 @@ def of_specimens(
             interactions[_digest(interaction)] = interaction
             for labeling in specimen.labelings[1:]:
                 by = LearnedReference(labeling.labeler, labeling.labeler_version, labeling.profile)
-                judgement = Judgement(labeling.scores, interaction.occurred_at, interaction.sampling_probability)
+                probability = interaction.sampling_probability
+                judgement = Judgement(labeling.scores, interaction.occurred_at, probability, labeling.versions)
                 judgements.add(by, _digest(interaction), judgement)
     for specimen, scores, probability in annotated:
         interaction = specimen.interaction

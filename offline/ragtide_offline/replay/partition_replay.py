@@ -242,7 +242,8 @@ class PartitionReplay:
         if self._row is None:
             self._state.apply_gold(event, gold_scores, probability)
         else:
-            self._later_gold += [(self._row, part) for part in gold_parts(event, gold_scores, probability)]
+            parts = gold_parts(event, gold_scores, probability, self._state.targets)
+            self._later_gold += [(self._row, part) for part in parts]
 
     def _take(self, entry_id: str, feedback: Feedback) -> None:
         """Join feedback with its event, now or when the event is applied."""

@@ -12,10 +12,12 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.settings.alerting import StallSettings
 from ragtide_runtime.settings.errors import Explainer, read_toml
+from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import find_workspace, register_workspace, settings_of_workspace
 from ragtide_schemas import AlertRule, Workspace
 from ragtide_schemas.base import describe
+from ragtide_schemas.criterion import Criterion
 
 from .selection import Selection
 
@@ -25,6 +27,9 @@ _KEPT = ("windows", "lateness_s", "segments", "quantiles", "feedback_window_s", 
 """Settings on which the numbers of a replay depend."""
 
 _LABELING = ("labeler", "profile", "claim_profile")
+
+_OF_EVALUATOR = {"name", "labeler", "pipelines", "segments", "rate", "model"}
+"""Settings of an evaluator by which a continued replay is compared with what it began as."""
 
 
 class _Options(BaseModel):
@@ -38,6 +43,7 @@ class _Options(BaseModel):
     profile: str | None = None
     claim_profile: str | None = None
     judge_model: str | None = None
+    criteria: tuple[Criterion, ...] = ()
 
 
 def open_recording(url: str, settings: Settings) -> Recording:
@@ -79,6 +85,8 @@ class ReplayPlan:
     rules: tuple[AlertRule, ...] = ()
     labeling: dict[str, str] = field(default_factory=dict)
     """`labeler`, `profile` and `judge_model`, if they differ from the settings."""
+    criteria: tuple[Criterion, ...] = ()
+    """Criteria that the judge is asked, and nothing else; empty for what the labeler gives."""
 
     def info(self, settings: Settings, population_size: int) -> Workspace:
         """Return the workspace of the replay, with its options."""
@@ -92,7 +100,15 @@ class ReplayPlan:
         if self.relabel:
             options |= {name: getattr(settings, name) for name in _LABELING}
             options["judge_model"] = settings.judge.model
+            if settings.evaluators and "labeler" not in self.labeling and not self.criteria:
+                options["labeler"] = None
+                options["evaluators"] = [
+                    each.model_dump(mode="json", include=_OF_EVALUATOR, exclude_none=True)
+                    for each in settings.evaluators
+                ]
             options |= self.labeling
+            if self.criteria:
+                options["criteria"] = [criterion.model_dump(mode="json") for criterion in self.criteria]
         return Workspace(
             run=self.run,
             kind="replay",
@@ -169,6 +185,13 @@ def settings_of_replay(settings: Settings, info: Workspace) -> Settings:
     }
     given = {name: getattr(stored, name) for name in _LABELING}
     changes |= {name: value for name, value in given.items() if value is not None}
+    if stored.labeler is not None:
+        changes["evaluators"] = ()
     if "judge_model" in stored.model_fields_set:
         changes["judge"] = own.judge.model_copy(update={"model": stored.judge_model})
+    if stored.criteria:
+        judge: JudgeSettings = changes.get("judge", own.judge)
+        # What another labeler would give over budget is no answer to a criterion.
+        only = {"families": (), "criteria": stored.criteria, "over_budget": "wait"}
+        changes |= {"labeler": "judge", "metrics": (), "judge": judge.model_copy(update=only)}
     return own.model_copy(update=changes)

@@ -18,7 +18,9 @@ from ragtide_runtime.redis.keys import ReplayField, Streams, interaction_digest,
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import Feedback, RagInteraction
+from ragtide_schemas.criterion import Criterion
 
+from ..sessions import CollectedSessions
 from .selection import Selection, first_entry
 
 PUBLISH: Final = Lua("publish_replay")
@@ -35,14 +37,22 @@ class ReplayedInteraction(NamedTuple):
 class RecordedInteractions:
     """The selected interactions of a recording, in the order of publishing over all partitions.
 
+    The sessions about which a criterion is asked come after all of them.
+
     Args:
         recording: with the interactions.
         selection: the part to replay.
+        criteria: that are asked.
+        quiet_s: seconds without a turn after which a session has ended.
     """
 
-    def __init__(self, recording: Recording, selection: Selection) -> None:
+    def __init__(
+        self, recording: Recording, selection: Selection, criteria: Sequence[Criterion] = (), quiet_s: float = 600.0
+    ) -> None:
         self._recording = recording
         self._selection = selection
+        self._criteria = criteria
+        self._quiet_s = quiet_s
 
     def after(self, position: str | None) -> Iterator[ReplayedInteraction]:
         """Yield the items after a position, or all items. Memory holds all feedback."""
@@ -51,10 +61,19 @@ class RecordedInteractions:
             feedback = cast("Feedback", entry.model)
             given[interaction_digest(feedback.pipeline, feedback.interaction_id)].append(feedback)
         last = None if position is None else _order(position)
-        for at, interaction in self._selected_interactions():
+        for at, interaction in self._with_sessions():
             if last is None or _order(at) > last:
                 digest = interaction_digest(interaction.pipeline, interaction.interaction_id)
                 yield ReplayedInteraction(at, interaction, tuple(given.get(digest, ())))
+
+    def _with_sessions(self) -> Iterator[tuple[str, RagInteraction]]:
+        collected, at = CollectedSessions(self._criteria, self._quiet_s), ""
+        for at, interaction in self._selected_interactions():
+            collected.add(interaction)
+            yield at, interaction
+        # The position of a session is that of the last interaction with a number, so it is after all of them.
+        for number, session in enumerate(collected.sessions()):
+            yield f"{at}-{number}", session
 
     def _selected_interactions(self) -> Iterator[tuple[str, RagInteraction]]:
         partitions = [self._entries(EntryKind.INTERACTIONS, partition) for partition in self._recording.partitions]
@@ -139,7 +158,12 @@ class ReplayPublisher:
         """
         interactions = [
             self._user_ids.with_pseudonym(item.interaction).model_copy(
-                update={"run": self._fields.run, "population_size": self._fields.size_of(item.interaction.pipeline)}
+                update={
+                    "run": self._fields.run,
+                    "population_size": None
+                    if item.interaction.is_session
+                    else self._fields.size_of(item.interaction.pipeline),
+                }
             )
             for item in items
         ]

@@ -52,6 +52,9 @@ class LabelingProgress(BaseModel):
     """Counts so far, with the positions up to which the streams are counted."""
 
     labeled: int = 0
+    """Labeled interactions and sessions."""
+    sessions: int = 0
+    """The sessions among them."""
     dead: int = 0
     """Interactions that no worker could label."""
     prompt_tokens: int = 0
@@ -107,6 +110,7 @@ class LabelingCounter:
 
 def _count_event(progress: LabelingProgress, event: MetricEvent) -> None:
     progress.labeled += 1
+    progress.sessions += event.is_session
     progress.prompt_tokens += event.prompt_tokens
     progress.completion_tokens += event.completion_tokens
     progress.cost_usd += event.cost_usd

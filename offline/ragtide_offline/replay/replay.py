@@ -19,6 +19,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import settings_of_workspace
 from ragtide_schemas import Workspace
 
+from ..sessions import session_criteria
 from .metrics_replay import MetricsReplay, ReplayOptions
 from .plan import ReplayPlan, begin, settings_of_replay
 from .publishing import RecordedInteractions
@@ -76,6 +77,7 @@ class RecordingReplay:
         estimates = chosen(await deployment.estimates(windows=False))
         rules = by_rule(self._plan.rules, alerts, recorded_alerts(self._plan.recording, self._plan.selection))
         valued = {estimate.metric for estimate in estimates if estimate.n}
+        valued |= {key.metric for key in await deployment.covariate_keys()}
         unfired = list(without_values(self._plan.rules, valued))
         return ReplayResult(counts, seconds, alerts, rules, unfired, estimates)
 
@@ -117,12 +119,15 @@ class RecordingReplay:
             raise ConfigurationError(
                 f"--max-cost-usd needs the price of {settings.judge.model}: add it under judge.prices in ragtide.toml"
             )
-        items = RecordedInteractions(plan.recording, plan.selection)
+        items = RecordedInteractions(
+            plan.recording, plan.selection, session_criteria(settings), settings.clusters.quiet_s
+        )
         options = RelabelOptions(plan.run, self._speed, self._max_cost_usd)
         progress = await Relabeling(settings, url, items, self.counted, options).run(stop, show)
         labeling = progress.labeling
         return {
-            "n": labeling.labeled,
+            "n": labeling.labeled - labeling.sessions,
+            "sessions": labeling.sessions,
             "population_size": progress.total,
             "complete": progress.complete,
             "over_cost": progress.over_cost,

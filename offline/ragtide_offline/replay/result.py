@@ -93,10 +93,14 @@ def without_values(rules: Iterable[AlertRule], metrics: Collection[str]) -> Iter
 
     Args:
         rules: the tested rules.
-        metrics: metrics with values, including the errors against gold scores (`rmse.`).
+        metrics: metrics with values, including the errors against gold scores (`rmse.`), and the names that stand for
+            covariates with values.
     """
     for rule in rules:
-        if rule.metric not in metrics:
+        if rule.covariate is not None:
+            if rule.metric not in metrics:
+                yield f"Rule {rule.name} could not fire: no interaction has the covariate {rule.covariate}."
+        elif rule.metric not in metrics:
             yield f"Rule {rule.name} could not fire: no interaction has a value of {rule.metric}."
         elif rule.kind in ("rmse", "agreement") and f"rmse.{rule.metric}" not in metrics:
             yield f"Rule {rule.name} could not fire: no interaction has a gold score of {rule.metric}."

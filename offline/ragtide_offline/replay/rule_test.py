@@ -123,6 +123,7 @@ class RuleTest:
             for estimate in estimates(part.state, strategy=AUTO, confidence=self._settings.confidence, windows=False)
             if estimate.n
         }
+        valued |= {key.metric for part in session.parts.values() for key in part.state.covariate_keys}
         return ReplayResult(
             session.counts(),
             time.monotonic() - started,

@@ -130,7 +130,10 @@ class NothingSelectedError(ConfigurationError):
 
 
 class Scope(NamedTuple):
-    """The values of the fields that separate scopes, and a segment value such as `lang=de`; None for all segments."""
+    """The values of the fields that separate scopes, and a segment value such as `lang=de`; None for all segments.
+
+    A scope of whole sessions has one value more.
+    """
 
     fields: tuple[str | None, ...]
     segment: str | None = None
@@ -203,17 +206,22 @@ def first_entry(selection: Selection) -> datetime | None:
 def _scope_counts(
     recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]
 ) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
-    """Yield values of the fields, a segment value (None for all), and the number of entries that have them."""
+    """Yield values of the fields, a segment value (None for all), and the number of entries that have them.
+
+    Entries about whole sessions have one value more: they are no part of the population of answers.
+    """
     since, pipelines = first_entry(selection), selection.pipelines
     if any(file.format != "jsonl" for file in recording.files(kind, since=since, pipelines=pipelines)):
-        from .tables import scopes, selected_rows  # noqa: PLC0415 - JSON Lines need no pyarrow
+        from .tables import by_unit, scopes, selected_rows  # noqa: PLC0415 - JSON Lines need no pyarrow
 
         for table in recording.tables(kind, since=since, pipelines=pipelines):
-            yield from scopes(selected_rows(table, selection), fields)
+            for unit, rows in by_unit(selected_rows(table, selection)):
+                for values, segment, count in scopes(rows, fields):
+                    yield (*values, *unit), segment, count
         return
     for entry in recording.entries(kind, since=since, pipelines=pipelines):
         model = cast("RagInteraction | MetricEvent", entry.model)
         if selection.takes(model):
-            values = tuple(getattr(model, name) for name in fields)
+            values = (*(getattr(model, name) for name in fields), *(["session"] if model.is_session else []))
             for segment in (None, *(f"{name}={value}" for name, value in model.segments.items())):
                 yield values, segment, 1

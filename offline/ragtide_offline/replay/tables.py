@@ -1,7 +1,7 @@
 """The tables of a recording: selects and counts their rows, and turns metric events into columns. Needs pyarrow.
 
-Columns need no object for each event. Some rows are decoded into event objects: rows with `judged`, rows whose whole
-event is in `exact`, and rows with scores of a metric that most rows declare in another way.
+Columns need no object for each event. Some rows are decoded into event objects: rows with `judged`, `beside` or
+`unit`, rows whose whole event is in `exact`, and rows with scores of a metric that most rows declare in another way.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
-from ragtide_aggregator.events.batch import BLOCKS, BY_ITSELF, FIELDS, SEGMENT, Times, cluster_codes, segment_cluster
+from ragtide_aggregator.events.batch import (
+    BLOCKS,
+    BY_ITSELF,
+    FIELDS,
+    OF_ANSWERS,
+    SEGMENT,
+    Times,
+    cluster_codes,
+    segment_cluster,
+)
 from ragtide_aggregator.events.columns import Codes, EventColumns, combined
 from ragtide_aggregator.events.values import DeclaredMetrics
 from ragtide_aggregator.statistics.tables.batches import Floats
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.parquet import EXACT, entries_of
 from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
+from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX
 
 from .selection import Selection
@@ -28,6 +38,8 @@ from .selection import Selection
 _LATEST_US: Final = 1000 * to_milliseconds(TIME_MAX)
 
 _NAMES: Final = pa.map_(pa.string(), pa.string())
+
+_NUMBERS: Final = pa.map_(pa.string(), pa.float64())
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
@@ -68,6 +80,16 @@ def _count_groups(named: dict[str, Any], segments: Any) -> Iterator[tuple[tuple[
         yield tuple(values), segment, count
 
 
+def by_unit(table: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the rows about answers with an empty tuple, and the rows about whole sessions with their unit."""
+    of_session = pc.is_valid(_column(table, "unit", pa.string()))
+    if not pc.any(of_session, min_count=0).as_py():
+        yield (), table
+        return
+    yield (), table.filter(pc.invert(of_session))
+    yield ("session",), table.filter(of_session)
+
+
 def after(table: Any, position: tuple[int, int]) -> Any:
     """Return the rows after a position in the stream."""
     if position == (0, 0):
@@ -102,6 +124,14 @@ class _TableSource:
         """Return the segments of an event."""
         return dict(self._segments[place].as_py() or ())
 
+    def covariate(self, name: str) -> NDArray[Any]:
+        """Return a covariate of each event, or the values of a segment."""
+        if name.startswith(SEGMENT_COVARIATE):
+            found = pc.map_lookup(self._segments, name.removeprefix(SEGMENT_COVARIATE), "first")
+            return np.array(found.to_pylist(), dtype=object)
+        numbers = pc.map_lookup(_column(self._table, "covariates", _NUMBERS), name, "first")
+        return _numbers(pc.fill_null(numbers, np.nan))
+
     def clusters(self, by: str) -> Codes:
         """Return the codes of all clusters."""
         size = self._table.num_rows
@@ -115,6 +145,8 @@ class _TableSource:
             encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
             codes = cluster_codes((field, name) for name in encoded.dictionary.to_pylist())
             places = _codes(column)
+            if field == OF_ANSWERS:
+                places[_numbers(pc.is_valid(_column(self._table, "unit", pa.string())))] = 0
             found = np.where(found == BY_ITSELF, np.concatenate([[BY_ITSELF], codes])[places], found)
         return found
 
@@ -131,7 +163,7 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
     pipeline, run, *labeler_id = (_codes(_column(table, name, pa.string())) for name in names)
     size = table.num_rows
     row_wise = np.zeros(size, dtype=bool)
-    for name in ("judged", EXACT):
+    for name in ("judged", "beside", "unit", EXACT):
         row_wise |= _numbers(pc.is_valid(_column(table, name, pa.string())))
     scores = _scores(table, "scores")
     declarations, declared = _declarations(table, scores, row_wise)
@@ -139,12 +171,17 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
     latency_s, cost_usd = (
         _numbers(pc.fill_null(_column(table, name, pa.float64()), 0.0)) for name in ("latency_s", "cost_usd")
     )
-    probability = _numbers(pc.fill_null(_column(table, "sampling_probability", pa.float64()), 1.0))
+    sampling, inclusion = (
+        _numbers(pc.fill_null(_column(table, name, pa.float64()), 1.0))
+        for name in ("sampling_probability", "inclusion_probability")
+    )
+    probability = np.maximum(sampling * inclusion, PROBABILITY_MIN)
     # An event with a number outside the bounds of the schema is decoded, and rejected as a live one would be.
     bounds = ((occurred_us, _LATEST_US), (labeled_us, _LATEST_US), (latency_s, LATENCY_MAX_S), (cost_usd, COST_MAX_USD))
     for numbers, most in bounds:
         row_wise |= ~((numbers >= 0) & (numbers <= most))
-    row_wise |= ~((probability >= PROBABILITY_MIN) & (probability <= 1))
+    for numbers in (sampling, inclusion):
+        row_wise |= ~((numbers >= PROBABILITY_MIN) & (numbers <= 1))
     return EventColumns(
         source=_TableSource(table),
         runs=combined((pipeline, run))[0],

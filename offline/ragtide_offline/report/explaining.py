@@ -219,6 +219,12 @@ async def explain_drift(
     views = View(state, span=WindowSpan(start_ms, since_ms, 0)), _since(state, whole, since_ms, pane_ms)
     for view, name in zip(views, ("before", "since"), strict=True):
         if not _count(view, whole):
+            if kept_ms + pane_ms >= newest_ms:
+                raise NotExplainable(
+                    f"{metric} of {pipeline} has scores from {_minute(kept_ms)} to {_minute(newest_ms)} only, which is "
+                    f"one pane of a window and cannot be divided: try again when there are scores after "
+                    f"{_minute(newest_ms)}"
+                )
             raise NotExplainable(
                 f"{metric} of {pipeline} has no scores {name} {_minute(since_ms)}: give --since with a time from "
                 f"{_minute(kept_ms + pane_ms)} to {_minute(newest_ms)}; older scores are gone (twice the longest "

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from redis.asyncio import Redis
 
@@ -12,12 +12,14 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.comparisons.comparing import Difference, difference
 from ragtide_aggregator.statistics.comparisons.paired import CLOSED
+from ragtide_aggregator.statistics.intervals.ratio import Ratio, RatioEnds, ratio
 from ragtide_aggregator.statistics.means.moments import Moments
-from ragtide_aggregator.statistics.means.strategies import AUTO, resolved
+from ragtide_aggregator.statistics.means.strategies import AUTO, moments_interval, resolved
 from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.redis.keys import workspace_of
-from ragtide_schemas import METRICS, Workspace
+from ragtide_schemas import METRICS, Direction, Workspace
+from ragtide_schemas.metric_definitions import ANSWER_COST, ANSWER_LATENCY
 from ragtide_schemas.suggestions import unknown
 
 from .comparing import ROUNDING, clusters_of
@@ -119,6 +121,7 @@ async def read_comparison(
     # A replay has items of live traffic, so only two live pipelines certainly have different interactions.
     separate = all(side.info is None for side in sides) and sides[0].pipeline != sides[1].pipeline
     means = _by_means(_moments(first, sides[0], window), _moments(second, sides[1], window), level, separate=separate)
+    means += _by_usage(_moments(first, sides[0], window), _moments(second, sides[1], window), level)
     unmatched = [mean for mean in means if (mean.metric, mean.metric_version, mean.profile, mean.segment) not in known]
     return sorted(by_id + unmatched, key=reading_order)
 
@@ -238,6 +241,71 @@ def _by_means(first: _Moments, second: _Moments, level: float, *, separate: bool
         for key, (a, lowest, width) in first.items()
         if key in second and a.n[0] and (b := second[key][0]).n[0]
     ]
+
+
+ADHERENCE: Final = "trace.adherence"
+"""The metric of quality per dollar and per second, where it was measured."""
+
+PER: Final = (ANSWER_COST, ANSWER_LATENCY)
+"""Metrics by which quality is divided."""
+
+
+def _by_usage(first: _Moments, second: _Moments, level: float) -> list[Compared]:
+    """Return the differences of quality per dollar and per second, of one metric of each labeler and scope.
+
+    The interval holds whenever those of four means do. Without an upper end of both ratios there is no difference.
+    """
+    found: dict[EstimateKey, Compared] = {}
+    for key in sorted(filter(_is_quality, first), key=_quality_order):
+        for use in PER:
+            used = key._replace(metric=use.name)
+            known = all(name in of and of[name][0].n[0] for of in (first, second) for name in (key, used))
+            if used in found or not known:
+                continue
+            ratios = [_ratio(of[key], of[used], 1 - (1 - level) / 4) for of in (first, second)]
+            (a, n_a), (b, n_b) = ratios
+            if a.estimate is None or b.estimate is None or a.upper is None or b.upper is None:
+                continue
+            found[used] = Compared(
+                metric=f"{key.metric}/{use.name}",
+                metric_version=None,
+                labeler=key.labeler,
+                profile=key.profile,
+                segment=key.segment,
+                n=(n_a, n_b),
+                means=(a.estimate, b.estimate),
+                difference=Difference(a.estimate - b.estimate, a.lower - b.upper, a.upper - b.lower),
+                strategy="ratio",
+            )
+    return list(found.values())
+
+
+def _quality_order(key: EstimateKey) -> tuple[bool, int]:
+    """Return the sort key of a quality metric: adherence first, then the registry's order."""
+    return key.metric != ADHERENCE, list(METRICS).index(key.metric)
+
+
+def _is_quality(key: EstimateKey) -> bool:
+    """Return whether a metric is better when it is higher, and 0 at least."""
+    definition = METRICS.get(key.metric)
+    return (
+        definition is not None
+        and key.measure is None
+        and definition.direction is Direction.HIGHER
+        and definition.bands is not None
+        and definition.lower == 0
+    )
+
+
+def _ratio(
+    quality: tuple[Moments, float, float], used: tuple[Moments, float, float], level: float
+) -> tuple[Ratio, int]:
+    """Return the ratio of two means of one scope, and the smaller number of values."""
+    ends = []
+    for (moments, lowest, width), counts in ((quality, False), (used, True)):
+        lower, upper = moments_interval(AUTO, moments, confidence=level, counts=[counts])
+        ends.append(RatioEnds(*(lowest + width * float(value[0]) for value in (moments.mean, lower, upper))))
+    return ratio(*ends), min(int(quality[0].n[0]), int(used[0].n[0]))
 
 
 async def unknown_side(sides: tuple[PipelineSide, PipelineSide], labelers: Sequence[str] = ()) -> str | None:

@@ -1,7 +1,7 @@
 """Scoring and reading for notebooks and tests: `load`, `score` and `estimates` return values and print nothing."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,8 @@ from typing import Any
 from ragtide_aggregator.estimates.estimates import RECOMMENDED, STRATEGIES, chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.means.strategies import AUTO
-from ragtide_consumers.labelers.event import labeler_id
 from ragtide_consumers.labelers.plugins import check_labeler
-from ragtide_consumers.labelers.protocol import Labeler, LabelerId, Labeling
-from ragtide_consumers.labelers.registry import Bounded
+from ragtide_consumers.labelers.protocol import Labeler, criteria_of
 from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
 from ragtide_producers.files.columns import interaction_fields
 from ragtide_producers.files.interactions import name_of
@@ -22,8 +20,9 @@ from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_schemas.suggestions import unknown
 
-from .scored_file import AT_ONCE_LOCAL, labeling_of
-from .scoring import Label, score_rows
+from ..sessions import session_criteria, with_sessions
+from .scored_file import labeling_of
+from .scoring import score_rows
 from .summary import Summary, diagnoses, summarize
 
 Rows = str | Path | Iterable[RagInteraction | Mapping[str, Any]]
@@ -75,7 +74,7 @@ def score(
         ConfigurationError: the labeler or the strategy is unknown, or the confidence is not between 0 and 1.
         UnreadableFileError: the data cannot be read.
     """
-    _check_level(confidence)
+    check_level(confidence)
     if strategy not in STRATEGIES:
         raise ConfigurationError(unknown("strategy", strategy, STRATEGIES))
     given = {"labeler": labeler} if isinstance(labeler, str) else {}
@@ -85,7 +84,7 @@ def score(
     rows = list(_rows(data, FileOptions(pipeline, columns=columns or {})))
     events, problems = blocking(_score_all(rows, known, own))
     found = summarize(events, strategy=strategy, confidence=level)
-    return Summary(found.estimates, found.diagnoses, (*problems, *found.problems), tuple(events))
+    return replace(found, problems=(*problems, *found.problems), events=tuple(events))
 
 
 def estimates(
@@ -107,7 +106,7 @@ def estimates(
         ConfigurationError: there are estimates, but none of this pipeline, or the confidence is not between 0 and 1.
         RedisUnavailable: Redis cannot be reached.
     """
-    _check_level(confidence)
+    check_level(confidence)
 
     async def read() -> list[Estimate]:
         async with Deployment.connect(redis_url, settings=settings) as deployment:
@@ -121,24 +120,14 @@ def estimates(
     return Summary(found, diagnoses(found))
 
 
-@asynccontextmanager
-async def _labeling_by(labeler: Labeler, settings: Settings) -> AsyncIterator[tuple[Label, LabelerId, int]]:
-    """Yield what `labeling_of` yields, for a labeler that belongs to the caller and is not closed."""
-    bounded = Bounded(labeler, settings.label_timeout_s)
-
-    async def label(row: Row) -> Labeling:
-        assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled
-        return await bounded.label(row.interaction)
-
-    yield label, labeler_id(labeler), AT_ONCE_LOCAL
-
-
 async def _score_all(rows: list[Row], settings: Settings, own: Labeler | None) -> tuple[list[MetricEvent], list[str]]:
     events: list[MetricEvent] = []
     problems: list[str] = []
+    criteria = session_criteria(settings) if own is None else criteria_of(own)
+    whole = with_sessions(rows, criteria, settings.clusters.quiet_s)
     async with (
-        labeling_of(settings) if own is None else _labeling_by(own, settings) as (label, labeler, at_once),
-        aclosing(score_rows(rows, label, labeler, at_once=at_once)) as outcomes,
+        labeling_of(settings, own) as (label, labeler, at_once),
+        aclosing(score_rows(whole, label, labeler, at_once=at_once)) as outcomes,
     ):
         async for outcome in outcomes:
             if outcome.event is not None:
@@ -167,7 +156,15 @@ def _rows(source: Rows, options: FileOptions) -> Iterator[Row]:
         yield row
 
 
-def _check_level(confidence: object) -> None:
+def check_level(confidence: object) -> None:
+    """Check a level of intervals.
+
+    Args:
+        confidence: the level; None for the default.
+
+    Raises:
+        ConfigurationError: it is not between 0 and 1.
+    """
     if confidence is not None and not (isinstance(confidence, int | float) and 0 < confidence < 1):
         raise ConfigurationError(f"the confidence is {confidence!r}: give a number between 0 and 1, such as 0.95")
 

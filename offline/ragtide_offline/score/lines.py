@@ -22,12 +22,15 @@ class UnusableScoresError(RagtideError):
     """A file of scores cannot be continued."""
 
 
+def patterns_of(event: MetricEvent) -> list[str]:
+    """Return the names of the patterns that the scores of an event show."""
+    return [found.pattern.name for found in diagnose({name: Score(value) for name, value in event.scores.items()})]
+
+
 def line_of(event: MetricEvent, labeling: Labeling | None = None) -> dict[str, Any]:
     """Return one line: the event, the diagnoses of its scores, and the labels of `labeling`."""
     line = event.model_dump(mode="json", exclude_none=True)
-    line["diagnosis"] = [
-        found.pattern.name for found in diagnose({name: Score(value) for name, value in event.scores.items()})
-    ]
+    line["diagnosis"] = patterns_of(event)
     if labeling is not None:
         line["labels"] = [labels.model_dump(mode="json", exclude_none=True) for labels in labeling.labels]
     return line

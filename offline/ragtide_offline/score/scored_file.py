@@ -4,7 +4,7 @@ import json
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from ragtide_consumers.labelers.event import labeler_id
 from ragtide_consumers.labelers.profiles import check_profiles
-from ragtide_consumers.labelers.protocol import LabelerId, Labeling
-from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.protocol import Labeler, LabelerId, Labeling, scores_of
+from ragtide_consumers.labelers.registry import Bounded, labeler_of
 from ragtide_consumers.labelers.remote.file_cache import NAME as ANSWERS
 from ragtide_consumers.metrics.ragchecker import ragchecker_metrics
 from ragtide_producers import FileOptions, Row, count_rows, read_rows
@@ -21,6 +21,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import ClaimLabels, MetricEvent, RagInteraction
 
+from ..sessions import session_criteria, with_sessions
 from .lines import ScoreFile, line_of
 from .scoring import STORED, Label, Outcome, ScoringStopped, score_rows, stored_labeling
 
@@ -70,7 +71,7 @@ class ScoredFile:
     events: list[MetricEvent] = field(default_factory=list)
     claims: list[tuple[RagInteraction, ClaimLabels]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    """Rows `scored` now, scored `before`, and rows with `problems`."""
+    """Rows `scored` now, scored `before`, and rows with `problems`; whole `sessions` that were scored now."""
     cost_usd: float = 0.0
     columns: dict[str, str] = field(default_factory=dict)
     """The latest column of each field that has another name in the file."""
@@ -82,6 +83,8 @@ class ScoredFile:
     def totals(self) -> dict[str, float]:
         """Return the counts of rows and the cost, for programs."""
         counts = {name: self.counts[name] for name in ("scored", "before", "problems")}
+        if self.counts["sessions"]:
+            counts["sessions"] = self.counts["sessions"]
         return {**counts, "cost_usd": self.cost_usd}
 
     async def score(self) -> AsyncIterator[tuple[Outcome, dict[str, Any] | None]]:
@@ -108,7 +111,8 @@ class ScoredFile:
     def _new_rows(self, rows: Iterable[Row], done: Mapping[tuple[str, str], deque[MetricEvent]]) -> Iterator[Row]:
         """Yield the rows that are not scored yet."""
         user_ids = UserIds.of(self.settings)
-        for row in islice(rows, self.options.limit):
+        given = islice(rows, self.options.limit)
+        for row in with_sessions(given, session_criteria(self.settings), self.settings.clusters.quiet_s):
             self.columns |= row.columns
             interaction = row.interaction
             before = done.get((interaction.pipeline, interaction.interaction_id)) if interaction is not None else None
@@ -118,13 +122,13 @@ class ScoredFile:
             elif interaction is None:
                 yield row
             else:
-                yield replace(row, interaction=user_ids.with_pseudonym(interaction))
+                yield row.with_interaction(user_ids.with_pseudonym(interaction))
 
     def _take(self, outcome: Outcome, output: ScoreFile | None) -> dict[str, Any] | None:
         if outcome.event is None:
             self.counts["problems"] += 1
             return None
-        self.counts["scored"] += 1
+        self.counts["sessions" if outcome.event.is_session else "scored"] += 1
         self.events.append(outcome.event)
         self.cost_usd += outcome.event.cost_usd
         if self.options.export is not None and outcome.labeling is not None and outcome.row.interaction is not None:
@@ -145,17 +149,24 @@ class ScoredFile:
 
 
 @asynccontextmanager
-async def labeling_of(settings: Settings, *, keep_answers: bool = False) -> AsyncIterator[tuple[Label, LabelerId, int]]:
+async def labeling_of(
+    settings: Settings, own: Labeler | None = None, *, keep_answers: bool = False
+) -> AsyncIterator[tuple[Label, LabelerId, int]]:
     """Yield the function that labels a row, the labeler's id, and the number of rows in flight.
 
     Args:
         settings: name the labeler.
+        own: the labeler, if it is the caller's; it is not closed.
         keep_answers: whether answers of remote labelers are cached in a file of the data directory, so that another run
             pays for none of them again.
 
     Raises:
         ConfigurationError: the labeler or a profile is unknown, or a setting that the labeler needs is missing.
     """
+    if own is not None:
+        bounded = Bounded(own, settings.label_timeout_s)
+        yield _labels_of(bounded), labeler_id(own), AT_ONCE_LOCAL
+        return
     if settings.labeler == STORED:
         check_profiles(settings)
 
@@ -166,15 +177,18 @@ async def labeling_of(settings: Settings, *, keep_answers: bool = False) -> Asyn
         return
     answers = settings.data_dir / ANSWERS if keep_answers else None
     async with labeler_of(settings, None, patient=False, answers=answers) as labeler:
-
-        async def label(row: Row) -> Labeling:
-            assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled
-            return await labeler.label(row.interaction)
-
-        yield label, labeler_id(labeler), _at_once(settings)
+        yield _labels_of(labeler), labeler_id(labeler), rows_at_once(settings)
 
 
-def _at_once(settings: Settings) -> int:
+def _labels_of(labeler: Labeler) -> Label:
+    async def label(row: Row) -> Labeling:
+        assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled
+        return await scores_of(labeler, row.interaction)
+
+    return label
+
+
+def rows_at_once(settings: Settings) -> int:
     """Return the number of rows in flight: enough to use all calls that each endpoint may have in flight."""
     if settings.labelers == ("local",):
         return AT_ONCE_LOCAL

@@ -110,7 +110,7 @@ async def _score(row: Row, label: Label, labeler: LabelerId) -> Outcome:
         latency_s = perf_counter() - started
         event = metric_event(interaction, labeler, labeling, labeled_at=utc_now(), latency_s=latency_s)
     except (EndpointMisconfigured, OverBudget) as error:
-        raise ScoringStopped(f"{error}; then run the same command again: it continues where it stopped") from None
+        raise ScoringStopped(f"{error}; then run the same command again") from None
     except LabelerUnavailable as error:
         return Outcome(row, problem=str(error))
     except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: a bad row must not stop the file

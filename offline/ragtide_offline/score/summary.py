@@ -1,15 +1,23 @@
 """The summary of a scored file: means with intervals, diagnoses, and published results beside them."""
 
+import os
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
-from ragtide_aggregator.estimates.estimates import chosen, estimates
+from pydantic_core import from_json, to_json
+
+from ragtide_aggregator.errors import DamagedFieldError
+from ragtide_aggregator.estimates.estimates import ORDERED, STRATEGIES, chosen, estimates
+from ragtide_aggregator.events.keys import LATENCY
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.score.reference_results import ReferenceResult
 from ragtide_runtime.data_frames import Library, frame_of
-from ragtide_schemas import Estimate, Headline, InvalidEntryError, MetricEvent
+from ragtide_runtime.errors import RagtideError
+from ragtide_schemas import Estimate, Headline, InvalidEntryError, MetricEvent, from_milliseconds
 from ragtide_schemas.diagnosis import DIAGNOSED_N, Diagnosis, Score, diagnose
 from ragtide_schemas.html_tables import html_table
 
@@ -32,6 +40,49 @@ _SCOPE: Final = ("pipeline", "run", "segment", "labeler", "labeler_version", "pr
 """Fields that distinguish the estimates of one metric."""
 
 
+OPTIONS: Final = StateOptions(segments=False, quantiles=False, exact=True)
+"""Options of a state whose estimates are a summary."""
+
+NO_TIME: Final = from_milliseconds(0)
+"""Time of an interaction whose time is not known, in a state."""
+
+OF_ORDER: Final = ("recent", "n_out_of_order")
+"""Fields of an estimate that depend on the order of the values, which a merged summary does not have."""
+
+_FORM: Final = 1
+"""Version of the form of a saved summary."""
+
+
+class UnusableSummaryError(RagtideError):
+    """A summary cannot be loaded or merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The sums of a summary, from which it is computed again."""
+
+    strategy: str
+    """Method of the intervals."""
+    confidence: float
+    fields: Mapping[str, bytes] = field(repr=False)
+    """The sums as fields of a checkpoint; time of labeling is left out, because it does not follow from the rows."""
+    ordered: bool = True
+    """Whether all values were taken in their order; a merged summary has lost it."""
+
+    def state(self) -> AggregatorState:
+        """Return a state with the sums.
+
+        Raises:
+            UnusableSummaryError: a field is damaged, or of another version of ragtide.
+        """
+        try:
+            return AggregatorState.from_fields(OPTIONS, self.fields)
+        except DamagedFieldError as error:
+            raise UnusableSummaryError(
+                f"the sums of the summary cannot be read ({error}): make it again with this version of ragtide"
+            ) from None
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Summary:
     """Estimates of a scored file, with their diagnoses."""
@@ -43,9 +94,89 @@ class Summary:
     """Rows that could not be scored, and events that could not be counted."""
     events: Sequence[MetricEvent] = ()
     """The scores of the interactions, if they were asked for."""
+    sums: Sums | None = None
+    """The sums behind the estimates, by which it is merged and saved; None for live traffic."""
+
+    def merge(self, other: "Summary") -> "Summary":
+        """Return the summary of all rows of two summaries, such as of the shards of a file.
+
+        Counts, means, totals, extremes, errors against gold scores, weighted and prediction-powered means, and their
+        intervals have the bits of one summary over all rows, however the rows were split. `recent` and
+        `n_out_of_order` depend on the order of the rows, which is lost: `recent` is None.
+
+        Args:
+            other: a summary of other rows.
+
+        Raises:
+            UnusableSummaryError: a summary is of live traffic, the two have different intervals, or their intervals
+                depend on the order of the rows (`auto`, `running`).
+        """
+        mine, theirs = self._merged_sums("this"), other._merged_sums("the other")
+        if (mine.strategy, mine.confidence) != (theirs.strategy, theirs.confidence):
+            raise UnusableSummaryError(
+                f"one summary has the intervals {mine.strategy}, {mine.confidence:g}, the other {theirs.strategy}, "
+                f"{theirs.confidence:g}: make both with the same"
+            )
+        state = AggregatorState.merged((mine.state(), theirs.state()), OPTIONS)
+        problems, events = (*self.problems, *other.problems), (*self.events, *other.events)
+        return summary_of(
+            state, strategy=mine.strategy, confidence=mine.confidence, problems=problems, events=events, ordered=False
+        )
+
+    def _merged_sums(self, name: str) -> Sums:
+        if self.sums is None:
+            raise UnusableSummaryError(f"{name} summary is of live traffic: only summaries of scored rows are merged")
+        if self.sums.strategy in ORDERED:
+            raise UnusableSummaryError(
+                f"{name} summary has the intervals {self.sums.strategy}, which depend on the order of the rows: score "
+                f"with another strategy ({', '.join(name for name in STRATEGIES if name not in ORDERED)}), or merge "
+                "parts with ragtide merge, which reads all rows in their order"
+            )
+        return self.sums
+
+    def save(self, path: str | Path) -> None:
+        """Write the summary to a file, without the events; `load` reads it, on any machine.
+
+        Args:
+            path: of the file, which is replaced in one step.
+
+        Raises:
+            UnusableSummaryError: it is a summary of live traffic, or the file cannot be written.
+        """
+        if self.sums is None:
+            raise UnusableSummaryError("it is a summary of live traffic: only summaries of scored rows are saved")
+        place = Path(path)
+        new = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+        try:
+            new.write_bytes(encoded(self.sums, self.problems))
+            new.replace(place)
+        except OSError as error:
+            raise UnusableSummaryError(f"{path} cannot be written ({error.strerror}): give another path") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Summary":
+        """Return a saved summary.
+
+        Args:
+            path: of a file that `save` wrote.
+
+        Raises:
+            UnusableSummaryError: it cannot be read, or is no summary.
+        """
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise UnusableSummaryError(f"{path} cannot be read ({error.strerror}): give a saved summary") from None
+        try:
+            return decoded(data)
+        except UnusableSummaryError as error:
+            raise UnusableSummaryError(f"{path}: {error}") from None
 
     def to_frame(self, library: Library | None = None) -> Any:
         """Return the estimates as a data frame of pandas, or of Polars if only that is installed.
+
+        Args:
+            library: `pandas` or `polars`; by default the one that is installed.
 
         Raises:
             ConfigurationError: neither is installed.
@@ -91,14 +222,53 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as values that JSON can hold."""
+        unknown = None if self.sums is None or self.sums.ordered else set(OF_ORDER)
         return {
-            "estimates": [estimate.model_dump(mode="json") for estimate in self.estimates],
+            "estimates": [estimate.model_dump(mode="json", exclude=unknown) for estimate in self.estimates],
             "diagnoses": [
                 {"scope": scope, "pattern": diagnosis.pattern.name, "sentence": diagnosis.sentence()}
                 for scope, diagnosis in self.diagnoses
             ],
             "not_counted": list(self.problems),
         }
+
+
+def encoded(sums: Sums, problems: Sequence[str]) -> bytes:
+    """Return sums and problems as JSON."""
+    encoded_fields = {name: b64encode(data).decode() for name, data in sorted(sums.fields.items())}
+    return to_json(
+        {
+            "ragtide": "summary",
+            "form": _FORM,
+            "strategy": sums.strategy,
+            "confidence": sums.confidence,
+            "ordered": sums.ordered,
+            "problems": problems,
+            "fields": encoded_fields,
+        }
+    )
+
+
+def decoded(data: bytes) -> Summary:
+    """Return the summary in JSON that `encoded` returned.
+
+    Raises:
+        UnusableSummaryError: it is no summary, or one of another version.
+    """
+    try:
+        saved = from_json(data)
+        if saved["ragtide"] != "summary" or saved["form"] != _FORM:
+            raise UnusableSummaryError("it is a summary of another version of ragtide: make it again")
+        fields = {name: b64decode(field, validate=True) for name, field in saved["fields"].items()}
+        sums = Sums(saved["strategy"], saved["confidence"], fields, saved["ordered"])
+        problems = tuple(saved["problems"])
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise UnusableSummaryError("it is not a summary: give a file that Summary.save has written") from None
+    state = sums.state()
+    found = summary_of(
+        state, strategy=sums.strategy, confidence=sums.confidence, problems=problems, ordered=sums.ordered
+    )
+    return replace(found, sums=sums)
 
 
 def _scope_name(estimate: Estimate, fields: Iterable[str]) -> str:
@@ -110,15 +280,47 @@ def _scope_name(estimate: Estimate, fields: Iterable[str]) -> str:
 
 def summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float) -> Summary:
     """Return the estimates of events, computed as for live traffic."""
-    state = AggregatorState(StateOptions(segments=False, quantiles=False))
+    state = AggregatorState(OPTIONS)
     problems: list[str] = []
     for event in events:
         try:
             state.apply(event)
         except InvalidEntryError as error:
             problems.append(f"{event.interaction_id}: {error.detail}")
+    return summary_of(state, strategy=strategy, confidence=confidence, problems=problems)
+
+
+def summary_of(
+    state: AggregatorState,
+    *,
+    strategy: str,
+    confidence: float,
+    problems: Sequence[str] = (),
+    events: Sequence[MetricEvent] = (),
+    ordered: bool = True,
+) -> Summary:
+    """Return the summary of a state.
+
+    Args:
+        state: with `OPTIONS`; it is settled.
+        strategy: method of the intervals.
+        confidence: level of the intervals.
+        problems: of the summary.
+        events: of the summary.
+        ordered: whether the state took all events in their order.
+    """
+    state.settle()
     found = chosen(estimates(state, strategy=strategy, confidence=confidence))
-    return Summary(found, diagnoses(found), problems)
+    found = [estimate.model_copy(update=_unknown(estimate, ordered=ordered)) for estimate in found]
+    durations = {key.encode() for key in state.keys if key.metric == LATENCY}
+    sums = {name: data for name, data in state.take_changes().rows.items() if name.partition(":")[2] not in durations}
+    return Summary(found, diagnoses(found), problems, events, Sums(strategy, confidence, sums, ordered))
+
+
+def _unknown(estimate: Estimate, *, ordered: bool) -> dict[str, None]:
+    """Return the fields of an estimate that are not known."""
+    times: dict[str, None] = {"updated_at": None} if estimate.updated_at == NO_TIME else {}
+    return times if ordered else {**times, "recent": None}
 
 
 def diagnoses(found: Sequence[Estimate]) -> list[tuple[str, Diagnosis]]:

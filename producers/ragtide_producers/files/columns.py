@@ -21,6 +21,8 @@ from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
 from .cells import MISSING, CellError, answer_of, documents_in, spelled, spells_a_list, text_of_number
 from .that_fit import that_fit
+from .usage import COLUMNS as USAGE_COLUMNS
+from .usage import read_usage, usage_in
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "question": ("query", "user_input", "user_query", "input", "inputs", "prompt", "attributes.input.value"),
@@ -37,6 +39,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "reference", "ground_truth", "ground_truths", "gt_answer", "expected_output", "reference_outputs",
         "reference_output", "expected",
     ),
+    "steps": ("retrieval_steps",),
     "interaction_id": (
         "item_id", "query_id", "sample_id", "example_id", "record_id", "run_id", "test_case_id",
         "context.span_id", "id",
@@ -56,8 +59,8 @@ TYPO: Final = 0.8
 _FIELDS: Final = frozenset(RagInteraction.model_fields)
 _DOCUMENT_LISTS: Final = ("documents", "retrieved_documents", "contexts", "context", "source_documents", "docs")
 _DOCUMENT_FIELDS: Final = frozenset(RetrievedDocument.model_fields)
-_KNOWN: Final = frozenset(name for names in COLUMNS.values() for name in names)
-_DOTTED: Final = tuple(name for names in COLUMNS.values() for name in names if "." in name)
+_KNOWN: Final = frozenset((*(name for names in COLUMNS.values() for name in names), *USAGE_COLUMNS))
+_DOTTED: Final = tuple(name for name in sorted(_KNOWN) if "." in name)
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -102,10 +105,13 @@ def interaction_fields(
         if found is not None:
             fields["documents"], taken["documents"] = found, taken["response"]
     _put_history(row, fields, taken)
+    not_usage = _put_usage(row, fields, taken)
     used = {*taken.values(), *own.values()}
     rest = {name: value for name, value in row.items() if name not in used and value is not None}
     _refuse_typos(rest, fields)
     _refuse_missing(row, fields)
+    if not_usage is not None:
+        rest["usage"] = not_usage
     given = fields.get("metadata") or {}
     if rest and isinstance(given, dict):
         fields["metadata"] = {**that_fit(rest, given), **given}
@@ -147,7 +153,7 @@ def _own_value(field: str, column: str, value: Any, *, cells: bool) -> Any:
             return read_value(field, column, value, cells=cells)
     if field == "interaction_id" and isinstance(value, int | float) and not isinstance(value, bool):
         return text_of_number(value)
-    return value
+    return read_value(field, column, value, cells=cells) if field == "steps" and isinstance(value, str) else value
 
 
 def _is_plain_document(item: Any) -> bool:
@@ -220,6 +226,31 @@ def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str
     found = history_in(row, fields.get("question"), without=taken.values())
     if found is not None:
         taken["history"], fields["history"] = found[0], found[1] or None
+
+
+def _put_usage(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str]) -> Any:
+    """Put the usage of an answer into its fields; return what the field has that is no usage.
+
+    Numbers in a column of their own complete those of the field `usage`.
+    """
+    given = fields.pop("usage", None)
+    if isinstance(given, str):
+        with suppress(ValueError):
+            given = value_of(given)
+    usage, rest = read_usage(given, _by_plain_name(given) if isinstance(given, Mapping) else {})
+    columns = {name: column for name, column in _by_plain_name(row).items() if column not in taken.values()}
+    numbers, of = usage_in(row, columns)
+    for field, number in numbers.items():
+        if usage is None or usage.get(field) is None:
+            usage = {**(usage or {}), field: number}
+            taken[f"usage.{field}"] = of[field]
+    if usage is not None:
+        fields["usage"] = usage
+    return rest
+
+
+def _by_plain_name(row: Mapping[str, Any]) -> dict[str, str]:
+    return {plain_name(str(name)): name for name in row}
 
 
 def history_in(
@@ -347,6 +378,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "reference_answer": _first_reference,
     "history": turns_of,
     "interaction_id": _id,
+    "steps": lambda value: value if isinstance(value, list) else None,
 }
 _EMPTY: Final[Mapping[str, Any]] = {"documents": [], "response": ""}
 """Values of an empty cell: nothing was retrieved, there was no answer."""
@@ -363,8 +395,8 @@ def _refuse_missing(row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
 
 
 def _refuse_typos(rest: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    # `story` is a column of some data sets, and like `history`.
-    missing = [name for name in _FIELDS if name not in fields and name != "history"]
+    # `story` and `step` are columns of some data sets, and like `history` and `steps`.
+    missing = [name for name in _FIELDS if name not in fields and name not in ("history", "steps")]
     for name in rest:
         meant = closest(name, missing, likeness=TYPO)
         if meant is not None:

@@ -1,7 +1,8 @@
 """Reads interactions from files and Hugging Face data sets, in ragtide's schema or as RAGBench or RAGChecker rows."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +35,10 @@ class Row:
     """Labels of the response, in files of RAGBench and RAGChecker."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column of each field that has another name in the file."""
+
+    def with_interaction(self, interaction: RagInteraction) -> "Row":
+        """Return the row with another interaction."""
+        return replace(self, interaction=interaction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,34 @@ def read_records(source: str | Path, options: FileOptions) -> Iterator[Record]:
     yield from _guarded(source, lambda: _format(source, options).records(_place(source)))
 
 
+def pending_records(source: str | Path, options: FileOptions) -> Iterator[Callable[[], Record]]:
+    """Yield for every record of a source a function that returns it, so that records are skipped at little cost.
+
+    Raises:
+        UnreadableFileError: the source cannot be opened, or has another format.
+    """
+
+    def waiting() -> Iterator[Callable[[], Record]]:
+        form, place = _format(source, options), _place(source)
+        if hasattr(form, "pending"):
+            yield from form.pending(place)
+        else:
+            yield from (partial(lambda record: record, record) for record in form.records(place))
+
+    yield from _guarded(source, waiting)
+
+
+def records_between(source: str | Path, options: FileOptions, start: int, stop: int) -> Iterator[Record] | None:
+    """Return the records of a Parquet file from one place, from 0, up to another; None for a file of another format.
+
+    Raises:
+        UnreadableFileError: the source cannot be opened.
+    """
+    if _format(source, options) is not parquet:
+        return None
+    return _guarded(source, lambda: parquet.records_between(_place(source), start, stop))
+
+
 def made_id(record: Record) -> str:
     """Return an id for a record without one, from its number and content."""
     return f"row-{blake2b(b'%d:' % record.number + record.content, digest_size=16).hexdigest()}"
@@ -99,7 +132,7 @@ def _count(form: ModuleType, place: str | Path) -> int | None:
 
 
 def _place(source: str | Path) -> str | Path:
-    return str(source) if huggingface.is_huggingface(source) else Path(source)
+    return str(source) if huggingface.is_huggingface(source) or parquet.is_url(source) else Path(source)
 
 
 def _format(source: str | Path, options: FileOptions) -> ModuleType:
@@ -108,6 +141,10 @@ def _format(source: str | Path, options: FileOptions) -> ModuleType:
         if options.format is not None:
             raise UnreadableFileError(f"format {options.format!r} is for files, but {source} is no file: leave it out")
         return huggingface
+    if parquet.is_url(source):
+        if options.format not in (None, "parquet"):
+            raise UnreadableFileError(f"{source} is a URL, of which only Parquet is read: copy the file, then score it")
+        return parquet
     path = Path(source)
     suffixes = [suffix for suffix in path.suffixes[-2:] if suffix.lower() != ".gz"]
     name = options.format or _SUFFIXES.get(suffixes[-1].lower() if suffixes else "", "jsonl")

@@ -110,6 +110,9 @@ def read_items(source: str | Path, options: FileOptions | None = None) -> list[I
 def items_of(rows: Iterable[str | Mapping[str, Any] | RagInteraction]) -> list[Item]:
     """Return the items in rows, in their order; a row is a question, an object as in a file, or an interaction.
 
+    Args:
+        rows: questions, objects as in a file, or interactions.
+
     >>> [item] = items_of([{"id": 7, "question": "Who wrote Emma?", "answer": "Jane Austen", "level": "easy"}])
     >>> item.item_id, item.reference_answer, item.metadata
     ('7', 'Jane Austen', {'level': 'easy'})

@@ -66,6 +66,8 @@ class Convention:
     output_messages: tuple[str, ...] = ()
     prompt_variables: tuple[str, ...] = ()
     """Variables of the prompt template; some have the question and the documents."""
+    response_id: tuple[str, ...] = ()
+    """The provider's id of the response of a model call."""
     model: tuple[str, ...] = ()
     input_tokens: tuple[str, ...] = ()
     output_tokens: tuple[str, ...] = ()
@@ -231,6 +233,7 @@ VERCEL: Final = Convention(
     outputs=("ai.response.text", "ai.toolCall.result", "ai.result.text"),
     input_messages=("ai.prompt.messages",),
     output_messages=("ai.response.text",),
+    response_id=("ai.response.id",),
     model=("ai.response.model", "ai.model.id"),
     input_tokens=("ai.usage.inputTokens", "ai.usage.promptTokens"),
     output_tokens=("ai.usage.outputTokens", "ai.usage.completionTokens"),
@@ -254,6 +257,9 @@ HAYSTACK: Final = Convention(
     switch="HAYSTACK_CONTENT_TRACING_ENABLED=true",
     marks=("haystack.",),
 )
+
+HAYSTACK_NAME: Final = "haystack.component.name"
+"""Attribute with the name of a component in its pipeline."""
 
 MESSAGE_KEYS: Final = ("gen_ai.event.content", "message", "content", "body")
 """Attributes of an event that have a message."""
@@ -290,6 +296,7 @@ GENAI: Final = Convention(
     ),
     output_messages=("gen_ai.output.messages", "gen_ai.completion.", "gen_ai.completion"),
     prompt_variables=("gen_ai.prompt.variable.",),
+    response_id=("gen_ai.response.id",),
     model=("gen_ai.response.model", "gen_ai.request.model"),
     input_tokens=("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     output_tokens=("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
@@ -424,6 +431,8 @@ TOOL_WORDS: Final = (
 )  # fmt: skip
 """Further parts of the name of a tool that indicate a retrieval: the reply of such a tool goes to the model."""
 RERANK_WORDS: Final = ("rerank", "ranker")
+PREPARED_CALLS: Final = ("._prepare_chat_with_tools",)
+"""Ends of the names of spans with the role of a model that ask none: they write a request (LlamaIndex 0.14)."""
 LLM_WORDS: Final = ("generator", "chatcompletion", "chat_completion", "llm")
 """Parts of the type of a Haystack component that indicate a model call."""
 WRITING_OPERATIONS: Final = frozenset({"add", "delete", "insert", "update", "upsert", "create", "remove", "write"})

@@ -38,36 +38,36 @@ class _AbsentCostError(Exception):
         self.absence = absence
 
 
-def costs_of(calls: Sequence[SpanReading]) -> dict[str, Any]:
-    """Return the cost of model calls as metadata of their interaction.
+def cost_of(calls: Sequence[SpanReading]) -> tuple[float | None, dict[str, str]]:
+    """Return the US dollars of model calls, and what the metadata of their interaction says about this number.
 
-    `cost_usd` is the sum over all calls. `cost_source` is `trace` if the spans state the cost, or else name and version
-    of the price table. A part of a sum is no cost: if the cost of one call is unknown, `cost_absent` has the reason
-    instead. Nothing is returned for calls that report no model, no tokens and no cost.
+    It is the sum over all calls. `cost_source` is `trace` if the spans state the cost, or else name and version of the
+    price table. A part of a sum is no cost: if the cost of one call is unknown, there is no sum, and `cost_absent` has
+    the reason. There is none for calls that report no model, no tokens and no cost.
     """
     if not any(_says_something(call) for call in calls):
-        return {}
+        return None, {}
     names = {call.text("model") for call in calls}
     try:
         if len(names) > MODELS_MAX:
-            return {"cost_absent": CostAbsence.UNKNOWN_MODEL.value}
+            return None, {"cost_absent": CostAbsence.UNKNOWN_MODEL.value}
         found = [_cost_of(call) for call in calls]
     except _AbsentCostError as error:
-        return {"cost_absent": error.absence.value}
+        return None, {"cost_absent": error.absence.value}
     total = math.fsum(cost for cost, _ in found)
     if total > COST_MAX_USD:
-        return {"cost_absent": CostAbsence.NO_TOKENS.value}
-    return {"cost_usd": total, "cost_source": ", ".join(sorted({source for _, source in found}))}
+        return None, {"cost_absent": CostAbsence.NO_TOKENS.value}
+    return total, {"cost_source": ", ".join(sorted({source for _, source in found}))}
 
 
 def cost_outcome(metadata: Mapping[str, Any]) -> str | None:
     """Return the source of the cost in the metadata of an interaction, as a label of few values; None without a model.
 
-    >>> cost_outcome({"cost_usd": 0.1, "cost_source": "genai-prices 0.2.3"}), cost_outcome({"cost_absent": "no_model"})
+    >>> cost_outcome({"cost_source": "genai-prices 0.2.3"}), cost_outcome({"cost_absent": "no_model"})
     ('computed', 'no_model')
     """
-    if "cost_usd" in metadata:
-        return TOLD if metadata.get("cost_source") == TOLD else "computed"
+    if "cost_source" in metadata:
+        return TOLD if metadata["cost_source"] == TOLD else "computed"
     absent = metadata.get("cost_absent")
     return next((reason.value for reason in CostAbsence if reason.value == absent), None)
 

@@ -14,11 +14,13 @@ from ..shapes.documents import Found
 from .attributes import first, whole
 from .content import answer_of, documents_in, question_of
 from .conventions import GENAI
-from .costs import costs_of
+from .costs import cost_of
 from .grouping import SpanGroup
 from .history import UnreadableHistoryError, history_of
 from .options import MappingOptions
 from .reading import SpanReading
+from .steps import steps_of
+from .usage import covered_ns, usage_of
 
 UNKNOWN_SERVICE: Final = "unknown_service"
 """Beginning of the name that an SDK gives to a service without a name."""
@@ -66,6 +68,7 @@ def fields_of(group: SpanGroup, readings: Sequence[SpanReading], options: Mappin
     documents = documents_in(group, question)
     _check_content(question, response, documents, readings)
     own = _own(readings)
+    cost_usd, about_cost = cost_of(group.calls)
     return without_absent(
         {
             "pipeline": _pipeline(readings, own, options),
@@ -78,9 +81,11 @@ def fields_of(group: SpanGroup, readings: Sequence[SpanReading], options: Mappin
             "session_id": short(own.get("session_id") or _first_text(readings, "session")),
             "turn": own.get("turn"),
             "history": _history(group, own, question, documents, options),
+            "steps": steps_of(group, documents or ()),
             "user_id": short(own.get("user_id") or _first_text(readings, "user")),
             "source": "otel",
-            "metadata": _metadata(group, readings),
+            "usage": usage_of(group, own, cost_usd),
+            "metadata": {**_metadata(group, readings), **about_cost},
         }
     )
 
@@ -169,33 +174,15 @@ def _segments(readings: Sequence[SpanReading], own: Mapping[str, Any], options: 
 
 
 def _metadata(group: SpanGroup, readings: Sequence[SpanReading]) -> dict[str, Any]:
-    calls, retrievals = group.calls, group.retrievals
-    anchor = group.anchor.reading
-    spans = [reading.span for reading in (*calls, *retrievals)] if anchor is None else [anchor.span]
-    start, end = min((s.start_ns for s in spans), default=0), max((s.end_ns for s in spans), default=0)
     return without_absent(
         {
             "trace_id": readings[0].span.trace_id,
             "span_id": group.anchor.span_id or None,
-            "model": _first_text(reversed(calls), "model"),
-            "input_tokens": _sum(calls, "input_tokens", "prompt_tokens", "input_tokens", "input"),
-            "output_tokens": _sum(calls, "output_tokens", "completion_tokens", "output_tokens", "output"),
-            **costs_of(calls),
-            "latency_s": (end - start) / 1e9,
-            "retrieval_s": _duration(retrievals),
-            "generation_s": _duration(calls),
+            "model": _first_text(reversed(group.calls), "model"),
+            "response_id": short(_first_text(reversed(group.calls), "response_id")),
+            "generation_s": covered_ns(group.calls) / 1e9 if group.calls else None,
         }
     )
-
-
-def _sum(calls: Sequence[SpanReading], column: str, *keys: str) -> float | None:
-    known = [number for call in calls if (number := call.number(column, *keys)) is not None]
-    total = float(sum(known))
-    return None if not known else int(total) if total.is_integer() else total
-
-
-def _duration(readings: Sequence[SpanReading]) -> float | None:
-    return sum(reading.span.end_ns - reading.span.start_ns for reading in readings) / 1e9 if readings else None
 
 
 def _document(document: Found) -> dict[str, Any]:

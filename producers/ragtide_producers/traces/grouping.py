@@ -34,6 +34,7 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     explicit = _highest([node for node in tree.nodes if node.reading and node.reading.is_explicit])
     calls = calls_of(tree)
     _tell_results(tree, calls)
+    _tell_parts(tree)
     retrievals = retrievals_of(tree)
     answering = [call for call in calls if call.reading and _answers(call.reading)]
     anchors = _anchors(tree, [*retrievals, *answering], explicit, _latest_starts(tree, calls))
@@ -65,6 +66,20 @@ def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
             for call_id, result in call.reading.results_by_call.items():
                 if call_id in silent and silent[call_id].told_result is None:
                     silent[call_id].told_result = result
+
+
+def _tell_parts(tree: Tree) -> None:
+    """Give each retrieval those that are right inside it: a fusion its retrievers, a retriever its reranking."""
+    around: list[tuple[Node, SpanReading]] = []
+    for node in tree.nodes:
+        while around and node not in around[-1][0]:
+            around.pop()
+        reading = node.reading
+        if reading is None or reading.span.failed or reading.role not in ("retrieval", "rerank"):
+            continue
+        if around:
+            around[-1][1].parts.append(reading)
+        around.append((node, reading))
 
 
 def _answers(reading: SpanReading) -> bool:

@@ -22,6 +22,7 @@ from .conventions import (
     HAYSTACK,
     LLM_WORDS,
     OPERATIONS,
+    PREPARED_CALLS,
     RAG_WORDS,
     SERVED_MODEL,
     TOOL_WORDS,
@@ -62,6 +63,8 @@ class SpanReading:
         self.span = span
         self.told_result: Any = None
         """The result of a tool whose span has none, as the messages of a later model call repeat it."""
+        self.parts: list[SpanReading] = []
+        """Retrievals and rerankings right inside this retrieval."""
         self._retrieval_names = retrieval_names
         self._events_cut = False
         self._attributes = self._with_events() if span.events else span.attributes
@@ -96,14 +99,16 @@ class SpanReading:
             kind = self._attributes.get(name)
             role = roles.get(kind.lower()) if isinstance(kind, str) else None
             if role is not None:
-                return "other" if role == "retrieval" and self._writes else role
+                return "other" if self._does_not(role) else role
         if self._flattened("documents").items or any(event.name in RESULT_EVENTS for event in self.span.events):
             return "retrieval"
         return self._role_by_name()
 
-    @property
-    def _writes(self) -> bool:
-        operation = first(self._attributes, OPERATIONS)
+    def _does_not(self, role: Role) -> bool:
+        """Return whether the span does something else than its role says."""
+        if role == "llm":
+            return self.span.name.endswith(PREPARED_CALLS)
+        operation = first(self._attributes, OPERATIONS) if role == "retrieval" else None
         return isinstance(operation, str) and operation.lower() in WRITING_OPERATIONS
 
     def _role_by_name(self) -> Role:
@@ -235,7 +240,8 @@ class SpanReading:
     @property
     def is_agent(self) -> bool:
         """Whether the messages of the span are those of the application."""
-        return self._attributes.get(GENAI.kinds[0]) in AGENT_OPERATIONS
+        operation = self._attributes.get(GENAI.kinds[0])
+        return isinstance(operation, str) and operation in AGENT_OPERATIONS
 
     @property
     def searches(self) -> bool:

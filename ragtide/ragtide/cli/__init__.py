@@ -12,7 +12,7 @@ NOT_IN_WORKER: Final = ("jinja2", "scipy")
 
 def run() -> None:
     """Run the command line; a user's mistake ends in one sentence on standard error and exit code 1 or 2."""
-    if sys.argv[1:] == ["--version"]:  # works without any extra
+    if sys.argv[1:] in (["--version"], ["-V"]):  # works without any extra
         print(__version__)  # noqa: T201 - typer is in an extra
         return
     # Nearly all objects of a start, and of a role, are alive at every collection, so look for cycles rarely. An

@@ -10,18 +10,20 @@ import typer
 from ragtide_runtime import __version__, telemetry
 
 from .command import CliCommand, CommandGroup, before_command, line_in_list
-from .commands.capacity import capacity
+from .commands.capacity import capacity, plan
+from .commands.criteria import criteria
 from .commands.estimates import compare, estimates, explain_drift
 from .commands.experiments import experiment, report
 from .commands.fit import fit
 from .commands.items import dataset, item, items
 from .commands.judge import agreement, batch, benchmark, judge
 from .commands.look import alerts, dead_letters, explain, trace, watch
+from .commands.mcp import mcp
 from .commands.notify import ack, notify, silence
-from .commands.operate import aggregator, recorder, repartition, serve, up, worker
+from .commands.operate import aggregator, bridge, recorder, repartition, serve, up, worker
 from .commands.publish import annotate, feedback, ingest, publish
 from .commands.replay import inspect, replay, rules, workspaces
-from .commands.score import score
+from .commands.score import merge, score
 from .commands.start import demo, docs, doctor
 from .console import err
 from .mistakes import sentence_of
@@ -29,13 +31,13 @@ from .options import Given
 
 GROUPS: Final[Mapping[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {
     "Start": (demo, up, doctor, docs),
-    "Publish": (publish, feedback, annotate, ingest),
-    "Look (live)": (watch, estimates, compare, explain, explain_drift, alerts, items, item, trace, dead_letters),
-    "Offline (files, without Redis)": (score, fit, batch, benchmark, judge, agreement),
+    "Publish": (publish, feedback, annotate, ingest, bridge),
+    "Look (live)": (watch, estimates, compare, explain, explain_drift, alerts, items, item, trace, dead_letters, mcp),
+    "Offline (files, without Redis)": (score, merge, fit, batch, benchmark, judge, agreement),
     "Record and replay": (recorder, inspect, replay, workspaces),
     "Experiments": (dataset, experiment, report),
     "Notify": (notify, ack, silence),
-    "Operate": (worker, aggregator, serve, rules, repartition, capacity),
+    "Operate": (worker, aggregator, serve, rules, criteria, repartition, capacity, plan),
 }
 """The commands of each group, in the order of the help."""
 
@@ -105,7 +107,7 @@ def common(
         int | None, typer.Option(metavar="NUMBER", help="Partitions of the deployment [RAGTIDE_PARTITIONS].")
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Store the options before the command."""

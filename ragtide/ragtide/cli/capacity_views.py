@@ -1,6 +1,7 @@
 """The screen of `ragtide capacity`, and the values of its options."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import typer
@@ -37,10 +38,26 @@ def seconds_of_option(text: str) -> float:
 
 
 def capacity_view(
-    traffic: PlannedTraffic, needs: Capacity, bill: JudgeBill | None, costs: UnitCosts, width: int
+    traffic: PlannedTraffic,
+    needs: Capacity,
+    bill: JudgeBill | None,
+    costs: UnitCosts,
+    *,
+    width: int,
+    larger: Mapping[str, Capacity] | None = None,
 ) -> RenderableType:
-    """Return what a traffic needs, with the assumptions behind it."""
-    parts = [_title(traffic, needs), Text(), _roles(needs, width), Text(), _memory(needs, width), Text()]
+    """Return what a traffic needs, with the assumptions behind it.
+
+    Args:
+        traffic: of the deployment.
+        needs: of the traffic.
+        bill: of the judge; None without one.
+        costs: behind the needs.
+        width: of the tables, in characters.
+        larger: the needs of ten times each size of the traffic, by the name of the size.
+    """
+    tables = (_roles(needs, width), _memory(needs, width), _limits(needs, larger or {}, width))
+    parts = [_title(traffic, needs), Text(), *(part for table in tables for part in (table, Text()))]
     network = f"Redis receives {_size(needs.received_bytes)} a second and sends {_size(needs.sent_bytes)}."
     backlog = f"Interactions that wait for an hour without workers take {_size(needs.backlog_bytes)} more."
     included = (
@@ -56,9 +73,12 @@ def capacity_view(
 
 
 def _advice(needs: Capacity) -> str:
-    if needs.partitions >= needs.partitions_needed:
-        return ""
-    return f"Set at least {needs.partitions_needed:,} partitions: one process at a time works on a partition."
+    exceeded = [f"Above 100%: {limit.limit}: {limit.exceeded}." for limit in needs.limits if limit.used > 1]
+    if needs.partitions < needs.partitions_needed:
+        exceeded.append(
+            f"Set at least {needs.partitions_needed:,} partitions: each has one process at a time and a cap of keys."
+        )
+    return "\n".join(exceeded)
 
 
 def _title(traffic: PlannedTraffic, needs: Capacity) -> Text:
@@ -95,6 +115,15 @@ def _memory(needs: Capacity, width: int) -> RenderableType:
         Column("memory of Redis, steady state", [content for content, _ in rows]),
         Column("", [_size(size) for _, size in rows], right=True),
     ]
+    return fitted(columns, width)
+
+
+def _limits(needs: Capacity, larger: Mapping[str, Capacity], width: int) -> RenderableType:
+    names = [limit.limit for limit in needs.limits]
+    columns = [Column("limit", names)]
+    for title, found in {"used": needs, **{f"{size} x10": grown for size, grown in larger.items()}}.items():
+        used = {limit.limit: limit.used for limit in found.limits}
+        columns.append(Column(title, [f"{used[name]:,.0%}" for name in names], right=True))
     return fitted(columns, width)
 
 

@@ -1,6 +1,7 @@
 """Differences of two pipelines, two workspaces or two labelers: how they are read, and their table."""
 
 from collections.abc import Sequence
+from math import floor, log10
 from typing import Final
 
 import typer
@@ -14,7 +15,7 @@ from ragtide_offline.gates.sources import of_comparison
 from ragtide_offline.replay.selection import selection
 from ragtide_offline.report.explained_pipelines import ExplainedDifference
 from ragtide_offline.report.labelings import named_recording
-from ragtide_offline.report.pipelines import Compared, PipelineSide
+from ragtide_offline.report.pipelines import Compared, PipelineSide, unknown_side
 from ragtide_offline.report.split_answers import SplitUnit, TrafficSplit
 from ragtide_offline.report.split_traffic import SplitComparison, read_split_comparison
 from ragtide_runtime.recordings import Recording
@@ -46,11 +47,11 @@ def compared_table(found: Sequence[Compared], first: str, second: str, width: in
     long = max(map(len, names)) > TITLE_CHARS
     a, b = ("A", "B") if long else names
     legend = [heading([f"A: {names[0]}", f"B: {names[1]}"], width)] if long else []
-    gaps = [f"{row.difference.estimate:+z.3f}" for row in found]
+    gaps = [_digits(row.difference.estimate, "+", row) for row in found]
     columns = [
         Column("metric", [_name(row, names) for row in found], yields=5, shortest=METRIC_CHARS),
         *(
-            Column(title, [f"{row.means[place]:.3f}" for row in found], right=True, yields=4, stacks=True)
+            Column(title, [_digits(row.means[place], "", row) for row in found], right=True, yields=4, stacks=True)
             for place, title in enumerate((a, b))
         ),
         Column(f"{a} - {b}", gaps, right=True, yields=1, narrower=Column("difference", gaps, right=True)),
@@ -84,7 +85,15 @@ def _clusters(found: Sequence[Compared]) -> list[Column]:
 
 
 def _interval(one: Compared) -> str:
-    return EXACT if one.exact else f"{one.difference.lower:+z.3f} to {one.difference.upper:+z.3f}"
+    ends = one.difference.lower, one.difference.upper
+    return EXACT if one.exact else " to ".join(_digits(end, "+", one) for end in ends)
+
+
+def _digits(value: float, sign: str, one: Compared) -> str:
+    """Return a number with three decimals; with as many as its means need if they are tiny, such as dollars."""
+    least = max(map(abs, one.means))
+    decimals = 3 if least >= 0.1 or not least else min(2 - floor(log10(least)), 9)
+    return format(value, f"{sign}z.{decimals}f") if abs(value) < 10_000 else format(value, f"{sign}z,.0f")
 
 
 def _verdict(one: Compared) -> Text:
@@ -180,6 +189,8 @@ def _method(found: Sequence[Compared]) -> str:
         sentences.append(f"Paired by interaction id: {pairs:,} pairs.")
         if any(row.exact for row in found):
             sentences.append("Both workspaces are complete, so their difference is exact.")
+    if any(row.strategy == "ratio" for row in found):
+        sentences.append("Quality per dollar and per second: the interval holds whenever those of all four means do.")
     if any(row.method == "unpaired" for row in found):
         sentences.append(f"{'Other rows are unpaired' if pairs else 'Unpaired'}: the difference of two means.")
     return " ".join(sentences)
@@ -197,15 +208,18 @@ def compare_split(
 ) -> None:
     """Print the differences and the gate, and cautions on standard error."""
 
-    async def body(redis: Redis, _: RedisHandle) -> SplitComparison:
+    async def body(redis: Redis, _: RedisHandle) -> tuple[SplitComparison, str | None]:
         read_from = None
         if recording is not None:
             read_from = Recording.open(recording, storage_options=settings.recorder.storage_options)
-        return await read_split_comparison(
+        found = await read_split_comparison(
             redis, settings, pipelines, split, recording=read_from, confidence=confidence
         )
+        deployment = Deployment(redis, settings)
+        first, second = (PipelineSide(deployment, pipeline) for pipeline in pipelines)
+        return found, None if found.compared else await unknown_side((first, second))
 
-    found = with_redis(settings, body)
+    found, missing = with_redis(settings, body)
     if not as_json and found.compared and found.since is not None:
         out.print(compared_table(found.compared, *pipelines, out.width))
         units = "interactions" if split.unit == "interaction" else "clusters"
@@ -217,7 +231,9 @@ def compare_split(
         )
     if found.cautions:
         warn(*found.cautions)
-    if not found.compared and not found.cautions and not as_json:
+    if missing is not None:
+        warn(missing)
+    elif not found.compared and not found.cautions and not as_json:
         err.print(
             f"{pipelines[0]} and {pipelines[1]} have no metric in common yet: both need scores by the same labeler."
         )
@@ -227,4 +243,4 @@ def compare_split(
     if as_json:
         listed = [row.as_dict() for row in found.compared]
         print_json(listed if result is None else with_gate({"differences": listed}, result))
-    exit_for(result)
+    exit_for(result, otherwise=int(missing is not None))

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from itertools import pairwise
 from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -49,7 +49,7 @@ def measure_corruptions(
         interruptible(lambda: f"{run.counts['labeled']:,} rows were labeled: give the same command again."),
         progress_bar("labeling", None) as advance,
     ):
-        asyncio.run(_labeled(run, run.run(settings, files, limit=limit, sample=sample), advance, max_cost_usd))
+        asyncio.run(labeled_within(run, run.run(settings, files, limit=limit, sample=sample), advance, max_cost_usd))
     warn(*run.problems)
     figures: list[CorruptionFigures] = []
     with progress_bar("comparing", len(run.metrics) * len(run.corruptions)) as advance:
@@ -65,7 +65,20 @@ def measure_corruptions(
         out.print(sentence, style="bright_black", markup=False, highlight=False)
 
 
-async def _labeled(run: CorruptionRun, steps: AsyncGenerator[None], advance: Shown, max_cost_usd: float) -> None:
+class _PaidRun(Protocol):
+    @property
+    def cost_usd(self) -> float: ...
+
+
+async def labeled_within(run: _PaidRun, steps: AsyncGenerator[None], advance: Shown, max_cost_usd: float) -> None:
+    """Label to the end, or until that has cost more than allowed.
+
+    Args:
+        run: that counts its cost.
+        steps: of the run: one after each row.
+        advance: shows the progress.
+        max_cost_usd: US dollars.
+    """
     async with aclosing(steps):
         done = 0
         async for _ in steps:

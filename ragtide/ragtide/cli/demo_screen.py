@@ -28,8 +28,8 @@ REDRAWN_S = 0.25
 """Seconds between two drawings of the live table."""
 
 
-async def run_on_screen(settings: Settings, *, fast: bool, live: bool, open_page: bool, keep: bool) -> DemoResult:
-    """Run the demo, with a live table on a terminal."""
+async def run_on_screen(settings: Settings, *, fast: bool, live: bool, open_page: bool) -> DemoResult:
+    """Run the demo, with a live table on a terminal. A page that was opened stays until Ctrl-C."""
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(_page(settings)) if open_page else None
         table = await stack.enter_async_context(AsyncExitStack())
@@ -47,7 +47,7 @@ async def run_on_screen(settings: Settings, *, fast: bool, live: bool, open_page
             with on_signal(stop.set):
                 await stop.wait()
 
-        finished = stay if address is not None and keep else None
+        finished = None if address is None else stay
         if live and not fast and out.is_terminal:
             await table.enter_async_context(_drawn(settings))
             return await run_demo(settings, paced=True, finished=finished)
@@ -107,5 +107,7 @@ def print_demo(result: DemoResult) -> None:
         f"{result.dead_letters:,} dead letters, in {result.duration_s:.1f} s.",
         highlight=False,
     )
+    if result.first_alert_s is not None:
+        out.print(f"The first alert fired {result.first_alert_s:.1f} s after the start.", highlight=False)
     if not result.alerts:
         out.print("No alert fired, which is unexpected: run it again with --keep, then ragtide doctor.", style="red")

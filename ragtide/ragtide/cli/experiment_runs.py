@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ragtide_offline.experiments.board import Board, board
 from ragtide_offline.experiments.control import ExperimentControl
+from ragtide_offline.experiments.drafts import read_draft
 from ragtide_offline.experiments.experiment import Experiment
 from ragtide_offline.experiments.reader import ExperimentReader, streams_of
 from ragtide_offline.experiments.state import ExperimentState
@@ -26,6 +27,7 @@ from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Plan
 
+from .asked_criteria import criteria_of_metrics
 from .console import err, out, print_json, warn
 from .experiment_tables import board_view, shown_metrics
 from .gates import ExperimentGate, exit_for, with_gate
@@ -37,7 +39,7 @@ REDRAW_S = 1.0
 
 
 NOT_COMPLETE = 3
-"""Exit code of an experiment that was interrupted or paused: docs/gates.md, "Exit codes"."""
+"""Exit code of an experiment that was interrupted or paused: docs/offline/gates.md, "Exit codes"."""
 
 
 GO_ON = "run ragtide experiment run FILE again, or the program that began it"
@@ -79,7 +81,9 @@ def run_experiment(
 ) -> None:
     """Run an experiment until it is complete or interrupted, and end with the exit code."""
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
-    made = Experiment.from_file(file, settings, name=name)
+    asked = criteria_of_metrics(settings, [read_draft(file).metric])
+    warn(*filter(None, [asked.unread]))
+    made = Experiment.from_file(file, settings, name=name, criteria=asked.settings.judge.criteria)
     err.print(_plan_in_words(made.plan), markup=False, highlight=False, soft_wrap=True)
 
     signalled = False

@@ -65,6 +65,7 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
         *([Column("failed", failed, right=True, yields=7, stacks=True)] if any(row.n_failed for row in rows) else []),
         *(Column(_last(other), [_number(_mean(row, other)) for row in rows], right=True, yields=1) for other in others),
         Column("$ / item", [_cost(row) for row in rows], right=True, yields=2),
+        *_per_dollar(board, rows),
         Column("p50 s", [_latency(row) for row in rows], right=True, yields=2),
         Column("behind", _behind(rows, long=True), yields=3, narrower=Column("behind", _behind(rows, long=False))),
     ]
@@ -123,6 +124,15 @@ def _mean(row: BoardRow, metric: str) -> float | None:
 
 def _cost(row: BoardRow) -> str:
     return f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—"
+
+
+def _per_dollar(board: Board, rows: Sequence[BoardRow]) -> list[Column]:
+    """Return the quality per dollar of the answers, if any config has costs."""
+    found = [board.quality_per_usd(row) for row in rows]
+    if not any(found):
+        return []
+    cells = ["—" if per is None or per.estimate is None else f"{per.estimate:,.4g}" for per in found]
+    return [Column(f"{_last(board.metric)} / $", cells, right=True, yields=6)]
 
 
 def _latency(row: BoardRow) -> str:

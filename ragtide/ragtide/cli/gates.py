@@ -105,13 +105,17 @@ def gate_of(
             raise typer.BadParameter(f"there is no folder {path.parent}: create it", param_hint=option)
     from ragtide_roles.rule_checks import known_metrics  # noqa: PLC0415 - only a gate needs it
 
-    known = list(known_metrics(settings))
+    from .asked_criteria import criteria_of_metrics  # noqa: PLC0415 - as above
+
+    unread = None
     try:
         conditions = [parse_condition(text) for text in fail_if]
+        asked = criteria_of_metrics(settings, [condition.name for condition in conditions])
+        known, unread = list(known_metrics(asked.settings)), asked.unread
         for condition in conditions:
             split_name(condition.name, known, certain=False)
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=FAIL_IF) from None
+        raise typer.BadParameter(". ".join(filter(None, [str(error), unread])), param_hint=FAIL_IF) from None
     return GateOptions(command, conditions, known, reports)
 
 

@@ -14,7 +14,7 @@ from ragtide_schemas.headline import HeadlineState
 from .drawing import interval_bar
 from .fitting import Column, Notes, fitted, heading
 from .groups import short_name
-from .tables import BAR_WIDTHS, SHORTEST_NAME, interval_text, number_text
+from .tables import BAR_WIDTHS, OF_USAGE, SHORTEST_NAME, interval_text, number_text
 
 STATE_STYLES: Final[dict[HeadlineState, str]] = {
     "firing": "bold red",
@@ -117,6 +117,8 @@ def _below(members: Sequence[Headline], shown: Sequence[Headline]) -> list[Text]
     folded = [short_name(each.metric) for each in members if each.estimate is not None and each not in shown]
     if folded:
         lines.append(f"folded away: {', '.join(folded)} (--all shows them)")
+    if any(each.metric in OF_USAGE for each in shown):
+        lines.append("p50 and p95 of latency, tokens and dollars: --estimator mean")
     others = sorted({name for each in shown for name in each.other_labelers})
     if others:
         lines.append(f"also scored by {', '.join(others)}: --labeler {others[0]} shows its numbers")

@@ -13,6 +13,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.annotation.annotations import StoredAnnotations
 from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, SPECIMEN_SAMPLE, beyond_list, parts_of_worst, worst_list
+from ragtide_runtime.redis.session_turns import forget_turns
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, Alert, Specimen
@@ -20,6 +21,7 @@ from ragtide_schemas.printable import printable
 
 from .console import err, warn
 from .fitting import Column, Notes, fitted, heading
+from .listings import forget_letters
 from .with_redis import with_redis
 
 QUESTION_CHARS: Final = 200
@@ -118,17 +120,20 @@ async def items_of_alert(kept: KeptSpecimens, alert: Alert) -> ItemGroup:
 
 
 def forget_item(settings: Settings, interaction_id: str, pipeline: str | None) -> None:
-    """Delete the specimens and annotations of an interaction."""
+    """Delete the specimens, annotations and dead letters of an interaction, and its turn of an open session."""
 
-    async def body(redis: Redis, _: RedisHandle) -> int:
+    async def body(redis: Redis, _: RedisHandle) -> tuple[int, int, int]:
         await StoredAnnotations(redis, settings.prefix).forget(interaction_id, pipeline)
-        return await KeptSpecimens(redis, settings.layout).forget(interaction_id, pipeline)
+        items = await KeptSpecimens(redis, settings.layout).forget(interaction_id, pipeline)
+        turns = await forget_turns(redis, settings.layout, interaction_id, pipeline)
+        return items, turns, await forget_letters(redis, settings, interaction_id, pipeline)
 
-    forgotten = with_redis(settings, body)
-    if not forgotten:
-        warn(f"No specimen of {printable(interaction_id)} is kept")
+    items, turns, letters = with_redis(settings, body)
+    if not items + turns + letters:
+        warn(f"Neither an item nor a dead letter of {printable(interaction_id)} is kept")
         raise typer.Exit(1)
-    err.print(f"{forgotten:,} deleted", highlight=False)
+    of_sessions = f", {turns:,} turns of open sessions" if turns else ""
+    err.print(f"{items:,} items and {letters:,} dead letters{of_sessions} deleted", highlight=False)
 
 
 def lines_of_items(group: ItemGroup) -> list[dict[str, Any]]:

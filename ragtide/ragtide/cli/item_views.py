@@ -87,7 +87,10 @@ def _response_table(sentences: Sequence[ResponseSentence]) -> RenderableType:
     for sentence in sentences:
         style = "" if sentence.supported is None or _is_marked(sentence.supported) else "red"
         mark = "no" if sentence.supported is False else _mark(sentence.supported, "S")
-        table.add_row(sentence.key, mark, Text(" ".join(sentence.by)), _marked_parts(sentence, style))
+        shown = _marked_parts(sentence, style)
+        if sentence.reason:
+            shown.append(f"\n{_reason(sentence.reason)}", style="bright_black")
+        table.add_row(sentence.key, mark, Text(" ".join(sentence.by)), shown)
     return table
 
 
@@ -119,10 +122,19 @@ def _scores(labeling: SpecimenLabeling) -> RenderableType:
     table.add_column(no_wrap=True, justify="right")
     table.add_column(style="bright_black", overflow="fold", max_width=WIDEST)
     for metric, score in labeling.scores.items():
-        table.add_row(metric, f"{score:.4g}", Text(formulas.get(metric, "")))
-    for metric, reason in labeling.absent.items():
-        table.add_row(metric, "", Text(f"absent: {printable(reason)}"))
+        table.add_row(metric, f"{score:.4g}", _note(formulas.get(metric, ""), labeling.reasons.get(metric)))
+    for metric, absence in labeling.absent.items():
+        table.add_row(metric, "", _note(f"absent: {printable(absence)}", labeling.reasons.get(metric)))
     return table
+
+
+def _note(text: str, reason: str | None) -> Text:
+    """Return a formula or an absence, and below it the judge's reason."""
+    return Text("\n".join(part for part in (text, _reason(reason) if reason else "") if part))
+
+
+def _reason(text: str) -> str:
+    return f"reason: {printable(text)}"
 
 
 def _table(*, header: bool = False) -> Table:

@@ -40,6 +40,17 @@ async def retry_letters(redis: Redis, settings: Settings, ids: list[str] | None)
     return retried
 
 
+async def forget_letters(redis: Redis, settings: Settings, interaction_id: str, pipeline: str | None) -> int:
+    """Delete the dead letters about an interaction, and return their number."""
+    deployment = Deployment(redis, settings)
+    forgotten = 0
+    async for stored in deployment.dead_letters():
+        letter = stored.letter
+        if letter.is_about(interaction_id) and (pipeline is None or letter.pipeline in (None, pipeline)):
+            forgotten += await redis.xdel(Streams(settings.prefix, stored.partition).dead_letters, stored.letter_id)
+    return forgotten
+
+
 def letters_table(letters: Sequence[StoredDeadLetter], width: int) -> RenderableType:
     """Return dead letters as a table, or the sentence that there are none; a long detail is below its row."""
     if not letters:

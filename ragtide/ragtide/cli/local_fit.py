@@ -13,10 +13,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_consumers.labelers.local.correction_file import CorrectionFile, load_correction
+from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
 from ragtide_offline.agreement.predictions import read_predictions
 from ragtide_offline.annotation.annotated import chosen_of_annotations
 from ragtide_offline.annotation.annotations import StoredAnnotations
 from ragtide_offline.datasets.rows import write_new
+from ragtide_offline.local_fit.criterion_fit import CriterionFit
 from ragtide_offline.local_fit.examined import (
     ExaminedInteractions,
     ExaminedPair,
@@ -26,13 +29,14 @@ from ragtide_offline.local_fit.examined import (
     examine_pairs,
 )
 from ragtide_offline.local_fit.fitting import FitResult, ScoreResult
-from ragtide_offline.local_fit.sources import GatheredInteractions, of_rows, of_specimens
+from ragtide_offline.local_fit.sources import GatheredInteractions, WantedScores, of_rows, of_specimens
 from ragtide_offline.replay.selection import Selection
 from ragtide_producers import FileOptions, read_rows
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now
+from ragtide_schemas.criterion import Criterion
 
 from .console import err, out, print_json, warn
 from .file_rows import Problems
@@ -69,7 +73,8 @@ def finish_fit(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write the file, print the result, and end with the exit code."""
+    """Write the file, print the result, and end with the exit code. Proxies in a file that is replaced stay."""
+    before = None if path is None else _readable(path)
     content = None
     if result.fitted:
         content = result.file(
@@ -77,21 +82,13 @@ def finish_fit(
             reference=found.words,
             fitted_at=utc_now(),
             similarity_sha256=encoder_digest,
+            before=before,
         )
     digest = None
     if content is not None and path is not None:
         digest = _write(path, content.encode().decode() + "\n", force=force)
     if as_json:
-        print_json(
-            {
-                **result.as_dict(),
-                "source": source,
-                "reference": found.words,
-                "texts_missing": found.missing,
-                "file": None if digest is None else str(path),
-                "sha256": digest,
-            }
-        )
+        _print_result(result, found, source, path, digest)
     else:
         out.print(scores_table(result, found.words, out.width))
         for sentence in decisions(result, found.missing):
@@ -101,6 +98,34 @@ def finish_fit(
         raise typer.Exit(REFUSED)
     if not as_json:
         out.print(sentence_of_file(path, digest), highlight=False)
+        if content.criteria:
+            out.print(f"Proxies of criteria stay: {', '.join(sorted(content.criteria))}.", highlight=False)
+
+
+def _readable(path: Path) -> CorrectionFile | None:
+    """Return the content of a file that is replaced; None if there is none, or if its proxies could not be used."""
+    if not path.exists():
+        return None
+    try:
+        return load_correction(path, SHIPPED_VERSION).content
+    except ConfigurationError as error:
+        warn(f"Proxies of criteria that {path} may have are not kept: {error}")
+        return None
+
+
+def _print_result(
+    result: FitResult | CriterionFit, found: GatheredInteractions, source: str, path: Path | None, digest: str | None
+) -> None:
+    print_json(
+        {
+            **result.as_dict(),
+            "source": source,
+            "reference": found.words,
+            "texts_missing": found.missing,
+            "file": None if digest is None else str(path),
+            "sha256": digest,
+        }
+    )
 
 
 def _write(path: Path, text: str, *, force: bool) -> str:
@@ -113,6 +138,78 @@ def _write(path: Path, text: str, *, force: bool) -> str:
     return sha256(text.encode()).hexdigest()
 
 
+def file_before(path: Path, criterion: Criterion, *, force: bool) -> CorrectionFile | None:
+    """Return the content of a file to which a proxy is added; None if there is no file.
+
+    Raises:
+        ConfigurationError: it is no such file, or it has a proxy of this criterion and must not lose it.
+    """
+    if not path.exists():
+        return None
+    content = load_correction(path, SHIPPED_VERSION).content
+    if criterion.metric in content.criteria and not force:
+        raise ConfigurationError(
+            f"{path} has a proxy of {criterion.name} already: give --force to replace it, or another --output"
+        )
+    return content
+
+
+def finish_criterion_fit(
+    result: CriterionFit,
+    found: GatheredInteractions,
+    source: str,
+    path: Path | None,
+    encoder_digest: str,
+    *,
+    before: CorrectionFile | None,
+    as_json: bool,
+) -> None:
+    """Write the file with the proxy of a criterion, print the result, and end with the exit code."""
+    digest = None
+    if result.regression is not None and path is not None:
+        proxy = result.proxy(source=source, reference=found.words, fitted_at=utc_now())
+        content = result.file(before, proxy, similarity_sha256=encoder_digest)
+        digest = _write(path, content.encode().decode() + "\n", force=before is not None)
+    if as_json:
+        _print_result(result, found, source, path, digest)
+    else:
+        for sentence in criterion_sentences(result, found):
+            out.print(sentence, highlight=False, soft_wrap=False)
+    if result.regression is None:
+        err.print(
+            f"The proxy of {result.criterion.name} does not surely beat a constant on {result.questions:,} questions, "
+            "so nothing was written: the judged items alone give the estimate; judge more interactions to try again",
+            style="red",
+            highlight=False,
+            soft_wrap=True,
+        )
+        raise typer.Exit(REFUSED)
+    if not as_json:
+        out.print(sentence_of_file(path, digest), highlight=False)
+
+
+def criterion_sentences(result: CriterionFit, found: GatheredInteractions) -> Iterator[str]:
+    """Yield sentences about the proxy of a criterion and its errors."""
+    loss = result.cross_validated
+    yield f"{result.criterion.metric}: {loss.interactions:,} answers by {found.reference.words}"
+    yield (
+        f"Mean squared error: {loss.shipped:.4f} of a constant, {loss.fitted:.4f} of the proxy; difference "
+        f"{loss.difference:+.4f} ({result.confidence:.0%} interval {loss.lower:+.4f} to {loss.upper:+.4f}). Each of "
+        f"{result.questions:,} questions was predicted by a fit to others."
+    )
+    yield (
+        f"Correlation with the judge: {result.correlation:.2f}. If few interactions are judged, the prediction-powered "
+        f"interval is {result.width:.2f} times as wide as that of the judged items alone."
+    )
+    if result.reads_similarity:
+        yield "The proxy is surely better with similarity."
+    if result.unused:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(result.unused.items()))
+        yield f"Not used: {reasons}."
+    if found.missing:
+        yield f"Not used: {found.missing:,} whose texts were not found."
+
+
 def judged_of_file(
     file: str,
     files: FileOptions,
@@ -122,6 +219,7 @@ def judged_of_file(
     run: str | None,
     reference: str | None,
     traffic: TrafficSample | None,
+    wanted: WantedScores,
 ) -> GatheredInteractions:
     """Return the judged interactions of a file; print the problems of its rows."""
     predictions = [] if judged is None else read_predictions(judged)
@@ -133,11 +231,17 @@ def judged_of_file(
         elif chosen.takes(row.interaction) and run in {None, row.interaction.run}:
             rows.append(row)
     problems.sum_up()
-    return of_rows(rows, predictions, reference, traffic=traffic)
+    return of_rows(rows, predictions, reference, traffic=traffic, wanted=wanted)
 
 
 def judged_of_kept_items(
-    settings: Settings, chosen: Selection, run: str | None, reference: str | None, traffic: TrafficSample | None
+    settings: Settings,
+    chosen: Selection,
+    *,
+    run: str | None,
+    reference: str | None,
+    traffic: TrafficSample | None,
+    wanted: WantedScores,
 ) -> GatheredInteractions:
     """Return the judged interactions among the items that the deployment keeps."""
 
@@ -162,12 +266,15 @@ def judged_of_kept_items(
             run=run,
             reference=reference,
             traffic=traffic,
+            wanted=wanted,
         )
 
     return with_redis(settings, body)
 
 
-def examined_interactions(found: GatheredInteractions, similar: Similar | None) -> ExaminedInteractions:
+def examined_interactions(
+    found: GatheredInteractions, similar: Similar | None, criterion: Criterion | None = None
+) -> ExaminedInteractions:
     """Return the interactions as the fit reads them, with a progress bar."""
     with progress_bar("reading", len(found.found)) as show:
         done = 0
@@ -177,7 +284,7 @@ def examined_interactions(found: GatheredInteractions, similar: Similar | None) 
             done += 1
             show(done)
 
-        return examine(found.found, counted, similar=similar)
+        return examine(found.found, counted, similar=similar, criterion=criterion)
 
 
 def spoilt_pairs(found: GatheredInteractions, similar: Similar | None) -> list[ExaminedPair]:

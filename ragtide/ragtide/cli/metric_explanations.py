@@ -1,21 +1,30 @@
 """What a metric means: formula, direction, limits, labelers and measured failures."""
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ragtide_consumers.labelers.published import labelers_of
-from ragtide_schemas import Bands, Direction, MetricDefinition
+from ragtide_consumers.labelers.plugins import custom_metrics
+from ragtide_consumers.labelers.published import criteria_metrics, labelers_of
+from ragtide_consumers.metrics.optional import optional_metrics
+from ragtide_runtime.errors import RagtideError
+from ragtide_schemas import METRICS, Bands, Direction, MetricDefinition
 from ragtide_schemas.fitness import Failures, failures_in_words, failures_of
+from ragtide_schemas.metric_definitions import definitions_of_errors
 from ragtide_schemas.printable import printable
 from ragtide_schemas.seen_failures import SEEN
+from ragtide_schemas.suggestions import unknown
 
 from .console import out
 from .fitting import Column, fitted
 from .groups import short_name
+
+if TYPE_CHECKING:
+    from ragtide_runtime.settings.model import Settings
 
 TEXT_WIDTH: Final = 110
 """Most characters of a line of a long text on a terminal."""
@@ -36,6 +45,58 @@ def full_name(metric: str, known: Mapping[str, MetricDefinition]) -> str | None:
 
 def _last(metric: str) -> str:
     return metric.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMetrics:
+    """The metrics that this process can explain."""
+
+    listed: Mapping[str, MetricDefinition]
+    """By qualified name."""
+    own: Mapping[str, MetricDefinition]
+    """Those that the settings or installed packages name."""
+    optional: Mapping[str, MetricDefinition]
+    """Those that exist only if the setting `metrics` names them."""
+
+    @classmethod
+    def of(cls, settings: "Settings") -> "KnownMetrics":
+        """Return the metrics of ragtide, and those of the settings.
+
+        Raises:
+            ConfigurationError: a metric that the settings name cannot be loaded.
+        """
+        own = {custom.definition.name: custom.definition for custom in custom_metrics(settings)}
+        optional = {name: plugin.definition for name, plugin in optional_metrics().items()}
+        return cls({**METRICS, **criteria_metrics(settings), **optional, **own}, own, optional)
+
+    @property
+    def known(self) -> Mapping[str, MetricDefinition]:
+        """All of them, and the errors against gold scores."""
+        return {**self.listed, **definitions_of_errors(METRICS)}
+
+    def knows(self, metric: str) -> bool:
+        """Return whether there is a metric that is named as in tables or without its family."""
+        return full_name(metric, self.known) is not None
+
+    def named(self, metric: str) -> str:
+        """Return the qualified name of a metric that is named as in tables or without its family.
+
+        Raises:
+            UnknownMetricError: there is none of this name.
+        """
+        known = self.known
+        name = full_name(metric, known)
+        if name is None:
+            raise UnknownMetricError(unknown("metric", metric, known if "." in metric else map(short_name, known)))
+        return name
+
+    def fields(self, name: str) -> dict[str, object]:
+        """Return the definition of a metric as values that JSON can hold."""
+        return fields_of_metric(self.known[name], self.own, self.optional)
+
+
+class UnknownMetricError(RagtideError):
+    """There is no metric of this name."""
 
 
 def given_by(name: str, own: Mapping[str, object], optional: Mapping[str, object]) -> list[str]:

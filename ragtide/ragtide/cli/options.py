@@ -38,6 +38,15 @@ FileArgument = Annotated[
     ),
 ]
 
+FilesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="File of interactions: JSON Lines, CSV, Parquet, RAGBench rows or RAGChecker's JSON; or a data set of "
+        "Hugging Face, as hf:owner/name?split=test. Several files, a folder of Parquet files, or a URL such as "
+        "s3://bucket/answers/ are scored in parts."
+    ),
+]
+
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="Format of the file: jsonl, csv, parquet, json; default: by its name.")
 ]
@@ -51,6 +60,7 @@ class Role(StrEnum):
     RECORDER = "recorder"
     SERVE = "serve"
     NOTIFY = "notify"
+    BRIDGE = "bridge"
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,6 +192,7 @@ def run_here(run: RoleRun, place: ProcessPlace | None = None, *, reports: bool =
                     aggregator=Role.AGGREGATOR in names,
                     recorder=Role.RECORDER in names,
                     notifier=Role.NOTIFY in names,
+                    bridge=Role.BRIDGE in names,
                     others=others,
                     process=process,
                     warn=run.is_first,

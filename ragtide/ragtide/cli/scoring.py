@@ -46,7 +46,7 @@ async def _score_rows(scored: ScoredFile, *, as_json: bool) -> None:
                     problems.add(outcome.row.line, outcome.problem or "")
                 elif as_json:
                     print_json(line)
-                done = scored.counts.total()
+                done = scored.counts.total() - scored.counts["sessions"]
                 show(done, cost_note(scored.cost_usd, done, total))
         finally:
             problems.sum_up()
@@ -73,7 +73,8 @@ def row_counts(scored: ScoredFile) -> str:
     counts = scored.counts
     before = f", {counts['before']:,} scored before" if counts["before"] else ""
     money = f", ${scored.cost_usd:.4f}" if scored.cost_usd else ""
-    return f"{counts['scored']:,} scored{before}, {counts['problems']:,} problems{money}"
+    sessions = f", {counts['sessions']:,} sessions" if counts["sessions"] else ""
+    return f"{counts['scored']:,} scored{before}{sessions}, {counts['problems']:,} problems{money}"
 
 
 def with_choices(settings: Settings, *, model: str | None, base_url: str | None, families: str | None) -> Settings:
@@ -118,7 +119,7 @@ def gaps_to_baseline(events: Sequence[MetricEvent], before: Sequence[MetricEvent
     return baseline_gaps(events, before, confidence=confidence)
 
 
-def report_summary(scored: ScoredFile, summary: Summary, note: str, reference: str | None, *, as_json: bool) -> None:
+def report_summary(summary: Summary, note: str, reference: str | None, *, as_json: bool) -> None:
     """Print the summary, on standard error if the lines are on standard output."""
     console = err if as_json else out
     if summary.estimates:

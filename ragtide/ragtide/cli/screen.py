@@ -84,7 +84,7 @@ class Screen:
         """Return the screen for a terminal of `width` columns."""
         warnings = [Text(sentence, style="yellow") for sentence in self.warnings]
         if not self.headlines:
-            waiting = Text("Waiting for the first scored interaction ...", style="bright_black")
+            waiting = Text("Waiting for the first estimates ...", style="bright_black")
             return Group(self.counts, *warnings, waiting)
         return Group(
             self.counts,

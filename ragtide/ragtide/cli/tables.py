@@ -11,6 +11,7 @@ from ragtide_aggregator.estimates.estimates import PREDICTION_POWERED
 from ragtide_aggregator.events.keys import GOLD_LABELER
 from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_schemas import METRICS, Direction, Estimate
+from ragtide_schemas.metric_definitions import USAGE
 
 from .drawing import BAND_STYLES, bar, direction_of, ends_of, trend
 from .fitting import Column, Notes, fitted, heading
@@ -47,6 +48,9 @@ TOO_MANY: Final = 10.0
 
 EXACT_NOTE: Final = "exact: every interaction of the workspace is counted (--ongoing: as a sample of live traffic)"
 
+OF_USAGE: Final = frozenset(definition.name for definition in USAGE.values())
+"""Metrics of the latency, tokens and dollars of the answer."""
+
 _RowKey = tuple[object, ...]
 """Scope, labeler, metric and its version, proxy and estimator."""
 
@@ -73,6 +77,7 @@ def estimates_table(estimates: Sequence[Estimate], width: int, *, recent: bool =
         Column("estimate", [number_text(row.estimate) for row in rows], right=True),
         Column("interval", _intervals(rows)),
         _bars(rows),
+        *_quantile_columns(rows),
         Column("n (eff.)" if any(map(_effective, rows)) else "n", _counts(rows), right=True),
         *_cluster_column(rows),
         *([_trend_column(rows)] if recent else []),
@@ -138,6 +143,22 @@ def _estimator_name(one: Estimate, proxies: Collection[str] | None) -> str:
     if proxies is None:
         return ""
     return f"{ESTIMATOR_NAMES[one.estimator]}{f' ({one.proxy})' if one.proxy and len(proxies) > 1 else ''}"
+
+
+def _quantile_columns(rows: Sequence[Estimate]) -> list[Column]:
+    """Return the quantiles of numbers such as latency, tokens and dollars; scores between 0 and 1 have none here."""
+    found = [row.quantiles or {} if _is_number(row) else {} for row in rows]
+    if not any(found):
+        return []
+    return [
+        Column(name, [_digits(each[name]) if name in each else "" for each in found], right=True, yields=yields)
+        for name, yields in (("p50", 12), ("p95", 13))
+    ]
+
+
+def _is_number(row: Estimate) -> bool:
+    lowest, highest = row.value_range
+    return row.metric in OF_USAGE or highest - lowest >= COUNT_RANGE
 
 
 def _counts(rows: Sequence[Estimate]) -> list[str]:

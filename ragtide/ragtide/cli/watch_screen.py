@@ -79,7 +79,7 @@ def watch_screen(screen: Screen, view: WatchView, width: int, height: int, *, se
     chosen = chosen_of(view, list(pipelines))
     above: list[RenderableType] = [screen.counts, *(Text(warning, style="yellow") for warning in screen.warnings)]
     if chosen is None:
-        waiting = "Waiting for the first scored interaction ..."
+        waiting = "Waiting for the first estimates ..."
         body: RenderableType = Text(f"Nothing matches {view.text!r}." if screen.headlines else waiting, "bright_black")
     elif view.opened:
         body = _own_view(screen, chosen, pipelines[chosen], width)

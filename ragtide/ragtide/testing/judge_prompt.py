@@ -1,6 +1,7 @@
 """A request to the judge, read: which labels it asks for, and of which sentences."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,7 +9,7 @@ from typing import Any, Final, Literal
 
 from ragtide_consumers.labelers.judge.prompts import LANGUAGES, rules
 
-PromptKind = Literal["trace", "claims", "verdicts", "other"]
+PromptKind = Literal["trace", "claims", "verdicts", "criteria", "other"]
 
 _SECTIONS: Final = (
     "QUESTION",
@@ -18,7 +19,22 @@ _SECTIONS: Final = (
     "SOURCES",
     "CLAIMS",
     "EARLIER TURNS",
+    "CONVERSATION",
+    "DOCUMENTS",
+    "RESPONSE",
+    "REFERENCE ANSWER",
 )
+
+
+@dataclass(frozen=True)
+class AskedCriterion:
+    """A criterion in a prompt."""
+
+    question: str
+    answers: tuple[str, ...]
+    """Possible answers, `cannot_tell` last."""
+    texts: tuple[str, ...] = ()
+    """Parts of the data by which it is decided; empty for all."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +46,50 @@ class JudgePrompt:
 
     @property
     def kind(self) -> PromptKind:
-        """The labels that are asked for: TRACe's, the claims of texts, verdicts on claims, or no labels of ragtide."""
+        """What is asked for: TRACe, perhaps with criteria; claims; verdicts on claims; criteria alone; or others."""
         if "RESPONSE SENTENCES" in self._sections:
             return "trace"
         if "TEXTS" in self._sections:
             return "claims"
-        return "verdicts" if "CLAIMS" in self._sections else "other"
+        if "CLAIMS" in self._sections:
+            return "verdicts"
+        return "criteria" if self.criteria else "other"
 
     @property
     def in_lines(self) -> bool:
         """Whether the answer is asked for in lines of keys (`judge.prompt = "keys"`), and not as JSON."""
-        system = str(self.body["messages"][0]["content"])
+        if self.kind == "criteria":
+            return self._has_rules("keys-criteria")
         return self.kind != "other" and any(
-            system.startswith(rules(f"keys-{self.kind}", language)) for language in LANGUAGES
+            self._system.startswith(rules(f"keys-{self.kind}", language)) for language in LANGUAGES
         )
+
+    @property
+    def wants_reasons(self) -> bool:
+        """Whether a reason is asked for before each answer to a criterion."""
+        return self._has_rules("criteria")
+
+    @cached_property
+    def criteria(self) -> Mapping[str, AskedCriterion]:
+        """The criteria by key, `K1` for the first; empty if none are asked."""
+        if not any(self._has_rules(name) for name in ("criteria", "short-criteria", "keys-criteria")):
+            return {}
+        *_, listed = self._system.partition("\nCRITERIA\n")
+        found = {}
+        for line in listed.splitlines():
+            key, _, fields = line.partition(": ")
+            if not _KEY.fullmatch(key):
+                break
+            read = json.loads(fields)
+            found[key] = AskedCriterion(read["question"], tuple(read["answers"]), tuple(read.get("texts", ())))
+        return found
+
+    @property
+    def _system(self) -> str:
+        return str(self.body["messages"][0]["content"])
+
+    def _has_rules(self, name: str) -> bool:
+        return any(rules(name, language) in self._system for language in LANGUAGES)
 
     @cached_property
     def text(self) -> str:
@@ -61,9 +107,20 @@ class JudgePrompt:
         return self._sections.get("EARLIER TURNS", {})
 
     @property
+    def conversation(self) -> Mapping[str, str]:
+        """The turns of a whole session by key, as in `history`; empty in a prompt about one answer."""
+        return self._sections.get("CONVERSATION", {})
+
+    @property
     def documents(self) -> Mapping[str, str]:
         """The document sentences by key, such as `0a`, in a prompt for TRACe."""
         return self._sections.get("DOCUMENT SENTENCES", {})
+
+    @property
+    def whole_texts(self) -> Mapping[str, str]:
+        """The whole texts of a prompt for criteria by key: documents `D0`, ..., response `R`, reference answer `A`."""
+        titles = ("DOCUMENTS", "RESPONSE", "REFERENCE ANSWER")
+        return {key: text for title in titles for key, text in self._sections.get(title, {}).items()}
 
     @property
     def response(self) -> Mapping[str, str]:
@@ -94,6 +151,9 @@ class JudgePrompt:
             if title in _SECTIONS:
                 found[title] = dict(_keyed(line) for line in lines)
         return found
+
+
+_KEY: Final = re.compile(r"K[0-9]+")
 
 
 def _keyed(line: str) -> tuple[str, str]:

@@ -26,6 +26,10 @@ class Labels:
     """Whether the response uses a document sentence."""
     entailed: Mapping[str, bool] = field(default_factory=dict)
     """Whether every source entails a claim, or none. A scripted judge takes each sentence as one claim."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """Answer to a criterion, by its question; by default its first possible answer."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Reason of the answer to a criterion, by its question, if the prompt asks for reasons."""
     prompt_tokens: int | None = None
     """Tokens of the prompt in the reply's usage; by default one for every four characters."""
     completion_tokens: int | None = None
@@ -58,14 +62,25 @@ class Labels:
         return in_lines(prompt.kind, fields) if prompt.in_lines else json.dumps(fields)
 
     def _fields(self, prompt: JudgePrompt) -> dict[str, object]:
+        criteria: dict[str, object] = {"criteria": self._criteria(prompt)} if prompt.criteria else {}
         if prompt.kind == "trace":
-            return self._trace(prompt)
+            return self._trace(prompt) | criteria
+        if prompt.kind == "criteria":
+            return criteria
         if prompt.kind == "claims":
             return {
                 "response_claims": _sentences(prompt.texts.get("RESPONSE", "")),
                 "reference_claims": _sentences(prompt.texts.get("REFERENCE", "")),
             }
         return {"verdicts": self._verdicts(prompt)}
+
+    def _criteria(self, prompt: JudgePrompt) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for key, asked in prompt.criteria.items():
+            answer = self.answers.get(asked.question, asked.answers[0])
+            reason = self.reasons.get(asked.question, "scripted")
+            found[key] = {"reason": reason, "answer": answer} if prompt.wants_reasons else answer
+        return found
 
     def _trace(self, prompt: JudgePrompt) -> dict[str, object]:
         words = {key: shared_words(sentence) for key, sentence in prompt.documents.items()}

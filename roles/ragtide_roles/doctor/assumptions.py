@@ -1,6 +1,7 @@
 """Findings of `ragtide doctor` about what estimates and alert rules assume of the traffic of pipelines."""
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Final
 
 from ragtide_aggregator.alerts.rule_state import watches
@@ -12,15 +13,19 @@ from ragtide_aggregator.estimates.assumptions import (
     swinging_rules,
     waiting_pipelines,
 )
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.alerting import ClusterSettings
-from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.model import COMPUTED_COVARIATES, Settings
 from ragtide_runtime.settings.open_sessions import waiting_sentence
 
 from .finding import Finding, count_of
 
 MANY_WAIT: Final = 0.5
 """Share of a pipeline's interactions in open clusters, above which there is a warning."""
+
+LEAST_WITHOUT: Final = 100
+"""Values of a pipeline without a covariate from which on there is a warning."""
 
 MOST_SHOWN: Final = 5
 """Most pipelines or rules with a finding of one kind."""
@@ -101,6 +106,43 @@ def sampling_findings(states: Sequence[AggregatorState]) -> list[Finding]:
     ]
 
 
+def covariate_findings(
+    states: Sequence[AggregatorState], settings: Settings, keys: Sequence[EstimateKey]
+) -> list[Finding]:
+    """Return a warning for each rule on a covariate that no interaction of a pipeline has.
+
+    Args:
+        states: of the partitions.
+        settings: of the deployment.
+        keys: of the rules on covariates of which values came.
+    """
+    values = {(key.pipeline, key.metric) for key in keys}
+    counted = {
+        key.pipeline
+        for state in states
+        for row, key in enumerate(state.keys)
+        if key.run is None and key.segment is None and state.moments.n(row) >= LEAST_WITHOUT
+    }
+    missing = [
+        (rule, pipeline)
+        for rule in settings.alerts
+        if rule.covariate is not None
+        for pipeline in sorted(counted)
+        if fnmatchcase(pipeline, rule.pipeline) and (pipeline, rule.metric) not in values
+    ]
+    return [
+        Finding(
+            "warning",
+            f"alert rule {rule.name}: {pipeline}",
+            f"no interaction has the covariate {rule.covariate}, so the rule watches nothing there",
+            "restart workers whose settings do not have this rule"
+            if rule.covariate in COMPUTED_COVARIATES
+            else "publish it with the interactions (ragtide docs python)",
+        )
+        for rule, pipeline in missing[:MOST_SHOWN]
+    ]
+
+
 def swing_findings(states: Sequence[AggregatorState], settings: Settings) -> list[Finding]:
     """Return a warning for each rule whose metric moves with the hour of the day by more than its `min_effect`."""
     rules = [rule for state in states for rule in swinging_rules(state, settings.alerts)]
@@ -110,7 +152,7 @@ def swing_findings(states: Sequence[AggregatorState], settings: Settings) -> lis
             "warning",
             f"alert rule {rule.rule}: {rule.pipeline}",
             f"the mean of {rule.metric} swings by {rule.swing:.2g} over the day, so the rule may fire every day",
-            f'set min_effect = {rule.min_effect:g} or baseline = "seasonal" (ragtide docs seasons)',
+            f'set min_effect = {rule.min_effect:g} or baseline = "seasonal" (ragtide docs alerts)',
         )
         for rule in rules[:MOST_SHOWN]
     ]

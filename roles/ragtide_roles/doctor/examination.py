@@ -7,6 +7,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_aggregator.errors import CheckpointError
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.partitions import PartitionStatus, RunningRoles
 from ragtide_aggregator.state.state import AggregatorState
@@ -14,12 +15,20 @@ from ragtide_runtime.redis.backlog import SEEN_MS
 from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.stored_criteria import read_stored_criteria, with_stored_criteria
 
 from ..rule_checks import rule_findings
 from .alerting import alert_group_findings, notification_findings
-from .assumptions import dependence_findings, false_alarm_findings, sampling_findings, swing_findings
+from .assumptions import (
+    covariate_findings,
+    dependence_findings,
+    false_alarm_findings,
+    sampling_findings,
+    swing_findings,
+)
+from .bridge import bridge_findings
 from .finding import Finding, Level, count_of
-from .labelers import endpoint_findings, labeler_findings
+from .labelers import endpoint_findings, labeler_findings, sentinel_findings
 from .partitions import partition_findings, waiting
 from .server import history_findings, known_ids_finding, server_findings
 
@@ -44,13 +53,16 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
         _roles(partitions),
         *await _aggregators(redis, settings),
         *(await labeler_findings(redis, settings, max(s.backlog.workers for s in partitions)) if check_labeler else ()),
-        *_rules(settings),
+        *_rules(with_stored_criteria(settings, await read_stored_criteria(redis, settings.prefix))),
         *await notification_findings(settings),
+        *await bridge_findings(settings),
         *false_alarm_findings(states, settings),
         *await endpoint_findings(deployment),
+        *await sentinel_findings(redis, settings),
         *dependence_findings(states, settings),
         *sampling_findings(states),
         *swing_findings(states, settings),
+        *covariate_findings(states, settings, await _covariate_keys(deployment)),
         *await alert_group_findings(redis, settings, _time_ms(await redis.time())),
         *(finding for status in partitions for finding in partition_findings(status, settings)),
     ]
@@ -61,6 +73,13 @@ async def _states(deployment: Deployment) -> list[AggregatorState]:
         return await deployment.states()
     except CheckpointError:
         return []  # the finding of its partition names the damage
+
+
+async def _covariate_keys(deployment: Deployment) -> list[EstimateKey]:
+    try:
+        return await deployment.covariate_keys()
+    except CheckpointError:
+        return []  # as above
 
 
 def _rules(settings: Settings) -> list[Finding]:

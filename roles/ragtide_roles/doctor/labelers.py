@@ -1,5 +1,6 @@
 """Findings of `ragtide doctor` about labelers: whether a worker could start, and the endpoints that they call."""
 
+import asyncio
 from collections import defaultdict
 
 from redis.asyncio import Redis
@@ -7,9 +8,12 @@ from redis.asyncio import Redis
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.calls.endpoint_states import EndpointState
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.evaluators import EvaluatorSettings
 from ragtide_runtime.settings.labelers import RemoteSettings
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import to_milliseconds, utc_now
 
+from ..sentinels import asks_sentinels, read_sentinels
 from .finding import Finding, Level
 
 
@@ -29,14 +33,73 @@ async def labeler_findings(redis: Redis, settings: Settings, workers: int) -> li
     try:
         async with labeler_of(settings, redis):
             falls_back = settings.labeler == "judge" and settings.judge.over_budget == "local"
+            evaluators = [_evaluator_finding(evaluator) for evaluator in settings.evaluators]
             if "local" not in settings.labelers and not falls_back:
-                return []
+                return evaluators
             known = ", ".join(LANGUAGES.values())
-            return [Finding("ok", "local labeler", f"scores {known}; other languages are language_not_supported")]
+            return [
+                *evaluators,
+                Finding("ok", "local labeler", f"scores {known}; other languages are language_not_supported"),
+            ]
     except ConfigurationError as error:
         level: Level = "warning" if workers else "problem"
-        return [Finding(level, f"labeler {settings.labeler}", f"no worker starts with these settings: {error}")]
+        subject = "evaluators" if settings.evaluators else f"labeler {settings.labeler}"
+        return [Finding(level, subject, f"no worker starts with these settings: {error}")]
 
+
+def _evaluator_finding(evaluator: EvaluatorSettings) -> Finding:
+    """Return the finding that says which part of the traffic an evaluator scores."""
+    chosen = [f"{evaluator.rate:.3%}".replace(".000", "") if evaluator.rate < 1 else "all"]
+    chosen.append(f"of the interactions of {', '.join(evaluator.pipelines)}")
+    if evaluator.segments:
+        values = "; ".join(f"{name} {' or '.join(of)}" for name, of in evaluator.segments.items())
+        chosen.append(f"with {values}, so its means of a whole pipeline are those of this part")
+    return Finding("ok", f"evaluator {evaluator.name}", f"{evaluator.labeler} scores {' '.join(chosen)}")
+
+
+async def sentinel_findings(redis: Redis, settings: Settings) -> list[Finding]:
+    """Return findings about the sentinels: whether they can be asked, and what the schedule means for the alert.
+
+    Args:
+        redis: client.
+        settings: of this process.
+    """
+    if settings.judge.sentinels is None:
+        return []
+    if not asks_sentinels(settings):
+        advice = "set labeler to judge or cascade, and judge.model; or remove judge.sentinels"
+        return [Finding("warning", "sentinels", "judge.sentinels is set, and no worker has a judge", advice)]
+    try:
+        found = await asyncio.to_thread(read_sentinels, settings)
+    except ConfigurationError as error:
+        return [Finding("problem", "sentinels", str(error), "correct judge.sentinels: workers do not start")]
+    from ragtide_consumers.sentinels.service import read_progress  # noqa: PLC0415 - few deployments have sentinels
+
+    progress = await read_progress(redis, settings.layout)
+    every_s = settings.judge.sentinels_every_s
+    counts = f"{len(found):,} sentinels, an answer in {every_s:g} s; {progress.answers:,} answers so far"
+    findings = [Finding("ok", "sentinels", counts)]
+    late_s = (to_milliseconds(utc_now()) - progress.asked_ms) / 1000
+    if progress.answers and late_s > LATE * every_s + LATE_S:
+        advice = "check that a worker with these settings runs, and that the judge answers"
+        findings.append(Finding("warning", "sentinels", f"the last answer is {late_s:,.0f} s old", advice))
+    rules = [rule for rule in settings.alerts if rule.kind == "sentinel"]
+    if not rules:
+        advice = 'add a rule with kind = "sentinel" (ragtide docs trust-in-the-judge)'
+        findings.append(Finding("warning", "sentinels", "no alert rule looks at their answers", advice))
+    for rule in rules:
+        if rule.run_length is not None:
+            days = rule.run_length * every_s / 86_400
+            text = f"at most one false alarm in {rule.run_length:,.0f} answers, which are {days:,.1f} days"
+            findings.append(Finding("ok", f"alert rule {rule.name}", text))
+    return findings
+
+
+LATE = 3
+"""How many times the time between two answers the last one may be old."""
+
+LATE_S = 120
+"""Seconds that it may be older than that."""
 
 MOST_SHOWN = 5
 """Most endpoint states that are shown. Usually all processes report the same state of an endpoint."""
@@ -51,6 +114,10 @@ async def endpoint_findings(deployment: Deployment) -> list[Finding]:
     found = [_of_state(state, names) for state, names in processes.items()]
     findings = sorted(found, key=lambda finding: ("problem", "warning", "ok").index(finding.level))[:MOST_SHOWN]
     findings += await _spent(deployment, "judge", "judge", settings.judge)
+    for evaluator in settings.evaluators:
+        if evaluator.has_own_account:
+            own = settings.of_evaluator(evaluator).judge
+            findings += await _spent(deployment, evaluator.account, f"evaluators.judge of {evaluator.name}:", own)
     for name, service in settings.services.items():
         findings += await _spent(deployment, name, f"services.{name}", service)
     return findings

@@ -140,7 +140,7 @@ def _losses(status: PartitionStatus, name: str) -> list[Finding]:
     unread = dropped.pop("alerts", 0)
     if unread:
         found = f"{unread:,} dropped before every consumer group had finished them"
-        advice = "raise alert_cap, or remove groups that no process reads: see ragtide docs subscribing"
+        advice = "raise alert_cap, or remove groups that no process reads: see ragtide docs notify"
         findings.append(Finding("warning", f"{name}: alerts", found, advice))
     if dropped:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))

@@ -28,7 +28,7 @@ RELEASE: Final = Lua("release_lease")
 TAKEN_BACK: Final = 2
 """Reply to a renewal of a lease that had run out."""
 
-LeaseRole = Literal["aggregator", "recorder", "driver", "notifier"]
+LeaseRole = Literal["aggregator", "recorder", "driver", "notifier", "sentinels"]
 """Each role has a lease of its own: an aggregator and a recorder work on one partition at the same time."""
 
 
@@ -78,6 +78,7 @@ class Lease:
             "aggregator": (streams.lease, streams.fencing_tokens),
             "recorder": (streams.recorder_lease, streams.recorder_fencing_tokens),
             "notifier": (streams.notifier_lease, streams.notifier_fencing_tokens),
+            "sentinels": (streams.sentinels_lease, streams.sentinels_fencing_tokens),
             "driver": (streams.driver, streams.driver_fencing_tokens),
         }[role]
         # The random letters keep a token unique even after a flush has reset the counter.

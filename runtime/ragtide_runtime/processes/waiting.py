@@ -2,10 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import Any, TypeVar
+from contextlib import aclosing, suppress
+from queue import SimpleQueue
+from threading import Thread, current_thread
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
@@ -87,3 +89,64 @@ async def end(task: asyncio.Task[Any]) -> None:
         await asyncio.wait([task], timeout=AGAIN_S)
     if not task.cancelled():
         task.exception()  # retrieved, so that asyncio does not report it as never retrieved
+
+
+_AHEAD: Final = 1
+"""Items that an asynchronous generator may be ahead of its reader."""
+
+_JOIN_S: Final = 10.0
+"""Seconds to wait for a closed generator to end."""
+
+
+def blocking_iterator(make: Callable[[], AsyncGenerator[T]]) -> Generator[T]:
+    """Yield the items of an asynchronous generator, also if an event loop runs already.
+
+    The generator runs in a thread with an event loop of its own, one item ahead of the reader. It is closed when this
+    iterator is closed or forgotten; the thread does not keep a process from ending.
+
+    Args:
+        make: returns the generator; called in the thread.
+
+    Raises:
+        Exception: any error of the generator, after the items before it.
+    """
+    found: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
+    loop = asyncio.new_event_loop()
+    room = asyncio.Semaphore(_AHEAD)
+
+    async def fill() -> None:
+        async with aclosing(make()) as items:
+            async for item in items:
+                found.put((item,))
+                await room.acquire()
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            try:
+                runner.run(work())
+            except BaseException as error:  # noqa: BLE001 - the reader raises it
+                found.put(error)
+            else:
+                found.put(None)
+
+    filling: list[asyncio.Task[None]] = []
+
+    async def work() -> None:
+        filling.append(asyncio.ensure_future(fill()))
+        with suppress(asyncio.CancelledError):
+            await filling[0]
+
+    thread = Thread(target=run, name="ragtide iterator", daemon=True)
+    thread.start()
+    try:
+        while (item := found.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item[0]
+            with suppress(RuntimeError):  # the loop is closed: the generator has ended
+                loop.call_soon_threadsafe(room.release)
+    finally:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(lambda: [task.cancel() for task in filling])
+        if thread is not current_thread():  # this iterator may be forgotten anywhere
+            thread.join(_JOIN_S)

@@ -1,4 +1,4 @@
-"""The files of a recording, which the recorder writes and replays read. docs/recording.md has the format."""
+"""The files of a recording, which the recorder writes and replays read. docs/offline/recording.md has the format."""
 
 from .entries import EntryKind, RecordedEntry, UnreadableRecordingError
 from .manifest import RecordedFile

@@ -11,7 +11,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pydantic_core import from_json, to_json
 
-from ragtide_schemas import ChangeCause, JudgedScores, MetricDeclaration, RetrievedDocument
+from ragtide_schemas import EvaluatorScores, MetricDeclaration, RetrievedDocument, WireModel
+from ragtide_schemas.alert import ValueShare
 
 from .entries import EntryKind
 from .json_lines import SOURCE_ENTRY
@@ -63,12 +64,16 @@ def _write_json(value: Any) -> str | None:
     return to_json(value).decode() if value else None
 
 
-def _write_judged(value: JudgedScores) -> str:
+def _write_beside(value: tuple[EvaluatorScores, ...]) -> str:
+    return to_json(value, exclude_none=True).decode()
+
+
+def _write_model(value: WireModel) -> str:
     return value.encode().decode()
 
 
-def _write_cause(value: ChangeCause) -> str:
-    return value.encode().decode()
+def _write_shares(value: Sequence[ValueShare]) -> str | None:
+    return to_json(value).decode() if value else None
 
 
 def _write_declared(value: dict[str, MetricDeclaration]) -> str:
@@ -86,8 +91,9 @@ NAMES: Final = Codec(pa.map_(pa.string(), pa.string()), lambda value: list(value
 NUMBERS: Final = Codec(pa.map_(pa.string(), pa.float64()), lambda value: list(value.items()), dict)
 COUNTS: Final = Codec(pa.map_(pa.string(), pa.int64()), lambda value: list(value.items()), dict)
 JSON: Final = Codec(pa.string(), _write_json, from_json)
-JUDGED: Final = Codec(pa.string(), _write_judged, from_json)
-CAUSE: Final = Codec(pa.string(), _write_cause, from_json)
+MODEL: Final = Codec(pa.string(), _write_model, from_json)
+SHARES: Final = Codec(pa.string(), _write_shares, from_json)
+BESIDE: Final = Codec(pa.string(), _write_beside, from_json)
 DECLARED: Final = Codec(pa.string(), _write_declared, from_json, repeats=True)
 DOCUMENTS: Final = Codec(
     pa.list_(_DOCUMENT),
@@ -109,10 +115,13 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "segments": NAMES,
         "session_id": TEXT,
         "turn": INT,
+        "unit": NAME,
         "history": JSON,
         "user_id": TEXT,
         "cluster": TEXT,
+        "usage": MODEL,
         "covariates": NUMBERS,
+        "steps": JSON,
         "run": NAME,
         "population_size": INT,
         "sampling_probability": FLOAT,
@@ -129,6 +138,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "segments": NAMES,
         "session_id": TEXT,
         "turn": INT,
+        "unit": NAME,
         "user_id": TEXT,
         "cluster": TEXT,
         "covariates": NUMBERS,
@@ -147,10 +157,12 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "cost_source": NAME,
         "latency_s": FLOAT,
         "prompts": TEXTS,
-        "judged": JUDGED,
+        "judged": MODEL,
         "counters": COUNTS,
         "inclusion_probability": FLOAT,
+        "inclusion": NUMBERS,
         "declared": DECLARED,
+        "beside": BESIDE,
         "schema_version": INT,
     },
     EntryKind.FEEDBACK: {
@@ -180,7 +192,8 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "fired_at": TIME,
         "resolved_at": TIME,
         "explained_at": TIME,
-        "cause": CAUSE,
+        "cause": MODEL,
+        "moved_step": MODEL,
         "began_at": TIME,
         "baseline": FLOAT,
         "baseline_source": NAME,
@@ -189,6 +202,12 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "normal_of": TEXT,
         "limit": FLOAT,
         "quantity": NAME,
+        "edge": FLOAT,
+        "edge_side": NAME,
+        "covariate": NAME,
+        "values": TEXT,
+        "shares": SHARES,
+        "distance": FLOAT,
         "detector": NAME,
         "observed": FLOAT,
         "observed_n": INT,
@@ -205,6 +224,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "worst_interaction_ids": TEXTS,
         "diagnosis": TEXTS,
         "cause_sought": BOOL,
+        "step_sought": BOOL,
         "notes": TEXTS,
         "message": TEXT,
         "schema_version": INT,

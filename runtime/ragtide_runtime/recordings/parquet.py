@@ -158,7 +158,8 @@ def merge_tables(kind: EntryKind, tables: Sequence[Any]) -> Any:
     if len(tables) == 1:
         return tables[0]
     table = pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
-    fixed = [*ENTRY, *COLUMNS[kind]]
+    # Files of an earlier release lack the columns of later fields.
+    fixed = [*ENTRY, *(name for name in COLUMNS[kind] if name in table.column_names)]
     for field in SCORES[kind]:
         fixed += in_order(
             [tuple(name for name in table.column_names if name.startswith(f"{field}.")) for table in tables]

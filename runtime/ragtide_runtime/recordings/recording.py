@@ -37,6 +37,10 @@ class Recording:
     def open(cls, url: str, *, storage_options: Mapping[str, object] | None = None) -> "Recording":
         """Return the recording in a folder or at a URL that fsspec knows.
 
+        Args:
+            url: folder, or URL such as `s3://bucket/folder`.
+            storage_options: of the file system of the URL.
+
         Raises:
             UnreadableRecordingError: there is no recording, or its manifests cannot be read.
             ConfigurationError: a package needed to read it is not installed.
@@ -83,7 +87,15 @@ class Recording:
         """Yield one `pyarrow.Table` for each step of the recorder; only one step is in memory at a time.
 
         Rows are in the order of the stream, over all pipelines of a partition; partitions come one after another.
-        docs/recording.md describes the columns. If the column `exact` of a row is not null, read the row from it.
+        docs/offline/recording.md describes the columns. If the column `exact` of a row is not null, read the row from
+        it.
+
+        Args:
+            kind: `interactions`, `metrics`, `feedback` or `alerts`.
+            since: only entries from this time on.
+            until: only entries before this time.
+            pipelines: only entries of these.
+            partitions: only entries of these.
 
         Raises:
             UnreadableRecordingError: a file is missing or damaged.
@@ -109,6 +121,13 @@ class Recording:
     ) -> Iterator[RecordedEntry]:
         """Yield entries with their models, equal to the entries on the stream, in the order of `tables`.
 
+        Args:
+            kind: `interactions`, `metrics`, `feedback` or `alerts`.
+            since: only entries from this time on.
+            until: only entries before this time.
+            pipelines: only entries of these.
+            partitions: only entries of these.
+
         Raises:
             UnreadableRecordingError: a file is missing or damaged.
             ConfigurationError: pyarrow is not installed and the recording is Parquet.
@@ -133,7 +152,15 @@ class Recording:
         pipelines: Collection[str] | None = None,
         partitions: Collection[int] | None = None,
     ) -> int:
-        """Return the number of entries; it reads only files at the ends of the time range or with void entries."""
+        """Return the number of entries; it reads only files at the ends of the time range or with void entries.
+
+        Args:
+            kind: `interactions`, `metrics`, `feedback` or `alerts`.
+            since: only entries from this time on.
+            until: only entries before this time.
+            pipelines: only entries of these.
+            partitions: only entries of these.
+        """
         wanted = _Wanted.of(since, until)
         files = self.files(kind, since=since, until=until, pipelines=pipelines, partitions=partitions)
         return sum(
@@ -142,7 +169,11 @@ class Recording:
         )
 
     def unreadable(self, kind: EntryKind | str) -> Iterator[dict[str, Any]]:
-        """Yield the unreadable entries of a kind, unchanged, with the reason."""
+        """Yield the unreadable entries of a kind, unchanged, with the reason.
+
+        Args:
+            kind: `interactions`, `metrics`, `feedback` or `alerts`.
+        """
         for state in self.partitions.values():
             for file in state.files:
                 if file.kind == kind and file.unreadable and not file.void:

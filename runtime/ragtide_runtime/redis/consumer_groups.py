@@ -69,9 +69,16 @@ async def group_position(redis: Redis, stream: str, group: str) -> str | None:
 
 
 async def read_group(
-    redis: Redis, streams: Sequence[str], group: str, consumer: str, *, own: bool, block_ms: int | None = None
+    redis: Redis,
+    streams: Sequence[str],
+    group: str,
+    consumer: str,
+    *,
+    own: bool,
+    block_ms: int | None = None,
+    count: int = 1,
 ) -> list[tuple[str, Entry]]:
-    """Return at most one entry of each stream: the next entry of the group, or the oldest one that the consumer holds.
+    """Return entries of each stream: the next entries of the group, or the oldest ones that the consumer holds.
 
     A cluster gets one read for each partition. If a read fails, entries that other reads took stay with the consumer.
 
@@ -82,22 +89,25 @@ async def read_group(
         consumer: name of the consumer.
         own: read the entries that the consumer holds; one that was deleted from the stream has no fields.
         block_ms: milliseconds to wait if there is no next entry; None not to wait.
+        count: most entries of each stream.
 
     Raises:
         redis.RedisError: Redis failed, or a group was removed (NOGROUP).
     """
     after: Literal["0", ">"] = "0" if own else ">"
     if not isinstance(redis, RedisCluster):
-        return await _read(redis, group, consumer, dict.fromkeys(streams, after), block_ms)
+        return await _read(redis, group, consumer, dict.fromkeys(streams, after), block_ms, count)
     partitions: defaultdict[int, list[str]] = defaultdict(list)
     for stream in streams:
         partitions[redis.keyslot(stream)].append(stream)
-    reads = [_read(redis, group, consumer, dict.fromkeys(some, after), block_ms) for some in partitions.values()]
+    reads = [_read(redis, group, consumer, dict.fromkeys(some, after), block_ms, count) for some in partitions.values()]
     return [found for partition in await asyncio.gather(*reads) for found in partition]
 
 
-async def _read(redis: Redis, group: str, consumer: str, wanted: dict[Any, Any], block_ms: int | None) -> _Read:
-    reply = await redis.xreadgroup(group, consumer, wanted, count=1, block=block_ms)
+async def _read(  # noqa: PLR0917 - the words of one command
+    redis: Redis, group: str, consumer: str, wanted: dict[Any, Any], block_ms: int | None, count: int
+) -> _Read:
+    reply = await redis.xreadgroup(group, consumer, wanted, count=count, block=block_ms)
     read = cast("list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes] | None]]]]", reply)
     return [
         (name.decode(), Entry(entry_id.decode(), fields or {}))
@@ -106,16 +116,27 @@ async def _read(redis: Redis, group: str, consumer: str, wanted: dict[Any, Any],
     ]
 
 
-async def claim_abandoned(redis: Redis, stream: str, group: str, consumer: str, min_idle_s: float) -> None:
-    """Take over the oldest entry that its consumer has neither finished nor renewed for so long, if there is one.
+async def claim_abandoned(
+    redis: Redis, stream: str, group: str, consumer: str, *, min_idle_s: float, count: int = 1
+) -> None:
+    """Take over the oldest entries that their consumers have neither finished nor renewed for so long.
+
+    Args:
+        redis: client.
+        stream: key of the stream.
+        group: name of the group.
+        consumer: name of the consumer that takes over.
+        min_idle_s: seconds.
+        count: most entries.
 
     Raises:
         redis.RedisError: Redis failed, or the group was removed (NOGROUP).
     """
     idle_ms = max(int(1000 * min_idle_s), 1)
-    found = await redis.xpending_range(stream, group, min="-", max="+", count=1, idle=idle_ms)
-    for info in cast("list[dict[str, Any]]", found):
-        await redis.xclaim(stream, group, consumer, idle_ms, [info["message_id"]], justid=True)
+    found = await redis.xpending_range(stream, group, min="-", max="+", count=count, idle=idle_ms)
+    ids = [info["message_id"] for info in cast("list[dict[str, Any]]", found)]
+    if ids:
+        await redis.xclaim(stream, group, consumer, idle_ms, ids, justid=True)
 
 
 async def release(redis: Redis, stream: str, group: str, consumer: str, entry_ids: Sequence[str]) -> None:

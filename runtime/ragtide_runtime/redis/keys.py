@@ -1,7 +1,7 @@
 """Names in Redis: every key, every field of a hash or stream entry, and every consumer group.
 
 No other file has such a name, in Python or in Lua. A name never changes, because stored data depend on it.
-docs/redis-keys.md lists all keys.
+docs/reference/redis-keys.md lists all keys.
 """
 
 from collections.abc import Callable, Iterator
@@ -92,9 +92,13 @@ class Streams:
         "notifier-lease", "string", "fencing token of the process that sends the partition's notifications"
     )
     notifier_fencing_tokens = _Key("notifier-fencing-tokens", "counter", "last fencing token of such a process")
+    sentinels_lease = _Key("sentinels-lease", "string", "fencing token of the worker that asks the sentinels")
+    sentinels_fencing_tokens = _Key("sentinels-fencing-tokens", "counter", "last fencing token of such a worker")
+    sentinels = _Key("sentinels", "hash", "earlier answers to each sentinel, and the number of answers so far")
     outbox = _Key("outbox", "hash", "alerts that were sent to destinations, or are still to be sent")
     silences = _Key("silences", "hash", "silences of alerts, by id", place="partition 0")
     acknowledged = _Key("acknowledged", "hash", "acknowledged alerts, by id", place="partition 0")
+    criteria = _Key("criteria", "hash", "criteria that operators wrote, by name", place="partition 0")
     annotations = _Key(
         "annotations", "sorted set", "annotated items, by when their annotations expire", place="partition 0"
     )
@@ -120,6 +124,12 @@ class Streams:
     open_traces = _Key("open-traces", "sorted set", "traces that wait to be read, by the time at which they are due")
     read_traces = _Key("read-traces", "sorted set", "traces that were read, by the time at which their spans go")
     traces_bytes = _Key("traces-bytes", "counter", "bytes of the stored spans")
+
+    session = _Family("session", "hash", "turns of one session that has not ended, by its digest; it expires")
+    open_sessions = _Key(
+        "open-sessions", "sorted set", "sessions that have not ended, by the time of the entry of their last turn"
+    )
+    session_sizes = _Key("session-sizes", "hash", "bytes of the turns of each session that has not ended, and of all")
 
     specimen = _Family("specimen", "string", "one specimen, by the digest of its interaction")
     specimen_order = _Family(
@@ -227,7 +237,7 @@ def key_shapes() -> Iterator[KeyShape]:
 
 
 def keys_table() -> str:
-    """Return the table of keys in docs/redis-keys.md."""
+    """Return the table of keys in docs/reference/redis-keys.md."""
     lines = ["| key | type | in | holds |", "|---|---|---|---|"]
     lines += [f"| `{key.shape}` | {key.kind} | {key.place} | {key.content} |" for key in key_shapes()]
     return "\n".join(lines) + "\n"
@@ -241,6 +251,9 @@ KNOWN_BUCKETS: Final = 6
 
 SPECIMEN_TOTAL: Final = ""
 """Field of the hashes of specimens that holds a sum; no pipeline and no digest is empty."""
+
+SESSIONS_TOTAL: Final = ""
+"""Field of the hash `session-sizes` that holds the sum."""
 
 SPECIMEN_SAMPLE: Final = "sample"
 """Name of the list of specimens that is a uniform sample."""
@@ -299,6 +312,8 @@ class CheckpointField(StrEnum):
     PANE = "pane:"
     PROCESSED = "processed:"
     PAIR = "pair:"
+    EXACT = "exact:"
+    EXACT_PAIR = "exact_pair:"
     DEPENDENCE = "dependence:"
     SEASON = "season:"
     CLUSTERS = "clusters:"
@@ -372,6 +387,42 @@ class OutboxField(StrEnum):
     REVISION = "revision"
     POSITION = "position"
     """The last alert that was taken from the stream."""
+
+
+@unique
+class CriteriaField(StrEnum):
+    """Fields of the hash `criteria`, besides those of criteria; the name of a criterion has no colon."""
+
+    REVISION = "revision:"
+    """A new token of each change, so that a process that polls reads the rest only after a change."""
+
+
+@unique
+class SentinelField(StrEnum):
+    """Fields of the hash `sentinels`. A name that ends with `:` begins the names of many fields."""
+
+    NUMBER = "number"
+    """Number of answers so far."""
+    ASKED = "asked"
+    """Milliseconds since 1970 of the last one."""
+    BASELINE = "baseline"
+    """Number of times that the earlier answers were forgotten by a person."""
+    EVENT = "event"
+    """Entry of the last metric event of a sentinel or a session."""
+    TRAFFIC = "traffic"
+    """Last metric event before it that is of traffic."""
+    ITEM = "item:"
+    """By digest of a sentinel: its earlier answers, and which judge and baseline they belong to."""
+
+
+@unique
+class SessionField(StrEnum):
+    """Fields of the hash `session`; a turn has its number, from 0."""
+
+    TURNS = "turns"
+    """Number of turns so far, those included that were dropped."""
+    FIRST = "first"
+    """Number of the first turn that is kept."""
 
 
 @unique
@@ -499,6 +550,11 @@ def interaction_digest(pipeline: str, interaction_id: str) -> str:
 def pipeline_digest(pipeline: str) -> str:
     """Return 32 characters that identify a pipeline."""
     return blake2b(pipeline.encode(), digest_size=16).hexdigest()
+
+
+def session_digest(pipeline: str, session_id: str) -> str:
+    """Return 32 characters that identify a session of a pipeline."""
+    return blake2b(f"{pipeline}\0{session_id}".encode(), digest_size=16).hexdigest()
 
 
 def known_digest(pipeline: str, interaction_id: str) -> bytes:

@@ -39,12 +39,15 @@ from .keys import (
     KNOWN_BUCKETS,
     KNOWN_SHARDS,
     RESCUER,
+    SESSIONS_TOTAL,
     SPECIMEN_TOTAL,
     TRACEPARENT_FIELD,
     CheckpointField,
     DeliveriesField,
     OutboxField,
     ReplayField,
+    SentinelField,
+    SessionField,
     TraceField,
 )
 
@@ -69,6 +72,7 @@ NAMES: Final = {
     "AWAITING": f"'{AWAITING}'",
     "RESCUER": f"'{RESCUER}'",
     "SPECIMEN_TOTAL": f"'{SPECIMEN_TOTAL}'",
+    "SESSIONS_TOTAL": f"'{SESSIONS_TOTAL}'",
     "KNOWN_BUCKETS": str(KNOWN_BUCKETS),
     "KNOWN_KEYS": str(1 + KNOWN_BUCKETS),
     "KNOWN_SHARDS": str(KNOWN_SHARDS),
@@ -76,6 +80,8 @@ NAMES: Final = {
     **{f"DELIVERIES_{field.name}": f"'{field}'" for field in DeliveriesField},
     **{f"REPLAY_{field.name}": f"'{field}'" for field in ReplayField},
     **{f"OUTBOX_{field.name}": f"'{field}'" for field in OutboxField},
+    **{f"SENTINEL_{field.name}": f"'{field}'" for field in SentinelField},
+    **{f"SESSION_{field.name}": f"'{field}'" for field in SessionField},
     **{f"TRACE_{field.name}": f"'{field}'" for field in TraceField},
 }
 """Names from `keys.py` that a script may use."""

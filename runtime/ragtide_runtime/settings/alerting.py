@@ -24,10 +24,10 @@ class BudgetSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     false_alarms: Annotated[float, Field(gt=0)] | None = None
-    """Most false alarms per period, on average; None gives every rule on every key its own run length."""
+    """Maximum number of false alarms per period, on average; None gives every rule on every key its own run length."""
     false_discovery_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Largest share of false alarms among all alarms of the deployment in a period, on average, such as 0.1; in place
-    of `false_alarms`."""
+    """Maximum share of false alarms among all alarms of the deployment in a period, on average, such as 0.1; instead of
+    `false_alarms`."""
     period: Duration = "7d"
     """The period, such as `1d` or `7d`."""
 
@@ -43,14 +43,14 @@ class BudgetSettings(BaseModel):
 
 
 class MovesSettings(BaseModel):
-    """The quiet watch of each metric's level: it is shown, and notifies nobody (docs/drift.md, "Moves")."""
+    """The quiet watch of each metric's level: it is shown, and notifies nobody (docs/understand/drift.md, "Moves")."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = True
     """Whether aggregators watch the level of each metric of a whole pipeline, by each of its labelers."""
     false_per_month: Annotated[float, Field(gt=0)] = 1.0
-    """Most marks of moves in 30 days although no level moved, on average, over all metrics and pipelines."""
+    """Maximum number of false marks of moved levels in 30 days, on average, over all metrics and pipelines."""
     learn: Annotated[int, Field(ge=20, le=COUNTER_MAX)] = 100
     """Number of values from which a level is first learned; it becomes more exact with each value after them."""
     min_effect: Annotated[float, Field(gt=0, lt=0.5)] = 0.02
@@ -68,14 +68,15 @@ class ClusterSettings(BaseModel):
     """What a cluster of dependent interactions has in common: `cluster`, `session_id`, `user_id` or `segment:NAME`.
     `auto` means `cluster`, else `session_id`; `blocks` means neighbors in time; `none` means no clusters."""
     size: Annotated[int, Field(ge=2, le=1000)] = 10
-    """Most interactions of a cluster; choose it so that most clusters are smaller."""
+    """Maximum number of interactions of a cluster; choose it so that most clusters are smaller."""
     block: Annotated[int, Field(ge=2, le=1000)] | None = None
     """Length of `blocks`; None measures the dependence and chooses 4 to 1,024 interactions."""
     quiet_s: Annotated[float, Field(gt=0, le=604_800)] = 600.0
     """Seconds of event time without an interaction of a cluster, after which the whole cluster counts in intervals and
     alerts. The first answer of a session counts in alerts at once."""
     open_cap: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    """Most open clusters of a pipeline; with more, the one that was quiet for longest is closed at once."""
+    """Maximum number of open clusters of a pipeline; with more, the one that was quiet for longest is closed at
+    once."""
 
 
 class LowTrafficSettings(BaseModel):
@@ -104,12 +105,12 @@ class StallSettings(BaseModel):
     traffic_s: Annotated[float, Field(gt=0)] | None = None
     """Seconds without a scored interaction after which an alert fires; None never alerts, for irregular traffic."""
     quiet_s: Annotated[float, Field(gt=0)] | None = 300.0
-    """A dropped interaction fires an alert, which resolves after this many seconds without another one; None never
-    alerts."""
+    """Seconds without a dropped interaction after which an alert about drops resolves; None never alerts about
+    drops."""
     absent_share: Annotated[float, Field(gt=0, lt=1)] | None = 0.2
     """An alert fires when the share of interactions without a metric rises by this much; None never alerts."""
     low_traffic: tuple[LowTrafficSettings, ...] = ()
-    """Least traffic of pipelines: tables `[[stall.low_traffic]]` with `pipeline`, `below`, `for` and `severity`."""
+    """Minimum traffic of pipelines: tables `[[stall.low_traffic]]` with `pipeline`, `below`, `for` and `severity`."""
 
     @classmethod
     def none(cls) -> Self:

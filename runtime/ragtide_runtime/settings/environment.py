@@ -1,15 +1,16 @@
-"""Reads settings from environment variables: lists and pairs with commas, and suggestions for unknown names."""
+"""Reads settings from variables and from files of secrets: lists and pairs with commas, unknown names, suggestions."""
 
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_settings import EnvSettingsSource
+from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from ragtide_schemas.printable import printable
 from ragtide_schemas.suggestions import closest
@@ -18,8 +19,11 @@ from ..errors import ConfigurationError
 
 PREFIX: Final = "RAGTIDE_"
 
-OTHERS: Final = frozenset({"RAGTIDE_CONFIG"})
-"""Variables with the prefix that are no settings; this variable names the file of settings."""
+SECRETS_DIR: Final = f"{PREFIX}SECRETS_DIR"
+"""Variable that names the folder of `secret_files`."""
+
+OTHERS: Final = frozenset({f"{PREFIX}CONFIG", SECRETS_DIR})
+"""Variables with the prefix that are no settings; they name the file of settings and the folder of secrets."""
 
 _OF_KUBERNETES: Final = re.compile(
     r"_SERVICE_(HOST|PORT(_[A-Z0-9_]{1,63})?)$|_PORT_[0-9]{1,5}_(TCP|UDP|SCTP)(_[A-Z]{1,5})?$"
@@ -41,6 +45,39 @@ def fields_of(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
             )
 
 
+def secret_files() -> dict[str, str]:
+    """Return the texts of the files in the folder that `RAGTIDE_SECRETS_DIR` names; empty without the variable.
+
+    A file has the name of a setting's variable, in capitals or small letters, as Docker, Kubernetes and systemd mount
+    secrets. White space around its text does not count. An empty file and a file with another name set nothing.
+
+    Raises:
+        ConfigurationError: the folder or a file cannot be read.
+    """
+    folder = os.environ.get(SECRETS_DIR)
+    if folder is None:
+        return {}
+    try:
+        files = sorted(file for file in Path(folder).iterdir() if file.name.upper().startswith(PREFIX))
+    except OSError as error:
+        raise ConfigurationError(
+            f"{SECRETS_DIR} names {folder}, which is no folder that can be read ({error.strerror}): correct it"
+        ) from None
+    texts = {file.name: _secret(file) for file in files if file.is_file()}
+    return {name: text for name, text in texts.items() if text}
+
+
+def _secret(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file} cannot be read ({error.strerror}): let user {os.getuid()} read it, or remove it"
+        ) from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{file} cannot be read: save it as UTF-8") from None
+
+
 class UnknownVariable(NamedTuple):
     """A variable with the prefix that is no setting."""
 
@@ -55,9 +92,9 @@ def unknown_variables(model: type[BaseModel], environment: Mapping[str, str] | N
 
     Args:
         model: the settings.
-        environment: by default the environment of this process.
+        environment: by default the files of secrets and the environment of this process.
     """
-    environment = os.environ if environment is None else environment
+    environment = {**secret_files(), **os.environ} if environment is None else environment
     known = {variable for variable, _ in fields_of(model)} | OTHERS
     # A pair of a setting may have a variable of its own, such as RAGTIDE_SPLITS_SHOP.
     pairs = [name for name, field in model.model_fields.items() if _kind_of(field.annotation) == "pairs"]
@@ -67,10 +104,16 @@ def unknown_variables(model: type[BaseModel], environment: Mapping[str, str] | N
         variable = name.upper()
         if not variable.startswith(PREFIX) or variable in known or variable.startswith(prefixes):
             continue
-        if _OF_KUBERNETES.search(variable) or (variable.endswith("_PORT") and _OF_KUBERNETES_VALUE.match(value)):
+        if _is_of_kubernetes(variable, value):
             continue
         found.append(_unknown(name, sorted(variable.removeprefix(PREFIX) for variable in known)))
     return found
+
+
+def _is_of_kubernetes(variable: str, value: str | None) -> bool:
+    """Return whether Kubernetes has set a variable for a service, though it may have the name of a setting."""
+    is_port = variable.endswith("_PORT") and _OF_KUBERNETES_VALUE.match(value or "") is not None
+    return is_port or _OF_KUBERNETES.search(variable) is not None
 
 
 def _unknown(name: str, known: list[str]) -> UnknownVariable:
@@ -91,8 +134,14 @@ class Environment(EnvSettingsSource):
     """The environment as a source of settings, in which lists and pairs may be written with commas.
 
     `RAGTIDE_JUDGE_FAMILIES=trace,ragchecker` is a list, `RAGTIDE_CASCADE_BELOW=trace.adherence=0.3` are pairs. JSON is
-    accepted too, and is required for a value with more than texts and numbers.
+    accepted too, and is required for a value with more than texts and numbers. Variables that Kubernetes sets for a
+    service such as `ragtide-serve` are left out.
     """
+
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls)
+        given = self.env_vars.items()
+        self.env_vars = {name: value for name, value in given if not _is_of_kubernetes(name.upper(), value)}
 
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
         """Return the value of a variable.
@@ -123,6 +172,14 @@ class Environment(EnvSettingsSource):
     def _variable(self, field_name: str, field: FieldInfo) -> str:
         found = (variable for variable, candidate in fields_of(self.settings_cls) if candidate is field)
         return next(found, f"{PREFIX}{field_name}".upper())
+
+
+class SecretFiles(Environment):
+    """The files of `secret_files` as a source of settings: each is read as the variable of its name."""
+
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls)
+        self.env_vars = {name.lower(): text for name, text in secret_files().items()}
 
 
 _FORMS: Final = {

@@ -3,14 +3,21 @@
 `RemoteSettings` has the limits of a labeler that calls an endpoint.
 """
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
+from ragtide_schemas.criterion import CRITERIA_MAX, Criterion
+
+from .producers import ProducerSettings
 from .retention import Pattern
 
 Dollars = Annotated[float, Field(ge=0)]
+
+SENTINELS_MAX: Final = 1_000
+"""Most sentinels of a deployment."""
 
 
 def _not_judge(name: str) -> str:
@@ -23,6 +30,18 @@ ServiceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$"
 """Name of a service; the names of its keys in Redis and of its counters begin with it."""
 
 
+def whole_path(path: Path) -> Path:
+    """Return a whole path.
+
+    Raises:
+        ValueError: it begins with `~`, and this user has no home directory.
+    """
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError:
+        raise ValueError("begins with ~, but no home directory is known: write the whole path") from None
+
+
 class RemoteSettings(BaseModel):
     """The limits of calls to an endpoint: time, attempts, rate and cost."""
 
@@ -31,12 +50,12 @@ class RemoteSettings(BaseModel):
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
     """Seconds that one call may take."""
     attempts: Annotated[int, Field(ge=1)] = 6
-    """Most failed calls for one answer before the endpoint counts as unavailable."""
+    """Number of failed calls for one answer after which the endpoint counts as unavailable."""
     max_in_flight: Annotated[int, Field(ge=1)] = 64
-    """Most concurrent calls of one worker, all its processes together; fewer while the endpoint answers 429 or slows
-    down."""
+    """Maximum number of concurrent calls of one worker, all its processes together; ragtide makes fewer while the
+    endpoint answers 429 or slows down."""
     requests_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Most calls of one worker a minute, all its processes together."""
+    """Maximum number of calls of one worker a minute, all its processes together."""
     breaker_failures: Annotated[int, Field(ge=1)] = 10
     """Failures in a row after which calls to the endpoint are paused."""
     breaker_pause_s: Annotated[float, Field(gt=0)] = 15.0
@@ -86,7 +105,7 @@ class ServiceSettings(RemoteSettings):
     """Name of the model that the service runs. It is part of the labeler's version: change it when the model
     changes."""
     batch: Annotated[int, Field(ge=1)] = 32
-    """Most texts, or pairs of texts, in one call."""
+    """Maximum number of texts, or pairs of texts, in one call."""
     call_usd: Dollars = 0.0
     """Price of one answered call in US dollars."""
 
@@ -123,16 +142,27 @@ class JudgeSettings(RemoteSettings):
     """Address of the endpoint; by default `OPENAI_BASE_URL`, or else OpenAI's endpoint."""
     api_key: SecretStr | None = None
     """Key of the endpoint; by default `OPENAI_API_KEY`. A local endpoint may need none."""
-    families: Annotated[tuple[Literal["trace", "ragchecker"], ...], Field(min_length=1)] = ("trace",)
-    """Families of metrics: `trace` (one call), `ragchecker` (two calls)."""
+    families: tuple[Literal["trace", "ragchecker"], ...] = ("trace",)
+    """Families of metrics: `trace` (one call), `ragchecker` (two calls); empty if the judge answers criteria only."""
+    criteria: Annotated[tuple[Criterion, ...], Field(max_length=CRITERIA_MAX)] = ()
+    """Questions of your own that the judge answers about each answer, and built-in criteria; each is a metric."""
+    criteria_call: Literal["shared", "own"] = "shared"
+    """Call in which criteria are asked: `shared` is the call of the family `trace`, so an interaction still takes one
+    call; `own` is one more call for all criteria together, and the prompt of `trace` is the same as without criteria.
+    """
+    reasons: Literal["kept", "all", "none"] = "kept"
+    """Reasons that the judge gives before its answers: `kept` stores them with the items that are kept; `all` also
+    gives them to exports of results; `none` requests no reasons, explanations of `trace` included, and saves their
+    tokens. The prompts `short` and `keys` never request reasons."""
     language: Literal["auto", "en", "ru"] = "auto"
     """Language of the prompts; `auto` is Russian for Russian content and English for all other content."""
     prompt: PromptVariant = "full"
     """Variant of the prompts: `full`; for small models `short`, with fewer words and no explanations, and `keys`, which
     is short and answered in lines of keys instead of JSON."""
     grammar: Literal["vllm", "llama.cpp"] | None = None
-    """Server that is asked with a grammar, in the field that it knows, so that every answer to the variant `keys` has
-    the right form; without it no grammar is sent. The other variants answer in JSON, whose form `structured` sets."""
+    """Kind of the judge's server, if it can restrict answers to a grammar: every answer to the prompts `keys` then has
+    the right form. Without it no grammar is sent. The other prompts get answers in JSON, whose form `structured`
+    sets."""
     window_tokens: Annotated[int, Field(ge=1024)] | None = None
     """Context window of the model in tokens, for rules, texts and answer together; documents get the space that the
     rest leaves. None sends prompts of any length, and the endpoint refuses those that are too long."""
@@ -141,7 +171,7 @@ class JudgeSettings(RemoteSettings):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
     """Sampling temperature; None sends no temperature."""
     answer_tokens: Annotated[int, Field(ge=64)] = 8192
-    """Most tokens of one answer; with `window_tokens` at most a quarter of the window."""
+    """Maximum number of tokens of one answer; with `window_tokens` at most a quarter of the window."""
     context_tokens: Annotated[int, Field(ge=200)] = 24_000
     """Tokens of documents in one call, by estimate; longer contexts are split over several calls and merged."""
     redact: tuple[Pattern, ...] = ()
@@ -151,12 +181,19 @@ class JudgeSettings(RemoteSettings):
     redact_limit_s: Annotated[float, Field(gt=0)] = 30.0
     """Seconds that this function may take for one interaction; if it takes longer, the judge does not label it."""
     repairs: Annotated[int, Field(ge=0)] = 2
-    """Most further prompts after an unusable answer; each names the faults of the answer."""
+    """Maximum number of further prompts after an unusable answer; each names the faults of the answer."""
     repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share of the interactions that the judge labels a second time, without the cache, for the metric
     `judge.self_consistency`; a hash of the id selects them. It needs the family `trace`."""
+    sentinels: Annotated[Path, AfterValidator(whole_path)] | None = None
+    """File of sentinels: interactions in any format that `ragtide score` reads. The judge is asked about them again and
+    again, without the cache, so that a rule of kind `sentinel` finds a judge that changed. None asks no sentinels."""
+    sentinels_every_s: Annotated[float, Field(ge=0.01, le=604_800)] = 600.0
+    """Seconds between two answers to sentinels, which take turns; one worker of the deployment asks them."""
+    sentinels_max: Annotated[int, Field(ge=1, le=SENTINELS_MAX)] = 40
+    """Maximum number of sentinels; of a file with more, a hash of their texts selects these."""
     tokens_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Most tokens a minute that one worker sends and requests, all its processes together, by estimate."""
+    """Maximum number of tokens a minute that one worker sends and requests, all its processes together, by estimate."""
     batch_price_share: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Price of a request in a batch (`ragtide batch`), as a share of the ordinary price."""
     over_budget: Literal["pause", "local"] = "pause"
@@ -176,6 +213,16 @@ class JudgeSettings(RemoteSettings):
         return self
 
     @model_validator(mode="after")
+    def _has_something_to_judge(self) -> Self:
+        if not self.families and not self.criteria:
+            raise ValueError(
+                "families is empty and there are no criteria, so the judge has nothing to answer: add trace to "
+                "families, or add a [[judge.criteria]]"
+            )
+        check_criteria(self.criteria)
+        return self
+
+    @model_validator(mode="after")
     def _a_grammar_is_of_lines(self) -> Self:
         if self.grammar is not None and self.prompt != "keys":
             raise ValueError(
@@ -190,7 +237,7 @@ class JudgeSettings(RemoteSettings):
 
     @property
     def most_answer_tokens(self) -> int:
-        """Most tokens of one answer, within the window."""
+        """Maximum number of tokens of one answer, within the window."""
         return self.answer_tokens if self.window_tokens is None else min(self.answer_tokens, self.window_tokens // 4)
 
     @property
@@ -200,16 +247,46 @@ class JudgeSettings(RemoteSettings):
         return "the local labeler scores until the next period" if local else super().over_budget_effect
 
 
-def whole_path(path: Path) -> Path:
-    """Return a whole path.
+def check_criteria(criteria: Sequence[Criterion]) -> None:
+    """Check that criteria can be asked together.
 
     Raises:
-        ValueError: it begins with `~`, and this user has no home directory.
+        ValueError: two criteria have one metric, or there are too many.
     """
-    try:
-        return path.expanduser().absolute()
-    except RuntimeError:
-        raise ValueError("begins with ~, but no home directory is known: write the whole path") from None
+    if len(criteria) > CRITERIA_MAX:
+        raise ValueError(f"there are {len(criteria)} criteria, and at most {CRITERIA_MAX} are possible: remove some")
+    metrics = [criterion.metric for criterion in criteria]
+    for criterion in criteria:
+        if metrics.count(criterion.metric) > 1:
+            raise ValueError(f"two criteria have the name {criterion.name}: give each a name of its own")
+
+
+def check_sessions(criteria: Sequence[Criterion], splits: Iterable[str], producer: ProducerSettings) -> None:
+    """Check that the sessions that criteria are about are found as a whole.
+
+    Args:
+        criteria: those about an answer are not checked.
+        splits: pipelines that are split over several partitions.
+        producer: settings of the producers.
+
+    Raises:
+        ValueError: the turns of a session are in several partitions, or a producer leaves out some of them.
+    """
+    for criterion in criteria:
+        if not criterion.is_of_session:
+            continue
+        if producer.sample < 1 and producer.sample_by == "interaction":
+            raise ValueError(
+                f'unit of the criterion {criterion.name} is "session", and producer.sample = {producer.sample:g} '
+                'leaves out some turns of a session: set producer.sample_by to "session"'
+            )
+        for pipeline in splits:
+            if criterion.applies_to_pipeline(pipeline):
+                raise ValueError(
+                    f'unit of the criterion {criterion.name} is "session", and splits divides the turns of a session '
+                    f"of {pipeline} over partitions: name other pipelines in the criterion, or remove {pipeline} from "
+                    "splits"
+                )
 
 
 class LocalSettings(BaseModel):
@@ -275,22 +352,23 @@ class ModelsSettings(BaseModel):
     similarity_threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """Threads of the sentence encoder; with one thread a sentence has the same vector in every run on a machine."""
     similarity_cache: Annotated[int, Field(ge=0, le=10_000_000)] = 10_000
-    """Most sentence vectors that a worker caches, so that a document that was retrieved before is not encoded again."""
+    """Maximum number of sentence vectors that a worker caches, so that a document that was retrieved before is not
+    encoded again."""
     publish: Literal["labels", "probabilities"] = "labels"
     """`labels` scores the sentences by the thresholds; `probabilities` publishes expected values: calibrate first."""
     languages: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")], ...] = ()
     """Languages that the models know, such as `en`: responses in others have no scores; empty allows all."""
     max_tokens: Annotated[int, Field(ge=16, le=131_072)] | None = None
-    """Most tokens of one input of a model; None takes the limit in its `config.json`, 4,096 at most."""
+    """Maximum number of tokens of one input of a model; None takes the limit in its `config.json`, 4,096 at most."""
     overlap: Annotated[int, Field(ge=0, le=4096)] = 64
     """Tokens that two neighbouring windows of a long document share."""
     max_inputs: Annotated[int, Field(ge=1, le=1_000_000)] = 2000
-    """Most inputs of a model for one interaction; with more, its metrics are absent as `too_long`."""
+    """Maximum number of inputs of a model for one interaction; with more, its metrics are absent as `too_long`."""
     batch: Annotated[int, Field(ge=1, le=4096)] = 32
-    """Most inputs in one batch."""
+    """Maximum number of inputs in one batch."""
     batch_tokens: Annotated[int, Field(ge=16, le=10_000_000)] = 1024
-    """Most tokens in one batch, padding included; a longer input is a batch of its own. With `cuda` set more, such as
-    32,768."""
+    """Maximum number of tokens in one batch, padding included; a longer input is a batch of its own. With `cuda` set
+    more, such as 32,768."""
     batch_wait_ms: Annotated[float, Field(ge=0, le=1000)] = 5.0
     """Milliseconds for which a batch that is not full waits for other interactions."""
     threads: Annotated[int, Field(ge=1, le=1024)] = 2
@@ -298,7 +376,7 @@ class ModelsSettings(BaseModel):
     provider: Literal["cpu", "cuda"] = "cpu"
     """Processor of the models: `cpu`, or `cuda` with onnxruntime-gpu."""
     max_bytes: Annotated[int, Field(ge=1)] = 8_589_934_592
-    """Most bytes of the files of one model; a larger model is refused."""
+    """Maximum number of bytes of the files of one model; a larger model is refused."""
     cache_dir: Path | None = None
     """Folder for downloaded models; None means `models` in `data_dir`. A downloaded model needs no network."""
     hub_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2000)] = "https://huggingface.co"
@@ -340,7 +418,7 @@ class CascadeSettings(BaseModel):
     middle_below: dict[str, float] = Field(default_factory=dict)
     """Scores of the proxy below which the middle labels every interaction that the reference does not label."""
     salt: str = ""
-    """A text that selects the sample; the same text selects the same sample in every process and replay."""
+    """Text that determines the sample; the same text selects the same sample in every process and replay."""
     when_unavailable: Literal["skip", "wait"] = "wait"
     """What happens when the reference or the middle is unavailable: `wait` keeps the interactions of its sample until
     it answers, and publishes all others; `skip` publishes them at once, and its metrics stay absent."""

@@ -1,13 +1,16 @@
-"""All settings: from the environment (`RAGTIDE_*`), else from `ragtide.toml` (or `RAGTIDE_CONFIG`), else defaults."""
+"""All settings: from the environment, else from files of secrets, else from `ragtide.toml`, else defaults.
+
+Variables begin with `RAGTIDE_`; `RAGTIDE_SECRETS_DIR` names the folder of the secrets, `RAGTIDE_CONFIG` another file.
+"""
 
 import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, get_args
 from urllib.parse import quote, urlencode
 
-from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, SecretStr, StringConstraints, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -18,14 +21,17 @@ from pydantic_settings import (
 
 from ragtide_schemas import AlertRule
 from ragtide_schemas.fitness import PURPOSES, Purpose
+from ragtide_schemas.metric_event import EVALUATORS_MAX
 from ragtide_schemas.user_ids import SALT_MAX_BYTES, SALT_MIN_BYTES
 
 from ..errors import ConfigurationError
 from ..redis.keys import workspace_of
 from ..redis.layout import Layout
 from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, MovesSettings, StallSettings
-from .environment import Environment, unknown_variables
+from .bridge import BridgeSettings
+from .environment import Environment, SecretFiles, secret_files, unknown_variables
 from .errors import Explainer, read_toml
+from .evaluators import SHARED_LIMITS, EvaluatorSettings, replaced
 from .labelers import (
     CascadeSettings,
     JudgeSettings,
@@ -33,12 +39,13 @@ from .labelers import (
     ModelsSettings,
     ServiceName,
     ServiceSettings,
+    check_sessions,
     whole_path,
 )
 from .notify import NotifySettings
 from .producers import IngestSettings, ProducerSettings
 from .retention import HistorySettings, RecorderSettings, SpecimenSettings
-from .serve import ServeSettings, WebSettings
+from .serve import McpSettings, ServeSettings, WebSettings
 from .telemetry import OtelSettings, PrometheusSettings
 
 WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/[1-9][0-9]{0,4}[smhd])?$")]
@@ -63,6 +70,13 @@ def _default_data_dir() -> Path:
 
 def _in_order(purposes: tuple[Purpose, ...]) -> tuple[Purpose, ...]:
     return tuple(purpose for purpose in PURPOSES if purpose in purposes)
+
+
+ComputedCovariate = Literal["question_length", "context_length", "documents", "top_score", "mean_score"]
+"""Name of a covariate that workers can compute."""
+
+COMPUTED_COVARIATES: Final[tuple[ComputedCovariate, ...]] = get_args(ComputedCovariate)
+"""All of them."""
 
 
 class Settings(BaseSettings):
@@ -95,19 +109,21 @@ class Settings(BaseSettings):
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")] = "ragtide"
     """First part of every Redis key."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Number of partitions; docs/partitions.md describes how to change it."""
+    """Number of partitions; to change it, see docs/operate/scale.md, "Repartitioning"."""
     splits: dict[str, Annotated[int, Field(ge=2)]] = Field(default_factory=dict)
     """Pipelines that are too large for one partition, each with its number of partitions, such as `{"shop" = 4}`."""
     dedupe_window_s: Annotated[float, Field(gt=0)] = 86_400.0
     """Seconds for which an interaction id counts as already seen."""
     interactions_cap: Annotated[int, Field(ge=1)] = 1_000_000
-    """Most entries of a partition's interactions stream; `producer.policy` applies to further interactions."""
+    """Maximum number of entries of a partition's interactions stream; `producer.policy` applies to further
+    interactions."""
     interactions_bytes: Annotated[int, Field(ge=1)] = 17_179_869_184
-    """Most bytes of a partition's interactions stream in Redis; older interactions are dropped and counted."""
+    """Maximum number of bytes of a partition's interactions stream in Redis; older interactions are dropped and
+    counted."""
     producer: ProducerSettings = ProducerSettings()
     """Behavior of producers: the table `[producer]`."""
     hash_user_ids: bool = True
-    """Whether hashes are stored instead of the ids of users (docs/security.md)."""
+    """Whether hashes are stored instead of the ids of users (docs/operate/privacy.md)."""
     user_id_salt: Annotated[SecretStr, AfterValidator(_salt)] | None = None
     """Secret of 16 to 64 bytes for these hashes, the same for all producers and roles; None hashes without a secret."""
     feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
@@ -115,21 +131,27 @@ class Settings(BaseSettings):
     labeler: str = "local"
     """Labeler of the workers: `local`, `judge`, `nli`, `model`, `cascade`, the name of an installed labeler, or
     `module:attribute`."""
+    evaluators: Annotated[tuple[EvaluatorSettings, ...], Field(max_length=EVALUATORS_MAX)] = ()
+    """Several labelers, each for a part of the traffic, in place of `labeler`: `[[evaluators]]` in the TOML file, or
+    JSON in `RAGTIDE_EVALUATORS` (docs/scores/evaluators.md)."""
     profile: str = "ragbench"
     """Variant of the TRACe formulas for a judge's labels: `ragbench`, `ragbench_raw`, `capstone`."""
     claim_profile: str = "ragchecker_strict"
     """Variant of the RAGChecker formulas: `ragchecker_strict` (undefined is absent), `ragchecker` (undefined is 0)."""
     metrics: tuple[str, ...] = ()
     """Optional metrics by name, such as `retrieval.average_precision`, and custom metrics as `module:attribute`;
-    metrics of installed packages are added."""
-    covariates: tuple[Literal["question_length", "context_length", "documents", "top_score", "mean_score"], ...] = ()
-    """Numbers known before the answer that the workers add to metric events (docs/producers.md): `question_length`,
-    `context_length`, `documents`, `top_score`, `mean_score`."""
+    metrics of installed packages are added. At most 102 custom metrics are possible: an event declares at most 200
+    metrics, those of criteria and retrieval steps included."""
+    covariates: tuple[ComputedCovariate, ...] = ()
+    """Numbers known before the answer that the workers add to metric events (docs/connect/python.md):
+    `question_length`, `context_length`, `documents`, `top_score`, `mean_score`. Those that alert rules compare are
+    added, too."""
     fit_for: dict[str, Annotated[tuple[Purpose, ...], Field(min_length=1), AfterValidator(_in_order)]] = Field(
         default_factory=dict
     )
     """Purposes that a labeler's numbers are fit for, by the labeler's name, such as `{"mine" = ["trend", "ranking"]}`
-    (docs/labelers.md): `trend`, `ranking`, `threshold`, `single items`. They replace those that ragtide states."""
+    (docs/scores/labelers.md): `trend`, `ranking`, `threshold`, `single items`. They replace those that ragtide
+    states."""
     label_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds after which a labeler that has not answered counts as failed."""
     local: LocalSettings = LocalSettings()
@@ -144,39 +166,39 @@ class Settings(BaseSettings):
     """The labelers of the labeler `cascade`, and their samples: the table `[cascade]`."""
     worker_processes: Annotated[int, Field(ge=0, le=1024)] | None = None
     """Processes in which `ragtide worker` labels, or `ragtide up` beside the process of its other roles; None: by the
-    processors that are left (docs/deployment.md). With 0 `ragtide up` is one process."""
+    processors that are left (docs/operate/deployment.md). With 0 `ragtide up` is one process."""
     worker_batch: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """Most entries that one read takes from the stream."""
+    """Maximum number of entries that one read takes from the stream."""
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
-    """Most interactions that one worker labels at once."""
+    """Maximum number of interactions that one worker labels at once."""
     worker_min_idle_s: Annotated[float, Field(gt=0)] = 90.0
     """Seconds after which a worker takes over an entry that another worker has not finished."""
     worker_forget_s: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds of silence after which a worker without entries is removed from the consumer group."""
     max_deliveries: Annotated[int, Field(ge=1)] = 5
-    """Deliveries after which an entry is labeled alone once more; if that fails, it becomes a dead letter."""
+    """Number of deliveries after which an entry is labeled alone once more; if that fails, it is a dead letter."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Confidence level of the intervals."""
     aggregator_batch: Annotated[int, Field(ge=1, le=100_000)] = 1000
-    """Most metric events in one step of the aggregator."""
+    """Maximum number of metric events in one step of the aggregator."""
     commit_interval_s: Annotated[float, Field(ge=0)] = 0.25
-    """Seconds between two commits of the aggregator, which determine the age of estimates."""
+    """Seconds between two commits of the aggregator; each commit makes newer estimates visible."""
     lease_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds after which the partition of a silent aggregator may be taken over."""
     estimates_cap: Annotated[int, Field(ge=1)] = 100_000
-    """About the most entries of the stream of estimates."""
+    """Approximate maximum number of entries of the stream of estimates."""
     estimates_interval_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds between two entries of the stream of estimates for one pipeline, metric and labeler."""
     events_cap: Annotated[int, Field(ge=1)] = 1_000_000
-    """Metric events of a partition that may wait for an aggregator before its workers pause."""
+    """Number of metric events of a partition that may wait for an aggregator before the workers pause."""
     events_keep: Annotated[int, Field(ge=0)] = 100_000
-    """Aggregated metric events of a partition that stay in the stream for later feedback."""
+    """Number of aggregated metric events of a partition that stay in the stream for later feedback."""
     alert_cap: Annotated[int, Field(ge=1)] = 10_000
-    """Most entries of the stream of alerts."""
+    """Maximum number of entries of the stream of alerts."""
     dead_letters_cap: Annotated[int, Field(ge=1)] = 100_000
-    """Most dead letters of a partition; older dead letters are dropped and counted."""
+    """Maximum number of dead letters of a partition; older dead letters are dropped and counted."""
     dead_letters_bytes: Annotated[int, Field(ge=1)] = 1_073_741_824
-    """Most bytes of a partition's dead letters in Redis; older dead letters are dropped and counted."""
+    """Maximum number of bytes of a partition's dead letters in Redis; older dead letters are dropped and counted."""
     recorder: RecorderSettings = RecorderSettings()
     """The recorder: the table `[recorder]`."""
     specimens: SpecimenSettings = SpecimenSettings()
@@ -185,6 +207,8 @@ class Settings(BaseSettings):
     """Traces that become interactions: the table `[ingest]`."""
     serve: ServeSettings = ServeSettings()
     """The HTTP service: the table `[serve]`."""
+    bridge: BridgeSettings = BridgeSettings()
+    """The bridge to a message broker: the table `[bridge]`."""
     otel: OtelSettings = OtelSettings()
     """OpenTelemetry: the table `[otel]`."""
     clusters: ClusterSettings = ClusterSettings()
@@ -194,10 +218,11 @@ class Settings(BaseSettings):
     segments: bool = True
     """Whether every segment value has estimates of its own."""
     keys_cap: Annotated[int, Field(ge=1)] = 5_000
-    """Most keys (metrics of a pipeline, a run or a segment value) of one pipeline in a partition; further segment
-    values count in the value `other`."""
+    """Maximum number of keys (metrics of a pipeline, a run or a segment value) of one pipeline in a partition; further
+    segment values count in the value `other`."""
     partition_keys_cap: Annotated[int, Field(ge=1)] = 50_000
-    """Most keys of one partition; further pipelines count in the pipeline `other:` with the partition's number."""
+    """Maximum number of keys of one partition; further pipelines count in the pipeline `other:` with the partition's
+    number."""
     windows: tuple[WindowName, ...] = ("1h", "24h/1h")
     """Windows in event time with estimates of their own: `1h` is tumbling, `24h/1h` is a day that moves every hour."""
     lateness_s: Annotated[float, Field(ge=0)] = 3600.0
@@ -218,10 +243,12 @@ class Settings(BaseSettings):
     """Notifications of alerts: the table `[notify]`."""
     web: WebSettings = WebSettings()
     """The page: the table `[web]`."""
+    mcp: McpSettings = McpSettings()
+    """The server for programs with a language model: the table `[mcp]`."""
     prometheus: PrometheusSettings = PrometheusSettings()
     """Estimates and alerts for Prometheus: the table `[prometheus]`."""
     log_level: Annotated[str, StringConstraints(pattern=r"^(debug|info|warning|error)$")] = "info"
-    """Least severe events that are logged: debug, info, warning or error."""
+    """Lowest level of the events that are logged: debug, info, warning or error."""
     http_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     """Port for /metrics, /healthz and /readyz of a role; None serves nothing, 0 takes a free port and logs it."""
     http_host: str = "127.0.0.1"
@@ -233,6 +260,25 @@ class Settings(BaseSettings):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"alerts has two rules named {name!r}: give each rule a name of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _evaluators_are_complete(self) -> Self:
+        if self.evaluators and "labeler" in self.model_fields_set:
+            raise ValueError(
+                f"labeler is {self.labeler!r}, and there are evaluators, each with a labeler of its own: remove "
+                "labeler, or write it as another of the [[evaluators]]"
+            )
+        names = [evaluator.name for evaluator in self.evaluators]
+        for place, evaluator in enumerate(self.evaluators):
+            if names.count(evaluator.name) > 1:
+                raise ValueError(f"evaluators has two named {evaluator.name!r}: give each a name of its own")
+            found = self._of_evaluator(place, evaluator)
+            if found.judge.over_budget == "local" and "judge" in found.labelers:
+                raise ValueError(
+                    f'evaluators[{place}] ({evaluator.name}): judge.over_budget is "local", and with evaluators a '
+                    'judge over its budget waits: set it to "pause", or add an evaluator with labeler = "local"'
+                )
         return self
 
     @model_validator(mode="after")
@@ -266,6 +312,13 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _sessions_are_whole(self) -> Self:
+        judges = [self.judge, *(evaluator.judge for evaluator in self.evaluators)]
+        for judge in judges:
+            check_sessions(getattr(judge, "criteria", ()), self.splits, self.producer)
+        return self
+
+    @model_validator(mode="after")
     def _splits_fit(self) -> Self:
         for pipeline, parts in self.splits.items():
             if parts > self.partitions:
@@ -276,9 +329,85 @@ class Settings(BaseSettings):
         return self
 
     @property
+    def computed_covariates(self) -> tuple[str, ...]:
+        """Names of the covariates that the workers compute: those of the setting, and those of alert rules."""
+        ruled = {rule.covariate for rule in self.alerts}
+        return tuple(name for name in COMPUTED_COVARIATES if name in self.covariates or name in ruled)
+
+    @property
     def labelers(self) -> tuple[str, ...]:
-        """Names of the labelers of the workers: one labeler, or the two or three of a cascade."""
+        """Names of the labelers of the workers: of all evaluators; one labeler, or the two or three of a cascade."""
+        if self.evaluators:
+            found = [name for evaluator in self.evaluators for name in self.of_evaluator(evaluator).labelers]
+            return tuple(dict.fromkeys(found))
         return self.cascade.labelers if self.labeler == "cascade" else (self.labeler,)
+
+    _evaluator: EvaluatorSettings | None = PrivateAttr(default=None)
+    _process: tuple[int, int] = PrivateAttr(default=(0, 1))
+
+    _given_labeler: bool = PrivateAttr(default=False)
+
+    @property
+    def was_given_labeler(self) -> bool:
+        """Whether the caller named the labeler, so that evaluators of the file do not count."""
+        return self._given_labeler
+
+    @property
+    def evaluator(self) -> EvaluatorSettings | None:
+        """The evaluator that these settings are of (`of_evaluator`); None for those of the deployment."""
+        return self._evaluator
+
+    def of_evaluator(self, evaluator: EvaluatorSettings) -> Self:
+        """Return the settings with which an evaluator's labeler is built: one labeler, and the tables that it has."""
+        return self._of_evaluator(self.evaluators.index(evaluator), evaluator)
+
+    def _of_evaluator(self, place: int, evaluator: EvaluatorSettings) -> Self:
+        changes: dict[str, object] = {"labeler": evaluator.labeler, "evaluators": ()}
+        for table, values in evaluator.tables():
+            try:
+                found = replaced(getattr(self, table), values)
+            except ValueError as error:
+                raise ValueError(f"evaluators[{place}] ({evaluator.name}): {table}: {error}") from None
+            if isinstance(found, JudgeSettings):
+                # The limits of the deployment have been divided already.
+                share = found.share(*self._process)
+                divided = {name: getattr(share, name) for name in SHARED_LIMITS if name in values}
+                found = found.model_copy(update=divided)
+            changes[table] = found
+        settings = self.model_copy(update=changes)
+        settings._evaluator = evaluator
+        return settings
+
+    def with_labeler(self, labeler: str) -> Self:
+        """Return the settings with one labeler, and without evaluators."""
+        return self.model_copy(update={"labeler": labeler, "evaluators": ()})
+
+    @property
+    def one_labeler(self) -> str:
+        """Name of the labeler, for what asks a single one.
+
+        Raises:
+            ConfigurationError: there are evaluators.
+        """
+        if self.evaluators:
+            names = ", ".join(self.labelers)
+            raise ConfigurationError(
+                f"the settings have several evaluators, and one labeler is asked here: name it, such as {names} "
+                "(labeler in Python, --labeler or RAGTIDE_LABELER with a settings file without evaluators)"
+            )
+        return self.labeler
+
+    def of_process(self, number: int, processes: int) -> Self:
+        """Return the settings of one process of a worker: the limits of endpoints are divided among them.
+
+        Args:
+            number: of the process, from 0.
+            processes: of the worker.
+        """
+        services = {name: service.share(number, processes) for name, service in self.services.items()}
+        settings = self.model_copy(update={"judge": self.judge.share(number, processes), "services": services})
+        settings._process = (number, processes)
+        return settings
 
     @property
     def keeps_specimens(self) -> bool:
@@ -333,10 +462,11 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources, the strongest first: arguments, environment, TOML file."""
+        """Return the sources, the strongest first: arguments, environment, files of secrets, TOML file."""
         return (
             init_settings,
             Environment(settings_cls),
+            SecretFiles(settings_cls),
             TomlConfigSettingsSource(settings_cls, toml_file=settings_file()),
         )
 
@@ -388,17 +518,22 @@ _warned: set[str] = set()
 
 
 def _load(overrides: dict[str, object]) -> Settings:
+    if "labeler" in overrides:  # a command was asked for one labeler
+        overrides = {"evaluators": (), **overrides}
     named = os.environ.get("RAGTIDE_CONFIG")
     if named is not None and not Path(named).is_file():
         raise ConfigurationError(f"RAGTIDE_CONFIG names {named}, which is not a file: correct the path or unset it")
     text, _ = read_toml(settings_file())
     try:
-        return Settings(**overrides)  # type: ignore[arg-type]  # Pydantic checks them
+        settings = Settings(**overrides)  # type: ignore[arg-type]  # Pydantic checks them
     except ValidationError as error:
-        explained = Explainer(Settings, settings_file(), text, given=overrides).explain(error)
+        variables = {**secret_files(), **os.environ}
+        explained = Explainer(Settings, settings_file(), text, given=overrides, environment=variables).explain(error)
         raise ConfigurationError(f"settings: {explained}") from None
     except (SettingsError, ValueError) as error:
         raise ConfigurationError(f"settings cannot be read: {error}; correct the variable or the file") from None
+    settings._given_labeler = "labeler" in overrides
+    return settings
 
 
 def with_credentials(url: str, *, username: str | None, password: str | None, parameters: Mapping[str, str]) -> str:

@@ -158,7 +158,8 @@ class DestinationSettings(BaseModel):
     )
     """Changes of an alert that are sent: `firing`, `explained` (the cause became known), `resolved`."""
     questions: bool = False
-    """Whether its messages have the questions of the worst answers, redacted as they are kept (`specimens.redact`)."""
+    """Whether its messages have the questions of the worst answers and the judge's reasons, redacted as they are kept
+    (`specimens.redact`)."""
     quiet: QuietSettings | None = None
     """Hours in which nothing is sent to it: a table `[notify.destinations.quiet]`; None for none. Not for alertmanager
     and pagerduty, which have schedules of their own."""
@@ -243,7 +244,7 @@ class NotifySettings(BaseModel):
     """Seconds for which a message is tried; then it becomes a dead letter, and an alert goes to the other
     destinations."""
     storm_messages: Annotated[int, Field(ge=1)] = 20
-    """Most messages to one destination in `storm_s`; further messages become one summary."""
+    """Maximum number of messages to one destination in `storm_s`; further messages become one summary."""
     storm_s: Annotated[float, Field(gt=0)] = 600.0
     """Seconds in which these messages count."""
     timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0

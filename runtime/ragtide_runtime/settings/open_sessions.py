@@ -4,7 +4,7 @@ from typing import Final
 
 from .alerting import ClusterSettings
 
-WAITING: Final = "%(waiting)s answers wait in open sessions."
+WAITING: Final = "Answers that wait in open sessions: %(waiting)s."
 """How many answers no interval counts yet."""
 
 CLOSING: Final = (
@@ -19,7 +19,7 @@ CLOSING_WHOLE: Final = (
 )
 """When a cluster counts that does not begin with an independent answer."""
 
-WAITING_IN_BLOCK: Final = "%(waiting)s answers wait in an open block."
+WAITING_IN_BLOCK: Final = "Answers that wait in an open block: %(waiting)s."
 FILLING: Final = "A block counts in intervals and alert rules when it is full (clusters.block)."
 
 
@@ -48,6 +48,6 @@ def waiting_sentence(waiting: int, clusters: ClusterSettings) -> str:
     """Return how many answers wait in open sessions, and when they count.
 
     >>> waiting_sentence(1884, ClusterSettings()).partition(". ")[0]
-    '1,884 answers wait in open sessions'
+    'Answers that wait in open sessions: 1,884'
     """
     return f"{waiting_texts(clusters)[0] % {'waiting': f'{waiting:,}'}} {closing_sentence(clusters)}"

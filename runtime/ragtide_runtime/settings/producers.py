@@ -31,9 +31,9 @@ class ProducerSettings(BaseModel):
     block_s: Seconds = 30.0
     """Seconds that a blocking publish waits for space in a full stream before it fails."""
     queue: Annotated[int, Field(ge=1)] = 10_000
-    """Most interactions that `submit` holds in the process; more are dropped and counted."""
+    """Maximum number of interactions that `submit` holds in the process; more are dropped and counted."""
     queue_bytes: Annotated[int, Field(ge=1)] = 268_435_456
-    """Most bytes of these interactions, by the length of their texts."""
+    """Maximum number of bytes of these interactions, by the length of their texts."""
     flush_s: Seconds = 5.0
     """Seconds that closing the producer, or the end of the process, waits for interactions that `submit` holds."""
     resend_s: Seconds = 2.0
@@ -72,11 +72,12 @@ class IngestSettings(BaseModel):
     """Seconds after which an interaction counts as complete in any case, and its spans are deleted. For as long again,
     ragtide remembers which spans became interactions, so that late repeats add nothing."""
     traces_cap: Annotated[int, Field(ge=1)] = 100_000
-    """Most waiting traces of a partition; further traces are refused, and the client is asked to try later."""
-    traces_bytes: Annotated[int, Field(ge=1)] = 536_870_912
-    """Most bytes of the stored spans of a partition; further spans are refused, and the client is asked to try
+    """Maximum number of waiting traces of a partition; further traces are refused, and the client is asked to try
     later."""
+    traces_bytes: Annotated[int, Field(ge=1)] = 536_870_912
+    """Maximum number of bytes of the stored spans of a partition; further spans are refused, and the client is asked to
+    try later."""
     trace_spans: Annotated[int, Field(ge=1, le=100_000)] = 10_000
-    """Most spans of one trace; further spans are refused for good."""
+    """Maximum number of spans of one trace; further spans are refused for good."""
     trace_bytes: Annotated[int, Field(ge=1)] = 33_554_432
-    """Most bytes of the spans of one trace; further spans are refused for good."""
+    """Maximum number of bytes of the spans of one trace; further spans are refused for good."""

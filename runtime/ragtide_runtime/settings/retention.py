@@ -27,9 +27,9 @@ class RecorderSettings(BaseModel):
     roll_s: Annotated[float, Field(gt=0)] = 300.0
     """Seconds after which entries that were read are written to files; until then they stay in Redis."""
     roll_entries: Annotated[int, Field(ge=1)] = 50_000
-    """Number of entries of a partition after which they are written earlier."""
+    """Number of waiting entries of a partition at which they are written before `roll_s` has passed."""
     roll_bytes: Annotated[int, Field(ge=1)] = 67_108_864
-    """Bytes of JSON of a partition after which its entries are written earlier."""
+    """Bytes of JSON of a partition's waiting entries at which they are written before `roll_s` has passed."""
     keep_days: Annotated[int, Field(ge=1)] | None = None
     """Number of whole days before today that are kept; None keeps all days."""
     redact: tuple[Pattern, ...] = ()
@@ -46,7 +46,7 @@ class SpecimenSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     enabled: bool = True
-    """Whether workers keep specimens: items with redacted texts, labels and scores (docs/items.md)."""
+    """Whether workers keep specimens: items with redacted texts, labels and scores (docs/live/items.md)."""
     offline: bool = False
     """Whether specimens are also kept of replays, experiments and interactions with a `run`."""
     keep_s: Annotated[float, Field(ge=1, le=31_536_000)] = 604_800.0
@@ -54,24 +54,27 @@ class SpecimenSettings(BaseModel):
     sample: Annotated[float, Field(ge=0, le=1)] = 0.01
     """Share of the interactions that is kept as a uniform sample, chosen by a hash of the id."""
     sample_n: Annotated[int, Field(ge=1, le=100_000)] = 200
-    """Most specimens of the sample of a pipeline; the latest stay."""
+    """Maximum number of specimens of the sample of a pipeline; the latest stay."""
     newest_n: Annotated[int, Field(ge=0, le=1_000)] = 100
-    """Number of the newest specimens of a pipeline, with any score; of much traffic a worker keeps one a second.
-    0 keeps none."""
+    """Number of the newest specimens that are kept of a pipeline, whatever their scores; with much traffic a worker
+    keeps one a second. 0 keeps none."""
     judged_n: Annotated[int, Field(ge=0, le=100_000)] = 200
-    """Most specimens of a pipeline from the random sample of a cascade's judge; the latest stay. 0 keeps none."""
+    """Maximum number of specimens of a pipeline from the random sample of a cascade's judge; the latest stay. 0 keeps
+    none."""
     worst_n: Annotated[int, Field(ge=1, le=50)] = 10
     """Number of the worst specimens of each metric and labeler of a pipeline."""
     beyond_n: Annotated[int, Field(ge=1, le=100_000)] = 50
-    """Most specimens of a pipeline on the wrong side of a rule's `target` or `baseline`; the latest stay."""
+    """Maximum number of specimens of a pipeline on the wrong side of a rule's `target` or `baseline`; the latest
+    stay."""
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
-    """Most specimens of a pipeline; the oldest are deleted first."""
+    """Maximum number of specimens of a pipeline; the oldest are deleted first."""
     bytes: Annotated[int, Field(ge=1_024)] = 33_554_432
-    """Most bytes of the specimens of a pipeline; the oldest are deleted first."""
+    """Maximum number of bytes of the specimens of a pipeline; the oldest are deleted first."""
     partition_bytes: Annotated[int, Field(ge=1_024)] = 1_073_741_824
-    """Most bytes of the specimens of a partition; at the limit no further specimen is kept."""
+    """Maximum number of bytes of the specimens of a partition; at the limit no further specimen is kept."""
     item_bytes: Annotated[int, Field(ge=1_024, le=4_194_304)] = 262_144
-    """Most characters of an interaction's texts, and most bytes of a stored specimen; a larger one is not kept."""
+    """Maximum number of characters of an interaction's texts, and of bytes of a stored specimen; a larger one is not
+    kept."""
     redact: tuple[Pattern, ...] = ("email", "phone", "card")
     """Patterns that are removed from texts before they are stored: `email`, `phone`, `card`."""
     redact_function: str | None = None
@@ -102,7 +105,7 @@ class HistorySettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = True
-    """Whether aggregators keep the history of pipelines (docs/history.md)."""
+    """Whether aggregators keep the history of pipelines (docs/live/history.md)."""
     fine: Duration = "5m"
     """Length of the panes of event time for which moments are kept, such as `5m`."""
     fine_for: Duration = "2d"
@@ -115,7 +118,7 @@ class HistorySettings(BaseModel):
     """Names of segments, such as `version`, whose values have series of their own. The metric of an alert rule on a
     segment has them without being named."""
     series_max: Annotated[int, Field(ge=1, le=1_000_000)] = 500
-    """Most series of a partition; the scores of further keys have no history."""
+    """Maximum number of series of a partition; the scores of further keys have no history."""
 
     @property
     def fine_panes(self) -> int:

@@ -1,4 +1,4 @@
-"""Reads the alert rules anew while a process runs: after SIGHUP, and when the settings' file has changed.
+"""Reads alert rules, evaluators and criteria anew while a process runs: after SIGHUP, or when the file has changed.
 
 In a terminal SIGHUP means that the terminal was closed, so it still ends the process there.
 """
@@ -18,22 +18,31 @@ from ..redis.keys import workspace_of
 from .model import Settings, load_settings, settings_file
 
 Outcome = Literal["taken", "unchanged", "refused"]
-"""`taken` if rules or budget changed, `refused` if a setting is wrong and the process keeps its rules."""
+"""`taken` if a watched setting changed, `refused` if a setting is wrong and the process keeps those that it has."""
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("taken", "unchanged", "refused")
 
 Taker = Callable[[Settings], object]
-"""Takes settings with new `alerts` and `budget`."""
+"""Takes settings in which some of the watched settings are new."""
 
-UNCHANGED: Final = "the alert rules stay as they are, because the settings are wrong"
+RULES: Final = ("alerts", "budget")
+"""The settings of alert rules."""
+
+EVALUATORS: Final = ("labeler", "evaluators")
+"""The settings of who scores an interaction."""
+
+CRITERIA: Final = ("judge.criteria",)
+"""The settings of what a judge is asked."""
+
+UNCHANGED: Final = "the alert rules and evaluators stay as they are, because the settings are wrong"
 
 log = structlog.get_logger("ragtide.rules")
 
 
 class RulesWatch:
-    """Gives new alert rules and their budget to the roles of a process.
+    """Gives new alert rules with their budget, and new evaluators and criteria, to the roles of a process.
 
-    Only `alerts` and `budget` are taken; a change of any other setting needs a restart.
+    Only the settings in `RULES`, `EVALUATORS` and `CRITERIA` are taken; a change of any other setting needs a restart.
 
     Args:
         settings: with which the process has started.
@@ -51,20 +60,26 @@ class RulesWatch:
         self._settings = self._started_with = settings
         self._check = check
         self._count = count
-        self._takers: list[Taker] = []
+        self._takers: list[tuple[Taker, tuple[str, ...]]] = []
         self._asked = asyncio.Event()
         self._digest = _digest()
 
     @contextmanager
-    def giving(self, taker: Taker) -> Iterator[None]:
-        """Call `taker` with the settings of new rules during the body of a `with`; at once if they are new already."""
-        self._takers.append(taker)
-        if self._settings is not self._started_with:
+    def giving(self, taker: Taker, names: tuple[str, ...] = RULES) -> Iterator[None]:
+        """Call `taker` with settings that have new values during the body of a `with`; at once if they are new already.
+
+        Args:
+            taker: takes the settings.
+            names: of the settings that it is for, of those that are watched.
+        """
+        registered = taker, names
+        self._takers.append(registered)
+        if _differ(self._settings, self._started_with, names):
             taker(self._settings)
         try:
             yield
         finally:
-            self._takers.remove(taker)
+            self._takers.remove(registered)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Watch until `stop` is set."""
@@ -90,7 +105,7 @@ class RulesWatch:
             stopping.cancel()
 
     async def read(self) -> Outcome:
-        """Read the settings, and give their rules to the roles if they have changed. It raises no error."""
+        """Read the settings, and give those that have changed to the roles. It raises no error."""
         before = self._settings
         try:
             found = await asyncio.to_thread(_with_rules, self._settings, self._check)
@@ -98,24 +113,41 @@ class RulesWatch:
             log.warning(UNCHANGED, detail=str(error))
             self._count("refused")
             return "refused"
-        if (found.alerts, found.budget) == (before.alerts, before.budget):
+        if not _differ(found, before, (*RULES, *EVALUATORS, *CRITERIA)):
             log.info("the alert rules have not changed")
             self._count("unchanged")
             return "unchanged"
         self._settings = found
-        for taker in self._takers:
-            taker(found)
-        names = {rule.name for rule in found.alerts}, {rule.name for rule in before.alerts}
-        changed = {rule.name for rule in found.alerts if rule not in before.alerts}
-        log.info(
-            "new alert rules are in force",
-            rules=len(found.alerts),
-            new=sorted(names[0] - names[1]),
-            changed=sorted(changed & names[1]),
-            removed=sorted(names[1] - names[0]),
-        )
+        for taker, names_of in self._takers:
+            if _differ(found, before, names_of):
+                taker(found)
+        if _differ(found, before, RULES):
+            _log_rules(found, before)
         self._count("taken")
         return "taken"
+
+
+def _log_rules(found: Settings, before: Settings) -> None:
+    names = {rule.name for rule in found.alerts}, {rule.name for rule in before.alerts}
+    changed = {rule.name for rule in found.alerts if rule not in before.alerts}
+    log.info(
+        "new alert rules are in force",
+        rules=len(found.alerts),
+        new=sorted(names[0] - names[1]),
+        changed=sorted(changed & names[1]),
+        removed=sorted(names[1] - names[0]),
+    )
+
+
+def _value(settings: Settings, name: str) -> object:
+    found: object = settings
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _differ(first: Settings, second: Settings, names: tuple[str, ...]) -> bool:
+    return any(_value(first, name) != _value(second, name) for name in names)
 
 
 def with_rules_of_now(settings: Settings) -> Settings:
@@ -133,13 +165,22 @@ def with_rules_of_now(settings: Settings) -> Settings:
 
 
 def _with_rules(settings: Settings, check: Callable[[Settings], None] = lambda _: None) -> Settings:
-    """Return settings with the rules and the budget of the file and the environment.
+    """Return settings with the watched settings of the file and the environment.
 
     Raises:
         ConfigurationError: a setting is wrong.
     """
     found = load_settings(prefix=settings.prefix, partitions=settings.partitions)
-    changed = settings.model_copy(update={"alerts": found.alerts, "budget": found.budget})
+    changes: dict[str, object] = {name: getattr(found, name) for name in RULES}
+    if not settings.was_given_labeler:
+        changes |= {"labeler": found.labeler, "evaluators": found.evaluators}
+    changes["judge"] = settings.judge.model_copy(update={"criteria": found.judge.criteria})
+    changed = settings.model_copy(update=changes)
+    for evaluator in changed.evaluators:
+        try:
+            changed.of_evaluator(evaluator)
+        except ValueError as error:
+            raise ConfigurationError(f"settings: {error}") from None
     check(changed)
     return changed
 

@@ -48,9 +48,9 @@ class TokenSettings(BaseModel):
     pipelines: tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...] = ("*",)
     """Names of the pipelines that the token is for, with `*` and `?` as wildcards."""
     requests_per_s: Annotated[float, Field(gt=0)] | None = None
-    """Most requests a second, in place of `serve.requests_per_s`."""
+    """Maximum number of requests a second, in place of `serve.requests_per_s`."""
     bytes_per_s: Annotated[float, Field(gt=0)] | None = None
-    """Most bytes of bodies a second, in place of `serve.bytes_per_s`."""
+    """Maximum number of bytes of bodies a second, in place of `serve.bytes_per_s`."""
 
     @model_validator(mode="after")
     def _has_one_secret(self) -> Self:
@@ -164,29 +164,31 @@ class ServeSettings(BaseModel):
     """Addresses or networks of the proxies whose headers are trusted: `serve.trusted_header`, `X-Forwarded-Prefix`,
     `X-Forwarded-Host` and `X-Forwarded-For`."""
     requests_per_s: Annotated[float, Field(gt=0)] | None = None
-    """Most requests of one token a second, in each process; None for no limit."""
+    """Maximum number of requests of one token a second, in each process; None for no limit."""
     bytes_per_s: Annotated[float, Field(gt=0)] | None = None
-    """Most decompressed bytes of the bodies of one token a second, in each process; None for no limit."""
+    """Maximum number of decompressed bytes of the bodies of one token a second, in each process; None for no limit."""
     body_bytes: Annotated[int, Field(ge=1024)] = 20_971_520
-    """Most bytes of a body as it is sent. Lines of NDJSON are read one by one, and together have no limit."""
+    """Maximum number of bytes of a body as it is sent. Lines of NDJSON are read one by one, and together have no
+    limit."""
     decompressed_bytes: Annotated[int, Field(ge=1024)] = 67_108_864
-    """Most bytes of a body after it is decompressed."""
+    """Maximum number of bytes of a body after it is decompressed."""
     decompressed_ratio: Annotated[float, Field(ge=1)] = 50.0
-    """Most decompressed bytes for one byte that was sent. Below 8 MiB any body may be decompressed."""
+    """Maximum number of decompressed bytes for one byte that was sent. Below 8 MiB any body may be decompressed."""
     bodies_bytes: Annotated[int, Field(ge=1024)] = 268_435_456
-    """Most bytes of all bodies in memory while they are received, and as many while they are decoded. Further requests
-    wait, or get 429."""
+    """Maximum number of bytes of all bodies in memory while they are received, and as many while they are decoded.
+    Further requests wait, or get 429."""
     body_items: Annotated[int, Field(ge=1)] = 100_000
-    """Most items of a list in JSON; lines of NDJSON have no limit."""
+    """Maximum number of items of a list in JSON; lines of NDJSON have no limit."""
     header_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds within which the headers of a request must arrive."""
     body_s: Annotated[float, Field(gt=0)] = 60.0
     """Seconds within which a body must arrive; for NDJSON, seconds between two lines."""
     connections: Annotated[int, Field(ge=1)] = 1000
-    """Most connections at once. A new connection replaces one that is idle; while all are busy, further requests get
-    503. Health requests are always answered."""
+    """Maximum number of connections at once. A new connection replaces one that is idle; while all are busy, further
+    requests get 503. Health requests are always answered."""
     token_connections: Annotated[int, Field(ge=1)] | None = None
-    """Most requests of one token at once, event streams of the page included; half of `connections` unless given."""
+    """Maximum number of requests of one token at once, event streams of the page included; half of `connections` unless
+    given."""
 
     def trusts(self, address: str) -> bool:
         """Return whether the headers of a client are trusted as those of a proxy."""
@@ -239,13 +241,24 @@ class WebSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     operators: tuple[UserPattern, ...] = ()
-    """Names of users of `serve.trusted_header` who may give orders, with `*` and `?` as wildcards; of tokens, `operate`
-    in their access decides."""
+    """Names of users, from `serve.trusted_header`, who may act on the page (acknowledge, silence, retry), with `*` and
+    `?` as wildcards. A user with a token may act if the token's access has `operate`."""
     texts: Literal["operator", "viewer", "nobody"] = "operator"
     """Users who see questions, documents and answers: operators, all viewers, or nobody."""
     session_s: Annotated[float, Field(ge=60, le=2_592_000)] = 43_200.0
     """Seconds after which a login with a token ends."""
     updates_per_s: Annotated[float, Field(ge=0.1, le=10)] = 4.0
-    """Most updates a second of a live page."""
+    """Maximum number of updates a second of a live page."""
     trace_url: Annotated[str, StringConstraints(pattern=r"^https?://.*\{trace_id\}", max_length=2000)] | None = None
     """Address of a trace in your tracing tool, with `{trace_id}` in the place of its id; items link to it."""
+
+
+class McpSettings(BaseModel):
+    """`ragtide mcp`: the service whose numbers a program with a language model reads, and with which token."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    endpoint: Annotated[str, StringConstraints(min_length=1, max_length=2000)] = f"http://127.0.0.1:{DEFAULT_PORT}"
+    """Address of `ragtide serve`, with its path below a reverse proxy."""
+    token: SecretStr | None = None
+    """Token of `serve.tokens` with the access `read`; it decides which pipelines and texts the model sees."""

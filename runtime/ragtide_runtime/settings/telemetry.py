@@ -15,12 +15,12 @@ class OtelSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     endpoint: Endpoint | None = None
-    """Address of `ragtide serve`, to which `ragtide.otel.configure` sends the spans of an application (docs/otel.md);
-    by default this machine at `serve.port`."""
+    """Address of `ragtide serve`, to which `ragtide.otel.configure` sends the spans of an application
+    (docs/connect/opentelemetry.md); by default this machine at `serve.port`."""
     token: SecretStr | None = None
     """Token with which an application sends its spans."""
     results: bool = False
-    """Whether workers send each result as a span into the trace of its interaction (docs/otel_results.md)."""
+    """Whether workers send each result as a span into the trace of its interaction (docs/connect/opentelemetry.md)."""
     results_endpoint: Endpoint | None = None
     """Address of the backend that has the traces, with its path; by default that of `OTEL_EXPORTER_OTLP_ENDPOINT`."""
     results_headers: SecretStr | None = None
@@ -38,7 +38,7 @@ class PrometheusSettings(BaseModel):
     windows: tuple[str, ...] | None = None
     """Windows of these estimates: `all` for all time, or names from `windows`; None takes all of them."""
     cap: Annotated[int, Field(ge=1, le=100_000)] = 1_000
-    """Most keys (metrics of a pipeline or a segment value) of a partition with estimates in `/metrics`, whole pipelines
-    first, and most firing alerts; `ragtide_quality_left_out` counts the others."""
+    """Maximum number of keys (metrics of a pipeline or a segment value) of a partition with estimates in `/metrics`,
+    whole pipelines first, and of firing alerts there; `ragtide_quality_left_out` counts the others."""
     interval_s: Annotated[float, Field(gt=0)] = 10.0
-    """Least seconds between two computations of these estimates."""
+    """Minimum number of seconds between two computations of these estimates."""

@@ -21,6 +21,12 @@ LABELINGS: Final = Metric(
     "Entries that this worker finished, by outcome; `failed` counts tries in which the labeler failed.",
     ("labeler", "outcome"),
 )
+EVALUATORS_REPLACED: Final = Metric(
+    "ragtide_evaluators_replaced_total",
+    "counter",
+    "Changes of the evaluators while the worker runs: `taken`, or `refused` because one cannot start.",
+    ("outcome",),
+)
 DEAD_LETTERS: Final = Metric(
     "ragtide_dead_letters_total", "counter", "Interactions that this worker gave up on, by reason.", ("reason",)
 )
@@ -57,6 +63,7 @@ DOCUMENTS: Final = Metric(
 )
 WORKER_METRICS: Final = (
     LABELINGS,
+    EVALUATORS_REPLACED,
     DEAD_LETTERS,
     LABELING_SECONDS,
     IN_FLIGHT,
@@ -174,7 +181,7 @@ ALERTS: Final = Metric(
 RULES_READ: Final = Metric(
     "ragtide_rules_read_total",
     "counter",
-    "Readings of the alert rules while it runs (a worker counts, too): `taken`, `unchanged` or `refused`.",
+    "Readings of rules and evaluators while it runs (a worker counts, too): `taken`, `unchanged` or `refused`.",
     ("outcome",),
 )
 AGGREGATOR_METRICS: Final = (
@@ -397,6 +404,27 @@ NOTIFY_METRICS: Final = (
     NOTIFY_OWNED,
 )
 
+BRIDGE_MESSAGES: Final = Metric(
+    "ragtide_bridge_items_total",
+    "counter",
+    "Items of messages, by outcome: `published`, `duplicate` (its id was known), `dropped` (by the policy of a full "
+    "stream), `dead_letter`, `spans`; `waited` counts tries that found no room.",
+    ("outcome",),
+)
+BRIDGE_SENT: Final = Metric(
+    "ragtide_bridge_sent_total",
+    "counter",
+    "Messages that a broker has confirmed: `alerts`, `events` or `estimates`.",
+    ("direction",),
+)
+BRIDGE_CONNECTED: Final = Metric(
+    "ragtide_bridge_connected",
+    "gauge",
+    "1 while the broker of a direction is connected: `from`, `alerts`, `events` or `estimates`.",
+    ("direction",),
+)
+BRIDGE_METRICS: Final = (BRIDGE_MESSAGES, BRIDGE_SENT, BRIDGE_CONNECTED)
+
 CATALOGUE: Final = {
     "worker": WORKER_METRICS,
     "judge": JUDGE.all(),
@@ -405,6 +433,7 @@ CATALOGUE: Final = {
     "recorder": RECORDER_METRICS,
     "serve": INGEST_METRICS,
     "notify": NOTIFY_METRICS,
+    "bridge": BRIDGE_METRICS,
     "Redis": REDIS_METRICS,
     QUALITY: (*QUALITY_METRICS, *HEADLINE_METRICS),
 }
@@ -417,7 +446,7 @@ HIGHEST: Final = frozenset(
 
 
 def catalogue_table() -> str:
-    """Return every metric but those of quality as a Markdown table; `python -m` with this module's name prints it."""
+    """Return every metric but those of quality as a Markdown table."""
     lines = ["| metric | of | kind | labels | meaning |", "|---|---|---|---|---|"]
     for owner, metrics in CATALOGUE.items():
         if owner == QUALITY:  # on a page of its own
@@ -426,7 +455,3 @@ def catalogue_table() -> str:
             labels = ", ".join(f"`{label}`" for label in metric.labels)
             lines.append(f"| `{metric.name}` | {owner} | {metric.kind} | {labels} | {metric.meaning} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(catalogue_table(), end="")  # noqa: T201 - for the documentation

@@ -14,6 +14,8 @@ from typing import Any, Final, Protocol
 
 from prometheus_client import CollectorRegistry
 
+from .metric import Registry
+
 SILENT_S: Final = 60.0
 """Seconds without a heartbeat after which a loop is stuck; twice the time a command may wait for a dead connection."""
 
@@ -181,4 +183,4 @@ class ProcessTelemetry:
     """Health and metrics of the roles of one process. Neither is global, so two runs in one process never mix."""
 
     health: Health = field(default_factory=Health)
-    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    registry: CollectorRegistry = field(default_factory=Registry)

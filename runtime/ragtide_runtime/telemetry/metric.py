@@ -47,6 +47,21 @@ def family(metric: Metric, samples: Iterable[tuple[tuple[str, ...], float]]) -> 
     return result
 
 
+class Registry(CollectorRegistry):
+    """The metrics of a process.
+
+    Prometheus needs no time of creation beside a counter or a histogram: it doubles the number of series. The switch of
+    the library against it is for a whole process, in which an application may have metrics of its own.
+    """
+
+    def collect(self) -> Iterator[core.Metric]:
+        """Yield the families, without series of times of creation."""
+        for found in super().collect():
+            if found.type in ("counter", "histogram"):
+                found.samples = [sample for sample in found.samples if not sample.name.endswith("_created")]
+            yield found
+
+
 class Collected(Collector):
     """Families that were collected before, so that a thread can encode them while their sources change.
 
@@ -62,8 +77,8 @@ class Collected(Collector):
         return iter(self._families)
 
 
-TIMES: Final = ("_created", "_start_time_seconds")
-"""Ends of the names of samples that are times."""
+TIME: Final = "_start_time_seconds"
+"""End of the names of samples that are times."""
 
 OF_THE_PROCESS: Final = ("ragtide_redis_up", "ragtide_http_request")
 """Beginnings of the names of metrics without a pipeline that say nothing of other pipelines."""
@@ -107,7 +122,7 @@ def merged(families: Iterable[core.Metric], highest: Collection[str] = ()) -> li
             key = family.name, sample.name, tuple(sample.labels.items())
             if key not in values:
                 values[key] = sample.value
-            elif sample.name.endswith(TIMES):
+            elif sample.name.endswith(TIME):
                 values[key] = min(values[key], sample.value)
             elif family.name in highest:
                 values[key] = max(values[key], sample.value)

@@ -96,7 +96,7 @@ HEADLINE_METRICS: Final = (HEADLINE, HEADLINE_LOWER, HEADLINE_UPPER, HEADLINE_N,
 
 
 def quality_table() -> str:
-    """Return these metrics as a Markdown table; `python -m` with this module's name prints it."""
+    """Return these metrics as a Markdown table."""
     lines = ["| metric | labels | meaning |", "|---|---|---|"]
     of = {ESTIMATE_LABELS: "of an estimate", ALERT_LABELS: "of an alert", HEADLINE_LABELS: "of a headline"}
     for metric in (*QUALITY_METRICS, *HEADLINE_METRICS):
@@ -104,7 +104,3 @@ def quality_table() -> str:
         shown = of.get(metric.labels, labels)
         lines.append(f"| `{metric.name}` | {shown} | {metric.meaning} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(quality_table(), end="")  # noqa: T201 - for the documentation

@@ -1,7 +1,7 @@
 """The answers of a process about itself, for any web server: its metrics, and whether it is alive and ready."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Final
 
@@ -107,6 +107,11 @@ class RoleEndpoints:
         self._process = process
         self._backlog = backlog
         self._workers = tuple(workers)
+        self._refreshes: list[Callable[[], Awaitable[None]]] = [backlog.refresh]
+
+    def refresh_by(self, refresh: Callable[[], Awaitable[None]]) -> None:
+        """Await `refresh` before each scrape, at whichever address; it raises no error."""
+        self._refreshes.append(refresh)
 
     async def metrics(
         self, accept: str, *, may_see: Callable[[str], bool] | None = None, deployment: bool = True
@@ -118,7 +123,8 @@ class RoleEndpoints:
             may_see: whether the client may see a pipeline; without it the client sees all pipelines.
             deployment: whether the client may see numbers of the whole deployment.
         """
-        await self._backlog.refresh()
+        for refresh in self._refreshes:
+            await refresh()
         encode, content_type = choose_encoder(accept)
         reports = [report for slot in self._workers if (report := slot.read()) is not None]
         families: Iterable[Metric] = self._process.registry.collect()

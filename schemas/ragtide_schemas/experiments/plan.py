@@ -1,7 +1,7 @@
 """The plan of an experiment: its configs, the order of its items, and the options of its race.
 
 Each setting of an experiment is declared here once. The TOML file, the keyword arguments (`drafts.py` in the offline
-package), the options of commands and the table in docs/experiments.md follow from it.
+package), the options of commands and the table in docs/offline/experiments.md follow from it.
 """
 
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from ..base import Metadata, Name, Size, VersionedModel, WireModel
+from ..criterion import Criterion
 from ..declared import MetricDeclaration, declaration_of
 from ..limits import LATENCY_MAX_S
 from ..metrics import Direction, Kind, MetricDefinition, MetricName
@@ -157,6 +158,8 @@ class Plan(VersionedModel, ExperimentOptions):
     """Metric by which the race and the leaderboard compare configs."""
     higher_is_better: bool = True
     """Whether the best config has the highest mean."""
+    criterion: Criterion | None = None
+    """The criterion of `metric`, as it was asked at the beginning; None if the metric is no criterion."""
     metrics: tuple[OwnMetric, ...] = ()
     """Metrics that the experiment measures itself."""
     target_parameters: tuple[Name, ...] | None = None
@@ -180,8 +183,9 @@ class Plan(VersionedModel, ExperimentOptions):
 
     @property
     def declared(self) -> dict[str, MetricDeclaration]:
-        """Declarations of the metrics that the experiment measures itself, by name."""
-        return {metric.name: declaration_of(metric.definition(), "1") for metric in self.metrics}
+        """Declarations of the metrics that the experiment measures itself, and of its criterion, by name."""
+        own = {metric.name: declaration_of(metric.definition(), "1") for metric in self.metrics}
+        return own if self.criterion is None else {**own, self.criterion.metric: self.criterion.declaration()}
 
     def shard_ends(self) -> list[int]:
         """Return the number of items up to the end of each shard; sizes differ by at most one.

@@ -102,7 +102,7 @@ def test_a_lower_kappa_is_found() -> None:
 
 @pytest.mark.heavy
 def test_the_page_has_the_numbers_of_the_simulation() -> None:
-    page = (Path(__file__).parents[3] / "docs/agreement.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/scores/agreement.md").read_text(encoding="utf-8")
     names = {
         "50%": (0.5,), "80%": (0.8,), "95%": (0.95,), "20% and 90% in turns": (0.2, 0.9),
         "97%, 50% and 3% in turns": (0.97, 0.5, 0.03),

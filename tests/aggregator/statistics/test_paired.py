@@ -1,9 +1,14 @@
 """Two scores of the same items: what the items have in common cancels."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import ttest_rel
 
-from ragtide_aggregator.statistics.comparisons.paired import paired_difference
+from ragtide_aggregator.statistics.comparisons.paired import PairedDifference, paired_difference, paired_difference_once
+from ragtide_aggregator.statistics.intervals.intervals import interval
 
 
 def test_identical_scores_have_no_difference_and_next_to_no_uncertainty() -> None:
@@ -62,3 +67,71 @@ def test_at_most_a_twentieth_of_runs_ever_misses_although_each_is_looked_at_agai
 def test_pairs_that_cannot_be_are_refused(first: list[float], second: list[float]) -> None:
     with pytest.raises(ValueError, match="give"):
         paired_difference(first, second, value_range=(0.0, 1.0), confidence=0.95)
+
+
+def once(first: ArrayLike, second: ArrayLike) -> PairedDifference:
+    return paired_difference_once(first, second, value_range=(0.0, 1.0), confidence=0.95)
+
+
+def test_valid_once_is_students_interval_if_enough_pairs_differ() -> None:
+    rng = np.random.default_rng(7)
+    first, second = rng.uniform(0.3, 0.9, 50), rng.uniform(0.3, 0.9, 50)
+    found = once(first, second)
+    assert found.strategy == "student"
+    low, high = ttest_rel(first, second).confidence_interval(0.95)
+    assert (found.difference.lower, found.difference.upper) == pytest.approx((low, high))
+
+
+def test_valid_once_equal_pairs_and_a_few_that_differ_have_an_interval_with_a_width() -> None:
+    equal = once([0.5] * 40, [0.5] * 40)
+    assert (equal.strategy, equal.difference.estimate) == ("wilson", 0.0)
+    assert -0.1 < equal.difference.lower < 0 < equal.difference.upper < 0.1
+    rises = once([1.0] * 4 + [0.5] * 36, [0.0] * 4 + [0.5] * 36)
+    alone = interval("wilson", mean=0.1, n=40)
+    assert rises.difference.upper == pytest.approx(alone.upper)
+    assert rises.difference.lower < alone.lower
+    turned = once([0.0] * 4 + [0.5] * 36, [1.0] * 4 + [0.5] * 36)
+    assert (turned.difference.lower, turned.difference.upper) == (
+        -rises.difference.upper,
+        -rises.difference.lower,
+    )
+    one = once([1.0], [0.0]).difference
+    assert -1 <= one.lower < 1
+    assert one.upper == 1
+
+
+Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
+
+
+def ternary(rise: float, fall: float) -> Draw:
+    return lambda rng, n: rng.choice([1.0, 0.0, -1.0], n, p=[rise, 1 - rise - fall, fall])
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", [20, 40, 100])
+@pytest.mark.parametrize(
+    ("draw", "mean"),
+    [
+        *((ternary(rise, fall), rise - fall) for rise, fall in (
+            (0.01, 0.01), (0.05, 0.0), (0.1, 0.05), (0.25, 0.25), (0.4, 0.1), (0.8, 0.0), (0.9, 0.05),
+        )),
+        (lambda rng, n: rng.normal(0.05, 0.1, n).clip(-1, 1), 0.05),
+        (lambda rng, n: np.where(rng.random(n) < 0.3, rng.uniform(0, 0.4, n), 0.0), 0.06),
+    ],
+)  # fmt: skip
+def test_valid_once_misses_about_a_twentieth_of_samples_at_most(draw: Draw, mean: float, n: int) -> None:
+    """The limit may add a percent: 0.06 in 500 samples, with three standard errors of a share."""
+    rng = np.random.default_rng(20261127)
+    missed = 0
+    for _ in range(500):
+        gaps = draw(rng, n)
+        found = once(np.maximum(gaps, 0), np.maximum(-gaps, 0)).difference
+        missed += not found.lower <= mean <= found.upper
+    assert missed <= 500 * 0.06 + 3 * (500 * 0.06 * 0.94) ** 0.5
+
+
+def test_valid_once_wrong_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match="give"):
+        once([], [])
+    with pytest.raises(ValueError, match="confidence"):
+        paired_difference_once([0.5], [0.5], value_range=(0.0, 1.0), confidence=1.0)

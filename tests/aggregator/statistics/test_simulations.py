@@ -44,6 +44,8 @@ annotation, coverage, covariates, delays, discovery, live_discovery, powered, ra
 # A benchmark of its own imports it as a neighbour.
 sys.modules["seasons"] = seasons
 seasonal_rules = module("seasonal_rules")
+sys.modules["seasonal_rules"] = seasonal_rules
+distribution_rules = module("distribution_rules")
 RUNS, LENGTH, ALPHA = 300, 1000, 0.2
 # Twice the standard error of a rate of alpha: betting comes close to it.
 MOST = ALPHA + 2 * sqrt(ALPHA * (1 - ALPHA) / RUNS)
@@ -219,3 +221,13 @@ def test_the_alert_rules_keep_their_run_length_over_day_and_night_with_a_seasona
     assert seasonal_rules.run_length(seasonal, traffic)[0] >= 10_000
     assert seasonal_rules.run_length(given, traffic)[0] < 4_000
     assert seasonal_rules.delay(seasonal, traffic, 0.2) < 200
+
+
+def test_rules_on_covariates_keep_their_run_length_and_find_changes() -> None:
+    for name in ("question length, log-normal", "documents: 3 or 5", "Pareto 0.9, no mean", "6 topics"):
+        length, _, _ = distribution_rules.run_length(distribution_rules.UNCHANGED[name], 300, 6)
+        assert length >= distribution_rules.RUN_LENGTH, name
+    for name in ("question length: twice as long", "6 topics: 10% go to a new one"):
+        median, share = distribution_rules.delay(distribution_rules.CHANGES[name], 300, 6)
+        assert share == 1, name
+        assert median < 500, name

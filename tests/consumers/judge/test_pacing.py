@@ -205,7 +205,8 @@ async def test_processes_that_begin_at_once_do_not_storm_a_judge_that_takes_few_
         labelers = [await open_judges.enter_async_context(judge(server, attempts=50)) for _ in range(4)]
         await asyncio.gather(*(ask_many(labeler, 100) for labeler in labelers))
     assert server.answered == 400
-    assert len(server.requests) - 400 < 4 * 32 + 200
+    # A burst of each at the start, and then at most a probe an answer; without a limit there are several thousand.
+    assert len(server.requests) - 400 < 4 * 32 + 400
 
 
 def test_a_single_refusal_among_many_calls_cuts_the_limit_once_and_it_returns_in_ten_rounds() -> None:

@@ -22,12 +22,15 @@ from ragtide_consumers.labelers.judge.prompts import (
     VERSIONS,
     Language,
     claims_prompt,
+    criteria_prompt,
     quote,
     rules,
+    session_prompt,
     trace_prompt,
     verdicts_prompt,
 )
 from ragtide_consumers.labelers.judge.texts import count_injections
+from ragtide_schemas.criterion import RULES_VERSION, Criterion
 
 ATTACKS = [
     json.loads(line) for line in (Path(__file__).parent / "attacks.jsonl").read_text(encoding="utf-8").splitlines()
@@ -71,6 +74,8 @@ VARIANTS_PINNED = {
     "keys-claims.ru.1": "2bd6c4765f4fcfee",
     "keys-verdicts.en.1": "7ae7f3e3cc6161ce",
     "keys-verdicts.ru.1": "f85df9b6433d7339",
+    "bare-trace.en.1": "1c65ee40d0b0127c",
+    "bare-trace.ru.1": "65a35dc7901befe3",
 }
 
 
@@ -91,7 +96,62 @@ def test_a_variant_that_changed_has_a_new_version(version: str) -> None:
 
 
 def test_every_variant_is_pinned() -> None:
-    assert {version.split(".")[0] for version in (*PINNED, *VARIANTS_PINNED)} == VERSIONS.keys() - {"history"}
+    pinned = (*PINNED, *VARIANTS_PINNED, *CRITERIA_PINNED, *SESSION_PINNED)
+    assert {version.split(".")[0] for version in pinned} == VERSIONS.keys() - {"history"}
+
+
+def _criteria_pinned(version: str) -> str:
+    name, language, _ = version.split(".")
+    variant: Any = name.partition("-")[0] if "-" in name else "full"
+    lang: Language = "ru" if language == "ru" else "en"
+    asked = (
+        Criterion(name="one", question="Is it?", scale="yes_no", needs=("response",)),
+        Criterion(name="two", question='How "good"?', values={"good": 1, "bad": 0}),
+    )
+    alone = criteria_prompt({"RESPONSE": [("R", "r")]}, asked, lang, variant=variant)
+    shared = trace_prompt("q", [("0a", "d")], [("a", "r")], lang, variant=variant, criteria=asked, reference="x")
+    parts = [[prompt.rules, prompt.schema, prompt.data, prompt.grammar] for prompt in (alone, shared)]
+    return sha256(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode()).hexdigest()[:16]
+
+
+CRITERIA_PINNED = {
+    "criteria.en.1": "320b88f8fe6682f8",
+    "criteria.ru.1": "9434d799cafc8b9c",
+    "short-criteria.en.1": "4b04d0e119b63101",
+    "short-criteria.ru.1": "3e95c64f9efdaea0",
+    "keys-criteria.en.1": "fed762ff38e9e0aa",
+    "keys-criteria.ru.1": "e4e28ea4b34c0222",
+}
+
+
+@for_each("version", CRITERIA_PINNED)
+def test_rules_of_criteria_that_changed_have_a_new_version(version: str) -> None:
+    """If this fails: raise `RULES_VERSION` in the schemas, then pin the new digests here."""
+    name, _, number = version.split(".")
+    assert VERSIONS[name] == int(number) == RULES_VERSION
+    assert _criteria_pinned(version) == CRITERIA_PINNED[version]
+
+
+def _session_pinned(language: Language) -> str:
+    asked = (
+        Criterion(name="one", question="Is it?", scale="yes_no", unit="session", needs=("response",)),
+        Criterion(name="two", question='How "good"?', values={"good": 1, "bad": 0}, unit="session"),
+    )
+    variants: tuple[Any, ...] = ("full", "short", "keys")
+    prompts = [session_prompt([("T1Q", "q"), ("T1R", "r")], asked, language, variant=variant) for variant in variants]
+    parts = [[prompt.rules, prompt.schema, prompt.data, prompt.grammar] for prompt in prompts]
+    return sha256(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode()).hexdigest()[:16]
+
+
+SESSION_PINNED = {"session.en.1": "cc4d5087fe5c84f7", "session.ru.1": "eb90f0e0b9496b63"}
+
+
+@for_each("version", SESSION_PINNED)
+def test_rules_of_sessions_that_changed_have_a_new_version(version: str) -> None:
+    """If this fails: raise the version of `session`, then pin the new digests here."""
+    _, language, number = version.split(".")
+    assert VERSIONS["session"] == int(number)
+    assert _session_pinned("ru" if language == "ru" else "en") == SESSION_PINNED[version]
 
 
 @for_each("name", VERSIONS)

@@ -14,10 +14,11 @@ from ragtide import SentenceLabels
 from ragtide.testing import JudgePrompt, Says, ScriptedJudge, Status
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.judge.client import FIRST_ANSWER_TOKENS
-from ragtide_consumers.labelers.judge.self_consistency import is_asked_twice, self_consistency
+from ragtide_consumers.labelers.judge.self_consistency import is_asked_twice
 from ragtide_consumers.labelers.published import published_metrics
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
+from ragtide_consumers.metrics.trace import self_consistency
 from ragtide_runtime.calls.endpoint_states import read_spend
 from ragtide_runtime.settings.labelers import CascadeSettings, JudgeSettings
 from ragtide_runtime.settings.model import Settings

@@ -16,6 +16,7 @@ from tests.web.page.test_item import specimen
 
 from ragtide_consumers.notify import session
 from ragtide_consumers.notify.service import run_notifier
+from ragtide_consumers.notify.session import NotifySession
 from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence, remove_silence
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.client import connect, connect_async
@@ -112,6 +113,32 @@ async def test_whatever_an_operator_does_to_the_group_each_alert_is_sent_once(
         sent.append("e:firing")
         await until(lambda: ids(server) == sent)
         await arrives("f")
+
+
+async def test_an_answer_that_comes_while_reading_fails_is_kept(
+    redis: Any, redis_url: str, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group is removed at the moment of the answer: the next session does not send the alert again."""
+    send_due = NotifySession._send_due
+    removed: list[int] = []
+
+    async def both_at_once(self: NotifySession) -> None:
+        await send_due(self)
+        if self._sending and not removed:
+            await asyncio.wait(self._sending)
+            removed.append(redis.xgroup_destroy(STREAMS.alerts, NOTIFY_GROUP))
+            await until(lambda: not any(name_of(task) == "_read" for task in asyncio.all_tasks()))
+
+    def name_of(task: asyncio.Task[Any]) -> str:
+        return getattr(task.get_coro(), "__name__", "")
+
+    monkeypatch.setattr(NotifySession, "_send_due", both_at_once)
+    async with notifier(redis_url, settings_for(server.url)):
+        add(redis, "a")
+        await until(lambda: removed)
+        add(redis, "b")
+        await until(lambda: "b:firing" in ids(server))
+    assert ids(server) == ["a:firing", "b:firing"]
 
 
 async def test_a_server_that_asks_to_wait_or_fails_gets_everything_once_and_in_order(
@@ -240,10 +267,15 @@ async def test_a_notifier_without_destinations_says_so(redis_url: str) -> None:
         await run_notifier(settings_for(), redis_url, asyncio.Event(), ProcessTelemetry())
 
 
-async def test_questions_are_sent_only_to_a_destination_that_may_have_them(
+async def test_questions_and_reasons_are_sent_only_to_a_destination_that_may_have_them(
     redis: Any, redis_url: str, server: Receiver
 ) -> None:
     kept = specimen("q-17")
+    labelings = [
+        labeling.model_copy(update={"reasons": {"trace.adherence": "Nothing says so;\nsee https://evil.example."}})
+        for labeling in kept.labelings
+    ]
+    kept = kept.model_copy(update={"labelings": tuple(labelings)})
     redis.set(STREAMS.specimen(interaction_digest("shop", "q-17")), kept.to_stored())
     settings = settings_for(f"{server.url}/with", f"{server.url}/without")
     first, second = settings.notify.destinations
@@ -254,8 +286,9 @@ async def test_questions_are_sent_only_to_a_destination_that_may_have_them(
     async with notifier(redis_url, settings):
         await until(lambda: len(server.received) == 2)
     texts = {one.path: one.json["text"] for one in server.received}
-    assert "May I cancel? (0.500, q-17)" in texts["/with"]
+    assert "May I cancel? (0.500, q-17). The judge: Nothing says so; see https[:]//evil.example" in texts["/with"]
     assert "0.500, q-17" in texts["/without"]
+    assert not any("Nothing says so" in str(one.json) for one in server.received if one.path == "/without")
     assert not any("May I cancel?" in str(one.json) for one in server.received if one.path == "/without")
     assert all("Worst answer: gone" in text for text in texts.values())
 

@@ -137,3 +137,14 @@ async def test_unreadable_entries_are_kept_as_they_were_with_the_reason(async_re
     (file,) = [one for one in found.partitions[0].files if one.unreadable]
     assert file.count == 3
     assert found.verify() == []
+
+
+async def test_a_session_is_not_recorded_because_its_turns_are(async_redis: Any, tmp_path: Path) -> None:
+    (turn,) = await add(async_redis, EntryKind.INTERACTIONS, interaction(0))
+    whole = turn.model.model_copy(update={"unit": "session", "interaction_id": "session-1", "documents": ()})
+    await add(async_redis, EntryKind.INTERACTIONS, whole)
+    (scores,) = await add(async_redis, EntryKind.METRICS, event(0).model_copy(update={"unit": "session", "turn": 3}))
+    async with recording(async_redis, settings_of(tmp_path / "r")):
+        await until(lambda: caught_up(async_redis))
+    assert recorded(tmp_path / "r") == [turn]
+    assert list(Recording.open(str(tmp_path / "r")).entries(EntryKind.METRICS)) == [scores]

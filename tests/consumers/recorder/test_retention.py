@@ -1,5 +1,6 @@
 """No entry is trimmed before it is recorded; old days of a recording are removed."""
 
+import errno
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,40 @@ async def test_nothing_is_trimmed_before_it_is_recorded(async_redis: Any, tmp_pa
     await run_script(async_redis, trimming)
     assert await async_redis.xlen(STREAMS.interactions) == 0
     assert recorded(tmp_path / "r") == entries
+
+
+class FullDisk(LocalStore):
+    """A store without space, until somebody frees some."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.full, self.refused = True, 0
+
+    def write(self, path: str, data: bytes) -> None:
+        if self.full:
+            self.refused += 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(path, data)
+
+
+async def test_a_store_that_is_away_costs_no_entry(async_redis: Any, tmp_path: Path) -> None:
+    trimming = trim_streams(STREAMS, StreamCaps(metrics_keep=0), "0-0", "0-0")
+    store = FullDisk(tmp_path / "r")
+    expected = await add_all(async_redis, 0, 10)
+    await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="$")
+    await async_redis.zadd(
+        STREAMS.finished, {entry.entry_id: order(entry.entry_id)[0] for entry in expected[EntryKind.INTERACTIONS]}
+    )
+    async with recording(async_redis, settings_of(tmp_path / "r"), store):
+        await until(lambda: store.refused >= 3)
+        await run_script(async_redis, trimming)
+        assert await async_redis.xlen(STREAMS.interactions) == 10
+        store.full = False
+        await until(lambda: caught_up(async_redis))
+    await run_script(async_redis, trimming)
+    assert await async_redis.xlen(STREAMS.interactions) == 0
+    for kind, entries in expected.items():
+        assert recorded(tmp_path / "r", kind) == entries
 
 
 async def no_group(redis: Any) -> bool:

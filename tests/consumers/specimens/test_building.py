@@ -63,6 +63,25 @@ def test_the_probability_of_the_sample_is_that_among_the_traffic() -> None:
     assert made(interaction(), labeled(), sample=None, lists=["worst:a.b:c"]).sample_probability is None
 
 
+def test_reasons_are_kept_redacted_bounded_and_only_of_sentences_that_there_are() -> None:
+    one = interaction(response="It is so. Yes.")
+    reasons = {
+        "trace.adherence": 'bob@example.com says "so"\nand more',
+        "sentence:a": "é" * 2_000,
+        "sentence:z": "of no sentence",
+        "criteria.kind": "  ",
+    }
+    labeling = Labeling({"trace.adherence": 1.0}, reasons=reasons)
+    (found,) = made(one, labeling, Redaction(["email"])).labelings
+    assert found.reasons == {"trace.adherence": '[email] says "so"\nand more', "sentence:a": "é" * 500}
+
+
+def test_a_specimen_without_reasons_is_stored_as_before_there_were_any() -> None:
+    found = made(interaction(), labeled())
+    assert b'"reasons"' not in found.encode()
+    assert found.labelings[0].reasons == {}
+
+
 def test_texts_sentences_and_claims_are_redacted() -> None:
     one = interaction(
         question="I am anna@example.com",

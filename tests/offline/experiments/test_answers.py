@@ -11,7 +11,7 @@ from tests.support.experiment_plans import plan
 from ragtide_offline.experiments import Answer
 from ragtide_offline.experiments.answers import answer_from, interaction_of
 from ragtide_offline.experiments.errors import AnswerError
-from ragtide_schemas import EarlierTurn
+from ragtide_schemas import AnswerUsage, EarlierTurn
 from ragtide_schemas.experiments import Config
 
 
@@ -85,3 +85,12 @@ def test_an_answer_has_the_history_of_its_item_for_the_judge() -> None:
     item = replace(ITEM, history=(EarlierTurn(question="What is the tower?", response="A landmark."),))
     made = interaction_of(plan(), Config(name="c1"), 4, item=item, answer=Answer(["x"], "y"), scores={})
     assert made.history == item.history
+
+
+def test_an_answer_has_the_usage_that_its_target_states_and_its_latency() -> None:
+    said = Answer(["x"], "y", prompt_tokens=20, cost_usd=0.25)
+    made = interaction_of(plan(), Config(name="c1"), 4, item=ITEM, answer=said, scores={}, latency_s=1.5)
+    assert made.usage == AnswerUsage(latency_s=1.5, prompt_tokens=20, cost_usd=0.25)
+    # 0 is the default of a target that states nothing.
+    silent = interaction_of(plan(), Config(name="c1"), 4, item=ITEM, answer=Answer(["x"], "y"), scores={})
+    assert silent.usage == AnswerUsage()

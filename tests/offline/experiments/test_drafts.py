@@ -12,6 +12,7 @@ from tests.support.cases import for_each
 from ragtide_offline.experiments.drafts import Draft, draft_of, grid_of, permutation, plan_of, read_draft
 from ragtide_offline.experiments.errors import ExperimentError
 from ragtide_producers.files.items import items_of
+from ragtide_schemas.criterion import Criterion
 
 
 def draft(**more: Any) -> Draft:
@@ -104,6 +105,12 @@ def test_what_rapidfire_says_of_intervals_and_metrics_is_taken() -> None:
 def test_what_is_wrong_in_a_draft_is_named(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(ExperimentError, match=words.replace("(", r"\(")):
         plan_of(draft(**wrong), items_of(["a"]), labeler="local")
+
+
+def test_a_criterion_about_sessions_decides_no_experiment() -> None:
+    resolved = Criterion(name="resolved", question="Was the problem solved?", scale="yes_no", unit="session")
+    with pytest.raises(ExperimentError, match="compares single answers"):
+        plan_of(draft(metric="criteria.resolved"), items_of(["a"]), labeler="judge", criteria=[resolved])
 
 
 def test_an_experiment_needs_items() -> None:

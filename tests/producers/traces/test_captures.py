@@ -106,3 +106,10 @@ OPERATIONS = {"chat", "generate_content", "ai.generateText.doGenerate", "generat
 def _is_call(span: Span) -> bool:
     kinds = ("openinference.span.kind", "gen_ai.operation.name", "langfuse.observation.type", "ai.operationId")
     return span.name == "call_llm" or any(span.attributes.get(kind) in OPERATIONS for kind in kinds)
+
+
+@for_each("name", ["openllmetry_langchain", "otel_genai_langchain", "ai_sdk_7"])
+def test_the_metadata_have_the_providers_id_of_the_response(name: str) -> None:
+    ids = [item.interaction.metadata.get("response_id") for item in mapped(spans(name)) if item.interaction]
+    assert ids
+    assert all(str(found).startswith(("chatcmpl-", "completion-")) for found in ids)

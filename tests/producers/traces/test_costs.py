@@ -57,8 +57,11 @@ def interaction(*calls: Mapping[str, Any]) -> RagInteraction:
 
 
 def cost(*calls: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of the cost."""
-    return {key: value for key, value in interaction(*calls).metadata.items() if key.startswith("cost_")}
+    """Return the cost in the usage, and the metadata about it."""
+    found = interaction(*calls)
+    about = {key: value for key, value in found.metadata.items() if key.startswith("cost_")}
+    usage = found.usage
+    return about if usage is None or usage.cost_usd is None else {"cost_usd": usage.cost_usd, **about}
 
 
 def table_name() -> str:

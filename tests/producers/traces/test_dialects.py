@@ -1,9 +1,9 @@
 """Traces of further instrumentations, as their documentation describes them, written by hand."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.doc_pages import page_text
 from tests.support.traces import Branch, branch, event, spans
 
 from ragtide_producers.traces.conventions import CONVENTIONS
@@ -175,7 +175,7 @@ def test_a_dialect_is_read(root: Branch) -> None:
 
 
 def test_the_page_names_every_dialect_with_its_version_and_its_names() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "traces.md").read_text("utf-8")
+    page = page_text("traces")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
     table = {row[0]: row for row in rows if len(row) == len(("dialect", "version", "role", "tested"))}
     for dialect in CONVENTIONS:

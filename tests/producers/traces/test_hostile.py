@@ -190,3 +190,12 @@ def test_lines_of_json_are_requests(tmp_path: Path) -> None:
     line = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
     (tmp_path / "traces.json").write_text(f"{line}\n{line}\n")
     assert [one.span_id for one in read_capture(tmp_path / "traces.json")] == ["cd" * 8, "cd" * 8]
+
+
+def test_an_operation_that_is_no_text_is_no_agent() -> None:
+    attributes = {"gen_ai.operation.name": [], "gen_ai.prompt": "advisor", "ai.prompt": "advisor"}
+    span = Span(
+        trace_id="0" * 31 + "1", span_id="0" * 15 + "1", parent_id=None, name="search", start_ns=0, end_ns=1,
+        attributes={**attributes, "gen_ai.output.messages": "advisor"}, resource={},
+    )  # fmt: skip
+    interactions_of([span], OPTIONS)

@@ -144,10 +144,11 @@ def test_a_store_takes_only_paths_inside(url: str, path: str, tmp_path: Path) ->
 
 
 def test_a_folder_reached_by_a_link_is_a_recording_all_the_same(tmp_path: Path) -> None:
-    write(tmp_path / "r", gzip.compress(LINES))
+    packed = gzip.compress(LINES)
+    write(tmp_path / "r", packed)
     (tmp_path / "link").symlink_to(tmp_path / "r")
     assert Recording.open(str(tmp_path / "link")).verify() == []
-    assert LocalStore(tmp_path / "link").read(PATH) == gzip.compress(LINES)
+    assert LocalStore(tmp_path / "link").read(PATH) == packed
 
 
 BOMB = 100_000_000

@@ -23,8 +23,12 @@ def names_of(template: str) -> tuple[set[str], set[str]]:
     own |= {macro.name for macro in parsed.find_all(nodes.Macro)}
     own |= {imported.target for imported in parsed.find_all(nodes.Import)}
     own |= {str(name) for imported in parsed.find_all(nodes.FromImport) for name in imported.names}
+    parts = [part.template.value for part in parsed.find_all(nodes.Include) if isinstance(part.template, nodes.Const)]
     if "base.html" in meta.find_referenced_templates(parsed):
-        taken |= names_of("base.html")[0]
+        parts.append("base.html")
+    for part in parts:
+        taken_there, own_there = names_of(part)
+        taken |= taken_there - own_there
     return taken, own
 
 

@@ -1,6 +1,7 @@
 """Experiments on the page: the list, the leaderboard, and orders that meet."""
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from math import inf
@@ -199,6 +200,22 @@ async def test_the_leaderboard_has_the_numbers_of_the_report(async_redis: Any, r
     assert "e-value" in text
     assert "Orders to a (#0)" in text
     assert ' style="' not in found
+
+
+async def test_the_leaderboard_has_the_quality_per_dollar_where_answers_have_costs(
+    async_redis: Any, redis_url: str
+) -> None:
+    names = ("a", "b")
+    means = dict(zip(names, (0.9, 0.5), strict=True))
+    # A dollar buys twice the score, so the ratio of the means is 2 but for the failed call of a.
+    for run, own in (("dear", {"answer.cost_usd": 0.5}), ("free", {})):
+        await asyncio.to_thread(write_experiment, redis_url, Run(plan_of(run, names), means, own=own))
+    async with http_service(redis_url) as service:
+        dear, free = [(await page(service, f"/x/{run}"))[1] for run in ("dear", "free")]
+    assert "per dollar" not in free
+    cells = re.findall(r'data-label="per dollar">(2\.[0-9]{3})<span class="ends">([0-9.]+) – ([0-9.]+)<', dear)
+    assert len(cells) == 2, dear
+    assert all(float(lower) <= float(at) <= float(upper) for at, lower, upper in cells)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,35 @@ def test_marks_of_the_judge_and_disagreement_first() -> None:
     assert [one.support for one in local.response] == ["supported", "supported", "not supported"]
 
 
+def with_reasons(**reasons: str) -> Specimen:
+    """Return a specimen whose judge gave reasons, by metric or sentence; two underscores stand for a dot or colon."""
+    found = specimen()
+    keys = {key.replace("sentence__", "sentence:").replace("__", "."): text for key, text in reasons.items()}
+    judge = found.labelings[1].model_copy(update={"reasons": keys})
+    return found.model_copy(update={"labelings": (found.labelings[0], judge)})
+
+
+@pytest.mark.pure
+def test_the_judges_reasons_are_shown_to_those_who_see_texts() -> None:
+    kept = with_reasons(sentence__c="No document has a refund.", trace__adherence="One sentence is made up.")
+    shown = item_view(kept, None, sees_texts=True)
+    assert [sentence.reason for sentence in shown.response or ()] == [None, None, "No document has a refund."]
+    assert [score.reason for score in shown.rows[0].scores] == [None, "One sentence is made up."]
+    hidden = item_view(kept, None, sees_texts=False)
+    assert {sentence.reason for sentence in hidden.response or ()} == {None}
+    assert {score.reason for row in hidden.rows for score in row.scores} == {None}
+
+
+async def test_reasons_stand_escaped_on_the_page_for_operators_only(async_redis: Any, redis_url: str) -> None:
+    await keep(async_redis, with_reasons(sentence__c=f"Because {SCRIPT}", trace__adherence=f"Since {SCRIPT}"))
+    async with http_service(redis_url, serve={"tokens": TOKENS}, web=WebSettings(texts="operator")) as service:
+        for token, sees in (("ann-0123456789", True), ("viewer-0123456789", False)):
+            status, shown = await page(service, item_address("shop", "i-1"), Authorization=f"Bearer {token}")
+            assert status == 200
+            assert SCRIPT not in shown
+            assert ("Because" in shown, "Since" in shown) == (sees, sees)
+
+
 def with_spans(*spans: tuple[str, int, int]) -> Specimen:
     """Return a specimen whose judge marked parts of sentences."""
     one = specimen()

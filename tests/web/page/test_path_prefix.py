@@ -21,6 +21,7 @@ from ragtide_web.server import address_of, listen
 
 PREFIX = "/apps/ragtide"
 SITE = "http://ragtide.example"
+POSTED = ("/acknowledge", "/silence", "/replay", "/orders", "/retry", "/pause", "/resume", "/remove")
 ADDRESS = re.compile(r'(?:\b(?:href|src|action)|data-root)="([^"]*)"')
 
 
@@ -79,8 +80,7 @@ async def test_no_link_of_any_screen_leaves_the_prefix(async_redis: Any, redis_u
                     there = urljoin(path, one)
                     assert f"{there}/".startswith(f"{PREFIX}/"), (path, one)
                     if urlsplit(there).path not in {f"{PREFIX}/{name}" for name in ("look", "logout")} and not (
-                        there.endswith(("/acknowledge", "/silence", "/replay", "/orders", "/retry"))
-                        and "/system/" not in there
+                        there.endswith(POSTED) and "/system/" not in there
                     ):
                         waiting.append(there.partition("#")[0])
             assert len(seen) > 80

@@ -119,3 +119,31 @@ async def test_without_a_history_the_page_says_so(async_redis: Any, redis_url: s
     async with http_service(redis_url, history=HistorySettings(enabled=False)) as service:
         _, text = await page(service, "/p/shop")
         assert "The history is off" in text
+
+
+async def test_quality_per_dollar_and_per_second_by_version(async_redis: Any, redis_url: str) -> None:
+    events = []
+    for found in traffic():
+        cheap = found.segments["version"] == "2"
+        scores = {**found.scores, "answer.cost_usd": 0.1 if cheap else 0.4, "answer.latency_s": 2.0}
+        events.append(found.model_copy(update={"scores": scores}))
+    await commit(async_redis, *events)
+    async with http_service(redis_url, history=SETTINGS.history) as service:
+        _, text = await page(service, "/p/shop")
+    table = text.partition('id="uses"')[2].partition("</table>")[0]
+    rows = [
+        [cell.split("<")[0] for cell in row.split(">") if cell.split("<")[0].strip()] for row in table.split("<tr")[1:]
+    ]
+    by_version = {row[0]: row for row in rows}
+    assert by_version.keys() == {"all", "1", "2"}
+    # Adherence is about 0.8: 8 per dollar at 10 cents, 2 at 40 cents; 0.4 per second.
+    assert 7 < float(by_version["2"][4]) < 9
+    assert 1.7 < float(by_version["1"][4]) < 2.3
+    assert "at least 90.0%" in text
+
+
+async def test_without_cost_and_latency_there_is_no_panel_of_them(async_redis: Any, redis_url: str) -> None:
+    await commit(async_redis, *traffic())
+    async with http_service(redis_url, history=SETTINGS.history) as service:
+        _, text = await page(service, "/p/shop")
+    assert "uses-title" not in text

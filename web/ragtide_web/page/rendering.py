@@ -1,5 +1,6 @@
 """Renders a screen as HTML, with the headers that keep foreign text from doing anything."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -159,9 +160,12 @@ def title_of(metric: str) -> str:
 
     >>> title_of("trace.context_relevance"), title_of("ragchecker.context_utilization")
     ('Context relevance', 'Context utilization · ragchecker')
+    >>> title_of("answer.latency_s"), title_of("answer.cost_usd")
+    ('Latency (s) · answer', 'Cost ($) · answer')
     """
     group, _, name = metric.rpartition(".")
-    title = name.replace("_", " ")
+    title = name.replace("_usd", " ($)") if name.endswith("_usd") else re.sub("_s$", " (s)", name)
+    title = title.replace("_", " ")
     return title[:1].upper() + title[1:] + ("" if group in ("", "trace") else f" · {group}")
 
 

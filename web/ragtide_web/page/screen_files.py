@@ -27,6 +27,7 @@ FOLDERS: Final = (
     "experiments",
     "label",
     "judge",
+    "criteria",
     "dead_letters",
     "system",
 )

@@ -145,22 +145,22 @@ async def viewer_of(request: Request, shared: Context) -> Viewer | None:
         shared.clients.hold(request.scope["state"], ANYBODY)
         return Viewer(LOCAL, True, settings.web.texts != "nobody", (), language)
     if settings.serve.tokens and shared.clients.has_token(request.headers):
-        return _with_token(client_of(request, shared, "read"), settings, language)
+        return viewer_of_client(client_of(request, shared, "read"), shared, language)
     return None
 
 
-def _with_token(client: Client, settings: Settings, language: str) -> Viewer:
-    is_operator = "operate" in client.access
-    return Viewer(client.name, is_operator, _sees(settings, is_operator=is_operator), client.patterns, language)
+def viewer_of_client(client: Client, shared: Context, language: str = "en") -> Viewer:
+    """Return what a client of the API may see: as much as a user of the page with the same token.
+
+    A client of a service without tokens may see everything, as the local user of the page.
+    """
+    is_operator = "operate" in client.access or not shared.clients.need_tokens
+    sees_texts = _sees(shared.settings, is_operator=is_operator)
+    return Viewer(client.name, is_operator, sees_texts, client.patterns, language)
 
 
 def _sees(settings: Settings, *, is_operator: bool) -> bool:
     return settings.web.texts == "viewer" or (settings.web.texts == "operator" and is_operator)
-
-
-def client_sees_texts(client: Client, shared: Context) -> bool:
-    """Return whether a client of the API may see texts: as a user of the page with the same token."""
-    return _sees(shared.settings, is_operator="operate" in client.access or not shared.clients.need_tokens)
 
 
 async def reader(request: Request, shared: Annotated[Context, Depends(context_of)]) -> Viewer:

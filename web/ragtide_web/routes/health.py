@@ -36,7 +36,6 @@ async def metrics(request: Request, shared: Shared) -> Response:
     """
     may_see, deployment = _visible(request, shared)
     accept = request.headers.get("accept", "")
-    await shared.headlines.refresh()
     body, content_type = await shared.endpoints.metrics(accept, may_see=may_see, deployment=deployment)
     return Response(body, headers={"content-type": content_type})
 

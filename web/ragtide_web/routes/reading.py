@@ -24,7 +24,7 @@ from ..context import Context, Reader, Shared
 from ..items import REDIS_ERRORS
 from ..page.dead_letters.letter_index import LetterSummary, summary_of
 from ..page.dead_letters.screen import shown_letter
-from ..page.viewers import client_sees_texts
+from ..page.viewers import viewer_of_client
 from ..problems import HttpProblem, redis_is_away
 
 router = APIRouter(tags=["reading"])
@@ -92,7 +92,7 @@ async def get_estimates(
         and segment in (None, estimate.segment)
         and run in (None, estimate.run)
     ]
-    return await _encoded(_ESTIMATES, estimates)
+    return await encoded_list(_ESTIMATES, estimates)
 
 
 @router.get("/v1/headlines", responses=RESPONSES, response_model=list[Headline])
@@ -129,7 +129,7 @@ async def get_headlines(
     except (CheckpointError, TooManySegmentsError) as error:
         raise HttpProblem(503, f"{error}") from None
     kept = [each for each in found if client.may_use(each.pipeline) and metric in (None, each.metric)]
-    return await _encoded(_HEADLINES, kept)
+    return await encoded_list(_HEADLINES, kept)
 
 
 @router.get("/v1/alerts", responses=RESPONSES, response_model=list[Alert])
@@ -153,7 +153,7 @@ async def get_alerts(
         and rule in (None, alert.rule)
         and not (firing and alert.status == "resolved")
     ]
-    return await _encoded(_ALERTS, alerts)
+    return await encoded_list(_ALERTS, alerts)
 
 
 @router.get("/v1/runs", responses=RESPONSES)
@@ -195,14 +195,14 @@ async def get_dead_letters(
         found = await _letters(shared, client, reason, pipeline, payload=payload, limit=limit)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return await _encoded(_LETTERS, found)
+    return await encoded_list(_LETTERS, found)
 
 
 async def _letters(
     shared: Context, client: Client, reason: str | None, pipeline: str | None, *, payload: bool, limit: int
 ) -> list[StoredLetter]:
     found: deque[tuple[StoredDeadLetter, LetterSummary]] = deque()
-    sees_texts, left = client_sees_texts(client, shared), PAYLOADS_BYTES
+    sees_texts, left = viewer_of_client(client, shared).sees_texts, PAYLOADS_BYTES
     wants_payload = payload and sees_texts
     async for stored in shared.deployment.dead_letters():
         summary = summary_of(stored.letter_id, Streams(shared.settings.prefix, stored.partition), stored.letter)
@@ -249,6 +249,7 @@ _ALERTS: Final = TypeAdapter(list[Alert])
 _LETTERS: Final = TypeAdapter(list[StoredLetter])
 
 
-async def _encoded(adapter: TypeAdapter[list[T]], values: list[T]) -> Response:
+async def encoded_list(adapter: TypeAdapter[list[T]], values: list[T]) -> Response:
+    """Return a list as the JSON of an answer; a thread encodes it, because it may be long."""
     content = await asyncio.to_thread(adapter.dump_json, values, by_alias=True)
     return Response(content, media_type="application/json")

@@ -1,6 +1,6 @@
 """Measures the agreement of predictions with reference scores of the same responses. Arrays in, numbers out.
 
-The formulas and their pitfalls are in docs/agreement.md. An undefined number is None, never 0, such as a rank
+The formulas and their pitfalls are in docs/scores/agreement.md. An undefined number is None, never 0, such as a rank
 correlation of constants, or an AUROC or a kappa of a single class.
 """
 

@@ -161,6 +161,9 @@ class Race:
     def stop(self, place: int) -> None:
         """Stop a config on request: it gets no scores, and neither eliminates nor is eliminated.
 
+        Args:
+            place: place of the config, from 0.
+
         Raises: ValueError if there is no such place.
         """
         self._known(place)
@@ -191,8 +194,9 @@ class Race:
             scores: shape (count,); nan for a missing score (not run, a failed call, an undefined metric). Scores of
                 configs that do not run are ignored.
 
-        Raises: ValueError for a score outside the range, another shape, or more items than the population; nothing is
-            added then.
+        Raises:
+            ValueError: a score is outside the range, the shape is another one, or there are more items than the
+                population has; nothing is added then.
         """
         array = np.array(scores, dtype=np.float64)
         if array.shape != self._running.shape:
@@ -249,6 +253,10 @@ class Race:
         """Return the number of items of a duel, and the mean of `by` minus the mean of `place` with its interval.
 
         None without an item of their duel on which both have a score.
+
+        Args:
+            place: of the config in the duel, from 0.
+            by: of the other config.
         """
         seen = int(self.duels.seen[place, by])
         return (seen, self._difference(place, by)) if seen else None

@@ -86,8 +86,9 @@ class DriftDetector:
             sizes: the number of values in each cluster; their dependence inside a cluster breaks nothing, as long as
                 clusters are independent and do not end because of their values.
 
-        Raises: ValueError for a value that is not finite or outside the value range, or values that are not one list;
-            nothing is added then.
+        Raises:
+            ValueError: a value is not finite or outside the value range, or the values are not one list; nothing is
+                added then.
         """
         array = np.atleast_1d(np.asarray(values, dtype=np.float64))
         if array.ndim != 1:

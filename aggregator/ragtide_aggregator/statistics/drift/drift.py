@@ -13,11 +13,11 @@ and close by size or time. r only says which dependence the stakes suit; the gua
 
 A value may have the costs of several answers: the first answer of a session has those of all answers since the first
 answer before it, a number that is known before its score. Then M less the number of answers falls on average, too, so
-A is again a number of answers. docs/clusters.md, "First answers in alert rules", has the run length of a detector of
-first answers beside one of whole sessions.
+A is again a number of answers. docs/understand/clusters.md, "First answers in alert rules", has the run length of a
+detector of first answers beside one of whole sessions.
 
 Source: Shin, Ramdas, Rinaldo (2024), "E-detectors: a nonparametric framework for sequential change detection",
-The New England Journal of Statistics in Data Science 2(2), section 4; docs/drift.md.
+The New England Journal of Statistics in Data Science 2(2), section 4; docs/understand/drift.md.
 """
 
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ That is a choice made before the values of the period, so the guarantee holds in
 **Clusters.** A cluster of n values pays the costs of n values when it is closed, not when its values come, so that all
 costs that enter M in a period are costs of that period. Which cost it is depends on numbers of values alone. A first
 answer of a session pays those of the answers since the first answer before it, when it comes. The watch of its whole
-session then keeps its guarantee if sessions are not better after a worse first answer (docs/clusters.md).
+session then keeps its guarantee if sessions are not better after a worse first answer (docs/understand/clusters.md).
 
 **Partitions.** Each of P partitions controls its own alarms with `rate` / P. Let V_p, R_p be the numbers of partition p
 in the same period. R >= R_p, so V / R <= sum of V_p / R_p at any moment, whose largest values have means that add up to

@@ -9,7 +9,7 @@ When a detector alarms, the level has moved at the estimated change point. The v
 not those since the change: the data chose that point, so their mean is too far from the old one.
 
 The expected number of false alarms is at most the sum of the costs of all values of both detectors, while the interval
-holds the mean (docs/drift.md).
+holds the mean (docs/understand/drift.md).
 """
 
 from math import ceil

@@ -34,8 +34,8 @@ the lowest (for a rise: the highest) slot lies from the mean of all values, with
 
 Slots are cut in UTC, moved by `offset_ms`; where clocks change in summer, two weeks a year have a slot of mixed hours.
 
-Source: docs/drift.md; Shin, Ramdas, Rinaldo (2024), "E-detectors" (factors that are at most 1 on average, given the
-past); Howard, Ramdas, McAuliffe, Sekhon (2021), Annals of Statistics 49(2).
+Source: docs/understand/drift.md; Shin, Ramdas, Rinaldo (2024), "E-detectors" (factors that are at most 1 on average,
+given the past); Howard, Ramdas, McAuliffe, Sekhon (2021), Annals of Statistics 49(2).
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Intervals that are valid once, at an n that was fixed in advance. For intervals at every look use `running`.
 
 The functions take means of values in [0, 1], one or many at once; `interval` scales other ranges and projects totals.
-Formulas: docs/statistics.md, "Which interval".
+Formulas: docs/understand/statistics.md, "Which interval".
 """
 
 from collections.abc import Callable

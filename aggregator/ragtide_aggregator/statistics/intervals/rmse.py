@@ -1,4 +1,7 @@
-"""Root mean squared error, and the estimates derived from it. Source: docs/statistics.md, "Error against truth"."""
+"""Root mean squared error, and the estimates derived from it.
+
+Source: docs/understand/statistics.md, "Error against truth".
+"""
 
 from collections.abc import Sequence
 from math import inf, sqrt

@@ -1,6 +1,7 @@
 """Running moments (count, mean, spread, extremes) of many keys at once, with one row of arrays per key."""
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +71,10 @@ class MomentTable(RowTable, version=2, what="moments"):
     """Count, mean, spread, intrinsic time, recent mean and extremes of values in [0, 1], one row per key.
 
     The result does not depend on how the values were cut into batches, to the bit; count, mean and extremes do not
-    depend on the order of the values either. Merging adds counts, sums, squared deviations and intrinsic times. All of
-    these are exact except the intrinsic time, which then predicts each value from its own part: it is valid, too.
+    depend on the order of the values either. Merging adds counts, sums, squared deviations and intrinsic times. Counts
+    and sums are exact; squared deviations are rounded with each value, so their last bits depend on order and merges
+    (`set_squares` sets them from an exact sum). The merged intrinsic time predicts each value from its own part: it is
+    valid, too.
 
     Args:
         bounded: whether values above 1 are refused; values below 0 are always refused.
@@ -162,6 +165,14 @@ class MomentTable(RowTable, version=2, what="moments"):
         self._recent[row] = ((a.n * a.recent + b.n * b.recent) / n)[0]
         self._minimum[row] = min(a.minimum[0], b.minimum[0])
         self._maximum[row] = max(a.maximum[0], b.maximum[0])
+
+    def set_squares(self, row: int, squares: sums.Limbs) -> None:
+        """Set the squared deviations of a row to those that follow from the exact sum of its squares, shape (3,)."""
+        n, spread = int(self._counts[row]), self._minimum[row] < self._maximum[row]
+        total, square = (sums.whole(part) for part in (self._sums[_SUM, :, row], squares))
+        # The sums are whole numbers of 2^-80; one rounding at the end.
+        m2 = Fraction(square * n * sums.WHOLE - total * total, n * sums.WHOLE**2) if n and spread else 0
+        self._sums[_M2, :, row] = sums.limbs(np.array(max(float(m2), 0.0)))
 
     def update(self, rows: Rows, values: Floats, guesses: Floats | None = None, batch: Grouped | None = None) -> Floats:
         """Add values to rows, in order; return for each value the mean of its row before it.

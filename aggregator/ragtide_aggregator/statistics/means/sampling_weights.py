@@ -9,7 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from ..tables.batches import Floats, Rows
 from ..tables.row_table import RowColumn, RowTable
 
-_ITEMS: Final = slice(0, 9)
+ITEMS: Final = 9
+"""Sums over sampled values."""
+
+_ITEMS: Final = slice(0, ITEMS)
 _CLUSTERS: Final = slice(9, 20)
 _LEAST, _MOST = 20, 21
 _SIZE: Final = 22
@@ -50,6 +53,13 @@ class SampledSums:
         return np.asarray(np.asarray(n) - self.n + self.items[1])
 
 
+def item_terms(values: Floats, probability: Floats) -> Floats:
+    """Return what each sampled value adds to the sums over items, shape (ITEMS, n), given its probability."""
+    w = 1 / probability
+    wx, squares = w * values, values * values
+    return np.stack([np.ones_like(w), w, w * w, wx, w * wx, w * squares, w * w * squares, values, squares])
+
+
 class SamplingWeights(RowTable, version=1, what="sampling weights", capacity=16):
     """Sums over sampled values and over clusters with sampled values, for the rows that have any.
 
@@ -87,14 +97,16 @@ class SamplingWeights(RowTable, version=1, what="sampling weights", capacity=16)
             values: in [0, 1], same shape.
             probability: with which each value was kept, in (0, 1); same shape.
         """
-        w = 1 / probability
-        wx, squares = w * values, values * values
-        terms = (np.ones_like(w), w, w * w, wx, w * wx, w * squares, w * w * squares, values, squares)
-        places = self._at(rows)
+        terms, places = item_terms(values, probability), self._at(rows)
         for quantity, added in zip(self._sums[_ITEMS], terms, strict=True):
             np.add.at(quantity, places, added)
+        w = terms[1]
         np.minimum.at(self._sums[_LEAST], places, w)
         np.maximum.at(self._sums[_MOST], places, w)
+
+    def set_items(self, row: int, totals: Floats) -> None:
+        """Set the sums over the sampled values of a row that has any; shape (ITEMS,)."""
+        self._sums[_ITEMS, self._places[row]] = totals
 
     def update_clusters(self, rows: Rows, weights: Floats, weighted: Floats, sizes: Rows, totals: Floats) -> None:
         """Add closed clusters with a sampled value to rows, in order.

@@ -233,6 +233,10 @@ class RunningIntervals:
     def update(self, keys: ArrayLike, values: ArrayLike) -> None:
         """Add values to keys, in order; a key may occur more than once.
 
+        Args:
+            keys: place of the key of each value, from 0.
+            values: in order, each in the range.
+
         Raises: ValueError for a value that is not finite or outside the range; nothing is added then.
         """
         shares = scaled(np.asarray(values, dtype=np.float64), self._range)
@@ -249,6 +253,11 @@ class RunningIntervals:
 
     def merge(self, key: int, other: "RunningIntervals", other_key: int) -> None:
         """Add the values of a key of another object to a key.
+
+        Args:
+            key: place of the key here.
+            other: object of the same strategy and range.
+            other_key: place of the key there.
 
         Raises: ValueError if the strategy's state depends on the order of the values, and so cannot be merged.
         """

@@ -17,6 +17,8 @@ There the N items do not include the n; with N + n for their N, its k / (1 + n /
 Weighted: Hajek's ratio estimate, Sarndal, Swensson, Wretman (1992), Model Assisted Survey Sampling, sections 5.7, 6.4.
 """
 
+from typing import Final
+
 import numpy as np
 
 from ..intervals.asymptotic import enough
@@ -26,12 +28,22 @@ from ..tables.batches import Floats, Rows
 from ..tables.row_table import ADD, RowColumn, RowTable
 from ..tables.tables import checked
 
+TERMS: Final = 13
+"""Sums over pairs."""
+
+
+def pair_terms(reference: Floats, proxy: Floats, probability: Floats) -> Floats:
+    """Return what each pair adds to the sums, shape (TERMS, n)."""
+    w = 1 / probability
+    products = np.stack([reference, proxy, reference**2, proxy**2, reference * proxy])
+    return np.concatenate([np.stack([np.ones_like(w), w, w**2]), w * products, w**2 * products])
+
 
 class PairTable(RowTable, version=1, what="pairs", capacity=16):
     """Weighted sums of pairs of a reference and a proxy score, one row per key; rows are merged by addition."""
 
     # Number of pairs, sums of w and w^2; with w and with w^2: sums of y, f, y^2, f^2, y f.
-    _sums = RowColumn(np.float64, (13,), merge=ADD, least=0.0)
+    _sums = RowColumn(np.float64, (TERMS,), merge=ADD, least=0.0)
 
     def update(self, rows: Rows, reference: Floats, proxy: Floats, probability: Floats) -> None:
         """Add pairs to rows, in order; a row may occur more than once.
@@ -48,12 +60,14 @@ class PairTable(RowTable, version=1, what="pairs", capacity=16):
         checked(proxy)
         if not np.all((probability > 0) & (probability <= 1)):
             raise ValueError("a probability is not in (0, 1]: give the probability with which each item was chosen")
-        w = 1 / probability
-        products = np.stack([reference, proxy, reference**2, proxy**2, reference * proxy])
-        terms = np.concatenate([np.stack([np.ones_like(w), w, w**2]), w * products, w**2 * products])
+        terms = pair_terms(reference, proxy, probability)
         # Added in order within a row, so that the sums do not depend on how pairs were cut into batches.
         for quantity, added in zip(self._sums, terms, strict=True):
             np.add.at(quantity, rows, added)
+
+    def set_sums(self, row: int, totals: Floats) -> None:
+        """Set the sums of a row; shape (TERMS,)."""
+        self._sums[:, row] = totals
 
     def n(self, row: int) -> int:
         """Return the number of pairs of a row."""

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Final
 
 HOMES: Final = {
+    "betaincinv": "scipy.special",
     "digamma": "scipy.special",
     "gammainc": "scipy.special",
     "gammaln": "scipy.special",

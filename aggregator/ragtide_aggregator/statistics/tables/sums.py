@@ -64,6 +64,16 @@ def before(state: Limbs, batch: Grouped, values: Limbs) -> Floats:
     return as_floats(carried(batch.before(values, state[:, batch.rows])))
 
 
+WHOLE: Final = 2 ** (2 * _BITS)
+"""Smallest parts in one unit."""
+
+
+def whole(of: Limbs) -> int:
+    """Return a carried sum, of shape (3,), as a whole number of its smallest parts."""
+    units, high, low = of.tolist()
+    return int(units * WHOLE + high * UNIT + low)
+
+
 def totals(state: Limbs, rows: Rows) -> Floats:
     """Return the sums of rows."""
     return as_floats(state[:, rows])

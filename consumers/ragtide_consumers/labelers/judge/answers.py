@@ -257,7 +257,21 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-_STRICT: Final = json.JSONDecoder(strict=False, parse_constant=_refuse)
+def _unambiguous(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object without the names that it has twice with different values."""
+    found = dict(members)
+    if len(found) == len(members):
+        return found
+    twice = {name for name, value in members if not _same(found[name], value)}
+    return {name: value for name, value in found.items() if name not in twice}
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Return whether two values are equal and of one type, because True equals 1."""
+    return type(a) is type(b) and bool(a == b)
+
+
+_STRICT: Final = json.JSONDecoder(strict=False, parse_constant=_refuse, object_pairs_hook=_unambiguous)
 
 
 def _letters(name: object) -> str:
@@ -300,7 +314,7 @@ class _Shape:
         for spelling, raw in value.items():
             name = self.name(spelling) or spelling
             read = _read(raw, self._properties.get(name, {}))
-            if name in found and found[name] != read:
+            if name in found and not _same(found[name], read):
                 twice.add(name)
             found[name] = read
         return {name: read for name, read in found.items() if name not in twice}
@@ -316,15 +330,13 @@ def _read(value: Any, schema: Schema) -> Any:
     if kind == "boolean":
         read = truth(value)
         return value if read is None else read
+    if kind == "object":
+        inner_value = _inside(value, "{[")
+        return _Shape(schema).fields(inner_value) if isinstance(inner_value, dict) else inner_value
     if kind != "array":
         return value
     items: Schema = schema.get("items", {})
-    if isinstance(value, str) and value.lstrip()[:1] == "[":  # a list inside a string
-        try:
-            inner = read_sloppy(value, value.index("["))
-        except NoJson:
-            return value
-        value = value if inner.cut or value[inner.end :].strip() else inner.value
+    value = _inside(value, "[")
     if items.get("type") != "object":
         return value
     shape = _Shape(items)
@@ -334,6 +346,17 @@ def _read(value: Any, schema: Schema) -> Any:
     if isinstance(value, list):
         return [shape.fields(item) if isinstance(item, dict) else item for item in value]
     return value
+
+
+def _inside(value: Any, openers: str) -> Any:
+    """Return the list or the object that a string holds; a value that is no such string as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith(tuple(openers)):
+        return value
+    try:
+        inner = read_sloppy(value, len(value) - len(value.lstrip()))
+    except NoJson:
+        return value
+    return value if inner.cut or value[inner.end :].strip() else inner.value
 
 
 def parse(text: str, schema: Schema) -> Parsed | None:

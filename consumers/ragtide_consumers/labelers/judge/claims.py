@@ -85,7 +85,7 @@ async def uncached_claim_prompts(client: JudgeClient, interaction: RagInteractio
     keyed, whole, documents = _checked_texts(interaction, claims)
     if not keyed:
         return []
-    variant = client.settings.prompt
+    variant = client.variant
     budget = client.document_tokens(lambda: verdicts_prompt(whole, keyed, language, variant=variant))
     prompts = [
         verdicts_prompt(run + (whole if number == 0 else []), keyed, language, variant=variant)
@@ -108,7 +108,7 @@ async def planned_claims(client: JudgeClient, interaction: RagInteraction, langu
     reference = interaction.reference_answer
     claims = [("r1", interaction.response), *([] if reference is None else [("g1", reference)])]
     whole = [("R", interaction.response), *([] if reference is None else [("A", reference)])]
-    variant = client.settings.prompt
+    variant = client.variant
     budget = client.document_tokens(lambda: verdicts_prompt(whole, claims, language, variant=variant))
     documents = [(f"D{index}", document.text) for index, document in enumerate(interaction.documents)]
     for number, run in enumerate(parts(pieces(documents, budget), budget)):
@@ -124,7 +124,7 @@ def _prompt(client: JudgeClient, interaction: RagInteraction, language: Language
         interaction.reference_answer,
         language,
         earlier_turns(interaction),
-        variant=client.settings.prompt,
+        variant=client.variant,
     )
 
 
@@ -138,7 +138,7 @@ async def _verdicts(
     keyed, whole, documents = _checked_texts(interaction, claims)
     if not keyed:
         return {}
-    budget = client.document_tokens(lambda: verdicts_prompt(whole, keyed, language, variant=client.settings.prompt))
+    budget = client.document_tokens(lambda: verdicts_prompt(whole, keyed, language, variant=client.variant))
     while True:
         try:
             found: Verdicts = {}
@@ -147,9 +147,7 @@ async def _verdicts(
                 found = _together(found, await _verdicts_of(client, sources, keyed, language, usage))
         except ContextTooLong:
             # The refusal may have named the window.
-            room = client.document_tokens(
-                lambda: verdicts_prompt(whole, keyed, language, variant=client.settings.prompt)
-            )
+            room = client.document_tokens(lambda: verdicts_prompt(whole, keyed, language, variant=client.variant))
             budget = min(budget // 2, room)
             if budget < SMALLEST_BUDGET:
                 raise
@@ -191,7 +189,7 @@ async def _verdicts_of(
     keys = [key for key, _ in claims]
     return await ask_until_usable(
         client,
-        verdicts_prompt(sources, claims, language, variant=client.settings.prompt),
+        verdicts_prompt(sources, claims, language, variant=client.variant),
         lambda fields, repairs: read_verdicts(fields, keys, known, repairs),
         usage,
     )

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -28,7 +28,7 @@ from .chat_call import ChatCall
 from .completions import is_completion, read_reply
 from .costs import MESSAGE_TOKENS, OPENAI_URL, BatchRequest, PlannedCalls, price_of
 from .dialect import Dialect, Message
-from .prompts import Prompt
+from .prompts import Prompt, variant_of
 
 if TYPE_CHECKING:
     import openai
@@ -73,6 +73,8 @@ class JudgeClient:
                 "an endpoint that needs none"
             )
         self.settings = judge
+        self.variant = variant_of(judge)
+        """Variant of the prompts."""
         self._given_key = given
         address = base_url or OPENAI_URL
         self._base_url = address if address.endswith("/") else f"{address}/"
@@ -212,7 +214,10 @@ class JudgeClient:
         """Return the cost of asking, without a call: nothing if the answer is in the cache."""
         if await self._cache.get(self._key(prompt)) is not None:
             return PlannedCalls(cached=1)
-        sent, answered = _prompt_tokens(prompt, ()), min(FIRST_ANSWER_TOKENS, self.settings.most_answer_tokens)
+        sent, answered = (
+            _prompt_tokens(prompt, ()),
+            min(prompt.probable_answer_tokens, self.settings.most_answer_tokens),
+        )
         price = self._price
         usd = None if price is None else price.cost_usd(prompt_tokens=sent, completion_tokens=answered)
         return PlannedCalls(1, 0, sent, answered, 0.0 if usd is None else usd)
@@ -296,7 +301,7 @@ def _prompt_tokens(prompt: Prompt, corrections: Sequence[Message]) -> int:
     )
 
 
-@cache
+@lru_cache(maxsize=1024)  # rules with the criteria of a sample are many
 def _tokens_of_rules(text: str) -> int:
     return estimated_tokens(text)
 

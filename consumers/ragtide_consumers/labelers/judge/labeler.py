@@ -1,7 +1,8 @@
 """The labeler `judge`: it scores interactions by the labels of an LLM judge."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -9,10 +10,11 @@ from typing import Final
 import structlog
 from redis.asyncio import Redis
 
-from ragtide_runtime.settings.labelers import JudgeSettings, PromptVariant
+from ragtide_runtime.settings.labelers import JudgeSettings, check_criteria
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import METRICS, ClaimLabels, Labels, RagInteraction, SentenceLabels
+from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
 
 from ...metrics.ragchecker import ragchecker_metrics
@@ -20,7 +22,7 @@ from ...metrics.scores import AbsentReason, MetricScores, nothing_to_label
 from ...metrics.trace import SENTENCES, of_refusal, trace_metrics
 from ...redaction.process import NotRedactedError, RedactionError
 from ...redaction.redaction import Redaction
-from ...text.sentences import SPLITTER_ID
+from ...text.sentences import SPLITTER_ID, CutInteraction
 from ..event import labeler_id
 from ..profiles import check_profiles
 from ..protocol import Labeler, Labeling
@@ -30,13 +32,26 @@ from ..remote.usage import UnfinishedUsage, Usage
 from .claims import judge_claims, planned_claims, uncached_claim_prompts
 from .client import JudgeClient
 from .costs import BatchRequest, PlannedCalls
-from .prompts import VERSIONS, Language, Prompt, name_of_prompt
+from .criteria import (
+    ChosenCriteria,
+    CriteriaReading,
+    choose,
+    judge_criteria,
+    planned_criteria,
+    reference_of,
+    scores_of,
+    uncached_criteria_prompts,
+)
+from .prompts import VERSIONS, Language, Prompt, Variant, name_of_prompt, variant_of
 from .self_consistency import ask_again, is_asked_twice, score_or_reason
-from .texts import PromptRedaction, count_injections, earlier_turns
-from .trace import judge_trace, planned_trace, uncached_trace_prompts
+from .texts import PromptRedaction, conversation_of, count_injections, earlier_turns
+from .trace import TraceQuestion, judge_trace, planned_trace, uncached_trace_prompts
 
 PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
 """Prompts of each family of metrics."""
+
+CRITERIA: Final = "criteria"
+"""Prompt that asks for criteria, and profile of a judge without families."""
 
 VERSION_CHARS: Final = 200
 """Most characters of a version."""
@@ -56,6 +71,7 @@ class JudgeLabeler:
     """
 
     name: Final = "judge"
+    scores_sessions: Final = True
 
     def __init__(
         self,
@@ -70,13 +86,48 @@ class JudgeLabeler:
         self._client = client
         self._redaction = redaction
         self._families = tuple(dict.fromkeys(settings.families))
-        self.metrics = tuple(metric for family in self._families for metric in metrics_of(family))
+        self._criteria = settings.criteria
         self._profiles = {"trace": profile, "ragchecker": claim_profile}
         self._fallback = fallback
         self._unfinished = UnfinishedUsage()
         self._no_labels = LogLimit()
-        self.profile = "+".join(self._profiles[family] for family in self._families)
+        self.profile = "+".join(self._profiles[family] for family in self._families) or CRITERIA
         self.version = _version(settings, self._families, redaction.names)
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """The criteria that are asked at present."""
+        return self._criteria
+
+    def take_criteria(self, criteria: Sequence[Criterion]) -> None:
+        """Ask these criteria from the next interaction on, in place of those of the settings.
+
+        An interaction that is being labeled is not affected. The version of the labeler stays: each criterion has its
+        own version, so its numbers are never mixed with those of another question.
+
+        Raises:
+            ValueError: the criteria cannot be asked together.
+        """
+        check_criteria(criteria)
+        self._criteria = tuple(criteria)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Qualified names of the metrics that the judge gives."""
+        return (*self._metrics_of_families, *(criterion.metric for criterion in self._criteria))
+
+    @property
+    def _metrics_of_families(self) -> list[str]:
+        return [metric for family in self._families for metric in metrics_of(family)]
+
+    def absent_labeling(self, interaction: RagInteraction, reason: AbsentReason) -> Labeling:
+        """Return a labeling in which every metric of an interaction is absent for one reason."""
+        return self._all_absent(interaction, choose(self._criteria, interaction), reason)
+
+    def _all_absent(self, interaction: RagInteraction, chosen: ChosenCriteria, reason: AbsentReason) -> Labeling:
+        families = [] if interaction.is_session else self._metrics_of_families
+        absent = dict.fromkeys([*families, *chosen.metrics], str(reason))
+        return _Results(absent={**absent, **chosen.absent}).labeling(chosen)
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the scores of one interaction.
@@ -92,82 +143,153 @@ class JudgeLabeler:
                 if self._fallback is None:
                     raise
                 usage.counters["over_budget"] += 1
+                if interaction.is_session:  # no other labeler scores a session
+                    return usage.add_to(self.absent_labeling(interaction, AbsentReason.OVER_BUDGET))
                 labeling = await self._fallback.label(interaction)
                 labeling = replace(labeling, by=labeling.by or labeler_id(self._fallback))
         return usage.add_to(labeling)
 
     async def _label(self, interaction: RagInteraction, usage: Usage) -> Labeling:
+        chosen = choose(self._criteria, interaction)
         nothing = nothing_to_label(interaction)
-        if nothing is not None:  # without a call, so without cost
-            return Labeling({}, dict.fromkeys(self.metrics, str(nothing)))
+        families = self._families_of(interaction)
+        found = _Results(absent=dict(chosen.absent))
+        if not families:
+            if nothing is not None and not interaction.is_session:
+                found.absent |= dict.fromkeys(self._metrics_of_families, str(nothing))
+            if not chosen.asked:  # without a call, so without cost
+                return found.labeling(chosen)
         try:
             interaction, sentences = await self._redaction.prepare(interaction)
         except (RedactionError, NotRedactedError) as error:
             self._warn_no_labels(error)
-            return Labeling({}, dict.fromkeys(self.metrics, str(AbsentReason.NOT_REDACTED)))
+            return self._all_absent(interaction, chosen, AbsentReason.NOT_REDACTED)
         language = self._language(sentences.language)
-        scores: dict[str, float] = {}
-        absent: dict[str, str] = {}
-        labels: list[Labels] = []
-        history = earlier_turns(interaction)
         texts = [document.text for document in interaction.documents] + [interaction.response]
-        texts += [text for _, text in history]
+        read = conversation_of if interaction.is_session else earlier_turns
+        texts += [text for _, text in read(interaction)]
         usage.counters["injection_suspected"] = count_injections(texts)
-        for family in self._families:
-            try:
-                if family == "trace":
-                    found: SentenceLabels | ClaimLabels = await judge_trace(
-                        self._client, sentences, language, usage, history
-                    )
-                else:
-                    found = await judge_claims(self._client, interaction, language, usage)
-            except (NoLabels, ContextTooLong) as error:
-                reason = error.reason if isinstance(error, NoLabels) else AbsentReason.CONTEXT_TOO_LONG
-                self._warn_no_labels(error)
-                absent |= dict.fromkeys(metrics_of(family), str(reason))
-                continue
-            labels.append(found)
-            result = self._scores(found)
-            if sentences.refuses and isinstance(found, SentenceLabels):
-                result = of_refusal(result)
-            usage.counters["dropped_keys"] += result.dropped_keys
-            some, missing = result.by_qualified_name(f"{family}.")
-            if isinstance(found, SentenceLabels):
-                missing = missing | _unusable(found, missing)
-            scores |= some | {SENTENCES + name: count for name, count in result.counts.items()}
-            if result.defects:
-                usage.counters["defects"] += len(result.defects)
-                log.error("scores break their laws", interaction_id=interaction.interaction_id, laws=result.defects)
-            absent |= missing
-        if is_asked_twice(interaction, self._client.settings.repeat_share):
+        question = self._question(interaction, sentences, language, chosen.asked if "trace" in families else ())
+        for family in families:
+            await self._judge_family(family, interaction, question, usage, found)
+        if chosen.asked:
+            await self._judge_criteria(interaction, chosen.asked, language, usage, found)
+        if families and is_asked_twice(interaction, self._client.settings.repeat_share):
             # Last, because an outage in the calls before it repeats them all.
-            first = next((found for found in labels if isinstance(found, SentenceLabels)), None)
-            if first is None:
-                absent[SELF_CONSISTENCY.name] = absent["trace.adherence"]
-            else:
-                value = await ask_again(self._client, first, sentences, language, usage, history=history)
-                some, missing = score_or_reason(value)
-                scores |= some
-                absent |= missing
-        return Labeling(
-            scores,
-            absent,
-            labels=tuple(labels),
-            splitter=sentences.splitter if "trace" in self._families else None,
-            prompts=tuple(
-                f"{name}.{language}.{VERSIONS[name]}"
-                for names in (
-                    *(_names(family, self._client.settings.prompt) for family in self._families),
-                    ["history"] if history else [],
-                )
-                for name in names
-            ),
+            await self._judge_again(question, usage, found)
+        return replace(
+            found.labeling(chosen),
+            splitter=sentences.splitter if "trace" in families else None,
+            prompts=self._prompts(families, language, interaction, has_criteria=bool(chosen.asked)),
+            reasons={} if self._client.settings.reasons == "none" else found.reasons,
+            answers=found.answers,
         )
+
+    async def _judge_family(
+        self, family: str, interaction: RagInteraction, question: TraceQuestion, usage: Usage, found: "_Results"
+    ) -> None:
+        """Add the scores of a family of metrics, or the reason why they are absent."""
+        try:
+            if family == "trace":
+                by_trace = await judge_trace(self._client, question, usage)
+                labels: SentenceLabels | ClaimLabels = by_trace.labels
+                found.reasons |= by_trace.reasons
+                found.criteria = by_trace.criteria
+            else:
+                labels = await judge_claims(self._client, interaction, question.language, usage)
+        except (NoLabels, ContextTooLong) as error:
+            reason = error.reason if isinstance(error, NoLabels) else AbsentReason.CONTEXT_TOO_LONG
+            self._warn_no_labels(error)
+            found.absent |= dict.fromkeys(metrics_of(family), str(reason))
+            return
+        found.labels.append(labels)
+        result = self._scores(labels)
+        if question.sentences.refuses and isinstance(labels, SentenceLabels):
+            result = of_refusal(result)
+        usage.counters["dropped_keys"] += result.dropped_keys
+        scores, missing = result.by_qualified_name(f"{family}.")
+        if isinstance(labels, SentenceLabels):
+            missing = missing | _unusable(labels, missing)
+        found.scores |= scores | {SENTENCES + name: count for name, count in result.counts.items()}
+        if result.defects:
+            usage.counters["defects"] += len(result.defects)
+            log.error("scores break their laws", interaction_id=interaction.interaction_id, laws=result.defects)
+        found.absent |= missing
+
+    async def _judge_criteria(
+        self,
+        interaction: RagInteraction,
+        asked: tuple[Criterion, ...],
+        language: Language,
+        usage: Usage,
+        found: "_Results",
+    ) -> None:
+        """Add the scores of criteria, or the reason why each is absent.
+
+        Criteria without a usable answer in the shared call are asked again in a call of their own, so their faults
+        change none of TRACe's labels.
+        """
+        shared = found.criteria or CriteriaReading()
+        pending = asked if found.criteria is None else tuple(c for c in asked if c.metric in shared.faults)
+        missing: dict[str, str] = {}
+        again = CriteriaReading()
+        if pending and (found.criteria is None or self._client.settings.repairs):
+            again, missing = await judge_criteria(
+                self._client, interaction, pending, language, usage, asked_before=found.criteria is not None
+            )
+        elif pending:
+            missing = dict.fromkeys(shared.faults, str(AbsentReason.JUDGE_UNUSABLE))
+        both = CriteriaReading({**shared.answers, **again.answers}, {**shared.reasons, **again.reasons})
+        scores, undecided = scores_of(both, asked)
+        found.scores |= scores
+        found.absent |= missing | undecided
+        found.reasons |= both.reasons
+        found.answers |= {metric: answer for metric, answer in both.answers.items() if metric in scores}
+
+    async def _judge_again(self, question: TraceQuestion, usage: Usage, found: "_Results") -> None:
+        """Add the judge's self-consistency, or the reason why it is absent."""
+        first = next((labels for labels in found.labels if isinstance(labels, SentenceLabels)), None)
+        if first is None:
+            found.absent[SELF_CONSISTENCY.name] = found.absent["trace.adherence"]
+            return
+        scores, missing = score_or_reason(await ask_again(self._client, first, question, usage))
+        found.scores |= scores
+        found.absent |= missing
+
+    def _question(
+        self, interaction: RagInteraction, sentences: CutInteraction, language: Language, asked: tuple[Criterion, ...]
+    ) -> TraceQuestion:
+        """Return the question about sentences, with the criteria that are asked in the same call."""
+        shared = asked if self._client.settings.criteria_call == "shared" else ()
+        return TraceQuestion(sentences, language, earlier_turns(interaction), shared, reference_of(shared, interaction))
+
+    def _families_of(self, interaction: RagInteraction) -> tuple[str, ...]:
+        """Return the families of metrics that an interaction has labels for; a session has none."""
+        return () if interaction.is_session or nothing_to_label(interaction) is not None else self._families
+
+    def _prompts(
+        self, families: Sequence[str], language: Language, interaction: RagInteraction, *, has_criteria: bool
+    ) -> tuple[str, ...]:
+        """Return name, language and version of the prompts of an interaction."""
+        variant = self._client.variant
+        names = [name for family in families for name in _names(family, variant)]
+        names += ["session"] if interaction.is_session else ["history"] if interaction.history else []
+        names += [name_of_prompt(CRITERIA, variant)] if has_criteria else []
+        return tuple(f"{name}.{language}.{VERSIONS[name]}" for name in names)
 
     @property
     def has_price(self) -> bool:
         """Whether the price of the model is known."""
         return self._client.has_price
+
+    def without_cache(self) -> "JudgeLabeler":
+        """Return a labeler with the same judge and account that neither reads nor stores cached answers.
+
+        It shares the connections, so it is not closed.
+        """
+        labeler = copy(self)
+        labeler._client = self._client.without_cache()
+        return labeler
 
     @property
     def client(self) -> JudgeClient:
@@ -176,15 +298,21 @@ class JudgeLabeler:
 
     async def uncached_requests(self, interaction: RagInteraction) -> list[BatchRequest]:
         """Return the requests of an interaction that are known by now and have no cached answer."""
-        if nothing_to_label(interaction) is not None:
-            return []
+        asked = choose(self._criteria, interaction).asked
+        families = self._families_of(interaction)
         found: list[Prompt] = []
+        if not families and not asked:
+            return []
         try:
             interaction, sentences = await self._redaction.prepare(interaction)
             language = self._language(sentences.language)
-            if "trace" in self._families:
-                found += await uncached_trace_prompts(self._client, sentences, language, earlier_turns(interaction))
-            if "ragchecker" in self._families:
+            shared = False
+            if "trace" in families:
+                question = self._question(interaction, sentences, language, asked)
+                found, shared = await uncached_trace_prompts(self._client, question)
+            if asked and not shared:
+                found += await uncached_criteria_prompts(self._client, interaction, asked, language)
+            if "ragchecker" in families:
                 found += await uncached_claim_prompts(self._client, interaction, language)
         except (RedactionError, NotRedactedError, ContextTooLong):
             pass  # such interactions are absent
@@ -192,19 +320,24 @@ class JudgeLabeler:
 
     async def planned_calls(self, interaction: RagInteraction) -> PlannedCalls:
         """Return the calls that labeling an interaction would make, by estimate, and make none."""
-        if nothing_to_label(interaction) is not None:
-            return PlannedCalls()
+        asked = choose(self._criteria, interaction).asked
+        families = self._families_of(interaction)
         found = PlannedCalls()
+        if not families and not asked:
+            return found
         try:
             interaction, sentences = await self._redaction.prepare(interaction)
             language = self._language(sentences.language)
-            if "trace" in self._families:
-                once = await planned_trace(self._client, sentences, language, earlier_turns(interaction))
-                found += once
+            shared = False
+            if "trace" in families:
+                question = self._question(interaction, sentences, language, asked)
+                found, shared = await planned_trace(self._client, question)
                 if is_asked_twice(interaction, self._client.settings.repeat_share):
-                    again = self._client.without_cache()
-                    found += await planned_trace(again, sentences, language, earlier_turns(interaction))
-            if "ragchecker" in self._families:
+                    again, _ = await planned_trace(self._client.without_cache(), question)
+                    found += again
+            if asked and not shared:
+                found += await planned_criteria(self._client, interaction, asked, language)
+            if "ragchecker" in families:
                 found += await planned_claims(self._client, interaction, language)
         except (RedactionError, NotRedactedError, ContextTooLong):
             return found  # such interactions are absent, and cost nothing more
@@ -231,6 +364,28 @@ class JudgeLabeler:
         await self._client.aclose()
 
 
+@dataclass(slots=True)
+class _Results:
+    """What is known so far about one interaction."""
+
+    scores: dict[str, float] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    labels: list[Labels] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
+    criteria: CriteriaReading | None = None
+    """Answers to criteria in TRACe's call; None if they were not asked there."""
+
+    def labeling(self, chosen: ChosenCriteria) -> Labeling:
+        return Labeling(
+            self.scores,
+            self.absent,
+            labels=tuple(self.labels),
+            declared=chosen.declared,
+            rates=chosen.rates,
+        )
+
+
 def metrics_of(family: str) -> list[str]:
     """Return the qualified names of a family's metrics."""
     return [name for name in METRICS if name.startswith(f"{family}.")]
@@ -250,7 +405,11 @@ def _unusable(labels: SentenceLabels, absent: Mapping[str, str]) -> dict[str, st
 
 
 def _version(settings: JudgeSettings, families: tuple[str, ...], redacted_by: Sequence[str]) -> str:
-    prompts = [f"{name}.{VERSIONS[name]}" for family in families for name in _names(family, settings.prompt)]
+    # Criteria are no part of it: each has a version of its own, and a new question must not end TRACe's estimates
+    # (docs/decisions/0036-a-criterion-has-its-own-version.md).
+    variant = variant_of(settings)
+    names = [name for family in families for name in _names(family, variant)] or [name_of_prompt(CRITERIA, variant)]
+    prompts = [f"{name}.{VERSIONS[name]}" for name in names]
     language = [] if settings.language == "auto" else [settings.language]
     splitter = [SPLITTER_ID] if "trace" in families else []
     redacted = [f"redact.{'+'.join(redacted_by)}"] if redacted_by else []
@@ -262,7 +421,7 @@ def _version(settings: JudgeSettings, families: tuple[str, ...], redacted_by: Se
     return f"{whole[: VERSION_CHARS - len(digest) - 1]}~{digest}"
 
 
-def _names(family: str, variant: PromptVariant) -> list[str]:
+def _names(family: str, variant: Variant) -> list[str]:
     return [name_of_prompt(name, variant) for name in PROMPTS[family]]
 
 

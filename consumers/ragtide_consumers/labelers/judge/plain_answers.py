@@ -4,6 +4,7 @@ A line is a key, a colon and words. A parser makes the fields of the JSON answer
 checked by the same code. It takes time in proportion to the text. Other lines are skipped.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -40,7 +41,7 @@ def parse_lines(name: str, text: str, *, cut: bool) -> Parsed | None:
     r"""Return the fields of an answer in lines; None if no line has the form that was asked for.
 
     Args:
-        name: of the prompt: `trace`, `claims` or `verdicts`.
+        name: of the prompt: `trace`, `claims`, `verdicts` or `criteria`.
         text: of the answer.
         cut: whether the answer was cut off; its last line is then dropped.
 
@@ -54,6 +55,8 @@ def parse_lines(name: str, text: str, *, cut: bool) -> Parsed | None:
     if cut or len(text) > CHARS:
         lines = lines[:-1]
     fields = _READERS[name](lines)
+    if name in WITH_CRITERIA and (entries := _criteria(lines)):
+        fields["criteria"] = entries
     return Parsed(fields, complete=not cut) if fields else None
 
 
@@ -63,6 +66,15 @@ def _lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         head, colon, rest = line.strip().lstrip("-*#>• ").partition(":")
         if colon and len(head) <= HEAD_CHARS:
             yield normalize_key(head.strip("* ")), rest.strip("* ")
+
+
+def _criteria(lines: Iterable[str]) -> list[dict[str, str]]:
+    """Return the entry of each line with the key of a criterion, in order; a key may have several."""
+    return [
+        {"key": key, "answer": rest}
+        for key, rest in _lines(lines)
+        if key[:1] == "k" and key[1:].isascii() and key[1:].isdigit()
+    ]
 
 
 def _words(text: str) -> list[str]:
@@ -134,7 +146,11 @@ _READERS: Final[Mapping[str, Callable[[Iterable[str]], dict[str, Any]]]] = {
     "trace": _trace,
     "claims": _claims,
     "verdicts": _verdicts,
+    "criteria": lambda _: {},
 }
+
+WITH_CRITERIA: Final = ("trace", "criteria")
+"""Names of the prompts that may ask for criteria."""
 
 
 def in_lines(name: str, fields: Mapping[str, Any]) -> str:
@@ -150,6 +166,8 @@ def in_lines(name: str, fields: Mapping[str, Any]) -> str:
             verdict = "yes" if entry["fully_supported"] else "partly" if keys else "no"
             found.append(" ".join([f"{entry['response_sentence_key']}:", verdict, *keys]))
         found.append(f"USED: {_joined(fields['all_utilized_sentence_keys'])}")
+    elif name == "criteria":
+        found = []
     elif name == "claims":
         found = ["RESPONSE:", *(f"- {claim}" for claim in fields["response_claims"])]
         found += ["REFERENCE:", *(f"- {claim}" for claim in fields["reference_claims"])]
@@ -159,6 +177,7 @@ def in_lines(name: str, fields: Mapping[str, Any]) -> str:
             parts = [["yes", *entry["entailed_by"]], ["no", *entry["contradicted_by"]]]
             words = [word for part in parts if len(part) > 1 for word in part]
             found.append(f"{entry['claim']}: {' '.join(words) or 'none'}")
+    found += [f"{key}: {answer}" for key, answer in fields.get("criteria", {}).items()]
     return "\n".join(found)
 
 
@@ -181,6 +200,27 @@ def trace_grammar(documents: Sequence[str], response: Sequence[str]) -> str:
             f"word ::= {'key | ' if documents else ''}{_choice(SPECIAL)}",
         ]
     )
+
+
+def trace_and_criteria_grammar(
+    documents: Sequence[str], response: Sequence[str], answers: Mapping[str, Sequence[str]]
+) -> str:
+    """Return the grammar of TRACe's lines, and after them those of criteria, in the notation GBNF."""
+    root, _, rules = trace_grammar(documents, response).partition("\n")
+    return "\n".join([f'{root} "\\n" {_criteria_lines(answers)}', rules])
+
+
+def criteria_grammar(answers: Mapping[str, Sequence[str]]) -> str:
+    """Return the grammar of the lines of criteria, by key with their possible answers, in the notation GBNF."""
+    return f"root ::= {_criteria_lines(answers)}"
+
+
+def _criteria_lines(answers: Mapping[str, Sequence[str]]) -> str:
+    lines = [
+        f'"{key}: " ({" | ".join(json.dumps(answer, ensure_ascii=False) for answer in possible)})'
+        for key, possible in answers.items()
+    ]
+    return ' "\\n" '.join(lines)
 
 
 def claims_grammar(*, has_reference: bool) -> str:

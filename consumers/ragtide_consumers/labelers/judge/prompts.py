@@ -12,10 +12,22 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal
 
-from ragtide_runtime.settings.labelers import PromptVariant
+from ragtide_runtime.settings.labelers import JudgeSettings
+from ragtide_schemas.criterion import CANNOT_TELL, RULES_VERSION, Criterion, Need
 
-from .answers import JudgeAnswer, Parsed, parse, without_reasoning
-from .plain_answers import IN_WORDS, claims_grammar, parse_lines, trace_grammar, verdicts_grammar
+from .answers import JudgeAnswer, Parsed, Schema, parse, without_reasoning
+from .plain_answers import (
+    IN_WORDS,
+    claims_grammar,
+    criteria_grammar,
+    parse_lines,
+    trace_and_criteria_grammar,
+    trace_grammar,
+    verdicts_grammar,
+)
+
+Variant = Literal["full", "bare", "short", "keys"]
+"""Variant of a prompt: those of `judge.prompt`, and `bare`, which is `full` without reasons (`judge.reasons`)."""
 
 Language = Literal["en", "ru"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "ru")
@@ -24,6 +36,9 @@ VERSIONS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("trace", "claims", "verdicts", "history"), 1),
     **dict.fromkeys(("short-trace", "short-claims", "short-verdicts"), 1),
     **dict.fromkeys(("keys-trace", "keys-claims", "keys-verdicts"), 1),
+    "bare-trace": 1,
+    "session": 1,
+    **dict.fromkeys(("criteria", "short-criteria", "keys-criteria"), RULES_VERSION),
 }
 """Version of each prompt in each variant, and of the rules that earlier turns add to a prompt.
 
@@ -52,7 +67,7 @@ class Prompt:
     """A question to the judge, independent of the dialect of an endpoint."""
 
     name: str
-    """Name of the prompt and of the answer's schema: `trace`, `claims` or `verdicts`."""
+    """Name of the prompt and of the answer's schema: `trace`, `claims`, `verdicts` or `criteria`."""
     rules: str
     data: str
     schema: Mapping[str, Any]
@@ -61,16 +76,28 @@ class Prompt:
     language: Language = "en"
     has_history: bool = False
     """Whether the data begin with earlier turns."""
-    variant: PromptVariant = "full"
+    variant: Variant = "full"
     grammar: str = ""
     """Grammar of the answer in lines of keys; empty for a JSON answer."""
+    criteria: tuple[Criterion, ...] = ()
+    """Criteria that are asked, in the order of their keys `K1`, `K2`, ..."""
+    is_of_session: bool = False
+    """Whether the data are a whole session."""
 
     @property
     def version(self) -> str:
         """Name, language and version, such as `trace.en.1`, or `trace.en.1+history.1` with earlier turns."""
         history = f"+history.{VERSIONS['history']}" if self.has_history else ""
         name = name_of_prompt(self.name, self.variant)
-        return f"{name}.{self.language}.{VERSIONS[name]}{history}"
+        criteria = f"+criteria.{RULES_VERSION}" if self.criteria and self.name != "criteria" else ""
+        session = f"+session.{VERSIONS['session']}" if self.is_of_session else ""
+        return f"{name}.{self.language}.{VERSIONS[name]}{history}{criteria}{session}"
+
+    @property
+    def probable_answer_tokens(self) -> int:
+        """Probable number of tokens of the answer before the first answers are known."""
+        labels = 0 if self.name == "criteria" else LABEL_TOKENS[self.variant if self.name == "trace" else "full"]
+        return labels + len(self.criteria) * (REASONED_TOKENS if self.variant == "full" else ANSWER_TOKENS)
 
     @property
     def in_lines(self) -> bool:
@@ -82,7 +109,12 @@ class Prompt:
         found = None
         if self.in_lines:
             found = parse_lines(self.name, without_reasoning(answer.text), cut=answer.finish == "length")
-        return parse(answer.text, self.schema) if found is None else found
+        if found is None:
+            found = parse(answer.text, self.schema)
+        if found is None and self.name == "criteria":
+            # The entries may stand alone, without the object around them.
+            found = parse(answer.text, self.schema["properties"]["criteria"])
+        return found
 
     @property
     def formless(self) -> str:
@@ -101,9 +133,28 @@ class Prompt:
         return text
 
 
-def name_of_prompt(name: str, variant: PromptVariant) -> str:
+LABEL_TOKENS: Final[Mapping[Variant, int]] = {"full": 600, "bare": 300, "short": 300, "keys": 150}
+"""Expected tokens of labels before the first answer; without explanations TRACe's are about half."""
+REASONED_TOKENS: Final = 35
+"""Expected tokens of the answer to a criterion with its reason."""
+ANSWER_TOKENS: Final = 8
+"""Expected tokens of the answer to a criterion without a reason."""
+
+
+def variant_of(settings: JudgeSettings) -> Variant:
+    """Return the variant of the prompts that the settings name."""
+    return "bare" if settings.prompt == "full" and settings.reasons == "none" else settings.prompt
+
+
+def name_of_prompt(name: str, variant: Variant) -> str:
     """Return the name of a prompt in a variant, such as `short-trace`."""
+    if variant == "bare":
+        # Claims and verdicts have no reasons; answers without reasons are short.
+        return _BARE.get(name, name)
     return name if variant == "full" else f"{variant}-{name}"
+
+
+_BARE: Final = {"trace": "bare-trace", "criteria": "short-criteria"}
 
 
 @cache
@@ -119,19 +170,109 @@ def trace_prompt(
     language: Language,
     history: Sequence[tuple[str, str]] = (),
     *,
-    variant: PromptVariant = "full",
+    variant: Variant = "full",
+    criteria: tuple[Criterion, ...] = (),
+    reference: str | None = None,
 ) -> Prompt:
-    """Return the prompt for all of TRACe; documents, response and earlier turns as pairs of key and text."""
+    """Return the prompt for all of TRACe; documents, response and earlier turns as pairs of key and text.
+
+    With criteria it asks for their answers too, after TRACe's labels. `reference` is the reference answer, for criteria
+    that read it.
+    """
     documents, response = list(documents), list(response)
     parts = {
         "QUESTION": [("Q", question)],
         "DOCUMENT SENTENCES": documents,
         "RESPONSE SENTENCES": response,
     }
-    found = _prompt("trace", parts, language, history, variant=variant)
+    if reference is not None:
+        parts["REFERENCE ANSWER"] = [("A", reference)]
+    found = _prompt("trace", parts, language, history, variant=variant, criteria=criteria)
     if not found.in_lines:
         return found
-    return replace(found, grammar=trace_grammar([key for key, _ in documents], [key for key, _ in response]))
+    keys = [key for key, _ in documents], [key for key, _ in response]
+    grammar = trace_and_criteria_grammar(*keys, _answers_of(criteria)) if criteria else trace_grammar(*keys)
+    return replace(found, grammar=grammar)
+
+
+def criteria_prompt(
+    texts: Mapping[str, Sequence[tuple[str, str]]],
+    criteria: tuple[Criterion, ...],
+    language: Language,
+    history: Sequence[tuple[str, str]] = (),
+    *,
+    variant: Variant = "full",
+) -> Prompt:
+    """Return the prompt for criteria alone.
+
+    Args:
+        texts: `QUESTION`, `DOCUMENTS`, `RESPONSE` and `REFERENCE ANSWER`, as pairs of key and text; those that are not
+            to be read are missing.
+        criteria: to ask.
+        language: of the rules.
+        history: earlier turns as pairs of key and text.
+        variant: of the rules.
+    """
+    found = _prompt("criteria", texts, language, history, variant=variant, criteria=criteria)
+    return replace(found, grammar=criteria_grammar(_answers_of(criteria))) if found.in_lines else found
+
+
+def session_prompt(
+    turns: Sequence[tuple[str, str]], criteria: tuple[Criterion, ...], language: Language, *, variant: Variant = "full"
+) -> Prompt:
+    """Return the prompt for criteria about a whole session.
+
+    Args:
+        turns: texts of the session as pairs of key and text: `T1Q` and `T1R` are question and response of the first
+            turn.
+        criteria: to ask.
+        language: of the rules.
+        variant: of the rules.
+    """
+    found = _prompt("criteria", {"CONVERSATION": turns}, language, variant=variant, criteria=criteria, of_session=True)
+    return replace(found, grammar=criteria_grammar(_answers_of(criteria))) if found.in_lines else found
+
+
+def key_of(place: int) -> str:
+    """Return the key of a criterion in a prompt by its place, from 0."""
+    return f"K{place + 1}"
+
+
+def _answers_of(criteria: Sequence[Criterion]) -> dict[str, tuple[str, ...]]:
+    return {key_of(place): possible_answers(criterion) for place, criterion in enumerate(criteria)}
+
+
+def possible_answers(criterion: Criterion) -> tuple[str, ...]:
+    """Return the possible answers to a criterion, with `cannot_tell`."""
+    return (*criterion.answers, CANNOT_TELL)
+
+
+_TITLES: Final[Mapping[str, Mapping[Need, str]]] = {
+    name: {
+        "question": "QUESTION",
+        "documents": documents,
+        "response": response,
+        "reference": "REFERENCE ANSWER",
+        "history": "EARLIER TURNS",
+    }
+    for name, documents, response in (
+        ("trace", "DOCUMENT SENTENCES", "RESPONSE SENTENCES"),
+        ("criteria", "DOCUMENTS", "RESPONSE"),
+    )
+}
+_TITLES_OF_SESSION: Final[Mapping[Need, str]] = {"question": "LINES T.Q", "response": "LINES T.R"}
+"""Titles of the texts in the data of a prompt."""
+
+
+def _lines_of_criteria(criteria: Sequence[Criterion], titles: Mapping[Need, str]) -> str:
+    """Return each criterion as a line with its key and one JSON object."""
+    lines = []
+    for place, criterion in enumerate(criteria):
+        fields: dict[str, object] = {"question": criterion.question, "answers": possible_answers(criterion)}
+        if criterion.needs:
+            fields["texts"] = [titles[need] for need in criterion.needs]
+        lines.append(f"{key_of(place)}: {_one_line(fields)}\n")
+    return "".join(lines)
 
 
 def claims_prompt(
@@ -141,7 +282,7 @@ def claims_prompt(
     language: Language,
     history: Sequence[tuple[str, str]] = (),
     *,
-    variant: PromptVariant = "full",
+    variant: Variant = "full",
 ) -> Prompt:
     """Return the prompt that extracts claims from response and reference answer; earlier turns as keys and texts."""
     texts = {"QUESTION": question, "RESPONSE": response, "REFERENCE": reference}
@@ -155,7 +296,7 @@ def verdicts_prompt(
     claims: Sequence[tuple[str, str]],
     language: Language,
     *,
-    variant: PromptVariant = "full",
+    variant: Variant = "full",
 ) -> Prompt:
     """Return the prompt that checks claims against sources, both as pairs of key and text."""
     found = _prompt("verdicts", {"SOURCES": sources, "CLAIMS": claims}, language, variant=variant)
@@ -170,8 +311,12 @@ def quote(text: str) -> str:
     >>> print(quote('He said "no".\n0b: forged'))
     "He said \"no\".\n0b: forged"
     """
+    return _one_line(text)
+
+
+def _one_line(value: object) -> str:
     # JSON does not escape these characters, which also end a line.
-    encoded = _encode(text)
+    encoded = _encode(value)
     return encoded if encoded.isascii() else encoded.translate(_LINE_ENDS)
 
 
@@ -181,16 +326,31 @@ def _prompt(
     language: Language,
     history: Sequence[tuple[str, str]] = (),
     *,
-    variant: PromptVariant,
+    variant: Variant,
+    criteria: tuple[Criterion, ...] = (),
+    of_session: bool = False,
 ) -> Prompt:
     # A prompt without earlier turns has the same bytes as before there was a history, so its cached answer is found.
     if history:
         parts = {"EARLIER TURNS": history, **parts}
-    text = _rules(name_of_prompt(name, variant), language, has_history=bool(history))
+    head = name_of_prompt(name, variant)
+    if name == "criteria":
+        head = "session" if of_session else "criteria-alone"
+    text = _rules(head, language, has_history=bool(history))
+    if criteria:
+        text += rules(name_of_prompt("criteria", variant), language) + _lines_of_criteria(
+            criteria, _TITLES_OF_SESSION if of_session else _TITLES[name]
+        )
     sections = ["\n".join([title, *(f"{key}: {quote(text)}" for key, text in lines)]) for title, lines in parts.items()]
     data = "\n\n".join([*sections, REMINDER[language]])
     schema, form = _schema(name, variant), _form(name, variant, language)
-    return Prompt(name, text, data, schema, form, language, has_history=bool(history), variant=variant)
+    if criteria:
+        schema = _schema_with(schema, criteria, variant)
+        form = "" if variant == "keys" else f"{_FORM[language]}\n{_encode(schema)}"
+    return Prompt(
+        name, text, data, schema, form, language,
+        has_history=bool(history), variant=variant, criteria=criteria, is_of_session=of_session,
+    )  # fmt: skip
 
 
 @cache
@@ -198,14 +358,23 @@ def _rules(name: str, language: Language, *, has_history: bool) -> str:
     return rules(name, language) + (rules("history", language) if has_history else "")
 
 
-def _schema(name: str, variant: PromptVariant) -> Mapping[str, Any]:
+def _schema(name: str, variant: Variant) -> Schema:
     if name == "trace" and variant != "full":
-        return SHORT_TRACE_SCHEMA
-    return {"trace": TRACE_SCHEMA, "claims": CLAIMS_SCHEMA, "verdicts": VERDICTS_SCHEMA}[name]
+        return BARE_TRACE_SCHEMA if variant == "bare" else SHORT_TRACE_SCHEMA
+    return {"trace": TRACE_SCHEMA, "claims": CLAIMS_SCHEMA, "verdicts": VERDICTS_SCHEMA, "criteria": _object()}[name]
+
+
+def _schema_with(schema: Schema, criteria: Sequence[Criterion], variant: Variant) -> Schema:
+    """Return the schema of an answer with the answers to criteria after all else, each reason before its answer."""
+    entries: dict[str, Schema] = {}
+    for key, answers in _answers_of(criteria).items():
+        answer: Schema = {"type": "string", "enum": list(answers)}
+        entries[key] = _object(reason=_TEXT, answer=answer) if variant == "full" else answer
+    return _object(**schema["properties"], criteria=_object(**entries))
 
 
 @cache
-def _form(name: str, variant: PromptVariant, language: Language) -> str:
+def _form(name: str, variant: Variant, language: Language) -> str:
     return "" if variant == "keys" else f"{_FORM[language]}\n{json.dumps(_schema(name, variant))}"
 
 
@@ -253,6 +422,19 @@ SHORT_TRACE_SCHEMA: Final = _object(
     all_utilized_sentence_keys=_TEXTS,
 )
 """The same without explanations and the verdict on the whole, for models with a short context."""
+
+BARE_TRACE_SCHEMA: Final = _object(
+    **{
+        name: SHORT_TRACE_SCHEMA["properties"].get(name, _TRUTH)
+        for name in (
+            "all_relevant_sentence_keys",
+            "sentence_support_information",
+            "overall_supported",
+            "all_utilized_sentence_keys",
+        )
+    }
+)
+"""The full form without explanations."""
 
 CLAIMS_SCHEMA: Final = _object(response_claims=_TEXTS, reference_claims=_TEXTS)
 """Form of extracted claims."""

@@ -1,7 +1,7 @@
 """Calls the judge until its answer is usable: each further prompt names the faults of the answer before it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from ...metrics.scores import AbsentReason
@@ -34,27 +34,38 @@ class AnswerReading(Generic[T]):
     """None if the answer is unusable."""
     complaints: tuple[str, ...] = ()
     """The faults of the answer, in words for the judge."""
+    whole: bool = False
+    """Whether the labels are complete even if the answer was cut off."""
 
 
 Reader = Callable[[dict[str, object], Usage], AnswerReading[T]]
 """Makes labels from the fields of an answer, and counts its repairs."""
 
 
-async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T], usage: Usage) -> T:
+async def ask_until_usable(
+    client: JudgeClient, prompt: Prompt, reader: Reader[T], usage: Usage, *, asked_before: int = 0
+) -> T:
     """Return the labels of the first answer without faults or, after all repairs, of the answer with the fewest.
 
     Unusable answers of earlier tries of the same interaction count too, so that an interaction that the judge cannot
     label does not wait for ever.
+
+    Args:
+        client: of the judge.
+        prompt: the question.
+        reader: of the answers.
+        usage: of the interaction.
+        asked_before: prompts that asked the same before this one; at most `judge.repairs` of them leave a prompt.
 
     Raises:
         NoLabels: the judge refused, or no answer held labels.
         EndpointUnavailable, OverBudget: the judge could not be called.
     """
     read = ReadOnce(prompt, reader)
-    asked_for = hash(prompt.data)
+    asked_for = hash((prompt.rules, prompt.data))
     best: tuple[int, T, JudgeAnswer, Usage] | None = None
     corrections: list[Message] = []
-    for asked in range(usage.unusable[asked_for], client.settings.repairs + 1):
+    for asked in range(max(usage.unusable[asked_for], asked_before), client.settings.repairs + 1):
         if asked:
             usage.counters["judge_repairs"] += 1
         answer = await client.ask(prompt, usage, corrections, usable=read.usable)
@@ -111,12 +122,13 @@ class ReadOnce(Generic[T]):
         if parsed is None:
             return AnswerReading(None, (self._prompt.formless,))
         reading = self._reader(parsed.fields, repairs)
-        reading = AnswerReading(
-            reading.labels, tuple(self._prompt.fault(complaint) for complaint in reading.complaints)
-        )
+        complaints = tuple(self._prompt.fault(complaint) for complaint in reading.complaints)
+        reading = replace(reading, complaints=complaints)
         if parsed.complete and answer.finish != "length":
             return reading
         repairs.counters["judge_truncated"] += 1
+        if reading.whole:
+            return reading
         cut = "it was cut off before its end: keep explanations to a few words"
         return AnswerReading(reading.labels, (cut, *reading.complaints))
 

@@ -10,15 +10,12 @@ from ragtide_schemas import RagInteraction, SentenceLabels
 from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
 
 from ...metrics.scores import AbsentReason
-from ...metrics.trace import supported_sentences
-from ...text.sentences import CutInteraction
+from ...metrics.trace import self_consistency, supported_sentences
 from ..protocol import LabelerUnavailable
 from ..remote.errors import ContextTooLong, NoLabels, OverBudget
 from ..remote.usage import Usage
 from .client import JudgeClient
-from .prompts import Language
-from .texts import KeyedTexts
-from .trace import judge_trace
+from .trace import TraceQuestion, judge_trace
 
 _PURPOSE: Final = b"ragtide repeat"
 """Makes this draw independent of the draws that choose for a sample or for a cascade's reference."""
@@ -32,49 +29,27 @@ def is_asked_twice(interaction: RagInteraction, share: float) -> bool:
     return draw_number(f"{interaction.pipeline}\0{interaction.interaction_id}", purpose=_PURPOSE) < share
 
 
-def self_consistency(first: SentenceLabels, second: SentenceLabels) -> float | AbsentReason:
-    """Return the share of response sentences with the same verdict in two answers, in [0, 1].
-
-    A sentence without a verdict in one of the answers makes the value absent.
-
-    >>> labels = SentenceLabels(relevant=(), utilized=(), support={"a": ["0a"], "b": []}, n_document_sentences=1)
-    >>> self_consistency(labels, labels.model_copy(update={"support": {"a": ["0a"], "b": ["0a"]}}))
-    0.5
-    """
-    verdicts, repeated = supported_sentences(first), supported_sentences(second)
-    if not verdicts or verdicts.keys() != repeated.keys():
-        return AbsentReason.INCOMPLETE_LABELS
-    return sum(verdicts[sentence] is repeated[sentence] for sentence in verdicts) / len(verdicts)
-
-
 async def ask_again(
-    client: JudgeClient,
-    first: SentenceLabels,
-    sentences: CutInteraction,
-    language: Language,
-    usage: Usage,
-    *,
-    history: KeyedTexts = (),
+    client: JudgeClient, first: SentenceLabels, question: TraceQuestion, usage: Usage
 ) -> float | AbsentReason:
     """Return the judge's self-consistency on one interaction: ask it again, past the cache, and compare the verdicts.
 
     A failure of the second answer makes the metric absent and changes nothing else. Tokens, dollars and counts of the
-    second answer are added to `usage`, whatever the outcome.
+    second answer are added to `usage`, whatever the outcome. It is the same prompt, criteria included, because another
+    prompt may have other answers; the second answers to criteria are not used.
 
     Args:
         client: that gave the first answer.
         first: labels of the first answer.
-        sentences: of the interaction.
-        language: of the prompts.
+        question: that was asked.
         usage: of the interaction.
-        history: earlier turns that the first prompt had.
     """
     if not supported_sentences(first):
         return AbsentReason.INCOMPLETE_LABELS
     # A usage of its own: unusable first answers must not shorten the second round.
     again = Usage(usage.pipeline)
     try:
-        second = await judge_trace(client.without_cache(), sentences, language, again, history)
+        second = await judge_trace(client.without_cache(), question, again)
     except NoLabels as error:
         return error.reason
     except ContextTooLong:
@@ -87,7 +62,7 @@ async def ask_again(
     finally:
         usage.add(again)
         usage.counters["asked_again"] += 1
-    return self_consistency(first, second)
+    return self_consistency(first, second.labels)
 
 
 def score_or_reason(value: float | AbsentReason) -> tuple[dict[str, float], dict[str, str]]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from ragtide_schemas import RagInteraction
+from ragtide_schemas.conversation import turns_not_shown
 
 from ...redaction.redaction import Redaction, redact_with_sentences
 from ...text.sentences import CutInteraction, cut
@@ -74,6 +75,9 @@ TEXT_CHARS: Final = 1_500
 TURNS_CHARS: Final = 8_000
 """Characters of all turns together; older turns are left out."""
 
+SESSION_CHARS: Final = 32_000
+"""Characters of all turns of a whole session together; the first turns are left out."""
+
 OMITTED: Final = " [...] "
 """Mark in place of the middle of a text."""
 
@@ -83,17 +87,36 @@ KeyedTexts = tuple[tuple[str, str], ...]
 
 def earlier_turns(interaction: RagInteraction) -> KeyedTexts:
     """Return the last earlier turns of an interaction for a prompt, oldest first; empty without a history."""
+    turns = [(turn.question, turn.response) for turn in interaction.history or ()]
+    return _keyed(_last_texts(turns, TURNS_CHARS))
+
+
+def conversation_of(session: RagInteraction) -> KeyedTexts:
+    """Return the last turns of a whole session for a prompt, oldest first, under their numbers in the session.
+
+    So a conversation whose first turns are left out does not begin with `T1Q`. The last turn is always there.
+    """
+    turns = [(turn.question, turn.response) for turn in session.history or ()]
+    shown = _last_texts([*turns, (session.question, session.response)], SESSION_CHARS)
+    return _keyed(shown, first=1 + turns_not_shown(session) + len(turns) + 1 - len(shown))
+
+
+def _last_texts(turns: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
+    """Return the last turns that fit into a number of characters, each text shortened."""
     shown: list[tuple[str, str]] = []
-    left = TURNS_CHARS
-    for turn in reversed(interaction.history or ()):
-        texts = _shortened(turn.question), _shortened(turn.response)
-        left -= sum(map(len, texts))
-        if left < 0:
+    for turn in reversed(turns):
+        texts = _shortened(turn[0]), _shortened(turn[1])
+        most -= sum(map(len, texts))
+        if most < 0:
             break
         shown.insert(0, texts)
+    return shown
+
+
+def _keyed(turns: Sequence[tuple[str, str]], first: int = 1) -> KeyedTexts:
     return tuple(
         (f"T{number}{letter}", text)
-        for number, texts in enumerate(shown, start=1)
+        for number, texts in enumerate(turns, start=first)
         for letter, text in zip("QR", texts, strict=True)
     )
 

@@ -1,9 +1,12 @@
 """TRACe labels from a judge: a single call, or several calls for the parts of a long context, read and merged."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ragtide_schemas import SentenceLabels
+from ragtide_schemas.criterion import Criterion
+from ragtide_schemas.specimen import SENTENCE_REASON
 
 from ...metrics.trace import SPECIAL_KEYS
 from ...text.keys import normalize_key
@@ -14,12 +17,16 @@ from ..remote.usage import Usage
 from .answers import texts
 from .client import SMALLEST_BUDGET, JudgeClient
 from .costs import PlannedCalls
+from .criteria import CriteriaReading, bounded, read_criteria
 from .prompts import Language, Prompt, trace_prompt
 from .repairing import AnswerReading, ask_until_usable
 from .texts import KeyedTexts
 
 INVENTED_SHARE: Final = 0.2
 """Share of keys that name no sentence above which an answer is not trusted."""
+
+Documents = list[tuple[str, str]]
+"""Document sentences of one call, as pairs of key and text."""
 
 KEY_CHARS: Final = 64
 """Most characters of a key; a longer key names no sentence."""
@@ -130,99 +137,203 @@ class _Keys:
         return None if invented and not found else tuple(found)
 
 
-async def judge_trace(
-    client: JudgeClient, sentences: CutInteraction, language: Language, usage: Usage, history: KeyedTexts = ()
-) -> SentenceLabels:
-    """Return the judge's labels of every sentence.
+@dataclass(frozen=True, slots=True)
+class TraceAnswer:
+    """What one or several answers of the judge say about an interaction."""
+
+    labels: SentenceLabels
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Reason by metric, or by `sentence:KEY`."""
+    criteria: CriteriaReading | None = None
+    """Answers to the criteria that were asked in the same call; None if they were not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceQuestion:
+    """What the judge is asked about the sentences of an interaction.
+
+    Args:
+        sentences: of the interaction.
+        language: of the prompts.
+        history: earlier turns.
+        criteria: to ask in the same call, if a single call takes all documents.
+        reference: the reference answer, if a criterion reads it.
+    """
+
+    sentences: CutInteraction
+    language: Language
+    history: KeyedTexts = ()
+    criteria: tuple[Criterion, ...] = ()
+    reference: str | None = None
+
+    @property
+    def keyed(self) -> list[tuple[str, str]]:
+        """All document sentences with their keys."""
+        sentences = self.sentences
+        return list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
+
+    @property
+    def alone(self) -> "TraceQuestion":
+        """The same without criteria."""
+        return replace(self, criteria=(), reference=None)
+
+    def prompt(self, client: JudgeClient, documents: Sequence[tuple[str, str]]) -> Prompt:
+        """Return the prompt about some of the document sentences, as pairs of key and text."""
+        sentences = self.sentences
+        response = list(zip(sentences.response_keys, sentences.response, strict=True))
+        return trace_prompt(
+            sentences.question, documents, response, self.language, self.history,
+            variant=client.variant, criteria=self.criteria, reference=self.reference,
+        )  # fmt: skip
+
+    def split(self, client: JudgeClient, most: int | None = None) -> tuple["TraceQuestion", list[Documents], int]:
+        """Return the question that is asked, the documents of each call, and the tokens of documents that a call takes.
+
+        Criteria ride along only if one call takes all documents: they never split a context, and none of them is
+        answered by a part of it.
+
+        Args:
+            client: of the judge.
+            most: tokens of documents that one call takes at most; None for the room that there is.
+
+        Raises:
+            ContextTooLong: there is no room for documents.
+        """
+        keyed = self.keyed
+        if self.criteria:
+            try:
+                budget = self._budget(client, most)
+            except ContextTooLong:
+                return self.alone.split(client, most)
+            if len(runs := parts(keyed, budget)) == 1:
+                return self, runs, budget
+            return self.alone.split(client, most)
+        budget = self._budget(client, most)
+        return self, parts(keyed, budget), budget
+
+    def _budget(self, client: JudgeClient, most: int | None) -> int:
+        room = client.document_tokens(lambda: self.prompt(client, []))
+        return room if most is None else min(most, room)
+
+
+async def judge_trace(client: JudgeClient, question: TraceQuestion, usage: Usage) -> TraceAnswer:
+    """Return the judge's labels of every sentence, and its answers to criteria that were asked in the same call.
 
     There is one call, plus one for every further `context_tokens` of documents. If several parts support a response
-    sentence and no part supports it fully, a further call asks about all its supporting sentences together.
+    sentence and no part supports it fully, a further call asks about all its supporting sentences together. A fault of
+    an answer to a criterion asks for no other labels.
 
     Raises:
         EndpointUnavailable, OverBudget: the judge could not be called.
         NoLabels, ContextTooLong: the judge gave no labels.
     """
-    keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
-    budget = client.document_tokens(lambda: _prompt(client, sentences, [], language, history))
+    most: int | None = None
     while True:
-        runs = parts(keyed, budget)
+        asked, runs, budget = question.split(client, most)
         try:
-            labels = [await _judge_part(client, sentences, run, language, usage, history=history) for run in runs]
+            answers = [await _judge_part(client, asked, run, usage) for run in runs]
             break
         except ContextTooLong:
+            if asked.criteria:  # they never split a context
+                question = question.alone
+                continue
             # The refusal may have named the window.
-            budget = min(budget // 2, client.document_tokens(lambda: _prompt(client, sentences, [], language, history)))
-            if budget < SMALLEST_BUDGET:
+            most = budget // 2
+            if min(most, question.alone.split(client, most)[2]) < SMALLEST_BUDGET:
                 raise
             usage.counters["context_split"] += 1
-    if len(labels) == 1:
-        return labels[0]
-    merged = merge(labels, sentences)
+    if len(answers) == 1:
+        return answers[0]
+    labels = [answer.labels for answer in answers]
+    merged = merge(labels, question.sentences)
+    reasons = merged_reasons(answers)
     scattered = _scattered(labels)
     if scattered:
         support = {key for sentence in scattered for key in merged.support[sentence]}
-        documents = [pair for pair in keyed if pair[0] in support]
-        together = await _judge_part(client, sentences, documents, language, usage, history=history)
-        verdicts = {sentence: together.fully_supported.get(sentence) for sentence in scattered}
+        documents = [pair for pair in question.keyed if pair[0] in support]
+        together = await _judge_part(client, question.alone, documents, usage)
+        verdicts = {sentence: together.labels.fully_supported.get(sentence) for sentence in scattered}
         merged = merged.model_copy(update={"fully_supported": {**merged.fully_supported, **verdicts}})
-    return merged
+        decided = {f"{SENTENCE_REASON}{sentence}" for sentence in scattered}
+        reasons |= {key: reason for key, reason in together.reasons.items() if key in decided}
+    return TraceAnswer(merged, reasons)
 
 
-async def uncached_trace_prompts(
-    client: JudgeClient, sentences: CutInteraction, language: Language, history: KeyedTexts = ()
-) -> list[Prompt]:
-    """Return the prompts of `judge_trace` that have no cached answer, without the one about scattered support.
+async def uncached_trace_prompts(client: JudgeClient, question: TraceQuestion) -> tuple[list[Prompt], bool]:
+    """Return the prompts of `judge_trace` that have no cached answer, and whether they ask for the criteria.
 
-    Raises:
-        ContextTooLong: there is no room for documents.
-    """
-    keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
-    budget = client.document_tokens(lambda: _prompt(client, sentences, [], language, history))
-    prompts = [_prompt(client, sentences, run, language, history) for run in parts(keyed, budget)]
-    return [prompt for prompt in prompts if await client.cached_answer(prompt) is None]
-
-
-async def planned_trace(
-    client: JudgeClient, sentences: CutInteraction, language: Language, history: KeyedTexts = ()
-) -> PlannedCalls:
-    """Return the calls that `judge_trace` would make, without the one about scattered support.
+    The prompt about scattered support is not among them.
 
     Raises:
         ContextTooLong: there is no room for documents.
     """
-    keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
-    budget = client.document_tokens(lambda: _prompt(client, sentences, [], language, history))
+    asked, runs, _ = question.split(client)
+    prompts = [asked.prompt(client, run) for run in runs]
+    uncached = [prompt for prompt in prompts if await client.cached_answer(prompt) is None]
+    return uncached, bool(asked.criteria)
+
+
+async def planned_trace(client: JudgeClient, question: TraceQuestion) -> tuple[PlannedCalls, bool]:
+    """Return the calls that `judge_trace` would make, and whether they ask for the criteria.
+
+    The call about scattered support is not among them.
+
+    Raises:
+        ContextTooLong: there is no room for documents.
+    """
+    asked, runs, _ = question.split(client)
     found = PlannedCalls()
-    for run in parts(keyed, budget):
-        found += await client.planned_calls(_prompt(client, sentences, run, language, history))
-    return found
+    for run in runs:
+        found += await client.planned_calls(asked.prompt(client, run))
+    return found, bool(asked.criteria)
 
 
 async def _judge_part(
-    client: JudgeClient,
-    sentences: CutInteraction,
-    documents: Sequence[tuple[str, str]],
-    language: Language,
-    usage: Usage,
-    *,
-    history: KeyedTexts,
-) -> SentenceLabels:
+    client: JudgeClient, question: TraceQuestion, documents: Sequence[tuple[str, str]], usage: Usage
+) -> TraceAnswer:
     keys = [key for key, _ in documents]
-    prompt = _prompt(client, sentences, documents, language, history)
-    return await ask_until_usable(
-        client, prompt, lambda fields, repairs: read_trace(fields, keys, sentences.response_keys, repairs), usage
-    )
+    response_keys = question.sentences.response_keys
+
+    def read(fields: dict[str, object], repairs: Usage) -> AnswerReading[TraceAnswer]:
+        found = read_trace(fields, keys, response_keys, repairs)
+        if found.labels is None:
+            return AnswerReading(None, found.complaints)
+        criteria = read_criteria(fields, question.criteria, repairs) if question.criteria else None
+        answer = TraceAnswer(found.labels, _reasons(fields, response_keys), criteria)
+        # Criteria come last, so a cut may have taken them alone: they are asked again by themselves.
+        return AnswerReading(answer, found.complaints, whole=criteria is not None and not found.complaints)
+
+    return await ask_until_usable(client, question.prompt(client, documents), read, usage)
 
 
-def _prompt(
-    client: JudgeClient,
-    sentences: CutInteraction,
-    documents: Sequence[tuple[str, str]],
-    language: Language,
-    history: KeyedTexts,
-) -> Prompt:
-    response = list(zip(sentences.response_keys, sentences.response, strict=True))
-    return trace_prompt(sentences.question, documents, response, language, history, variant=client.settings.prompt)
+def _reasons(fields: Mapping[str, object], response_keys: Sequence[str]) -> dict[str, str]:
+    """Return the judge's explanations by metric or sentence."""
+    found = {metric: bounded(fields.get(name)) for name, metric in _EXPLANATIONS.items()}
+    entries = fields.get("sentence_support_information")
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict):
+            key = normalize_key(str(entry.get("response_sentence_key", ""))[:KEY_CHARS])
+            if key in response_keys:
+                found.setdefault(f"{SENTENCE_REASON}{key}", bounded(entry.get("explanation")))
+    return {key: reason for key, reason in found.items() if reason}
+
+
+_EXPLANATIONS: Final = {
+    "relevance_explanation": "trace.context_relevance",
+    "overall_supported_explanation": "trace.adherence",
+}
+
+
+def merged_reasons(answers: Sequence[TraceAnswer]) -> dict[str, str]:
+    """Return the reasons of the parts of a context: of a sentence that of the part that supports it fully, if any."""
+    merged: dict[str, str] = {}
+    for answer in answers:
+        for key, reason in answer.reasons.items():
+            if not key.startswith(SENTENCE_REASON):
+                merged[key] = bounded(f"{merged[key]} {reason}") if key in merged else reason
+            elif key not in merged or answer.labels.fully_supported.get(key.removeprefix(SENTENCE_REASON)):
+                merged[key] = reason
+    return merged
 
 
 def merge(labels: Sequence[SentenceLabels], sentences: CutInteraction) -> SentenceLabels:

@@ -1,5 +1,6 @@
 """The file of a fitted correction, which `ragtide fit` writes and workers load: JSON, checked before it is used."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -12,14 +13,17 @@ from pydantic import Field, model_validator
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import Name, Size, UtcTime, Value, WireModel
+from ragtide_schemas.criterion import CRITERIA_MAX
 from ragtide_schemas.metric_definitions import SIMILARITY
+from ragtide_schemas.metrics import MetricName
 
 from .adjustment import Term
 from .correction import INPUTS, Correction
+from .criterion_proxies import PROXY_INPUTS, CriterionProxy
 from .model import MODEL_FILE
 
-FILE_MAX_BYTES: Final = 262_144
-"""Most bytes of a file: a correction of all scores has about 50,000."""
+FILE_MAX_BYTES: Final = 1_048_576
+"""Most bytes of a file: a correction of all scores has about 50,000, and the proxy of a criterion about 15,000."""
 
 FILE_VERSION: Final = 1
 """Version of the format that this release writes."""
@@ -99,6 +103,49 @@ class FittedScore(WireModel):
     """How much better the fit followed corruptions, on questions that it had not seen; None without spoilt ones."""
 
 
+class AgainstConstant(WireModel):
+    """Squared errors of a criterion's proxy, each interaction predicted by a fit to the other questions.
+
+    The values of answers count as numbers from 0 to 1.
+    """
+
+    interactions: Size
+    """Number of interactions with an answer of the judge."""
+    questions: Size
+    """Number of different questions."""
+    constant: Share
+    """Mean squared error of the mean value."""
+    fitted: Share
+    """Mean squared error of the proxy."""
+    difference: Difference
+    """Mean of fitted minus constant; negative if the proxy is better."""
+    lower: Difference
+    """Lower end of its interval."""
+    upper: Difference
+    """Upper end of its interval."""
+    correlation: Difference
+    """Correlation of the proxy's values with the judge's."""
+
+
+class FittedProxy(WireModel):
+    """The proxy of one criterion, and where its numbers come from."""
+
+    version: Name
+    """Version of the criterion: digest of its question, answers and needs. A proxy of another version is not used."""
+    inputs: Annotated[dict[str, CorrectionInput], Field(min_length=1, max_length=len(PROXY_INPUTS))]
+    """The inputs by name."""
+    cross_validated: AgainstConstant
+    """Its errors beside those of a constant, on questions that the fit had not seen."""
+    fitted_at: UtcTime
+    """Time of the fit."""
+    source: Annotated[str, Field(max_length=1000)]
+    """Where the interactions came from."""
+    reference: Annotated[str, Field(max_length=1000)]
+    """The judge, or the people, whose answers were learned."""
+    last_occurred_at: UtcTime
+    """Time of the newest interaction. Only later interactions are new to the fit."""
+
+
 class CorrectionFile(WireModel):
     """A fitted correction of the local labeler."""
 
@@ -128,15 +175,22 @@ class CorrectionFile(WireModel):
     """Level of the intervals."""
     similarity_sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
     """SHA-256 of the sentence encoder whose similarities are inputs; empty if there are none."""
-    scores: Annotated[
-        dict[Literal["context_relevance", "context_utilization", "adherence"], FittedScore], Field(min_length=1)
-    ]
+    scores: dict[Literal["context_relevance", "context_utilization", "adherence"], FittedScore]
     """The corrected scores."""
+    criteria: Annotated[dict[MetricName, FittedProxy], Field(max_length=CRITERIA_MAX)] = Field(default_factory=dict)
+    """The proxies of criteria, by metric."""
+
+    @model_validator(mode="after")
+    def _has_numbers(self) -> Self:
+        if not self.scores and not self.criteria:
+            raise ValueError("scores and criteria are empty: fit again")
+        return self
 
     @model_validator(mode="after")
     def _similarity_has_an_encoder(self) -> Self:
         similarity = {metric.name for metric in SIMILARITY}
-        if any(similarity & fitted.inputs.keys() for fitted in self.scores.values()) != bool(self.similarity_sha256):
+        fits: tuple[FittedScore | FittedProxy, ...] = (*self.scores.values(), *self.criteria.values())
+        if any(similarity & fitted.inputs.keys() for fitted in fits) != bool(self.similarity_sha256):
             raise ValueError("similarity_sha256 is there without inputs of similarity, or these without it: fit again")
         return self
 
@@ -146,22 +200,28 @@ class CorrectionFile(WireModel):
         Raises:
             ValueError: an input has a name that this release does not compute.
         """
-        place = {name: number for number, name in enumerate(INPUTS)}
-        for score, fitted in self.scores.items():
-            unknown = sorted(fitted.inputs.keys() - place.keys())
-            if unknown:
-                raise ValueError(f"scores.{score}.inputs has {unknown[0][:80]!r}, which this release does not compute")
         return Correction(
-            {
-                score: tuple(
-                    sorted(
-                        Term(place[name], fit.coefficient, fit.lowest, fit.highest)
-                        for name, fit in fitted.inputs.items()
-                    )
-                )
-                for score, fitted in self.scores.items()
-            }
+            {score: _terms(f"scores.{score}", fitted.inputs, INPUTS) for score, fitted in self.scores.items()}
         )
+
+    def proxies(self) -> dict[str, CriterionProxy]:
+        """Return the proxies of criteria, by metric.
+
+        Raises:
+            ValueError: an input has a name that this release does not compute.
+        """
+        return {
+            metric: CriterionProxy(fitted.version, _terms(f"criteria.{metric}", fitted.inputs, PROXY_INPUTS))
+            for metric, fitted in self.criteria.items()
+        }
+
+
+def _terms(field: str, inputs: Mapping[str, CorrectionInput], names: Sequence[str]) -> tuple[Term, ...]:
+    place = {name: number for number, name in enumerate(names)}
+    unknown = sorted(inputs.keys() - place.keys())
+    if unknown:
+        raise ValueError(f"{field}.inputs has {unknown[0][:80]!r}, which this release does not compute")
+    return tuple(sorted(Term(place[name], fit.coefficient, fit.lowest, fit.highest) for name, fit in inputs.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +229,8 @@ class LoadedCorrection:
     """A correction that was read from a file."""
 
     correction: Correction
+    proxies: Mapping[str, CriterionProxy]
+    """Proxies of criteria, by metric."""
     sha256: str
     """SHA-256 of the file, in hexadecimal digits."""
     content: CorrectionFile
@@ -205,7 +267,7 @@ def load_correction(path: Path, labeler_version: str) -> LoadedCorrection:
         )
     try:
         content = CorrectionFile.decode(payload)
-        correction = content.correction()
+        correction, proxies = content.correction(), content.proxies()
     except InvalidEntryError as error:
         raise ConfigurationError(f"{name} is damaged or no model of ragtide fit ({error.detail}): {again}") from None
     except ValueError as error:
@@ -220,7 +282,7 @@ def load_correction(path: Path, labeler_version: str) -> LoadedCorrection:
             f"{name} corrects the shipped model {content.model_sha256[:DIGEST_DIGITS]}, and this release has "
             f"{shipped_sha256()[:DIGEST_DIGITS]}: {again}"
         )
-    return LoadedCorrection(correction, sha256(payload).hexdigest(), content)
+    return LoadedCorrection(correction, proxies, sha256(payload).hexdigest(), content)
 
 
 @cache

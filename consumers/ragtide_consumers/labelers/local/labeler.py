@@ -9,12 +9,14 @@ documents alone.
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache, partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from ragtide_schemas import RagInteraction, SentenceProbabilities
+from ragtide_schemas import RagInteraction
+from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.metric_definitions import MATCH
 
 from ...metrics.scores import AbsentReason, MetricScores, nothing_to_label
@@ -22,8 +24,8 @@ from ...metrics.trace import TOGETHERNESS, TRACE, all_absent, expected_trace_met
 from ...text.languages import evident_by_words, language_of
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
-from .correction import Correction
 from .correction_file import LoadedCorrection
+from .criterion_proxies import CriterionProxy, criterion_scores, proxy_inputs
 from .features import InteractionFeatures, extract
 from .model import shipped_model
 from .overlap import TooManyMatchesError
@@ -65,30 +67,50 @@ class LocalLabeler:
     Args:
         fitted: correction that `ragtide fit` fitted to a deployment's own interactions; None for the shipped model.
         similarity: the encoder that the correction needs, if any; `label_now` then needs its similarities.
+        criteria: questions that a judge is asked; those for which the correction has a proxy are scored.
     """
 
     name: Final = "local"
     profile: Final = "ragbench"
     version: str = SHIPPED_VERSION
 
-    def __init__(self, fitted: LoadedCorrection | None = None, similarity: Similarity | None = None) -> None:
+    def __init__(
+        self,
+        fitted: LoadedCorrection | None = None,
+        similarity: Similarity | None = None,
+        criteria: Sequence[Criterion] = (),
+    ) -> None:
         self._correction = None if fitted is None else fitted.correction
+        self._proxies: Mapping[str, CriterionProxy] = {} if fitted is None else fitted.proxies
         self._similarity = similarity
+        self._criteria = tuple(criteria)
         if fitted is not None:
             self.version = f"{SHIPPED_VERSION}-{fitted.version}"
 
+    def take_criteria(self, criteria: Sequence[Criterion]) -> None:
+        """Score these criteria from the next interaction on, as far as they have a proxy.
+
+        Args:
+            criteria: in place of those before.
+        """
+        self._criteria = tuple(criteria)
+
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return the expected TRACe scores of one interaction.
+        """Return the expected TRACe scores of one interaction, and those of criteria that have a proxy.
 
         All metrics are absent in an unknown language, without documents, and if response and documents share more words
         than are compared (`MOST_MATCHES`). Without a response there is `retrieval.match` alone. It is absent, as is
         relevance, if the question is in another language than the documents.
+
+        Args:
+            interaction: to score.
         """
         similar: Sequence[float] | None = ()
         if self._similarity is not None and nothing_to_label(interaction) is None:
             similar = await self._similarity.inputs(await asyncio.to_thread(cut, interaction))
         if similar is None:
-            return Labeling(*all_absent(AbsentReason.TOO_LONG).by_qualified_name(TRACE))
+            too_long = Labeling(*all_absent(AbsentReason.TOO_LONG).by_qualified_name(TRACE))
+            return self._with_criteria(interaction, _Scored(too_long, AbsentReason.TOO_LONG), ())
         if _characters(interaction) <= HEAVY_CHARS:
             return self.label_now(interaction, similar)
         label = partial(self.label_now, interaction, similar)
@@ -116,6 +138,9 @@ class LocalLabeler:
             interaction: to label.
             similarity: of the interaction, if the correction needs it.
         """
+        return self._with_criteria(interaction, self._scored(interaction, similarity), similarity)
+
+    def _scored(self, interaction: RagInteraction, similarity: Sequence[float]) -> "_Scored":
         nothing = nothing_to_label(interaction)
         if interaction.nothing_retrieved:
             return _absent(AbsentReason.NOTHING_RETRIEVED)
@@ -128,13 +153,39 @@ class LocalLabeler:
             return _absent(AbsentReason.TOO_LONG)
         match = _match(sentences, features)
         if nothing is not None:
-            return Labeling(*_published(all_absent(nothing), match))
-        labels = _predicted(features, self._correction, similarity)
+            return _Scored(Labeling(*_published(all_absent(nothing), match)), nothing)
+        shipped = shipped_model().predict(features)
+        labels = shipped if self._correction is None else self._correction.applied(features, shipped, similarity)
         expected = expected_trace_metrics(labels, togetherness=TOGETHERNESS, completeness=False)
         if match is AbsentReason.LANGUAGE_NOT_SUPPORTED:
             expected = without_relevance(expected, match)
         published = _published(of_refusal(expected) if sentences.refuses else expected, match)
-        return Labeling(*published, labels=(labels,), splitter=sentences.splitter)
+        labeling = Labeling(*published, labels=(labels,), splitter=sentences.splitter)
+        if not shipped.relevant:
+            return _Scored(labeling, AbsentReason.NO_DOCUMENT_SENTENCES)
+        return _Scored(labeling, proxy_inputs(interaction, sentences, features, shipped) if self._proxies else ())
+
+    def _with_criteria(self, interaction: RagInteraction, scored: "_Scored", similarity: Sequence[float]) -> Labeling:
+        """Return the labeling with the scores of the criteria that have a proxy."""
+        labeling, inputs = scored
+        if not (self._proxies and self._criteria):
+            return labeling
+        if not isinstance(inputs, AbsentReason):
+            inputs = (*inputs, *similarity)
+        found = criterion_scores(self._proxies, self._criteria, interaction, inputs)
+        return replace(
+            labeling,
+            scores={**labeling.scores, **found.scores},
+            absent={**labeling.absent, **found.absent},
+            declared={criterion.metric: criterion.declaration() for criterion in found.criteria},
+        )
+
+
+class _Scored(NamedTuple):
+    """The labeling of an interaction without criteria, and the inputs of proxies or the reason why there are none."""
+
+    labeling: Labeling
+    inputs: Sequence[float] | AbsentReason
 
 
 def features_of(sentences: CutInteraction) -> InteractionFeatures:
@@ -147,15 +198,8 @@ def features_of(sentences: CutInteraction) -> InteractionFeatures:
     return extract(sentences.question, documents, response, sentences.language, earlier=sentences.earlier)
 
 
-def _predicted(
-    features: InteractionFeatures, correction: Correction | None, similarity: Sequence[float]
-) -> SentenceProbabilities:
-    found = shipped_model().predict(features)
-    return found if correction is None else correction.applied(features, found, similarity)
-
-
-def _absent(reason: AbsentReason) -> Labeling:
-    return Labeling(*_published(all_absent(reason), reason))
+def _absent(reason: AbsentReason) -> _Scored:
+    return _Scored(Labeling(*_published(all_absent(reason), reason)), reason)
 
 
 def _published(metrics: MetricScores, match: float | AbsentReason) -> tuple[dict[str, float], dict[str, str]]:

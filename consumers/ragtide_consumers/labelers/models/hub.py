@@ -10,7 +10,7 @@ import re
 import shutil
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -133,9 +133,11 @@ def _new_folder(cache: Path) -> Path:
             "directory that you can write to"
         ) from None
     for left in cache.glob(f"{PARTIAL}*"):
-        newest = max([path.stat().st_mtime for path in (left, *left.rglob("*"))], default=0.0)
-        if time.time() - newest > ABANDONED_S:
-            shutil.rmtree(left, ignore_errors=True)
+        # Another process may finish its download now: the folder and its files are moved while this one looks.
+        with suppress(FileNotFoundError):
+            newest = max([path.stat().st_mtime for path in (left, *left.rglob("*"))], default=0.0)
+            if time.time() - newest > ABANDONED_S:
+                shutil.rmtree(left, ignore_errors=True)
     return Path(mkdtemp(prefix=PARTIAL, dir=cache))
 
 

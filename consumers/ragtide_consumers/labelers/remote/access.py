@@ -62,7 +62,9 @@ class Access:
         self._reporter = (
             None
             if redis is None
-            else StateReporter(redis, settings.prefix, name, self.state, counts=self.telemetry.counts)
+            else StateReporter(
+                redis, settings.prefix, name, self.state, counts=self.telemetry.counts, evaluator=settings.evaluator
+            )
         )
 
     @property
@@ -165,7 +167,8 @@ def _spend(name: str, remote: RemoteSettings, settings: Settings, redis: Redis |
         return NoSpendLimit()
     if redis is None:
         return FileSpend(settings.data_dir, remote, name=name)
-    return RedisSpend(redis, settings.prefix, remote, name=name, effect=_effect(name, settings))
+    account = settings.evaluator.account if name == "judge" and settings.evaluator is not None else name
+    return RedisSpend(redis, settings.prefix, remote, name=account, effect=_effect(name, settings))
 
 
 def _effect(name: str, settings: Settings) -> str:

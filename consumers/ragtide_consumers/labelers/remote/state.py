@@ -19,6 +19,7 @@ from ragtide_runtime.calls.endpoint_states import EndpointState, count_calls
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.settings.evaluators import EvaluatorSettings
 from ragtide_schemas import utc_now
 
 CHECK_S: Final = 1.0
@@ -42,15 +43,24 @@ class StateReporter:
         labeler: name of the labeler that calls the endpoint.
         state: returns the present state.
         counts: of the calls of this process.
+        evaluator: that calls it; each has an endpoint of its own.
     """
 
     def __init__(
-        self, redis: Redis, prefix: str, labeler: str, state: Callable[[], EndpointState], *, counts: CallCounts
+        self,
+        redis: Redis,
+        prefix: str,
+        labeler: str,
+        state: Callable[[], EndpointState],
+        *,
+        counts: CallCounts,
+        evaluator: EvaluatorSettings | None = None,
     ) -> None:
         self._redis = redis
         self._streams = Streams(deployment_prefix(prefix), 0)
         self._set = self._streams.endpoint_states
         self._process = f"{socket.gethostname()}-{os.getpid()}" + ("" if labeler == "judge" else f"-{labeler}")
+        self._process += "" if evaluator is None else f"-{evaluator.name}"
         self._own = self._streams.endpoint_state(self._process)
         self._state = state
         self._counts = CallWriter(redis, prefix, labeler, counts)

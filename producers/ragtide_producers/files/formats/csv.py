@@ -20,13 +20,13 @@ from ..columns import is_known, keeps_words
 from .record import Record, RecordError
 from .text import text_of
 
-_NUMBERS: Final = ("covariates", "gold_scores")
+_NUMBERS: Final = ("covariates", "gold_scores", "usage")
 """Fields whose values are all numbers."""
 
 _WHOLE: Final = ("population_size", "schema_version", "turn")
 """Columns of whole numbers."""
 
-_OBJECTS: Final = ("covariates", "gold_scores", "segments", "metadata")
+_OBJECTS: Final = ("covariates", "gold_scores", "usage", "segments", "metadata")
 """Columns that may contain an object, as JSON or Python writes it."""
 
 _SEPARATORS: Final = (",", ";", "\t", "|")

@@ -1,6 +1,7 @@
 """JSON Lines: one object per line."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,20 @@ def records(path: Path) -> Iterator[Record]:
     Raises:
         RecordError: the file is no text, or broken gzip.
     """
+    for make in pending(path):
+        yield make()
+
+
+def pending(path: Path) -> Iterator[Callable[[], Record]]:
+    """Yield for every line that is not blank a function that decodes it, so that lines are skipped undecoded.
+
+    Raises:
+        RecordError: as `records`.
+    """
     for number, line in enumerate(lines_of(path), start=1):
         content = line.strip()
         if content:
-            yield _record(number, content)
+            yield partial(_record, number, content)
 
 
 def _record(number: int, content: bytes) -> Record:

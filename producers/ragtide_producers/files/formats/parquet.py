@@ -1,43 +1,89 @@
 """Parquet: a column per field, and nested columns for nested fields; a few hundred rows are read at once."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from .record import Record, RecordError, present
-
-AT_ONCE: Final = 256
-"""Rows in memory at once."""
+from .arrow import AT_ONCE, records_of
+from .record import Record, RecordError
 
 
-def records(path: Path) -> Iterator[Record]:
+def records(path: str | Path) -> Iterator[Record]:
     """Yield every row.
 
     Raises:
         RecordError: pyarrow is not installed, or the file is not Parquet.
     """
-    number = 0
     with _opened(path) as file:
-        for batch in file.iter_batches(batch_size=AT_ONCE):
-            for row in batch.to_pylist():
-                number += 1
-                fields = present(row)
-                yield Record(number, fields, json.dumps(fields, sort_keys=True, default=str).encode())
+        yield from records_of(file.iter_batches(batch_size=AT_ONCE))
 
 
-def count(path: Path) -> int:
+def records_between(path: str | Path, start: int, stop: int) -> Generator[Record]:
+    """Yield the rows from one place, from 0, up to another; only the row groups with these rows are read.
+
+    Raises:
+        RecordError: as `records`.
+    """
+    with _opened(path) as file:
+        first, groups, before = 0, [], None
+        for number in range(file.num_row_groups):
+            end = first + file.metadata.row_group(number).num_rows
+            if first < stop and end > start:
+                groups.append(number)
+                before = first if before is None else before
+            first = end
+        if before is None:
+            return
+        place = before
+        for batch in file.iter_batches(batch_size=AT_ONCE, row_groups=groups):
+            begin, until = max(start - place, 0), min(stop - place, batch.num_rows)
+            if begin < until:
+                yield from records_of([batch.slice(begin, until - begin)], first=place + begin + 1)
+            place += batch.num_rows
+
+
+def count(path: str | Path) -> int:
     """Return the number of rows."""
     with _opened(path) as file:
         return int(file.metadata.num_rows)
 
 
-def _opened(path: Path) -> Any:
+def is_url(source: str | Path) -> bool:
+    """Return whether a source is a URL of an object store."""
+    return "://" in str(source)
+
+
+@contextmanager
+def filesystem(url: str) -> Iterator[tuple[Any, str]]:
+    """Yield the file system of a URL, and the place in it.
+
+    Raises:
+        RecordError: fsspec, or the package that it needs for the URL, is not installed.
+    """
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra; only URLs need it
+
+        found = url_to_fs(url)
+    except ModuleNotFoundError:
+        raise RecordError("reading a URL needs fsspec: pip install 'ragtide[recorder]'") from None
+    except (ImportError, ValueError) as error:
+        raise RecordError(f"the URL cannot be used ({error}): give a URL that fsspec knows") from None
+    yield found
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[Any]:
     try:
         from pyarrow import ArrowInvalid, parquet  # noqa: PLC0415 - an extra; only this format needs it
     except ModuleNotFoundError:
         raise RecordError("reading Parquet needs pyarrow: pip install 'ragtide[parquet]'") from None
     try:
-        return parquet.ParquetFile(path)
+        if is_url(path):
+            with filesystem(str(path)) as (files, place), files.open(place, "rb") as content:
+                yield parquet.ParquetFile(content)
+        else:
+            with parquet.ParquetFile(path) as file:
+                yield file
     except ArrowInvalid as error:
         raise RecordError(f"it is not Parquet ({str(error)[:100]}): correct the path or give --format") from None

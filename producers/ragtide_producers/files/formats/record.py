@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-_TABLES: Final = ("covariates", "gold_scores", "segments", "metadata")
+_TABLES: Final = ("covariates", "gold_scores", "usage", "segments", "metadata")
 """Fields with names and values; Arrow returns its maps as lists of pairs."""
 
 

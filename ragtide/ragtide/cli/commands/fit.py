@@ -18,7 +18,8 @@ DEFAULT: Final = Path("local-model.json")
     "ragtide fit --kept --reference judge",
     "ragtide fit --recording recording --corruptions --dry-run",
     "ragtide fit answers.jsonl --judged judge.jsonl --output local-model.json",
-    exits="4 if no score is better than the shipped labeler's",
+    "ragtide fit --kept --criterion asks_back",
+    exits="4 if no score is better than the shipped labeler's; with --criterion, if the proxy does not beat a constant",
 )
 def fit(
     context: typer.Context,
@@ -46,6 +47,13 @@ def fit(
             "--corruptions", help="Also spoil the interactions in known ways and learn to see that; no scores needed."
         ),
     ] = False,
+    criterion: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Learn the judge's answers to this criterion of the settings or the store, and no other score.",
+        ),
+    ] = None,
     reference: Annotated[
         str | None, typer.Option(help="Labeler whose scores are learned, such as judge; gold for those of people.")
     ] = None,
@@ -66,20 +74,26 @@ def fit(
     """Fit the local labeler to a judge, people or known failures.
 
     It corrects the shipped model for your interactions, score by score. A score keeps the shipped model unless the fit
-    is surely better on questions that it has not seen. Workers load the file with the setting local.model.
+    is surely better on questions that it has not seen. With --criterion it learns a cheap proxy of the judge's answers
+    to a criterion, and adds it to the file if it surely beats a constant. Workers load the file with the setting
+    local.model.
     """
+    from ragtide_offline.local_fit.criterion_fit import fit_criterion
     from ragtide_offline.local_fit.examined import TrafficSample
     from ragtide_offline.local_fit.fitting import fit_correction
-    from ragtide_offline.local_fit.sources import of_recording
+    from ragtide_offline.local_fit.sources import TRACE_SCORES, answers_to, of_recording
     from ragtide_offline.replay.selection import selection
     from ragtide_producers import FileOptions
     from ragtide_producers.files.interactions import name_of
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_runtime.recordings import Recording
 
+    from ..criteria_views import find_criterion
     from ..file_rows import columns_of
     from ..local_fit import (
         examined_interactions,
+        file_before,
+        finish_criterion_fit,
         finish_fit,
         judged_of_file,
         judged_of_kept_items,
@@ -96,30 +110,47 @@ def fit(
         raise typer.BadParameter("give a FILE of judged interactions, --recording FOLDER, --kept or --run NAME")
     if file is None and (judged is not None or file_format is not None or columns):
         raise typer.BadParameter("--judged, --format and --map are for a FILE: give one")
+    if criterion is not None and corruptions:
+        raise typer.BadParameter("--corruptions are not for a criterion: leave it or --criterion out")
     path = None if dry_run else output or DEFAULT
-    if path is not None and path.exists() and not force:
+    if criterion is None and path is not None and path.exists() and not force:
         raise ConfigurationError(exists_already(path))
     chosen = selection(since, until, pipeline)
     settings = given(context).settings()
+    question = None if criterion is None else find_criterion(settings, criterion)
+    before = None if question is None else file_before(output or DEFAULT, question, force=force or dry_run)
+    wanted = TRACE_SCORES if question is None else answers_to(question)
     traffic = TrafficSample() if corruptions else None
     with interruptible(lambda: "Nothing was written: give the same command again."):
         if file is not None:
             files = FileOptions(None, format=file_format, unnamed=name_of(file), columns=columns_of(columns))
             source, found = (
                 file,
-                judged_of_file(file, files, chosen, judged=judged, run=run, reference=reference, traffic=traffic),
+                judged_of_file(
+                    file, files, chosen, judged=judged, run=run, reference=reference, traffic=traffic, wanted=wanted
+                ),
             )
         elif recording is not None:
             opened = Recording.open(recording, storage_options=settings.recorder.storage_options)
-            source, found = recording, of_recording(opened, chosen, run=run, reference=reference, traffic=traffic)
+            source, found = (
+                recording,
+                of_recording(opened, chosen, run=run, reference=reference, traffic=traffic, wanted=wanted),
+            )
         else:
-            source, found = "kept items", judged_of_kept_items(settings, chosen, run, reference, traffic)
+            source, found = (
+                "kept items",
+                judged_of_kept_items(settings, chosen, run=run, reference=reference, traffic=traffic, wanted=wanted),
+            )
         if corruptions and not found.traffic:
             raise ConfigurationError(
                 f"{source}: no interaction has documents and a response, so nothing can be spoilt: choose others, or "
                 "leave out --corruptions"
             )
         with similarity_encoder(settings) if similarity else nullcontext((None, "")) as (similar, encoder_digest):
+            if question is not None:
+                proxy = fit_criterion(examined_interactions(found, similar, question), question, confidence=confidence)
+                finish_criterion_fit(proxy, found, source, path, encoder_digest, before=before, as_json=as_json)
+                return
             result = fit_correction(
                 examined_interactions(found, similar), spoilt_pairs(found, similar), confidence=confidence
             )

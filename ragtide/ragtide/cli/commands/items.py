@@ -33,7 +33,9 @@ def items(
     labeler: Annotated[str | None, typer.Option(help="With --worst or --newest: scores of this labeler.")] = None,
     pipeline: PipelineOption = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most items of each list.")] = 10,
-    forget: Annotated[str | None, typer.Option(metavar="ID", help="Delete the item with this id.")] = None,
+    forget: Annotated[
+        str | None, typer.Option(metavar="ID", help="Delete the item with this id, and dead letters about it.")
+    ] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -1,13 +1,16 @@
 """`ragtide batch`, `benchmark`, `judge` and `agreement`: what a labeler is worth, and what it costs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..command import command, command_group
 from ..console import err, out, print_json, warn
 from ..options import JsonOption, given
+
+if TYPE_CHECKING:
+    from ragtide_runtime.settings.model import Settings
 
 
 @command("ragtide batch rows.jsonl", "ragtide batch rows.jsonl --no-wait")
@@ -143,55 +146,170 @@ def benchmark(
     show_figures(run, figures, preferences, spans, settings.fit_for)
 
 
-judge = command_group("judge", "Show what your judge sees, for a stated cost.", no_args_is_help=True)
+judge = command_group("judge", "Find out how far your judge can be trusted.", no_args_is_help=True)
 
 
-@command("ragtide judge check answers.jsonl --rows 20 --max-cost-usd 0.5", of=judge, name="check")
+@command(
+    "ragtide judge check answers.jsonl --rows 40 --max-cost-usd 0.5",
+    "ragtide judge check answers.jsonl --criterion asks_back --dry-run",
+    "ragtide judge check answers.jsonl --corruptions --only 'negation,wrong documents'",
+    of=judge,
+    name="check",
+)
 def judge_check(
     context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(help="Files of interactions; no true scores are needed.")],
-    rows: Annotated[int, typer.Option(min=1, help="Rows that are drawn, evenly from the subsets.")] = 40,
+    files: Annotated[list[str], typer.Argument(help="Files of interactions; no true scores are needed.")],
+    rows: Annotated[int, typer.Option(min=1, help="Rows that are drawn, evenly from the files and subsets.")] = 40,
+    limit: Annotated[int | None, typer.Option(min=1, help="Draw from the first rows of each file only.")] = None,
+    criterion: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Ask this criterion; may be repeated. Default: those of the settings."),
+    ] = None,
     max_cost_usd: Annotated[
         float, typer.Option("--max-cost-usd", min=0, help="Most US dollars; a check that may cost more does not begin.")
     ] = 1.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show calls, tokens and dollars of the judge, and ask nothing.")
+    ] = False,
+    corruptions: Annotated[
+        bool, typer.Option("--corruptions", help="Spoil each row in known ways instead, and show what the judge sees.")
+    ] = False,
     only: Annotated[
-        str | None, typer.Option(help="Only these corruptions, separated by commas, such as 'negation,HTML'.")
+        str | None, typer.Option(help="With --corruptions: only these, separated by commas, such as 'negation,HTML'.")
     ] = None,
     confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Level of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the drawn rows, of corruptions and of the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which failures your judge sees: rows are spoilt in known ways and judged before and after.
+    """Check the judge on your own items: self-consistency, position, order and length bias, refusals, faults, cost.
 
-    It is ragtide benchmark --corruptions with the judge, on a sample. The cost is stated before the first call. Answers
-    are kept in data_dir and paid for once.
+    Each item is asked about four times, with criteria five: as it is, again, with its documents and its criteria in
+    reverse order, and with its answer twice. The cost is stated before the first call. No answer comes from a cache.
     """
     import asyncio
 
-    from ragtide_offline.benchmark.corruptions import CorruptionRun
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_runtime.telemetry.logs import configure_logging
 
-    from ..benchmark_tables import planned
-    from ..corruption_tables import measure_corruptions, names_in
+    from ..benchmark_tables import show_plan
 
     settings = given(context).settings(labeler="judge")
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
+    if corruptions or only is not None:
+        if criterion:
+            raise ConfigurationError("--criterion goes without --corruptions, which ask no criterion: leave one out")
+        if not corruptions:
+            warn("--only without --corruptions is deprecated: give --corruptions, too")
+        _check_corruptions(
+            settings,
+            [Path(file) for file in files],
+            only=only,
+            rows=rows,
+            limit=limit,
+            max_cost_usd=max_cost_usd,
+            dry_run=dry_run,
+            confidence=confidence,
+            seed=seed,
+            as_json=as_json,
+        )
+        return
+    from ragtide_offline.judge_check.running import JudgeCheck, settings_of_check
+
+    from ..criteria_views import find_criterion
+    from ..judge_check import refuse_cost, run_check
+
+    asked = [find_criterion(settings, name) for name in criterion] if criterion else settings.judge.criteria
+    check = JudgeCheck(settings_of_check(settings, asked), seed)
+    check.read(files, limit=limit, sample=rows)
+    if not check.counts["rows"]:
+        warn(*check.problems)
+        raise ConfigurationError(
+            f"{', '.join(files)} has no item for the judge: give items with documents and a response"
+        )
+    plan = asyncio.run(check.plan())
+    if dry_run:
+        show_plan(plan, as_json=as_json)
+        return
+    refuse_cost(plan, max_cost_usd, "fewer --rows")
+    run_check(check, confidence=confidence, max_cost_usd=max_cost_usd, as_json=as_json)
+
+
+def _check_corruptions(
+    settings: "Settings",
+    files: list[Path],
+    *,
+    only: str | None,
+    rows: int,
+    limit: int | None,
+    max_cost_usd: float,
+    dry_run: bool,
+    confidence: float,
+    seed: int,
+    as_json: bool,
+) -> None:
+    import asyncio
+
+    from ragtide_offline.benchmark.corruptions import CorruptionRun
+
+    from ..benchmark_tables import show_plan
+    from ..corruption_tables import measure_corruptions, names_in
+    from ..judge_check import refuse_cost
+
     run = CorruptionRun(names_in(only), seed)
-    plan = asyncio.run(run.plan(settings, files, sample=rows))
-    err.print(planned(plan), markup=False, highlight=False)
-    if plan.calls.calls and not plan.has_price:
-        raise ConfigurationError(
-            "the price of the model is not known, so --max-cost-usd cannot be kept: set it under judge.prices, for a "
-            "model of your own with input = 0 and output = 0"
-        )
-    if plan.calls.cost_usd > max_cost_usd:
-        raise ConfigurationError(
-            f"the check would cost about ${plan.calls.cost_usd:,.2f}, and --max-cost-usd is {max_cost_usd:g}: give "
-            "fewer --rows, some corruptions with --only, or a higher --max-cost-usd"
-        )
+    plan = asyncio.run(run.plan(settings, files, limit=limit, sample=rows))
+    if dry_run:
+        show_plan(plan, as_json=as_json)
+        return
+    refuse_cost(plan, max_cost_usd, "fewer --rows, some corruptions with --only")
     measure_corruptions(
-        run, settings, files, sample=rows, confidence=confidence, max_cost_usd=max_cost_usd, as_json=as_json
+        run,
+        settings,
+        files,
+        limit=limit,
+        sample=rows,
+        confidence=confidence,
+        max_cost_usd=max_cost_usd,
+        as_json=as_json,
+    )
+
+
+@command("ragtide judge sentinels recording sentinels.jsonl", of=judge, name="sentinels")
+def judge_sentinels(
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(help="Folder or URL of a recording, or a file of interactions.")],
+    output: Annotated[Path, typer.Argument(help="File to write, for judge.sentinels.")],
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Number of sentinels.")] = 40,
+    pipeline: Annotated[str | None, typer.Option(help="Only interactions of this pipeline.")] = None,
+) -> None:
+    """Choose sentinels from a recording or a file: items about which the judge is asked again on a schedule.
+
+    A hash of the texts draws them. The file has questions, documents and answers, as the recording has them.
+    """
+    from ..judge_sentinels import write_sentinels
+
+    written = write_sentinels(given(context).settings(), source, output, limit=limit, pipeline=pipeline)
+    err.print(f"{written:,} sentinels are in {output}: set judge.sentinels to this file", markup=False, highlight=False)
+
+
+@command("ragtide judge baseline", of=judge, name="baseline")
+def judge_baseline(context: typer.Context) -> None:
+    """Forget the earlier answers to sentinels, so that the judge's next answers are the baseline.
+
+    Give it when an alert of kind sentinel is right, and you accept the judge as it is now.
+    """
+    from ragtide_consumers.sentinels.service import forget_sentinels
+
+    from ..with_redis import with_redis
+
+    settings = given(context).settings()
+    count = with_redis(settings, lambda redis, _: forget_sentinels(redis, settings.layout))
+    if not count:
+        err.print("no sentinel has an answer yet, so nothing was forgotten", markup=False, highlight=False)
+        return
+    out.print(
+        f"the earlier answers to {count:,} sentinels are forgotten: the next 9 answers to each are the baseline",
+        markup=False,
+        highlight=False,
     )
 
 

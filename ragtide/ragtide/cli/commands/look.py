@@ -68,37 +68,35 @@ def explain(
 ) -> None:
     """Explain a metric: formula, direction, limits and labelers.
 
-    It also names the conclusions that the metric does not support, and the metrics to read beside it.
+    It also names the conclusions that the metric does not support, and the metrics to read beside it. A criterion that
+    an operator stored is known while Redis can be read.
     """
-    from ragtide_consumers.labelers.plugins import custom_metrics
-    from ragtide_consumers.metrics.optional import optional_metrics
-    from ragtide_schemas import METRICS
-    from ragtide_schemas.metric_definitions import definitions_of_errors
-    from ragtide_schemas.suggestions import unknown
+    from ..metric_explanations import KnownMetrics, UnknownMetricError, explanation, given_by, metrics_table
 
-    from ..groups import short_name
-    from ..metric_explanations import explanation, fields_of_metric, full_name, given_by, metrics_table
+    settings, unread = given(context).settings(), None
+    metrics = KnownMetrics.of(settings)
+    if metric is None or not metrics.knows(metric):
+        from ..asked_criteria import asked_criteria
 
-    own = {custom.definition.name: custom.definition for custom in custom_metrics(given(context).settings())}
-    optional = {name: plugin.definition for name, plugin in optional_metrics().items()}
-    listed = {**METRICS, **optional, **own}
-    known = {**listed, **definitions_of_errors(METRICS)}
+        asked = asked_criteria(settings)
+        metrics, unread = KnownMetrics.of(asked.settings), asked.unread
     if metric is None:
         if as_json:
-            print_json([fields_of_metric(definition, own, optional) for definition in listed.values()])
+            print_json([metrics.fields(name) for name in metrics.listed])
         else:
-            out.print(metrics_table(listed, out.width))
+            out.print(metrics_table(metrics.listed, out.width))
             out.print("ragtide explain METRIC explains one of them.", style="bright_black")
+        warn(*filter(None, [unread]))
         return
-    name = full_name(metric, known)
-    if name is None:
-        names = known if "." in metric else map(short_name, known)
-        warn(unknown("metric", metric, names))
-        raise typer.Exit(1)
+    try:
+        name = metrics.named(metric)
+    except UnknownMetricError as error:
+        warn(str(error), *filter(None, [unread]))
+        raise typer.Exit(1) from None
     if as_json:
-        print_json(fields_of_metric(known[name], own, optional))
+        print_json(metrics.fields(name))
     else:
-        out.print(explanation(known[name], given_by(name, own, optional)))
+        out.print(explanation(metrics.known[name], given_by(name, metrics.own, metrics.optional)))
 
 
 @command("ragtide alerts --firing", "ragtide alerts --follow --json")

@@ -188,6 +188,71 @@ def serve(
     run_until_signal(settings.model_copy(update={"serve": http}), Role.SERVE, capture=capture)
 
 
+@command(
+    "ragtide bridge --from nats://broker/rag.answers --to-alerts nats://broker/ragtide.alerts",
+    "ragtide bridge --from otlp+kafka://broker/otlp_spans",
+)
+def bridge(
+    context: typer.Context,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="URL",
+            help="Topic of interactions: kafka, nats, amqp or redis, as nats://host/topic; otlp+ before it for "
+            "spans [RAGTIDE_BRIDGE_SOURCE].",
+        ),
+    ] = None,
+    alerts: Annotated[
+        str | None,
+        typer.Option("--to-alerts", metavar="URL", help="Topic to send alerts to [RAGTIDE_BRIDGE_ALERTS]."),
+    ] = None,
+    events: Annotated[
+        str | None,
+        typer.Option("--to-events", metavar="URL", help="Topic to send metric events to [RAGTIDE_BRIDGE_EVENTS]."),
+    ] = None,
+    estimates: Annotated[
+        str | None,
+        typer.Option("--to-estimates", metavar="URL", help="Topic to send estimates to [RAGTIDE_BRIDGE_ESTIMATES]."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Name of the consumer at the broker [RAGTIDE_BRIDGE_GROUP].")
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="End sending for good: Redis no longer keeps entries for these topics.")
+    ] = False,
+) -> None:
+    """Run a bridge to Kafka, NATS, RabbitMQ or another Redis.
+
+    A message is acknowledged after its interactions are in Redis. Alerts, metric events and estimates are sent at least
+    once. Any number of bridges may run. SIGTERM or Ctrl-C ends it.
+    """
+    from pydantic import ValidationError
+
+    from ragtide_roles.bridge.service import bridge_addresses, forget_bridge
+    from ragtide_runtime.settings.bridge import BridgeSettings
+    from ragtide_schemas.base import describe
+
+    from ..roles import run_until_signal
+    from ..with_redis import with_redis
+
+    settings = given(context).settings()
+    changes = {"source": source, "alerts": alerts, "events": events, "estimates": estimates, "group": group}
+    try:
+        changed = BridgeSettings.model_validate(
+            {**dict(settings.bridge), **{name: value for name, value in changes.items() if value is not None}}
+        )
+    except ValidationError as error:
+        raise typer.BadParameter(describe(error), param_hint="--group") from None
+    settings = settings.model_copy(update={"bridge": changed})
+    bridge_addresses(changed)
+    if forget:
+        removed = with_redis(settings, lambda redis, _: forget_bridge(redis, settings))
+        err.print(f"Redis no longer keeps entries for these topics; {removed} groups were removed", highlight=False)
+        return
+    run_until_signal(settings, Role.BRIDGE)
+
+
 @command("ragtide repartition 4 --split shop=2")
 def repartition(
     context: typer.Context,

@@ -57,6 +57,7 @@ def inspect(
 @command(
     "ragtide replay recording --rules stricter.toml",
     "ragtide replay recording --relabel --labeler judge --max-cost-usd 5 --workspace judged",
+    "ragtide replay recording --relabel --criterion asks_back --dry-run",
     exits="1 if it stopped at --max-cost-usd",
 )
 def replay(
@@ -81,14 +82,22 @@ def replay(
     labeler: Annotated[str | None, typer.Option(help="With --relabel: another labeler.")] = None,
     profile: Annotated[str | None, typer.Option(help="With --relabel: another profile of the formulas.")] = None,
     judge_model: Annotated[str | None, typer.Option(help="With --relabel: another model as the judge.")] = None,
+    criterion: Annotated[
+        list[str] | None,
+        typer.Option(help="With --relabel: ask the judge this criterion and nothing else; may be repeated."),
+    ] = None,
     max_cost_usd: Annotated[
         float | None, typer.Option(min=0, help="With --relabel: stop at this cost of the judge.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --criterion: print calls, tokens and price, and ask nothing.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Replay a recording with other rules or another labeler.
+    """Replay a recording with other rules, labeler or criteria.
 
-    The replay writes to a workspace of its own. Live estimates do not change.
+    The replay writes to a workspace of its own. Live estimates do not change. A criterion is one of the settings, one
+    that is stored (ragtide criteria list), or a built-in one; its rate, pipelines and segments hold here, too.
     """
     import asyncio
 
@@ -105,6 +114,7 @@ def replay(
     from ragtide_runtime.telemetry.logs import configure_logging
     from ragtide_schemas import utc_now
 
+    from ..backfills import criteria_named, show_backfill
     from ..progress import interrupted, interruptible, progress_bar
     from ..replay_views import print_replay, shown_replay
     from ..with_redis import with_redis
@@ -114,8 +124,13 @@ def replay(
     pace, part = speed_of(speed), selection(since, until, pipeline, segment)
     chosen = {"labeler": labeler, "profile": profile, "judge_model": judge_model}
     labeling = {name: value for name, value in chosen.items() if value is not None}
-    if not relabel and (labeling or max_cost_usd is not None):
-        raise ConfigurationError("--labeler, --profile, --judge-model and --max-cost-usd need --relabel: add it")
+    if not relabel and (labeling or criterion or max_cost_usd is not None):
+        options = "--labeler, --profile, --judge-model, --criterion and --max-cost-usd"
+        raise ConfigurationError(f"{options} need --relabel: add it")
+    if criterion and labeler not in (None, "judge"):
+        raise ConfigurationError(f"--criterion asks the judge, and --labeler is {labeler}: leave --labeler out")
+    if dry_run and not criterion:
+        raise ConfigurationError("--dry-run prints the price of criteria: add --criterion NAME")
     plan = ReplayPlan(
         run=workspace or f"replay-{utc_now():%Y%m%d-%H%M%S}",
         recording=open_recording(recording, settings),
@@ -123,7 +138,11 @@ def replay(
         relabel=relabel,
         rules=settings.alerts if rules is None else rules_of(rules),
         labeling=labeling,
+        criteria=criteria_named(settings, criterion or ()),
     )
+    if dry_run:
+        show_backfill(settings, plan, as_json=as_json)
+        return
     with interruptible(lambda: "Nothing is replayed yet: to begin, give the same command again."):
         replaying = RecordingReplay(settings, plan, pace, max_cost_usd=max_cost_usd)
     total = replaying.counted.total
@@ -214,10 +233,11 @@ def check_rules(
     strict: Annotated[bool, typer.Option("--strict", help="The exit code is 1 for warnings, too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check alert rules, without Redis. The exit code is 1 if a rule is wrong.
+    """Check alert rules. The exit code is 1 if a rule is wrong.
 
     A rule is wrong if a field is wrong, or if its metric does not exist. A rule has a warning if the labeler of the
-    settings never publishes its metric, or if no setting declares it.
+    settings never publishes its metric, or if no setting declares it. Redis is read only for a rule on a criterion that
+    the settings do not have: an operator may have stored it.
     """
     from rich.text import Text
 
@@ -227,8 +247,13 @@ def check_rules(
     from ragtide_runtime.settings.open_sessions import closing_sentence
     from ragtide_schemas.printable import printable
 
-    found, settings = rules_of(file), given(context).settings()
+    from ..asked_criteria import criteria_of_metrics
+
+    found = rules_of(file)
+    asked = criteria_of_metrics(given(context).settings(), [rule.metric for rule in found])
+    settings = asked.settings
     findings = rule_findings(found, settings)
+    warn(*filter(None, [asked.unread]))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:

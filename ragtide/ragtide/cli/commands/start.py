@@ -1,7 +1,7 @@
 """The commands of the first day: `demo`, `doctor` and `docs`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,9 +14,7 @@ from ..options import JsonOption, Role, given
 def demo(
     fast: Annotated[bool, typer.Option("--fast", help="As fast as possible, without the live table.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data, so that other commands can show them.")] = False,
-    open_page: Annotated[
-        bool, typer.Option("--open", help="Show the page in a browser; with --keep it stays until Ctrl-C.")
-    ] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="Show the page in a browser, until Ctrl-C.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run all roles over example data until an alert fires.
@@ -42,13 +40,13 @@ def demo(
             settings = demo_settings(server.url, data_dir)
             if not as_json:
                 out.print(Text.assemble(("ragtide demo", "bold cyan"), f" on {server.binary}"))
-            result = asyncio.run(run_on_screen(settings, fast=fast, live=not as_json, open_page=open_page, keep=keep))
+            result = asyncio.run(run_on_screen(settings, fast=fast, live=not as_json, open_page=open_page))
     finally:
         if not keep:
             shutil.rmtree(data_dir, ignore_errors=True)
     if as_json:
         print_json({**result.as_dict(), "data_dir": str(data_dir) if keep else None})
-    elif not (open_page and keep):
+    elif not open_page:  # otherwise it is printed above the sentence about the page
         print_demo(result)
     if keep:
         command = f"ragtide --data-dir {data_dir} estimates"
@@ -105,9 +103,18 @@ def doctor(
         raise typer.Exit(1)
 
 
-@command("ragtide docs", "ragtide docs troubleshooting", "ragtide docs settings", exits="1 if there is no such page")
+@command(
+    "ragtide docs",
+    "ragtide docs troubleshooting",
+    "ragtide docs --search 'thumbs feedback'",
+    exits="1 if there is no such page, or the search finds nothing",
+)
 def docs(
     page: Annotated[str | None, typer.Argument(help="Name of a page, such as settings; default: list all.")] = None,
+    words: Annotated[
+        str | None,
+        typer.Option("--search", metavar="WORDS", help="List the sections, of one page or all, that have every word."),
+    ] = None,
 ) -> None:
     """Read the documentation of this version.
 
@@ -115,17 +122,40 @@ def docs(
     """
     from ragtide_schemas.suggestions import unknown
 
-    from ..doc_pages import TEXT_WIDTH, DocumentationPage, for_terminal, page_name, pages, pages_table
+    from ..doc_pages import (
+        TEXT_WIDTH,
+        DocumentationPage,
+        for_terminal,
+        found_lines,
+        page_name,
+        pages,
+        pages_table,
+        search,
+    )
 
     known = pages()
-    if page is None:
-        out.print(pages_table({name: path for name, path in known.items() if "/" not in name}, out.width))
-        out.print("ragtide docs PAGE shows a page. A first page: start-app.", style="bright_black", highlight=False)
-        return
-    name = page_name(page)
-    if name not in known:
+    name = None if page is None else page_name(page)
+    if name is not None and name not in known:
         warn(unknown("page", name, known, listed_by="ragtide docs"))
         raise typer.Exit(1)
+    if words is not None:
+        found = search(words, known if name is None else {name: known[name]})
+        if not found:
+            warn(f"no section has {words!r}: search for fewer words, or parts of words")
+            raise typer.Exit(1)
+        for line in found_lines(found[:_FOUND_SHOWN], words, out.width):
+            out.print(line, highlight=False)
+        more = f"{len(found) - _FOUND_SHOWN:,} more sections: add a word. " if len(found) > _FOUND_SHOWN else ""
+        out.print(f"{more}To read a page: ragtide docs PAGE", style="bright_black", highlight=False)
+        return
+    if name is None:
+        out.print(pages_table({name: path for name, path in known.items() if "/" not in name}, out.width))
+        out.print(
+            "ragtide docs PAGE shows a page, ragtide docs --search WORD finds one. A first page: concepts.",
+            style="bright_black",
+            highlight=False,
+        )
+        return
     text = for_terminal(known[name].read_text(encoding="utf-8"), name, known)
     if not out.is_terminal:
         typer.echo(text)
@@ -133,3 +163,7 @@ def docs(
     out.print(DocumentationPage(text, code_theme="ansi_dark", hyperlinks=False), width=min(out.width, TEXT_WIDTH))
     out.print()
     out.print("To read a page that is named here: ragtide docs PAGE", style="bright_black", highlight=False)
+
+
+_FOUND_SHOWN: Final = 20
+"""Most sections that a search lists."""

@@ -1,28 +1,35 @@
 -- Finishes entries and adds their metric events (worker/results.py states the order and the reasons). Keeps the
 -- interactions of which a specimen is given. An entry that does not count changes nothing for the others.
--- uses: entries, finishing, known_ids, specimens
--- KEYS: interactions, metrics, finished entries, deliveries, rejected entries; for each specimen the keys of
---       shared/specimens.lua and of its lists.
+-- uses: beside_traffic, entries, finishing, known_ids, session_turns, specimens
+-- KEYS: interactions, metrics, finished entries, deliveries, rejected entries, open sessions, sizes of sessions, sentinels;
+--       for each entry its session if it is a turn, then with a specimen the keys of shared/specimens.lua and of its lists.
 -- ARGV: group, dedupe window in ms, feedback window in ms, the four beginnings of the keys of known ids: of owners and of
---       metric events, each of own keys and of buckets; then for each entry its id, the digest of the interaction (16
---       bytes), metric event, trace context or nothing, and the number of lists of its specimen, 0 without one; with a
---       specimen the arguments of keep_specimen follow.
+--       metric events, each of own keys and of buckets; most turns and bytes of a session, and ms for which its turns are
+--       kept; then for each entry its id, the digest of the interaction (16 bytes), metric event, trace context or
+--       nothing, its text as a turn of a session ('' if it is none, 'whole' if the event is of a whole session), and the
+--       number of lists of its specimen, 0 without one; with a specimen the arguments of keep_specimen follow.
 -- reply: for each entry 'emitted', 'duplicate' or 'finished_before'. With a specimen 'emitted' is a list, whose second
 --        item is 'kept', 'unneeded' or 'full'. Safe to repeat: the second time the entries are finished.
 local GROUP, DEDUPE_MS, FEEDBACK_MS = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local entries, own_keys, at, key = {}, {}, 8, 6
+local MOST_TURNS, MOST_BYTES, TURNS_MS = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local OPEN, SIZES, SENTINELS, WHOLE = KEYS[6], KEYS[7], KEYS[8], 'whole'
+
+local entries, own_keys, at, key = {}, {}, 11, 9
 while at <= #ARGV do
-    local digest, lists = ARGV[at + 1], tonumber(ARGV[at + 4])
+    local digest, turn, lists, session = ARGV[at + 1], ARGV[at + 4], tonumber(ARGV[at + 5]), nil
+    if turn ~= '' and turn ~= WHOLE then
+        session, key = KEYS[key], key + 1
+    end
     local entry = {
         id = ARGV[at], digest = string.sub(digest, 1, DIGEST), event = ARGV[at + 2], traceparent = ARGV[at + 3],
         owner_keys = derived_keys(ARGV[4], ARGV[5], digest), event_keys = derived_keys(ARGV[6], ARGV[7], digest),
-        lists = lists, specimen_at = at + 5, specimen_keys = key
+        turn = turn, session = session, lists = lists, specimen_at = at + 6, specimen_keys = key
     }
     table.insert(entries, entry)
     table.insert(own_keys, entry.owner_keys[1])
     table.insert(own_keys, entry.event_keys[1])
-    at = at + 5
+    at = at + 6
     if lists > 0 then
         at, key = at + 8 + 3 * lists, key + 7 + lists
     end
@@ -62,7 +69,15 @@ local function deliver(entry)
     if not owner then
         remember_id(entry.owner_keys, entry.digest, entry.id, DEDUPE_MS)
     end
-    local event = add_entry(KEYS[2], entry.event, entry.traceparent)
+    local event
+    if entry.turn == WHOLE then
+        event = add_event_beside_traffic(KEYS[2], SENTINELS, entry.event, entry.traceparent)
+    else
+        event = add_entry(KEYS[2], entry.event, entry.traceparent)
+    end
+    if entry.session then
+        add_turn(entry.session, OPEN, SIZES, entry.turn, entry.id, MOST_TURNS, MOST_BYTES, TURNS_MS)
+    end
     remember_id(entry.event_keys, entry.digest, event, FEEDBACK_MS)
     if entry.lists > 0 then
         return {'emitted', keep_specimen(entry.specimen_keys, entry.specimen_at, entry.lists)}

@@ -1,12 +1,12 @@
 -- Trims the streams of a partition behind their readers, and down to their caps (service/trimming.py).
 -- uses: entry_ids, fields, groups, time
 -- KEYS: interactions, metrics, feedback, alerts, dead letters, dropped, finished entries, deliveries,
---       rejected entries.
+--       rejected entries, sentinels.
 -- ARGV: positions of the checkpoint (metrics, feedback), metric events to keep, caps of interactions, alerts and dead
 --       letters, hard cap of alerts, group of the workers, caps in bytes of interactions and dead letters, nodes of a
 --       stream whose size is looked at.
--- reply: the server's time in ms, the time since which the oldest unfinished interaction waits, the last metric event,
---        the numbers of dropped entries (reason, number, ...), what other clients did to the interactions since the
+-- reply: the server's time in ms, the time since which the oldest unfinished interaction waits, the last metric event
+--        of traffic, the numbers of dropped entries (reason, number, ...), what other clients did to the interactions since the
 --        last call (field of DeliveriesField, number, ...), and the oldest interaction that waits for the labeler of
 --        a sample, which the second of these leaves out. Safe to repeat.
 
@@ -245,6 +245,9 @@ redis.call('ZREMRANGEBYRANK', KEYS[9], 0, -ARGV[6] - 1)
 local last = ''
 if redis.call('EXISTS', KEYS[2]) == 1 then
     last = by_name(redis.call('XINFO', 'STREAM', KEYS[2]))['last-generated-id']
+    -- Answers to sentinels are no traffic.
+    local sentinel = redis.call('HMGET', KEYS[10], SENTINEL_EVENT, SENTINEL_TRAFFIC)
+    if sentinel[1] == last then last = sentinel[2] or '' end
 end
 return {now, oldest == '' and '' or string.format('%.0f', oldest), last, redis.call('HGETALL', KEYS[6]), changes,
     awaiting or ''}

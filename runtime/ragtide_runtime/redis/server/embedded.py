@@ -144,7 +144,8 @@ class EmbeddedRedis:
     @staticmethod
     def runs_in(data_dir: Path) -> bool:
         """Return whether a server runs in a data directory."""
-        return is_held(data_dir / "keeper.lock")
+        lock = data_dir / "keeper.lock"
+        return lock.exists() and is_held(lock)
 
     def close(self) -> None:
         """Stop using the server. The last user waits, within bounds, until no server runs any more."""

@@ -15,18 +15,17 @@ from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.notify.grouping import NotificationGroup
 from ragtide_consumers.notify.outbox import GROUP
-from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence, new_silence_id, read_muted
+from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence, new_silence_id
 from ragtide_offline.datasets.choosing import chosen_of_alert
 from ragtide_offline.datasets.rows import json_lines, rows
 from ragtide_schemas import Alert, AlertRule, RagInteraction, Specimen, utc_now
-from ragtide_schemas.alert_text import AlertText, worst_answer
+from ragtide_schemas.alert_text import AlertText
 from ragtide_schemas.base import describe
 
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
 from ..bands import LEAST_N, BandChart, Level, Mark, chart_start
-from ..fleet.route import visible_alerts
 from ..items.screen import ItemScreen, item_view
 from ..orders import form_of, reason_in, record_order, same_site
 from ..rendering import HEADERS, PageContent, render
@@ -34,7 +33,7 @@ from ..viewers import Operator, Reader, Viewer
 from ..words import words
 from .rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, rule_of
 from .screen import REPLAYS, SILENCES, AlertList, EvidenceChart, TimelineEntry, alert_list, chart_range, timeline
-from .texts import alert_texts, current_level, in_words
+from .texts import alert_texts, alert_with_items, find_alert, visible_alerts
 
 POINTS_MAX = 200
 
@@ -121,7 +120,7 @@ async def _alert_page(
     request: Request, shared: Context, viewer: Viewer, alert_id: str, *, status: int = 200, problem: str = ""
 ) -> Response:
     try:
-        alert = await _found(shared, viewer, alert_id)
+        alert = await find_alert(shared, viewer, alert_id)
         content = await _content(shared, viewer, alert, problem)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
@@ -130,28 +129,11 @@ async def _alert_page(
     return render(request, viewer, content, status=status)
 
 
-async def _found(shared: Context, viewer: Viewer, alert_id: str) -> Alert:
-    for alert in await visible_alerts(shared, viewer):
-        if alert.alert_id == alert_id:
-            return alert
-    raise HttpProblem(404, f"there is no alert {alert_id[:200]!r}: it was resolved long ago, or its name is wrong")
-
-
 async def _content(shared: Context, viewer: Viewer, alert: Alert, problem: str) -> AlertContent:
-    now, muted = utc_now(), await read_muted(shared.redis, shared.settings.prefix)
-    kept = KeptSpecimens(shared.redis, shared.settings.layout)
-    specimens = {name: await kept.find(name, alert.pipeline) for name in alert.worst_interaction_ids}
-    worst = [_shown(viewer, alert, specimen) for found in specimens.values() for specimen in found]
-    text = in_words(
-        alert,
-        muted,
-        now=now,
-        current=await current_level(shared, alert, now),
-        worst=[
-            worst_answer(alert, name, next(iter(found), None), texts=viewer.sees_texts)
-            for name, found in specimens.items()
-        ],
-    )
+    now = utc_now()
+    found = await alert_with_items(shared, alert, now, texts=viewer.sees_texts)
+    text, muted = found.text, found.muted
+    worst = [_shown(viewer, alert, specimen) for kept in found.specimens.values() for specimen in kept]
     replay, evidence = shared.rule_replays.of(alert.alert_id), None
     if replay is not None and replay.result is not None and any(point.once_in for point in replay.result.points):
         evidence = EvidenceChart(replay.result.points, replay.start, replay.end)
@@ -167,7 +149,7 @@ async def _content(shared: Context, viewer: Viewer, alert: Alert, problem: str) 
             sent=await _sent_at(shared, alert.alert_id),
         ),
         worst=worst,
-        not_kept=[name for name, found in specimens.items() if not found],
+        not_kept=found.not_kept,
         notifies=bool(shared.settings.notify.destinations),
         query={"alert": alert.alert_id},
         replay=replay,
@@ -254,7 +236,7 @@ async def get_dataset(shared: Shared, viewer: Reader, alert_id: str) -> Response
     if not viewer.sees_texts:
         raise HttpProblem(403, "texts are hidden from this user, so there is no data set: see web.texts")
     try:
-        alert = await _found(shared, viewer, alert_id)
+        alert = await find_alert(shared, viewer, alert_id)
         chosen = await chosen_of_alert(KeptSpecimens(shared.redis, shared.settings.layout), alert)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
@@ -294,7 +276,7 @@ async def _ordered(request: Request, shared: Context, viewer: Viewer, alert_id: 
     fields = await form_of(request)
     say = words(viewer.language).gettext
     try:
-        alert = await _found(shared, viewer, alert_id)
+        alert = await find_alert(shared, viewer, alert_id)
         if action == "replay":
             done = await _begin_replay(shared, viewer, alert, fields.get("last", ""))
         elif action == "silence":

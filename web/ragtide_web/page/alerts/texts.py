@@ -1,16 +1,20 @@
 """Alerts in words for the page: each with its acknowledgement, its silence and its address."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
 from ragtide_aggregator.estimates.headline import HeadlineRange, is_narrow
+from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.notify.silences import MutedAlerts, read_muted
-from ragtide_schemas import Alert, utc_now
-from ragtide_schemas.alert_text import AlertText, CurrentLevel, WorstAnswer, alert_text, time
+from ragtide_schemas import Alert, Specimen, utc_now
+from ragtide_schemas.alert_text import AlertText, CurrentLevel, WorstAnswer, alert_text, time, worst_answer
 
 from ...context import Context
+from ...problems import HttpProblem
+from ..viewers import Viewer
 
 NOW: Final = {timedelta(hours=1): "the last hour", timedelta(days=1): "the last 24 hours"}
 """Times over which a statistic is how it is now, the wanted one first."""
@@ -48,6 +52,55 @@ async def alert_texts(shared: Context, alerts: Sequence[Alert]) -> list[AlertTex
     """Return alerts in words, in their order."""
     muted, now = await read_muted(shared.redis, shared.settings.prefix), utc_now()
     return [in_words(alert, muted, now=now) for alert in alerts]
+
+
+async def visible_alerts(shared: Context, viewer: Viewer) -> list[Alert]:
+    """Return the alerts that a viewer may see, in their latest state, the newest first."""
+    return [alert for alert in reversed(await shared.deployment.alerts()) if viewer.may_use(alert.pipeline)]
+
+
+async def find_alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert:
+    """Return an alert that a viewer may see.
+
+    Raises:
+        HttpProblem: 404, there is no such alert.
+    """
+    for alert in await visible_alerts(shared, viewer):
+        if alert.alert_id == alert_id:
+            return alert
+    raise HttpProblem(404, f"there is no alert {alert_id[:200]!r}: it was resolved long ago, or its name is wrong")
+
+
+@dataclass(frozen=True, slots=True)
+class AlertWithItems:
+    """One alert in words, and the answers that it names."""
+
+    text: AlertText
+    muted: MutedAlerts
+    specimens: Mapping[str, Sequence[Specimen]]
+    """Kept answers by id, the worst first; none of an answer that is no longer kept."""
+
+    @property
+    def not_kept(self) -> list[str]:
+        """Ids of the answers that are no longer kept."""
+        return [name for name, found in self.specimens.items() if not found]
+
+
+async def alert_with_items(shared: Context, alert: Alert, now: datetime, *, texts: bool) -> AlertWithItems:
+    """Return one alert in words, and the answers that it names.
+
+    Args:
+        shared: of the service.
+        alert: in its latest state.
+        now: present time.
+        texts: whether the words may quote questions.
+    """
+    muted = await read_muted(shared.redis, shared.settings.prefix)
+    kept = KeptSpecimens(shared.redis, shared.settings.layout)
+    specimens = {name: await kept.find(name, alert.pipeline) for name in alert.worst_interaction_ids}
+    worst = [worst_answer(alert, name, next(iter(found), None), texts=texts) for name, found in specimens.items()]
+    current = await current_level(shared, alert, now)
+    return AlertWithItems(in_words(alert, muted, now=now, current=current, worst=worst), muted, specimens)
 
 
 async def current_level(shared: Context, alert: Alert, now: datetime) -> CurrentLevel | None:

@@ -12,8 +12,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.entries import START, Entry, Unreadable, order
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.log import read_all
-from ragtide_schemas import DeadLetter, InvalidEntryError, Reason
-from ragtide_schemas.base import read_json_object
+from ragtide_schemas import DeadLetter, Reason
 
 LETTERS_INDEXED: Final = 10_000
 """Most dead letters that are listed and counted by reason; the newest."""
@@ -75,18 +74,10 @@ def summary_of(stored_id: str, streams: Streams, letter: DeadLetter) -> LetterSu
         component=letter.component,
         deliveries=letter.deliveries,
         failed_at=letter.failed_at,
-        pipeline=_pipeline(letter),
+        pipeline=letter.pipeline,
         size=letter.size_bytes if letter.size_bytes is not None else len(letter.payload),
         can_be_retried=letter.stream in {streams.interactions, streams.feedback} and not letter.truncated,
     )
-
-
-def _pipeline(letter: DeadLetter) -> str | None:
-    try:
-        found = read_json_object(letter.payload_bytes()).get("pipeline")
-    except (InvalidEntryError, ValueError):
-        return None
-    return found if isinstance(found, str) and len(found) <= 200 else None
 
 
 class PartitionLetters:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from ragtide_schemas import DeadLetter, Reason
+from ragtide_schemas.dead_letter import without_values
 
 from ..viewers import Viewer
 from .hiding import TextHiding
@@ -33,8 +34,6 @@ MEANINGS: Final[Mapping[Reason, str]] = {
 }
 """Meaning and remedy of each reason."""
 
-QUOTED: Final = " (got "
-"""Text in a detail after which a value of the payload may be quoted."""
 FREE_DETAILS: Final = frozenset({Reason.LABELING_FAILED, Reason.NOT_AGGREGATABLE})
 """Reasons whose detail is a message of a program, which may quote any text."""
 
@@ -137,8 +136,7 @@ def shown_detail(letter: LetterSummary, *, sees_texts: bool, hides: bool) -> str
         return letter.detail
     if letter.reason in FREE_DETAILS and not sees_texts:
         return ""
-    kept, quoted, _ = letter.detail.partition(QUOTED)
-    return f"{kept} …" if quoted else kept
+    return without_values(letter.detail)
 
 
 def failed_field(letter: LetterSummary) -> str | None:

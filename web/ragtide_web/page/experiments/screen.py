@@ -16,6 +16,7 @@ from ragtide_offline.report.findings import as_in_pairs, curves_of, pairs_of
 from ragtide_offline.report.pages import bar
 from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import DRIVER, RACE, Command, Completed, LogEntry, Look, Paused, Plan
+from ragtide_schemas.metric_definitions import ANSWER_COST
 
 LOG_TAIL: Final = 20
 """Newest entries of a log from which the list reads the state of an experiment."""
@@ -124,7 +125,7 @@ def experiment_view(
         driven: whether a process executes the experiment.
         now: time of the screen.
     """
-    shown = board(state, metrics=[state.plan.metric])
+    shown = board(state, metrics=dict.fromkeys([state.plan.metric, ANSWER_COST.name]))
     if _leaves_the_race(state):
         # The pairs that did not race have intervals that hold together, as in the report.
         shown = as_in_pairs(shown, pairs_of(state, shown))

@@ -22,7 +22,7 @@ from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
 from ...proxy import address_seen
-from ..alerts.texts import alert_texts
+from ..alerts.texts import alert_texts, visible_alerts
 from ..dead_letters.screen import may_see
 from ..rendering import PageContent, lasting, render
 from ..shown_headlines import CHOICES
@@ -99,11 +99,6 @@ async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Flee
         state=chosen.state,
         text=chosen.text,
     )
-
-
-async def visible_alerts(shared: Context, viewer: Viewer) -> list[Alert]:
-    """Return the alerts that a viewer may see, in their latest state, the newest first."""
-    return [alert for alert in reversed(await shared.deployment.alerts()) if viewer.may_use(alert.pipeline)]
 
 
 async def _judge_today(shared: Context) -> float:

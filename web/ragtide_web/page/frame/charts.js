@@ -131,7 +131,8 @@ function draw(chart) {
       { stroke: soft, grid, ticks: { show: false }, font: "11px system-ui, sans-serif", size: 44,
         ...(evidence ? { splits: wholeNumbers } : {}),
         values: (/** @type {any} */ _, /** @type {number[]} */ values) =>
-          values.map((value) => evidence ? short.format(10 ** value) : value.toFixed(places)) },
+          values.map((value) => evidence ? short.format(10 ** value)
+            : Math.abs(value) < 1000 ? value.toFixed(places) : short.format(value)) },
     ],
     series: [
       {},

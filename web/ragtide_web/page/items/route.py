@@ -18,7 +18,7 @@ from ragtide_schemas import Alert, RagInteraction, Specimen
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
-from ..fleet.route import visible_alerts
+from ..alerts.texts import visible_alerts
 from ..item_address import item_address, names_in
 from ..rendering import HEADERS, PageContent, lasting, render
 from ..viewers import Reader, Viewer
@@ -316,7 +316,7 @@ async def _item(
             if viewer.may_use(kept_item.interaction.pipeline)
         ]
     if not found:
-        raise HttpProblem(404, _missing(shared, interaction_id))
+        raise HttpProblem(404, missing_item(shared, interaction_id))
     if pipeline is None and len(found) == 1:
         address = item_address(found[0].interaction.pipeline, interaction_id, asked.choice.query)
         return RedirectResponse(address, 303, headers=HEADERS)
@@ -402,7 +402,8 @@ def _rows(
     return Response(text, media_type="application/x-ndjson", headers={**HEADERS, **disposition})
 
 
-def _missing(shared: Context, interaction_id: str) -> str:
+def missing_item(shared: Context, interaction_id: str) -> str:
+    """Return why an item is not there, and what to do."""
     settings = shared.settings.specimens
     if not settings.enabled:
         return (

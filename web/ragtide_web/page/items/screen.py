@@ -48,6 +48,8 @@ class ShownResponseSentence:
     """Keys of the document sentences that support it, or reasons such as `general`."""
     parts: tuple[tuple[str, bool], ...] = ()
     """The text in parts, each with whether it is marked as unsupported; empty without such marks."""
+    reason: str | None = None
+    """The judge's reason; None without one, or for a viewer who sees no texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ class ShownScore:
     """The score; None if it is absent."""
     note: str
     """The formula with its numbers, or the reason for which the score is absent."""
+    reason: str | None = None
+    """The judge's reason in its own words; None without one, or for a viewer who sees no texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,20 +201,28 @@ def item_view(
         marked=any(mark is not None for mark in marks),
         uncertain=any(isinstance(mark, float) for mark in marks),
         labelers=tuple(each.labeler for each in specimen.labelings),
-        rows=score_rows(specimen),
+        rows=score_rows(specimen, sees_texts=sees_texts),
         cut=room.cut,
     )
 
 
-def score_rows(specimen: Specimen) -> tuple[ScoreRow, ...]:
-    """Return the scores of each metric; those on which labelers disagree most come first."""
+def score_rows(specimen: Specimen, *, sees_texts: bool = False) -> tuple[ScoreRow, ...]:
+    """Return the scores of each metric; those on which labelers disagree most come first.
+
+    Args:
+        specimen: the item.
+        sees_texts: whether the viewer may see texts; a judge's reason may quote them.
+    """
     formulas = [filled_formulas(labeling) for labeling in specimen.labelings]
     metrics = dict.fromkeys(name for labeling in specimen.labelings for name in (*labeling.scores, *labeling.absent))
     rows = []
     for metric in metrics:
         scores = tuple(
             ShownScore(
-                labeling.labeler, labeling.scores.get(metric), filled.get(metric, labeling.absent.get(metric, ""))
+                labeling.labeler,
+                labeling.scores.get(metric),
+                filled.get(metric, labeling.absent.get(metric, "")),
+                labeling.reasons.get(metric) if sees_texts else None,
             )
             for labeling, filled in zip(specimen.labelings, formulas, strict=True)
             if metric in labeling.scores or metric in labeling.absent
@@ -242,7 +254,13 @@ def _response(sentences: Sequence[ResponseSentence], room: _Room) -> tuple[Shown
         parts = _parts(text, sentence.unsupported) if text is not None and sentence.unsupported else ()
         shown.append(
             ShownResponseSentence(
-                sentence.key, text, support_of(sentence), _probability(sentence.supported), sentence.by, parts
+                sentence.key,
+                text,
+                support_of(sentence),
+                _probability(sentence.supported),
+                sentence.by,
+                parts,
+                sentence.reason or None if room.sees_texts else None,
             )
         )
     return tuple(shown)

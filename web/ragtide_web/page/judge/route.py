@@ -71,7 +71,7 @@ async def read_endpoints(redis: Redis, deployment: Deployment, settings: Setting
 
 
 async def read_kappas(redis: Redis, deployment: Deployment) -> list[LabelerKappa]:
-    """Return the agreement of labelers on the kept items that chance drew for both, of the pipelines with most of them.
+    """Return the agreement of labelers on kept items drawn at random for both, of the pipelines with most of them.
 
     Raises:
         redis.RedisError: Redis failed.

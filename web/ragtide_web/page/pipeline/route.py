@@ -23,30 +23,31 @@ from ragtide_schemas.alert_text import AlertText
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
-from ..alerts.texts import alert_texts
+from ..alerts.texts import alert_texts, visible_alerts
 from ..bands import LEAST_N, Mark
-from ..fleet.route import visible_alerts
 from ..fleet.screen import FleetRow, fleet, importance, important
 from ..rendering import PageContent, render
 from ..shown_headlines import CHOICES
 from ..viewers import Reader, Viewer
 from .screen import (
+    USES,
+    VERSION_IS,
     MetricPanel,
     SegmentRow,
     Surroundings,
     TimeSpan,
+    UseRow,
     deploy_marks,
     panels,
     segment_rows,
     time_span,
+    use_rows,
 )
 
 POINTS_MAX = 144
 """Most points of a chart: the eye sees no more on the width of a panel."""
 WORST_SHOWN = 5
 """Worst answers beside the panels."""
-VERSION = "version="
-"""Begin of the values of the segment that marks deployments."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -96,6 +97,12 @@ class PipelineContent(PageContent):
     """The labeler that the user chose; empty for the recommended one."""
     segments: Mapping[str, Sequence[SegmentRow]]
     """Segment values by the name of the segment."""
+    uses: Sequence[UseRow]
+    """Quality per dollar and per second, of the whole pipeline and of its versions."""
+    use_names: Sequence[str]
+    """Metrics with a column there."""
+    ratio_confidence: float
+    """Least probability with which the interval of each ratio holds."""
     segment_metrics: Sequence[str]
     """Metrics with a column there."""
     alerts: Sequence[AlertText]
@@ -175,6 +182,9 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
         labelers=labelers if len(labelers) > 1 else [],
         labeler=labeler,
         segments=segment_rows(headlines, columns),
+        uses=(uses := use_rows(whole, mine)),
+        use_names=[name for name in USES if any(name in use.used for use in uses)],
+        ratio_confidence=max(2 * shared.settings.confidence - 1, 0.0),
         segment_metrics=columns,
         alerts=await alert_texts(shared, alerts[:20]),
         diagnoses=[
@@ -226,7 +236,7 @@ async def _deploys(shared: Context, pipeline: str, metrics: Sequence[str], span:
         {
             key.segment
             for key in await shared.deployment.series(pipeline)
-            if key.segment is not None and key.segment.startswith(VERSION)
+            if key.segment is not None and key.segment.startswith(VERSION_IS)
         }
     )
     first_seen = {}
@@ -236,7 +246,7 @@ async def _deploys(shared: Context, pipeline: str, metrics: Sequence[str], span:
         )
         starts = [history.points[0].start for history in found if history.points]
         if starts:
-            first_seen[segment.removeprefix(VERSION)] = min(starts)
+            first_seen[segment.removeprefix(VERSION_IS)] = min(starts)
     return deploy_marks(first_seen, span)
 
 

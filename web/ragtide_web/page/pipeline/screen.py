@@ -10,7 +10,9 @@ from typing import Final
 
 from ragtide_aggregator.estimates.headline import RANGES, HeadlineRange
 from ragtide_aggregator.estimates.over_time import History
-from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Headline, MetricDefinition
+from ragtide_aggregator.statistics.intervals.ratio import Ratio, RatioEnds, ratio
+from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Estimate, Headline, MetricDefinition
+from ragtide_schemas.metric_definitions import ANSWER_COST, ANSWER_LATENCY
 
 from ..bands import BandChart, Mark, chart_start
 from ..fleet.screen import Cell, FleetRow, cell_of, importance
@@ -20,6 +22,10 @@ LEAST: Final = timedelta(minutes=1)
 
 SEGMENT_ROWS: Final = 60
 """Segment values that the screen shows, those with the most values first."""
+VERSION_IS: Final = "version="
+"""Begin of the values of the segment that marks deployments."""
+USES: Final = (ANSWER_COST.name, ANSWER_LATENCY.name)
+"""Metrics by which quality is divided."""
 DEPLOYS: Final = 20
 """Marks of first values of `version`."""
 
@@ -95,6 +101,17 @@ class SegmentRow:
     value: str
     n: int
     cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class UseRow:
+    """Quality, cost and latency of a pipeline, or of one of its versions, over all time."""
+
+    version: str
+    """Empty for the whole pipeline."""
+    quality: Estimate
+    used: Mapping[str, tuple[Estimate, Ratio]]
+    """By `answer.cost_usd` and `answer.latency_s`: its mean, and the quality divided by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +219,58 @@ def deploy_marks(first_seen: Mapping[str, datetime], span: TimeSpan) -> list[Mar
     """
     found = [Mark(at, "deploy", value) for value, at in first_seen.items() if span.start < at < span.end]
     return sorted(found, key=lambda mark: mark.at)[-DEPLOYS:]
+
+
+def use_rows(found: Sequence[Estimate], headlines: Iterable[Headline]) -> list[UseRow]:
+    """Return the quality per dollar and per second of a pipeline and of its versions; empty without cost and latency.
+
+    The quality is the most important metric that is better when it is higher, by the labeler of its headline. Cost and
+    latency do not depend on the labeler, so those with the most values count.
+
+    Args:
+        found: estimates of all time of the pipeline and its segment values.
+        headlines: of the whole pipeline.
+    """
+    shown = sorted((headline for headline in headlines if _is_quality(headline)), key=lambda h: importance(h.metric))
+    if not shown:
+        return []
+    headline = shown[0]
+    rows = []
+    scopes = {estimate.segment for estimate in found if (estimate.segment or VERSION_IS).startswith(VERSION_IS)}
+    for segment in sorted(scopes, key=lambda segment: segment or ""):
+        mine = [estimate for estimate in found if estimate.segment == segment and estimate.estimate is not None]
+        quality = max(
+            (one for one in mine if (one.metric, one.labeler) == (headline.metric, headline.labeler)),
+            key=lambda one: (one.estimator == headline.estimator, one.n),
+            default=None,
+        )
+        used = {}
+        for name in USES:
+            use = max((one for one in mine if one.metric == name), key=lambda one: one.n, default=None)
+            if quality is not None and use is not None:
+                used[name] = use, ratio(_ends(quality), _ends(use))
+        if quality is not None and used:
+            rows.append(UseRow((segment or "").removeprefix(VERSION_IS), quality, used))
+    return [rows[0], *sorted(rows[1:], key=lambda row: -row.quality.n)[:DEPLOYS]] if rows else []
+
+
+def _is_quality(headline: Headline) -> bool:
+    definition = METRICS.get(headline.metric)
+    return (
+        headline.estimate is not None
+        and definition is not None
+        and definition.direction is Direction.HIGHER
+        and definition.bands is not None
+        and definition.lower == 0
+    )
+
+
+def _ends(found: Estimate) -> RatioEnds:
+    lowest, highest = found.value_range
+    mean = found.estimate or 0.0
+    return RatioEnds(
+        mean, lowest if found.lower is None else found.lower, highest if found.upper is None else found.upper
+    )
 
 
 def segment_rows(headlines: Iterable[Headline], metrics: Sequence[str]) -> dict[str, list[SegmentRow]]:

@@ -1,0 +1,228 @@
+"""The baseline of a rule on a covariate: the normal share of each group of its values. No clock, no I/O.
+
+It is learned from the first `learn_n` values: the groups from the first fifth of them, and the shares from the others
+(`statistics.drift.value_groups`). A detector for each group bets on a share above the upper end of the normal share,
+moved by `min_effect`. Afterwards the baseline does not change.
+"""
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtide_schemas import AlertRule
+from ragtide_schemas.alert import ValueShare
+from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
+
+from ..statistics.drift.drift import Alarm
+from ..statistics.drift.value_groups import (
+    MOST_BINS,
+    MOST_GROUPS,
+    Bins,
+    NameBins,
+    NumberBins,
+    bins_read,
+    total_variation,
+    upper_shares,
+)
+from ..statistics.tables.batches import Floats, Rows
+from .baseline import BASELINE_CONFIDENCE, AlarmFacts, Place, RuleBaseline
+from .rule_values import Inputs, LearnedValues, RuleValues
+from .statistic import RuleDetector, Statistic
+
+CUT_SHARE: Final = 5
+"""One in so many of the learned values decides where the values are cut."""
+
+MOST_CUTTING: Final = 1_000
+"""Most values that decide where the values are cut."""
+
+RECENT: Final = 1_000
+"""Newest values whose shares an alert has."""
+
+NAMED: Final = 5
+"""Newest interactions of a group that an alert names, and of each bin that are remembered."""
+
+_NO_BIN: Final = -1
+
+
+Codes = NDArray[np.uint8]
+"""Bins of values."""
+
+
+class RecentValue(NamedTuple):
+    """An interaction of the newest values."""
+
+    number: int
+    """Number of its value among those of the key."""
+    interaction_id: str
+
+
+class DistributionChange(NamedTuple):
+    """What an alarm has found."""
+
+    values: str
+    """The values whose share rose, in words."""
+    shares: tuple[ValueShare, ...]
+    """Shares of all bins."""
+    distance: float
+    """Total variation distance between the shares before and since."""
+    newest: tuple[str, ...]
+    """The newest interactions since the change with one of the values, the newest first."""
+
+
+class DistributionBaseline(RuleBaseline):
+    """The normal shares of the groups of one rule on one key.
+
+    Attributes:
+        of_names: whether the values are names, and not numbers.
+        n: number of values so far.
+        decided: the group that decided each alarm of the batch that was taken last, by position.
+    """
+
+    transforms = True
+
+    def __init__(self, rule: AlertRule) -> None:
+        self._rule = rule
+        self.of_names = (rule.covariate or "").startswith(SEGMENT_COVARIATE)
+        self.is_known, self.n = False, 0
+        self.decided: dict[int, int] = {}
+        self._n_cutting = min(max(rule.learn_n // CUT_SHARE, 1), MOST_CUTTING)
+        self._cutting: list[Any] = []
+        self._bins: Bins | None = None
+        self._members = np.zeros((MOST_GROUPS, MOST_BINS), dtype=bool)
+        self._counts, self._upper = np.zeros(MOST_BINS), np.ones(MOST_GROUPS)
+        self._recent = np.zeros(0, dtype=np.uint8)
+        self._named: list[list[RecentValue]] = [[] for _ in range(MOST_BINS)]
+        # Of the batch that was taken last: its bins, and the newest values and number of values before it.
+        self._taken = np.zeros(0, dtype=np.intp)
+        self._before, self._n_before = self._recent, 0
+
+    @property
+    def statistics(self) -> list[Statistic]:
+        """The share of each group."""
+        return [Statistic("share", 0.0, 1.0, group=group) for group in range(MOST_GROUPS)]
+
+    @property
+    def learns(self) -> bool:
+        """Whether values are to be given to `learn`, one by one."""
+        return not self.is_known
+
+    def take(self, values: Sequence[Any]) -> Floats:
+        """Begin a batch of values, of which the first may decide where values are cut; return the bin of each."""
+        cutting = self._cut_with(values)
+        bins = np.full(len(values), _NO_BIN, dtype=np.intp)
+        if self._bins is not None:
+            bins[cutting:] = self._bins.of(values[cutting:])
+        self._taken, self._before, self._n_before = bins, self._recent, self.n
+        self.decided = {}
+        self.n += len(values)
+        self._recent = self._newest(len(values) - 1)
+        return bins.astype(np.float64)
+
+    def _cut_with(self, values: Sequence[Any]) -> int:
+        """Let values decide where values are cut, while more are needed; return how many of them did."""
+        if self._bins is not None:
+            return 0
+        given = list(values[: self._n_cutting - len(self._cutting)])
+        self._cutting += given
+        if len(self._cutting) == self._n_cutting:
+            self._set_bins((NameBins if self.of_names else NumberBins).learned(self._cutting))
+            self._cutting = []
+        return len(given)
+
+    def _set_bins(self, bins: Bins) -> None:
+        self._bins, self._members = bins, bins.members
+
+    def _set_upper(self) -> None:
+        self._upper = upper_shares(self._counts, self._members, BASELINE_CONFIDENCE)
+
+    def _newest(self, position: int) -> Codes:
+        """Return the bins of the newest values, up to a position of the batch, inclusive."""
+        bins = self._taken[: position + 1]
+        return np.concatenate([self._before, bins[bins >= 0].astype(np.uint8)])[-RECENT:]
+
+    def learn(self, values: LearnedValues) -> bool:
+        """Learn from a value; return whether the shares are known from the next value on."""
+        if values.mean == _NO_BIN:
+            return False
+        self._counts[int(values.mean)] += 1
+        self.is_known = bool(self._counts.sum() >= self._rule.learn_n - self._n_cutting)
+        if self.is_known:
+            self._set_upper()
+        return self.is_known
+
+    def limit(self, detector: RuleDetector, *, watching: bool) -> float:
+        """Return the limit of the share of a group; no share is beyond that of a group that is not used."""
+        return detector.limit(self._rule, float(self._upper[detector.statistic.group]), watching=watching)
+
+    def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:
+        """Return limits that no value is beyond: the interactions of each bin are remembered here."""
+        return -np.inf, np.inf
+
+    def inputs(self, detector: RuleDetector, batch: RuleValues, positions: Rows, *, watching: bool) -> Inputs:
+        """Return whether each value is in the group of a detector."""
+        bins = batch.values[positions].astype(np.intp)
+        return Inputs(self._members[detector.statistic.group][bins].astype(np.float64))
+
+    def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
+        """Return the facts of an alarm."""
+        group = self.decided[at.position] = detector.statistic.group
+        n = float(self._counts.sum())
+        normal = float(self._counts[self._members[group]].sum()) / n
+        return AlarmFacts(float(self._upper[group]), int(n), alarm.change_mean, normal)
+
+    def change(self, position: int, n: int, interaction_id: Callable[[int], str]) -> DistributionChange:
+        """Return the change that an alarm has found.
+
+        Args:
+            position: of the value of the batch that decided the alarm.
+            n: number of values since the change; the newest `RECENT` of them count.
+            interaction_id: returns the id of the interaction at a position.
+        """
+        assert self._bins is not None  # noqa: S101 - for the type checker: detectors take values in bins
+        group, number = self.decided[position], self._n_before + position + 1
+        counts = np.bincount(self._newest(position)[-n:], minlength=MOST_BINS)
+        before, since = self._counts / self._counts.sum(), counts / counts.sum()
+        shares = tuple(
+            ValueShare(values=name, before=float(before[place]), since=float(since[place]))
+            for place, name in enumerate(self._bins.names)
+        )
+        inside = self._members[group]
+        kept = [value for place in np.flatnonzero(inside) for value in self._named[place]]
+        binned = np.flatnonzero(self._taken[: position + 1] >= 0)
+        mine = binned[inside[self._taken[binned]]][-NAMED:]
+        kept += [RecentValue(self._n_before + place + 1, interaction_id(place)) for place in mine.tolist()]
+        newest = [value.interaction_id for value in sorted(kept, reverse=True) if value.number > number - n][:NAMED]
+        return DistributionChange(self._bins.groups[group], shares, total_variation(before, since), tuple(newest))
+
+    def remember(self, interaction_id: Callable[[int], str]) -> None:
+        """Remember the newest interactions of each bin of the batch, given the id at a position."""
+        for place, kept in enumerate(self._named):
+            mine = np.flatnonzero(self._taken == place)[-NAMED:].tolist()
+            kept += [RecentValue(self._n_before + position + 1, interaction_id(position)) for position in mine]
+            del kept[:-NAMED]
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state as JSON can hold it."""
+        return {
+            "n": self.n,
+            "cutting": self._cutting,
+            "bins": None if self._bins is None else self._bins.dump(),
+            "counts": self._counts.astype(int).tolist(),
+            "recent": base64.b64encode(self._recent.tobytes()).decode(),
+            "named": self._named,
+        }
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        """Set the state to what `dump` returned, with the phase of the rule."""
+        self.is_known, self.n = dumped["phase"] != "learning", int(dumped["n"])
+        self._cutting = list(dumped["cutting"])
+        if dumped["bins"] is not None:
+            self._set_bins(bins_read(dumped["bins"]))
+        self._counts = np.array(dumped["counts"], dtype=np.float64)
+        self._recent = np.frombuffer(base64.b64decode(dumped["recent"]), dtype=np.uint8)
+        self._named = [[RecentValue(*value) for value in values] for values in dumped["named"]]
+        if self.is_known:
+            self._set_upper()

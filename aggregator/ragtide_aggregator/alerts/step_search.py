@@ -1,0 +1,106 @@
+"""The search for the retrieval step that moved, while an alert fires. No clock, no I/O.
+
+It compares what each step had before the change with what it had since the alarm, as the search for other traffic does
+(`cause_search.py`), and at the same looks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from ragtide_schemas import StepCause, StepChange
+from ragtide_schemas.retrieval_steps import StepKind
+from ragtide_schemas.step_metrics import StepMetric, StepQuantity
+
+from ..statistics.causes.mix_shift import DesignEffects
+from ..statistics.causes.moved_step import MovedStep, NumberChange, StepNumber, moved_step
+from ..statistics.means.segment_moments import SegmentMoments
+from .dumped_moments import dumped, read_moments
+
+EXPLAINED_FAMILIES: Final = (
+    "trace.", "ragchecker.", "criteria.", "answer.relevance", "answer.correctness", "answer.contradiction",
+    "answer.refused",
+)  # fmt: skip
+"""Beginnings of the metrics of quality: a step is searched for when one of them alerts."""
+
+MOST_CHANGES: Final = 6
+"""Changes that a cause states."""
+
+
+class StepKey(NamedTuple):
+    """One number of one step."""
+
+    step: str
+    kind: StepKind
+    quantity: StepQuantity
+
+
+class _NumberBefore(NamedTuple):
+    reference: SegmentMoments
+    at_alarm: SegmentMoments
+
+
+@dataclass(frozen=True, slots=True)
+class StepSearch:
+    """The numbers of the steps of one pipeline before an alarm."""
+
+    numbers: Mapping[StepKey, _NumberBefore]
+
+    @classmethod
+    def of(cls, keys: Sequence[StepKey], reference: SegmentMoments, at_alarm: SegmentMoments) -> "StepSearch":
+        """Return the search with moments in the order of the keys, of the stretch before, and up to the alarm."""
+        return cls({key: _NumberBefore(_at(reference, place), _at(at_alarm, place)) for place, key in enumerate(keys)})
+
+    def look(
+        self, now: Mapping[StepKey, SegmentMoments], effects: DesignEffects, confidence: float
+    ) -> StepCause | None:
+        """Return what is known of the steps now; None if values were lost, as by a repair.
+
+        Args:
+            now: moments of everything so far.
+            effects: of dependence among interactions.
+            confidence: of all intervals together.
+        """
+        numbers = []
+        for key, (reference, at_alarm) in self.numbers.items():
+            so_far = now.get(key)
+            if so_far is None or so_far.n[0] < at_alarm.n[0]:
+                return None
+            numbers.append(StepNumber(key.step, key.kind, key.quantity, reference, so_far.since(at_alarm)))
+        return _cause(moved_step(numbers, confidence=confidence, effects=effects), numbers, confidence)
+
+    def dump(self) -> list[list[str]]:
+        """Return the search as JSON can hold it."""
+        return [[*key, dumped(before.reference), dumped(before.at_alarm)] for key, before in self.numbers.items()]
+
+    @classmethod
+    def read(cls, rows: Sequence[Sequence[Any]]) -> "StepSearch":
+        """Return the search that `dump` returned."""
+        return cls({StepKey(*row[:3]): _NumberBefore(*(read_moments(text) for text in row[3:])) for row in rows})
+
+
+def _at(moments: SegmentMoments, place: int) -> SegmentMoments:
+    return SegmentMoments(*(array[place : place + 1] for array in (moments.n, moments.mean, moments.m2)))
+
+
+def _cause(found: MovedStep, numbers: Sequence[StepNumber], confidence: float) -> StepCause:
+    return StepCause(
+        verdict="unresolved" if found.step is None else "moved",
+        step=found.step,
+        kind=found.kind,
+        n_before=int(max(number.before.n[0] for number in numbers)),
+        n_since=int(max(number.since.n[0] for number in numbers)),
+        confidence=confidence,
+        changes=tuple(map(_changed, found.evidence[:MOST_CHANGES])),
+    )
+
+
+def _changed(change: NumberChange) -> StepChange:
+    return StepChange(
+        step=change.step,
+        metric=StepMetric(change.step, change.quantity).name,
+        before=change.before,
+        since=change.since,
+        lower=change.lower,
+        upper=change.upper,
+    )

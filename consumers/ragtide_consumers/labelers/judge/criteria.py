@@ -1,0 +1,374 @@
+"""Criteria: which of them are asked about an interaction, the reading of their answers, and a call of their own."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ragtide_schemas import MetricDeclaration, RagInteraction
+from ragtide_schemas.criterion import CANNOT_TELL, Criterion, Need, folded
+from ragtide_schemas.specimen import REASON_CHARS
+
+from ...metrics.scores import AbsentReason
+from ...text.keys import normalize_key
+from ...text.splitting import KEY_TOKENS, estimated_tokens
+from ..asked_criteria import asked_about
+from ..remote.errors import ContextTooLong, NoLabels
+from ..remote.usage import Usage
+from .answers import truth
+from .client import JudgeClient
+from .costs import PlannedCalls
+from .prompts import Language, Prompt, criteria_prompt, key_of, possible_answers, session_prompt
+from .repairing import AnswerReading, ask_until_usable
+from .texts import conversation_of, earlier_turns
+
+ANSWER_CHARS: Final = 200
+"""Most characters of an answer that are compared with the possible answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenCriteria:
+    """The criteria that are asked about one interaction."""
+
+    asked: tuple[Criterion, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """The reason for each metric whose criterion needs a text that the interaction does not have."""
+    declared: Mapping[str, MetricDeclaration] = field(default_factory=dict)
+    """Declaration of each of these metrics, asked or absent."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Share of the interactions that are asked, for metrics with a share below 1."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Metrics of the interaction, asked or absent."""
+        return tuple(self.declared)
+
+
+_MISSING: Final[Mapping[Need, AbsentReason]] = {
+    "documents": AbsentReason.NOTHING_RETRIEVED,
+    "response": AbsentReason.NO_RESPONSE,
+    "reference": AbsentReason.NO_REFERENCE_ANSWER,
+    "history": AbsentReason.NO_HISTORY,
+}
+"""Reason why a criterion is not asked, by the text that is missing; every interaction has a question."""
+
+
+def choose(criteria: Iterable[Criterion], interaction: RagInteraction) -> ChosenCriteria:
+    """Return the criteria that are asked about an interaction: the same in every process, worker and replay.
+
+    A criterion applies by pipeline and segments, and is drawn by a hash of the interaction and its own metric. So its
+    draw does not depend on other draws, and its probability, given that the judge labels the interaction, is its rate.
+    """
+    chosen = asked_about(criteria, interaction)
+    if not chosen:
+        return ChosenCriteria()
+    there = _texts_of(interaction)
+    absent: dict[str, str] = {}
+    for criterion in chosen:
+        missing = next((need for need in criterion.needs or ("response",) if need not in there), None)
+        if missing is not None:
+            absent[criterion.metric] = str(_MISSING[missing])
+    return ChosenCriteria(
+        asked=tuple(criterion for criterion in chosen if criterion.metric not in absent),
+        absent=absent,
+        declared={criterion.metric: criterion.declaration() for criterion in chosen},
+        rates={criterion.metric: criterion.rate for criterion in chosen if criterion.rate < 1},
+    )
+
+
+def _texts_of(interaction: RagInteraction) -> frozenset[Need]:
+    there: dict[Need, bool] = {
+        "question": True,
+        "documents": not interaction.nothing_retrieved,
+        "response": not interaction.no_response
+        or (interaction.is_session and any(turn.response.strip() for turn in interaction.history or ())),
+        "reference": interaction.reference_answer is not None,
+        "history": bool(interaction.history),
+    }
+    return frozenset(need for need, is_there in there.items() if is_there)
+
+
+def reads(criterion: Criterion, need: Need) -> bool:
+    """Return whether a criterion may be answered by a text."""
+    return not criterion.needs or need in criterion.needs
+
+
+def reference_of(criteria: Iterable[Criterion], interaction: RagInteraction) -> str | None:
+    """Return the reference answer if a criterion reads it; None without one."""
+    return interaction.reference_answer if any(reads(criterion, "reference") for criterion in criteria) else None
+
+
+# --- Reading ---
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaReading:
+    """The answers to criteria in one answer of the judge."""
+
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """Possible answer by metric, `cannot_tell` among them."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Reason by metric."""
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """Fault of the answer by metric, in words for the judge: metrics without a usable answer."""
+
+
+def read_criteria(fields: Mapping[str, Any], asked: Sequence[Criterion], repairs: Usage) -> CriteriaReading:
+    """Return the answers to criteria in the fields of a judge's answer.
+
+    Every entry is found by its key, never by its place. An answer counts if it needs no guess: it is one of the
+    possible answers, apart from case, white space and punctuation around it, or the same as a truth value or a number.
+    Entries with other keys are dropped and counted; two entries of one key that differ are a fault.
+
+    Args:
+        fields: with the entries in `criteria`, or beside each other.
+        asked: criteria in the order of their keys.
+        repairs: counts dropped and double keys.
+    """
+    keys = {key_of(place).casefold(): criterion for place, criterion in enumerate(asked)}
+    entries: dict[str, list[Any]] = {}
+    for key, entry in _entries(fields.get("criteria", fields), beside="criteria" not in fields):
+        if key in keys:
+            entries.setdefault(key, []).append(entry)
+        else:
+            repairs.counters["dropped_keys"] += 1
+    answers: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    faults: dict[str, str] = {}
+    for place, criterion in enumerate(asked):
+        key = key_of(place)
+        found = entries.get(key.casefold(), [])
+        read = [_answer(criterion, entry) for entry in found]
+        if not found:
+            faults[criterion.metric] = f"criterion {key} has no answer"
+        elif None in read:
+            possible = ", ".join(map(repr, possible_answers(criterion)))
+            faults[criterion.metric] = f"the answer to criterion {key} is none of {possible}"
+        elif len(set(read)) > 1:
+            faults[criterion.metric] = f"criterion {key} has two answers that differ"
+        else:
+            answers[criterion.metric] = str(read[0])
+            repairs.counters["duplicate_keys"] += len(found) - 1
+            if reason := _reason(found[0]):
+                reasons[criterion.metric] = reason
+    return CriteriaReading(answers, reasons, faults)
+
+
+_KEY_NAMES: Final = frozenset({"key", "criterion", "id"})
+_KEY: Final = re.compile(r"k ?[0-9]{1,3}")
+
+
+def _entries(value: Any, *, beside: bool) -> Iterable[tuple[str, Any]]:
+    """Yield key and entry of each entry, of an object by key or of a list of entries with keys."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            key = _key(name)
+            # Beside the entries stand other fields of the answer.
+            if not beside or _KEY.fullmatch(key):
+                yield key, entry
+    elif isinstance(value, list):
+        for entry in value:
+            named = [name for name in entry if str(name).casefold() in _KEY_NAMES] if isinstance(entry, dict) else []
+            yield (_key(entry[named[0]]) if len(named) == 1 else ""), entry
+
+
+def _key(name: object) -> str:
+    return normalize_key(str(name)[:ANSWER_CHARS]).casefold().replace(" ", "").replace("_", "")
+
+
+def _field(entry: Any, name: str) -> Any:
+    """Return a field of an entry in any case of its name; the entry itself if it is no object."""
+    if not isinstance(entry, dict):
+        return entry if name == "answer" else None
+    return next((value for field, value in entry.items() if str(field).casefold().strip() == name), None)
+
+
+def _reason(entry: Any) -> str:
+    """Return the reason of an entry, bounded; empty without one."""
+    return bounded(_field(entry, "reason"))
+
+
+def bounded(reason: object) -> str:
+    """Return a reason in at most 500 characters; empty if it is no text."""
+    return reason.strip()[:REASON_CHARS] if isinstance(reason, str) else ""
+
+
+_AROUND: Final = " \t\r\n.,;:!?\"'`*()[]“”‘’«»。，！"
+_OF_FIVE: Final = re.compile(r"([1-5]) ?/ ?5")
+_NO_WORDS: Final = frozenset({"1", "0", "y", "n", "t", "f"})
+
+
+def _answer(criterion: Criterion, entry: Any) -> str | None:
+    """Return the possible answer that an entry gives; None if it gives none, or may mean several."""
+    value = _field(entry, "answer")
+    if isinstance(value, bool):
+        value = str(value).lower()
+    elif isinstance(value, int | float):
+        value = f"{value:g}" if abs(value) < 1e6 else ""
+    if not isinstance(value, str) or len(value) > ANSWER_CHARS:
+        return None
+    possible = possible_answers(criterion)
+    for form in (folded, _bare):
+        read = form(value)
+        # A text of punctuation alone is no word, and would be every answer of punctuation alone.
+        same = [answer for answer in possible if read and form(answer) == read]
+        if same:
+            return same[0] if len(same) == 1 else None
+    if criterion.scale == "1-5" and (found := _OF_FIVE.fullmatch(_bare(value))) is not None:
+        return found[1]
+    if criterion.scale == "yes_no":
+        return _yes_or_no(_bare(value))
+    return None
+
+
+def _yes_or_no(word: str) -> str | None:
+    """Return yes or no for a word of another language, or a truth value; a partial yes is neither."""
+    if word in _NO_WORDS or word.startswith(("part", "not ", "част", "部分")):
+        return None
+    meaning = truth(word)
+    return None if meaning is None else "yes" if meaning else "no"
+
+
+_FRACTION: Final = re.compile(r"\W*[.,][0-9]")
+
+
+def _bare(text: str) -> str:
+    """Return an answer without punctuation around it; the point of `.5` is a part of the number."""
+    return folded(text.rstrip(_AROUND) if _FRACTION.match(text) else text.strip(_AROUND))
+
+
+# --- A call of their own ---
+
+
+async def judge_criteria(
+    client: JudgeClient,
+    interaction: RagInteraction,
+    criteria: Sequence[Criterion],
+    language: Language,
+    usage: Usage,
+    *,
+    asked_before: bool = False,
+) -> tuple[CriteriaReading, dict[str, str]]:
+    """Return the answers to criteria, asked in one call without TRACe, and the reason for each metric without one.
+
+    A criterion that reads documents is never answered by a part of them: if they do not fit into one call, its metric
+    is absent, and the other criteria are asked without documents.
+
+    Args:
+        client: of the judge.
+        interaction: as the judge may read it.
+        criteria: to ask.
+        language: of the prompt.
+        usage: of the interaction.
+        asked_before: whether an earlier answer had faults, which counts as one of the prompts that may repair them.
+
+    Raises:
+        EndpointUnavailable, OverBudget: the judge could not be called.
+    """
+    fitting, absent = split_by_room(client, interaction, criteria, language)
+    found = CriteriaReading()
+    while fitting:
+        prompt = _prompt(client, interaction, fitting, language)
+        try:
+            found = await ask_until_usable(client, prompt, _reader_of(fitting), usage, asked_before=int(asked_before))
+        except ContextTooLong:
+            # The refusal may have named the window. Without documents the rest may fit.
+            rest = tuple(criterion for criterion in fitting if not reads(criterion, "documents"))
+            absent |= _all_of(set(fitting) - set(rest), AbsentReason.CONTEXT_TOO_LONG)
+            if len(rest) == len(fitting):
+                absent |= _all_of(rest, AbsentReason.CONTEXT_TOO_LONG)
+                break
+            fitting = rest
+            continue
+        except NoLabels as error:
+            absent |= _all_of(fitting, error.reason)
+        break
+    return found, absent | dict.fromkeys(found.faults, str(AbsentReason.JUDGE_UNUSABLE))
+
+
+def _all_of(criteria: Iterable[Criterion], reason: AbsentReason) -> dict[str, str]:
+    return {criterion.metric: str(reason) for criterion in criteria}
+
+
+def _reader_of(asked: Sequence[Criterion]) -> Any:
+    def read(fields: dict[str, object], repairs: Usage) -> AnswerReading[CriteriaReading]:
+        found = read_criteria(fields, asked, repairs)
+        return AnswerReading(found if found.answers else None, tuple(found.faults.values()))
+
+    return read
+
+
+def split_by_room(
+    client: JudgeClient, interaction: RagInteraction, criteria: Sequence[Criterion], language: Language
+) -> tuple[tuple[Criterion, ...], dict[str, str]]:
+    """Return the criteria that one call has room for, and the reason for each other metric."""
+    asked = tuple(criteria)
+    reading = [criterion for criterion in asked if reads(criterion, "documents")]
+    if not reading or interaction.nothing_retrieved:
+        return asked, {}
+    documents = [document.text for document in interaction.documents]
+    needed = sum(estimated_tokens(text) + KEY_TOKENS for text in documents)
+    try:
+        fits = needed <= client.document_tokens(lambda: _prompt(client, interaction, asked, language, documents=False))
+    except ContextTooLong:
+        fits = False
+    if fits:
+        return asked, {}
+    rest = tuple(criterion for criterion in asked if not reads(criterion, "documents"))
+    return rest, _all_of(reading, AbsentReason.CONTEXT_TOO_LONG)
+
+
+def _prompt(
+    client: JudgeClient,
+    interaction: RagInteraction,
+    criteria: Sequence[Criterion],
+    language: Language,
+    *,
+    documents: bool = True,
+) -> Prompt:
+    """Return the prompt with the texts that a criterion reads."""
+    if interaction.is_session:
+        return session_prompt(conversation_of(interaction), tuple(criteria), language, variant=client.variant)
+
+    def read(need: Need) -> bool:
+        return any(reads(criterion, need) for criterion in criteria)
+
+    texts: dict[str, list[tuple[str, str]]] = {}
+    if read("question"):
+        texts["QUESTION"] = [("Q", interaction.question)]
+    if documents and read("documents") and not interaction.nothing_retrieved:
+        texts["DOCUMENTS"] = [(f"D{place}", document.text) for place, document in enumerate(interaction.documents)]
+    if read("response") and not interaction.no_response:
+        texts["RESPONSE"] = [("R", interaction.response)]
+    if (reference := reference_of(criteria, interaction)) is not None:
+        texts["REFERENCE ANSWER"] = [("A", reference)]
+    return criteria_prompt(texts, tuple(criteria), language, earlier_turns(interaction), variant=client.variant)
+
+
+async def uncached_criteria_prompts(
+    client: JudgeClient, interaction: RagInteraction, criteria: Sequence[Criterion], language: Language
+) -> list[Prompt]:
+    """Return the prompt of `judge_criteria` if it has no cached answer."""
+    fitting, _ = split_by_room(client, interaction, criteria, language)
+    if not fitting:
+        return []
+    prompt = _prompt(client, interaction, fitting, language)
+    return [prompt] if await client.cached_answer(prompt) is None else []
+
+
+async def planned_criteria(
+    client: JudgeClient, interaction: RagInteraction, criteria: Sequence[Criterion], language: Language
+) -> PlannedCalls:
+    """Return the call that `judge_criteria` would make."""
+    fitting, _ = split_by_room(client, interaction, criteria, language)
+    return await client.planned_calls(_prompt(client, interaction, fitting, language)) if fitting else PlannedCalls()
+
+
+def scores_of(reading: CriteriaReading, criteria: Iterable[Criterion]) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the score of each answer, and the reason for each that the judge could not decide."""
+    known = {criterion.metric: criterion for criterion in criteria}
+    scores = {
+        metric: known[metric].answers[answer] for metric, answer in reading.answers.items() if answer != CANNOT_TELL
+    }
+    undecided = [metric for metric, answer in reading.answers.items() if answer == CANNOT_TELL]
+    return scores, dict.fromkeys(undecided, str(AbsentReason.JUDGE_CANNOT_TELL))

@@ -1,0 +1,173 @@
+"""Metrics of retrieval steps, from the sentence labels of the whole interaction. Pure.
+
+Only sentences of documents that the generator got have labels. So the relevance of a retriever is that of its documents
+which reached the generator, and what a later step dropped has no relevance. Two numbers say something of all that a
+retriever returned: how much of it another retriever returned, too (`agreement`), and which of the used sentences it had
+(`used_recall`).
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ragtide_schemas import Labels, MetricDeclaration, RagInteraction, SentenceLabels, SentenceProbabilities
+from ragtide_schemas.retrieval_steps import RetrievalStep
+from ragtide_schemas.step_metrics import StepMetric, step_declaration
+
+from ..text.keys import normalize_keys
+from ..text.sentences import sentence_counts
+from .scores import AbsentReason
+
+_DOCUMENT: Final = re.compile(r"(\d{1,9})[a-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class StepScores:
+    """Scores of steps by qualified metric name, and the reason for each without a score."""
+
+    scores: dict[str, float] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    declared: dict[str, MetricDeclaration] = field(default_factory=dict)
+
+
+class _DocumentMasses(NamedTuple):
+    """Sentences of each document, by its index: those that are relevant or used as counts, or as expected counts."""
+
+    n: Sequence[int]
+    relevant: Sequence[float] | None
+    """None if the labeler gave no labels of relevance."""
+    used: Sequence[float] | None
+    """None if it gave no labels of use."""
+
+
+def step_scores(interaction: RagInteraction, labels: Sequence[Labels], absent: Mapping[str, str]) -> StepScores:
+    """Return the metrics of the steps of an interaction; nothing without steps.
+
+    Of probabilities of labels these are ratios of expected counts. A metric is absent where that of the whole
+    interaction is, with the same reason.
+
+    Args:
+        interaction: with steps.
+        labels: of a labeler, of which the first with sentences counts.
+        absent: reasons of the labeler's absent metrics.
+    """
+    found = StepScores()
+    if not interaction.steps:
+        return found
+    masses = _masses(interaction, labels)
+    reasons = {
+        "relevance": absent.get("trace.context_relevance"),
+        "used_recall": absent.get("trace.context_utilization"),
+    }
+    retrievers = [step for step in interaction.steps if step.kind == "retriever"]
+    for step in interaction.steps:
+        values: dict[StepMetric, float | str] = {
+            StepMetric(step.name, "relevance"): reasons["relevance"] or _relevance(step, masses),
+            StepMetric(step.name, "used_recall"): reasons["used_recall"] or _used_recall(step, masses),
+        }
+        if len(retrievers) > 1:
+            values[StepMetric(step.name, "agreement")] = _agreement(step, retrievers)
+        for metric, value in values.items():
+            if isinstance(value, str):
+                found.absent[metric.name] = str(value)
+            else:
+                found.scores[metric.name] = value
+            found.declared[metric.name] = step_declaration(metric, step.kind)
+    return found
+
+
+def _relevance(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
+    if isinstance(masses, AbsentReason):
+        return masses
+    if masses.relevant is None:
+        return AbsentReason.INCOMPLETE_LABELS
+    if not step.documents:
+        return _without_documents(step)
+    n = sum(masses.n[index] for index in step.documents)
+    if not n:
+        return AbsentReason.NO_DOCUMENT_SENTENCES
+    return min(sum(masses.relevant[index] for index in step.documents) / n, 1.0)
+
+
+def _used_recall(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
+    if isinstance(masses, AbsentReason):
+        return masses
+    if masses.used is None:
+        return AbsentReason.INCOMPLETE_LABELS
+    used = sum(masses.used)
+    if used <= 0:
+        return AbsentReason.NO_USED_SENTENCES
+    return min(sum(masses.used[index] for index in step.documents) / used, 1.0)
+
+
+def _agreement(step: RetrievalStep, retrievers: Sequence[RetrievalStep]) -> float | AbsentReason:
+    """Return the share of a step's documents that more than one retriever returned.
+
+    Of a retriever all documents count, of a reranker those that reached the generator, which are its choice.
+    """
+    if step.kind == "retriever":
+        if step.returned == 0:
+            return AbsentReason.NOTHING_RETRIEVED
+        if step.returned is not None and step.shared is not None:
+            return step.shared / step.returned
+        if any(retriever.returned != len(retriever.documents) for retriever in retrievers):
+            return AbsentReason.POOL_UNKNOWN
+    if not step.documents:
+        return _without_documents(step)
+    others: list[Collection[int]] = [set(retriever.documents) for retriever in retrievers]
+    several = [index for index in step.documents if sum(index in documents for documents in others) > 1]
+    return len(several) / len(step.documents)
+
+
+def _without_documents(step: RetrievalStep) -> AbsentReason:
+    return AbsentReason.NOTHING_RETRIEVED if step.returned == 0 else AbsentReason.NOT_REACHED
+
+
+def _masses(interaction: RagInteraction, labels: Sequence[Labels]) -> _DocumentMasses | AbsentReason:
+    found = next((item for item in labels if isinstance(item, SentenceLabels | SentenceProbabilities)), None)
+    if found is None:
+        return AbsentReason.NOT_LABELED
+    if isinstance(found, SentenceLabels):
+        return _of_labels(interaction, found)
+    counts = sentence_counts(interaction)
+    if sum(counts) != len(found.relevant):
+        return AbsentReason.INCOMPLETE_LABELS
+    return _DocumentMasses(counts, _by_document(counts, found.relevant), _by_document(counts, found.utilized))
+
+
+def _of_labels(interaction: RagInteraction, labels: SentenceLabels) -> _DocumentMasses | AbsentReason:
+    n_documents = len(interaction.documents)
+    if labels.document_keys is None:
+        counts, known = sentence_counts(interaction), None
+    else:
+        known = frozenset(normalize_keys(labels.document_keys))
+        counts = [round(count) for count in _counted(known, n_documents)]
+    if sum(counts) != labels.n_document_sentences:
+        return AbsentReason.INCOMPLETE_LABELS
+
+    def named(keys: Sequence[str] | None) -> Sequence[float] | None:
+        if keys is None:
+            return None
+        return _counted([key for key in normalize_keys(keys) if known is None or key in known], n_documents)
+
+    return _DocumentMasses(counts, named(labels.relevant), named(labels.utilized))
+
+
+def _counted(keys: Collection[str], n_documents: int) -> list[float]:
+    """Return the number of keys of each document; keys of documents that do not exist are dropped."""
+    found = [0.0] * n_documents
+    for key in keys:
+        match = _DOCUMENT.fullmatch(key)
+        if match is not None and int(match[1]) < n_documents:
+            found[int(match[1])] += 1
+    return found
+
+
+def _by_document(counts: Sequence[int], values: Sequence[float]) -> list[float]:
+    """Return the sum of the values of each document, whose sentences stand in order."""
+    found, start = [], 0
+    for count in counts:
+        found.append(sum(values[start : start + count]))
+        start += count
+    return found

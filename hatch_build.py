@@ -1,0 +1,88 @@
+"""The metadata that depends on the addresses in `[tool.ragtide]` of pyproject.toml: the project's URLs, and the README.
+
+With an address of the repository every relative link of the README leads to the file at the tag of the version, and
+pictures are those of that tag. Without one a relative link becomes its text, and pictures are left out, so that the
+page on PyPI has no link that leads nowhere.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+_FENCE: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_PICTURE: Final = re.compile(r'!\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)(?P<title>\s+"[^"]*")?\)')
+_LINK: Final = re.compile(
+    r'(?<!!)\[(?P<text>(?:[^\[\]]|!?\[[^\[\]]*\](?:\([^)]*\))?)*)\]\((?P<target>[^)\s]+)(?P<title>\s+"[^"]*")?\)'
+)
+_HTML_PICTURE: Final = re.compile(r'<(?:img|source)\b[^>]*?\b(?:src|srcset)="(?P<target>[^"]+)"[^>]*>')
+_HTML_LINK: Final = re.compile(r'<a\b[^>]*?\bhref="(?P<target>[^"]+)"[^>]*>(?P<text>.*?)</a>', re.DOTALL)
+_ABSOLUTE: Final = re.compile(r"[a-z][a-z+.-]*:", re.IGNORECASE)
+
+
+class AddressesHook(MetadataHookInterface):
+    """Gives `[project]` its `urls` and its `readme`."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add the URLs and the README for the addresses in `[tool.ragtide]`."""
+        root = Path(self.root)
+        tools = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+        repository, site = (_address(tools["ragtide"], name) for name in ("repository", "site"))
+        text = (root / "README.md").read_text(encoding="utf-8")
+        metadata["urls"] = project_urls(repository, site)
+        metadata["readme"] = {
+            "content-type": "text/markdown",
+            "text": placed(text, repository, f"v{metadata['version']}"),
+        }
+
+
+def project_urls(repository: str, site: str) -> dict[str, str]:
+    """Return the project's URLs by label; an address that is empty has none."""
+    of_site = {"Homepage": site, "Documentation": site} if site else {}
+    of_repository = {
+        "Source": repository,
+        "Issues": f"{repository}/issues",
+        "Changelog": f"{repository}/blob/HEAD/CHANGELOG.md",
+    }
+    return of_site | (of_repository if repository else {})
+
+
+def placed(text: str, repository: str, tag: str) -> str:
+    """Return a page with links that work away from the repository; code blocks stay as they are.
+
+    Args:
+        text: Markdown, whose relative links start at the root of the repository.
+        repository: Address of the repository, without a slash at its end; with "" relative links become their texts.
+        tag: Tag of the files that links lead to.
+    """
+    blocks = _FENCE.split(text)
+    return "".join(block if block.startswith("```") else _placed(block, repository, tag) for block in blocks)
+
+
+def _placed(text: str, repository: str, tag: str) -> str:
+    def moved(found: re.Match[str], left: str, folder: str) -> str:
+        target = found["target"]
+        if _ABSOLUTE.match(target):
+            return found[0]
+        if not repository:
+            return left
+        path = f"README.md{target}" if target.startswith("#") else target
+        start, end = (place - found.start() for place in found.span("target"))
+        return f"{found[0][:start]}{repository}/{folder}/{tag}/{path}{found[0][end:]}"
+
+    text = _PICTURE.sub(lambda found: moved(found, "", "raw"), text)
+    text = _HTML_PICTURE.sub(lambda found: moved(found, "", "raw"), text)
+    text = _LINK.sub(lambda found: moved(found, found["text"], "blob"), text)
+    return _HTML_LINK.sub(lambda found: moved(found, found["text"], "blob"), text)
+
+
+def _address(table: dict[str, str], name: str) -> str:
+    address = table[name].rstrip("/")
+    if address and not address.startswith("https://"):
+        message = f"[tool.ragtide] {name} in pyproject.toml is {address!r}: write https://..., or leave it empty"
+        raise ValueError(message)
+    return address

@@ -1,0 +1,359 @@
+"""The rows of a judge check: estimates with intervals and a word, from the judge's answers to each item. Pure.
+
+Every interval is about items: an item counts once, whatever the number of its sentences, and is compared with itself.
+A judge that does not repeat itself has other answers to a changed item, too. Without an effect of the change they are
+drawn as its answers to the unchanged item are, so the mean difference is 0 in expectation.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from ragtide_aggregator.statistics.comparisons.bootstrap import Floats, measured, resamples
+from ragtide_aggregator.statistics.comparisons.paired import paired_difference_once
+from ragtide_aggregator.statistics.intervals.intervals import interval
+from ragtide_consumers.labelers.protocol import Labeling
+from ragtide_consumers.metrics.scores import AbsentReason
+from ragtide_consumers.metrics.trace import SENTENCES, TRACE, self_consistency, trace_metrics
+from ragtide_consumers.sentinels.answers import SUPPORTED, Answer, agreement_of, answer_of
+from ragtide_schemas import SentenceLabels
+from ragtide_schemas.criterion import Criterion
+from ragtide_schemas.declared import definition_of
+
+SMALL: Final = 0.1
+"""Share of a metric's range up to which a difference is small, and a share of failures rare."""
+
+TOLERATED: Final = 0.02
+"""Share of the items that may fail: above it a failure is often."""
+
+DERIVED: Final = frozenset({"trace.average", "trace.rmse_aggregation"})
+"""Metrics that follow from the other metrics of TRACe."""
+
+Variant = Literal["as_it_is", "asked_again", "documents_reversed", "criteria_reversed", "answer_repeated"]
+"""How an item is asked about."""
+
+CHANGES: Final[tuple[Variant, ...]] = ("documents_reversed", "criteria_reversed", "answer_repeated")
+"""Variants in which something is changed that is not the quality."""
+
+Verdict = Literal["steady", "unsteady", "stays", "slight", "moves", "rare", "often", "unclear", "not applicable"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """One row of the table."""
+
+    check: str
+    """A variant, `answers` or `cost`."""
+    measure: str
+    metric: str | None = None
+    estimate: float | None = None
+    """None if the check does not apply."""
+    lower: float | None = None
+    """None without an interval."""
+    upper: float | None = None
+    n: int = 0
+    """Number of items."""
+    strategy: str | None = None
+    """`wilson`, `student` or `bootstrap`: how the interval was made."""
+    verdict: Verdict | None = None
+    """None of a cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemAnswers:
+    """The judge's answers to one item."""
+
+    documents: int
+    labelings: Mapping[Variant, Labeling]
+
+    def pair(self, variant: Variant) -> tuple[Labeling, Labeling] | None:
+        """Return the answers to the item as it is and in a variant; None if one is missing, or neither has a score."""
+        first, second = self.labelings.get("as_it_is"), self.labelings.get(variant)
+        if first is None or second is None or not (first.scores or second.scores):
+            return None
+        return first, second
+
+
+@dataclass(frozen=True, slots=True)
+class _ComparedScores:
+    """Two numbers of each item, compared in one row."""
+
+    check: str
+    measure: str
+    metric: str | None
+    pairs: Sequence[tuple[float, float]]
+    value_range: tuple[float, float] = (0.0, 1.0)
+
+
+def check_rows(
+    items: Sequence[ItemAnswers],
+    criteria: Sequence[Criterion],
+    *,
+    profile: str = "ragbench",
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> list[CheckRow]:
+    """Return the rows of a check, in the order of the table.
+
+    The verdict `moves` looks at all differences of the table at once: of a judge on which no change has an effect, a
+    row says so in at most 1 - confidence of all checks.
+
+    Args:
+        items: answers to each item.
+        criteria: that were asked.
+        profile: variant of TRACe's formulas.
+        confidence: level of each interval.
+        seed: of the bootstrap of tokens and dollars.
+    """
+    metrics = _metrics(items)
+    differences = {check: _differences(check, items, metrics, criteria, profile) for check in CHANGES}
+    joint = 1 - (1 - confidence) / max(sum(map(len, differences.values())), 1)
+    found = _again(items, metrics, confidence)
+    for check, rows in differences.items():
+        found += [_difference_row(row, confidence, joint) for row in rows]
+        if not rows:
+            found.append(CheckRow(check, "difference", verdict="not applicable"))
+    return [*found, *_failures(items, confidence), *_costs(items, confidence, seed)]
+
+
+def _metrics(items: Sequence[ItemAnswers]) -> dict[str, tuple[float, float]]:
+    """Return the range of each metric that some item has a score of."""
+    found: dict[str, tuple[float, float]] = {}
+    for labeling in (labeling for item in items for labeling in item.labelings.values()):
+        for metric in labeling.scores:
+            definition = definition_of(metric, labeling.declared)
+            if definition is not None and metric not in DERIVED and not metric.startswith(SENTENCES):
+                found.setdefault(metric, (definition.lower, definition.upper))
+    return {metric: ends for metric, ends in found.items() if ends[1] > ends[0]}
+
+
+def _scores(items: Iterable[ItemAnswers], variant: Variant, metric: str) -> list[tuple[float, float]]:
+    """Return the scores of each item that has one in both: in the variant, and as it is."""
+    pairs = (item.pair(variant) for item in items)
+    return [
+        (second.scores[metric], first.scores[metric])
+        for first, second in (pair for pair in pairs if pair is not None)
+        if metric in first.scores and metric in second.scores
+    ]
+
+
+# --- Asked again ---
+
+
+def _again(items: Sequence[ItemAnswers], metrics: Mapping[str, tuple[float, float]], level: float) -> list[CheckRow]:
+    pairs = [pair for item in items if (pair := item.pair("asked_again")) is not None]
+    verdicts = []
+    for first, second in ((_sentences(a), _sentences(b)) for a, b in pairs):
+        equal = None if first is None or second is None else self_consistency(first, second)
+        if isinstance(equal, float):
+            verdicts.append(equal)
+    shared = [agreement_of(answer_of(first), answer_of(second)) for first, second in pairs]
+    found = [
+        _share("asked_again", "equal_verdicts", verdicts, level, _steady(1 - SMALL)),
+        _share("asked_again", "shared_labels", shared, level, _steady(1 - SMALL)),
+    ]
+    for metric, ends in metrics.items():
+        sizes = [abs(again - first) for again, first in _scores(items, "asked_again", metric)]
+        width = ends[1] - ends[0]
+        verdict = _steady(SMALL * width, less_is_steadier=True)
+        found.append(
+            _share("asked_again", "mean_absolute_difference", sizes, level, verdict, metric=metric, width=width)
+        )
+    return [row for row in found if row.n] or [CheckRow("asked_again", "shared_labels", verdict="not applicable")]
+
+
+def _steady(bound: float, *, less_is_steadier: bool = False) -> Callable[[float, float], Verdict]:
+    def verdict(lower: float, upper: float) -> Verdict:
+        best, worst = (upper <= bound, lower > bound) if less_is_steadier else (lower >= bound, upper < bound)
+        return "steady" if best else "unsteady" if worst else "unclear"
+
+    return verdict
+
+
+def _share(
+    check: str,
+    measure: str,
+    values: Sequence[float],
+    level: float,
+    verdict: Callable[[float, float], Verdict],
+    *,
+    metric: str | None = None,
+    width: float = 1.0,
+) -> CheckRow:
+    """Return the row of a mean of values in [0, width], with Wilson's interval, which is too wide for other values."""
+    if not values:
+        return CheckRow(check, measure, metric, verdict="not applicable")
+    mean = min(max(float(np.mean(values)), 0.0), width)
+    ends = interval("wilson", mean=mean, n=len(values), confidence=level, value_range=(0.0, width))
+    word = verdict(ends.lower, ends.upper)
+    return CheckRow(check, measure, metric, ends.estimate, ends.lower, ends.upper, len(values), "wilson", word)
+
+
+def _sentences(labeling: Labeling) -> SentenceLabels | None:
+    return next((labels for labels in labeling.labels if isinstance(labels, SentenceLabels)), None)
+
+
+# --- Changes that leave the quality as it is ---
+
+
+def _differences(
+    check: Variant,
+    items: Sequence[ItemAnswers],
+    metrics: Mapping[str, tuple[float, float]],
+    criteria: Sequence[Criterion],
+    profile: str,
+) -> list[_ComparedScores]:
+    asked = {criterion.metric for criterion in criteria}
+    shown = metrics if check != "criteria_reversed" else {name: ends for name, ends in metrics.items() if name in asked}
+    if check == "answer_repeated":
+        items = [_by_copy(item, profile) for item in items]
+    found = [
+        _ComparedScores(check, "difference", metric, _scores(items, check, metric), ends)
+        for metric, ends in shown.items()
+    ]
+    if check == "documents_reversed":
+        found.append(_ComparedScores(check, "relevance_first_minus_last", None, _relevance_by_place(items)))
+    found.append(_ComparedScores(check, "changed_labels_beyond_asking_again", None, _changed(items, check)))
+    return [row for row in found if row.pairs]
+
+
+def _by_copy(item: ItemAnswers, profile: str) -> ItemAnswers:
+    """Return an item whose scores of the repeated answer are means over its two copies, each scored by itself.
+
+    One wrong verdict among twice as many sentences is enough for adherence to be 0. That is no effect of the length on
+    the judge: it happens to a judge that errs as often in each sentence of any answer.
+    """
+    labeling = item.labelings.get("answer_repeated")
+    labels = None if labeling is None else _sentences(labeling)
+    if labeling is None or labels is None or labels.response_keys is None:
+        return item
+    half = len(labels.response_keys) // 2
+    copies = []
+    for keys in (labels.response_keys[:half], labels.response_keys[half:]):
+        one = {"support": {key: labels.support[key] for key in keys if key in labels.support}, "response_keys": keys}
+        one["fully_supported"] = {key: labels.fully_supported.get(key) for key in keys}
+        copies.append(trace_metrics(labels.model_copy(update=one), profile=profile).by_qualified_name(TRACE)[0])
+    means = {
+        metric: (copies[0][metric] + copies[1][metric]) / 2
+        for metric in labeling.scores
+        if metric in copies[0] and metric in copies[1]
+    }
+    scored = replace(labeling, scores={**labeling.scores, **means})
+    return ItemAnswers(item.documents, {**item.labelings, "answer_repeated": scored})
+
+
+def _changed(items: Iterable[ItemAnswers], check: Variant) -> list[tuple[float, float]]:
+    """Return for each item the share of its labels that is another in the variant, and when it was asked again."""
+    found = []
+    for item in items:
+        changed, again = item.pair(check), item.pair("asked_again")
+        if changed is not None and again is not None:
+            first = answer_of(changed[0])
+            second = _as_it_was(answer_of(changed[1]), changed[0], check, item.documents)
+            found.append((1 - agreement_of(first, second), 1 - agreement_of(first, answer_of(again[1]))))
+    return found
+
+
+_KEY: Final = re.compile("([0-9]+)([a-z]+)")
+
+
+def _as_it_was(answer: Answer, labeling: Labeling, check: Variant, documents: int) -> Answer:
+    """Return the facts of an answer to a variant with the keys that the sentences have in the item as it is."""
+    if check == "documents_reversed":
+        return frozenset(_renamed(fact, documents) for fact in answer)
+    if check == "answer_repeated":
+        labels = _sentences(labeling)
+        once = {f"{SUPPORTED}{key}" for key in (labels and labels.response_keys) or ()}
+        return frozenset(fact for fact in answer if not fact.startswith(SUPPORTED) or fact in once)
+    return answer
+
+
+def _renamed(fact: str, documents: int) -> str:
+    kind, _, key = fact.partition(":")
+    found = _KEY.fullmatch(key) if kind in ("relevant", "used") else None
+    return fact if found is None else f"{kind}:{documents - 1 - int(found[1])}{found[2]}"
+
+
+def _relevance_by_place(items: Iterable[ItemAnswers]) -> list[tuple[float, float]]:
+    """Return for each item the relevance of its two outer documents, in the first and in the last place."""
+    found = []
+    for item in items:
+        pair = item.pair("documents_reversed")
+        shares = [] if pair is None else [_relevant_share(labeling) for labeling in pair]
+        places = [[share.get(place) for share in shares] for place in (0, item.documents - 1)]
+        means = [sum(known) / 2 for place in places if len(known := [v for v in place if v is not None]) == 2]
+        if len(means) == 2:
+            found.append((means[0], means[1]))
+    return found
+
+
+def _relevant_share(labeling: Labeling) -> dict[int, float]:
+    """Return the share of relevant sentences of each document by its place; nothing if it is not known."""
+    labels = _sentences(labeling)
+    if labels is None or labels.relevant is None or labels.document_keys is None:
+        return {}
+    relevant = frozenset(labels.relevant)
+    sentences: dict[int, list[bool]] = {}
+    for key in labels.document_keys:
+        if (found := _KEY.fullmatch(key)) is not None:
+            sentences.setdefault(int(found[1]), []).append(key in relevant)
+    return {place: sum(flags) / len(flags) for place, flags in sentences.items()}
+
+
+def _difference_row(row: _ComparedScores, level: float, joint: float) -> CheckRow:
+    after, before = zip(*row.pairs, strict=True)
+    found = paired_difference_once(after, before, value_range=row.value_range, confidence=level)
+    all_rows = paired_difference_once(after, before, value_range=row.value_range, confidence=joint)
+    mean, lower, upper = found.difference.estimate, found.difference.lower, found.difference.upper
+    small = SMALL * (row.value_range[1] - row.value_range[0])
+    is_small = -small <= lower and upper <= small
+    word: Verdict
+    if all_rows.difference.verdict != "undecided":
+        word = "slight" if is_small else "moves"
+    else:
+        word = "stays" if is_small else "unclear"
+    return CheckRow(row.check, row.measure, row.metric, mean, lower, upper, found.n, found.strategy, word)
+
+
+# --- Failures and costs ---
+
+
+def _failures(items: Sequence[ItemAnswers], level: float) -> list[CheckRow]:
+    """Return the shares of items whose first answer failed: an item as it is, asked once."""
+    firsts = [item.labelings["as_it_is"] for item in items if "as_it_is" in item.labelings]
+    kinds: dict[str, Callable[[Labeling], bool]] = {
+        "refused": lambda labeling: AbsentReason.JUDGE_REFUSED in labeling.absent.values(),
+        "unusable": lambda labeling: AbsentReason.JUDGE_UNUSABLE in labeling.absent.values(),
+        "corrected": lambda labeling: labeling.counters.get("judge_repairs", 0) > 0,
+        "unknown_keys": lambda labeling: labeling.counters.get("dropped_keys", 0) > 0,
+    }
+    return [
+        _share("answers", measure, [float(failed(labeling)) for labeling in firsts], level, _rare)
+        for measure, failed in kinds.items()
+    ]
+
+
+def _rare(lower: float, upper: float) -> Verdict:
+    return "often" if lower > TOLERATED else "rare" if upper <= SMALL else "unclear"
+
+
+def _costs(items: Sequence[ItemAnswers], level: float, seed: int) -> list[CheckRow]:
+    firsts = [item.labelings["as_it_is"] for item in items if "as_it_is" in item.labelings]
+    every = [labeling for item in items for labeling in item.labelings.values()]
+    numbers: dict[str, Callable[[Labeling], float]] = {
+        "tokens": lambda labeling: float(labeling.prompt_tokens + labeling.completion_tokens),
+        "cost_usd": lambda labeling: labeling.cost_usd,
+    }
+    each = [_mean_cost(f"{name}_per_item", np.array([*map(of, firsts)]), level, seed) for name, of in numbers.items()]
+    return [*each, *(CheckRow("cost", name, None, sum(map(of, every)), n=len(items)) for name, of in numbers.items())]
+
+
+def _mean_cost(measure: str, values: Floats, level: float, seed: int) -> CheckRow:
+    """Return the row of a mean of numbers without a largest one."""
+    samples = resamples(values.size, seed=seed) if values.size else []
+    mean = measured(lambda places: float(values[places].mean()), values.size, samples, confidence=level)
+    made = None if mean.lower is None else "bootstrap"
+    return CheckRow("cost", measure, None, mean.value, mean.lower, mean.upper, values.size, made)

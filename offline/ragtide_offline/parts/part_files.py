@@ -1,0 +1,431 @@
+"""The parts of a sharded run: Parquet files with the scores of a shard each, and with its summary. Needs pyarrow.
+
+A part is written under a temporary name and renamed when it is whole, so a run that is killed loses at most the parts
+that it was writing. Its columns are those of `score_batches` and the file of each row.
+"""
+
+import fcntl
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from threading import Semaphore
+from typing import IO, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+from pydantic_core import from_json, to_json
+
+from ragtide_aggregator.estimates.estimates import ORDERED
+from ragtide_aggregator.events.columns import EventColumns
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_producers import Row
+from ragtide_producers.files.large import LargeInput, LargeReader
+from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.processes.waiting import blocking_iterator
+from ragtide_runtime.recordings.parquet import EXACT
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import InvalidEntryError, to_milliseconds
+
+from ..replay.tables import columns_of
+from ..score.batches import SCHEMA, batch_of, outcomes_of
+from ..score.scoring import Outcome
+from ..score.summary import NO_TIME, OPTIONS, Summary, decoded, encoded, summary_of
+
+SHOWN: Final = 20
+"""Most problems of a part that are kept as text; its rows have them all."""
+
+_FILE: Final = pa.field("file", pa.dictionary(pa.int32(), pa.string()), nullable=False)
+_COLUMNS: Final = pa.schema([_FILE, *SCHEMA])
+_KEY: Final = b"ragtide.part"
+_FORM: Final = 1
+_NAME: Final = re.compile(r"part-(\d{5,})-of-(\d{5,})\.parquet")
+
+
+class UnusablePartsError(RagtideError):
+    """The parts in a folder cannot be continued or merged."""
+
+
+@dataclass(frozen=True)
+class ScoringPlan:
+    """What is scored in shards, and how; the parts of one folder have one plan."""
+
+    input: LargeInput
+    settings: Settings
+    shards: int
+    labels: bool = False
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the parts of one run have in common, as values of JSON."""
+        files = [[Path(file.source).name, file.pipeline, file.rows] for file in self.input.files]
+        options, judge = asdict(self.input.options), self.settings.judge
+        return {
+            "rows": self.input.rows,
+            "shards": self.shards,
+            "labels": self.labels,
+            "labeler": self.settings.labeler,
+            "profiles": [self.settings.profile, self.settings.claim_profile],
+            "judge": [judge.model, judge.base_url, list(judge.families)],
+            "input": blake2b(to_json([files, options]), digest_size=8).hexdigest(),
+        }
+
+
+@dataclass(frozen=True)
+class ScoredPart:
+    """What is known of a part without reading its rows."""
+
+    number: int
+    """Number of its shard, from 1."""
+    identity: Mapping[str, Any]
+    counts: Mapping[str, int]
+    """Rows `scored`, and rows with `problems`."""
+    cost_usd: float
+    problems: Sequence[tuple[str, int, str]]
+    """File, row and text of the first problems."""
+    columns: Mapping[str, str]
+    """The latest column of each field that has another name in the files."""
+    summary: Summary
+    """With the events that cannot be counted as its problems."""
+
+
+Show = Callable[[int, float], None]
+"""Called with numbers of rows and dollars that are finished since the last call."""
+
+
+def part_path(folder: Path, number: int, shards: int) -> Path:
+    """Return the file of a part, by the number of its shard, from 1."""
+    return folder / f"part-{number:05}-of-{shards:05}.parquet"
+
+
+def missing_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int]) -> list[int]:
+    """Return the shards whose parts are not in a folder.
+
+    Args:
+        folder: of the parts; it need not exist.
+        plan: of the run.
+        numbers: of the shards, from 1.
+
+    Raises:
+        UnusablePartsError: the folder has a part of another run.
+    """
+    wanted = from_json(to_json(plan.identity))
+    for path, _, _ in _parts_in(folder):
+        found = read_part(path).identity
+        differing = [name for name in wanted if found.get(name) != wanted[name]]
+        if differing:
+            shown = ", ".join(f"{name} {found.get(name)!r}, now {wanted[name]!r}" for name in differing)
+            raise UnusablePartsError(f"{path} is of another run ({shown}): give another --output")
+    return [number for number in numbers if not part_path(folder, number, plan.shards).exists()]
+
+
+def write_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int], show: Show = lambda _rows, _usd: None) -> None:
+    """Score shards, and write their parts.
+
+    Args:
+        folder: of the parts; made if it does not exist.
+        plan: of the run.
+        numbers: of the shards, from 1, rising: each file of text is read once.
+        show: takes the progress.
+
+    Raises:
+        RagtideError: the input cannot be read, a part cannot be written, or no more rows can be labeled now.
+    """
+    reader, numbers = LargeReader(plan.input), list(numbers)
+    if not numbers:
+        return
+    may_begin = Semaphore(1)
+
+    def groups() -> Iterator[Iterator[Row]]:
+        for number in numbers:
+            may_begin.acquire()  # the part before it is written: a process that is killed loses one part
+            yield reader.between(*plan.input.shard(number, plan.shards))
+
+    with closing(blocking_iterator(lambda: outcomes_of(groups(), plan.settings, keep_answers=True))) as scored:
+        try:
+            next(scored)  # the labeler is ready
+            for number in numbers:
+                path = part_path(folder, number, plan.shards)
+                folder.mkdir(parents=True, exist_ok=True)
+                with _whole_file(path) as file:
+                    _write_part(file, plan, number, scored, show)
+                may_begin.release()
+        except OSError as error:
+            raise UnusablePartsError(f"{folder} cannot be written ({error.strerror}): give another --output") from None
+        finally:
+            may_begin.release()
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[IO[bytes] | None]:
+    """Yield a file that gets its name when it is whole; None if another process has written it meanwhile.
+
+    Raises:
+        UnusablePartsError: another process is writing it.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    with os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UnusablePartsError(f"{path} is being written by another process: wait for it, or end it") from None
+        # The lock may be that of a file which its process has given its name since it was opened.
+        with suppress(FileNotFoundError):
+            is_mine = os.path.samestat(os.fstat(file.fileno()), temporary.stat())
+            if path.exists() or not is_mine:
+                if is_mine:
+                    temporary.unlink()
+                yield None
+                return
+        file.truncate(0)
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@dataclass
+class _Tally:
+    """What a part has so far."""
+
+    state: AggregatorState = field(default_factory=lambda: AggregatorState(OPTIONS))
+    counts: Counter[str] = field(default_factory=Counter)
+    cost_usd: float = 0.0
+    problems: list[tuple[str, int, str]] = field(default_factory=list)
+    not_counted: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+
+    def add(self, outcome: Outcome, file: str) -> None:
+        self.columns |= outcome.row.columns
+        event, interaction = outcome.event, outcome.row.interaction
+        if event is None:
+            self.counts["problems"] += 1
+            if len(self.problems) < SHOWN:
+                self.problems.append((file, outcome.row.line, outcome.problem or ""))
+            return
+        self.counts["scored"] += 1
+        self.cost_usd += event.cost_usd
+        if interaction is None or "occurred_at" not in interaction.model_fields_set:
+            event = event.model_copy(update={"occurred_at": NO_TIME})
+        try:
+            self.state.apply(event, to_milliseconds(event.occurred_at))
+        except InvalidEntryError as error:
+            self.counts["not_counted"] += 1
+            if len(self.not_counted) < SHOWN:
+                self.not_counted.append(f"{event.interaction_id}: {error.detail}")
+
+
+def _write_part(
+    file: IO[bytes] | None, plan: ScoringPlan, number: int, scored: Iterator[list[Outcome]], show: Show
+) -> None:
+    """Write the outcomes of a shard as a part; without a file they are read and left, because it is there already."""
+    place, stop = plan.input.shard(number, plan.shards)
+    tally = _Tally()
+    writer = None if file is None else parquet.ParquetWriter(file, _COLUMNS, compression="zstd")
+    try:
+        while place < stop:
+            outcomes = next(scored)
+            files = [plan.input.file_at(place + at).source for at in range(len(outcomes))]
+            place, cost_usd = place + len(outcomes), tally.cost_usd
+            for outcome, name in zip(outcomes, files, strict=True):
+                tally.add(outcome, name)
+            if writer is not None:
+                batch = batch_of(outcomes, labels=plan.labels)
+                names = pa.array(files, pa.string()).dictionary_encode()
+                writer.write_batch(pa.RecordBatch.from_arrays([names, *batch.columns], schema=_COLUMNS))
+            show(len(outcomes), tally.cost_usd - cost_usd)
+        if writer is not None:
+            writer.add_key_value_metadata({_KEY: to_json(_footer(plan, number, tally))})
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _footer(plan: ScoringPlan, number: int, tally: _Tally) -> dict[str, Any]:
+    summary = summary_of(tally.state, strategy="normal", confidence=plan.settings.confidence)
+    assert summary.sums is not None  # noqa: S101 - for the type checker: it is of a state
+    return {
+        "form": _FORM,
+        "number": number,
+        "identity": plan.identity,
+        "counts": dict(tally.counts),
+        "cost_usd": tally.cost_usd,
+        "problems": tally.problems,
+        "columns": tally.columns,
+        "summary": encoded(summary.sums, tally.not_counted).decode(),
+    }
+
+
+def read_part(path: Path) -> ScoredPart:
+    """Return what is known of a part.
+
+    Raises:
+        UnusablePartsError: the file cannot be read, or is no part.
+    """
+    try:
+        footer = from_json((parquet.read_metadata(path).metadata or {})[_KEY])
+        if footer["form"] != _FORM:
+            raise UnusablePartsError(f"{path} is a part of another version of ragtide: score the input again")
+        return ScoredPart(
+            footer["number"],
+            footer["identity"],
+            footer["counts"],
+            footer["cost_usd"],
+            [(file, row, problem) for file, row, problem in footer["problems"]],
+            footer["columns"],
+            decoded(footer["summary"].encode()),
+        )
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+        shown = f"{type(error).__name__}: {error}"[:200]
+        raise UnusablePartsError(
+            f"{path} cannot be read ({shown}): remove it, and give the command that wrote it again"
+        ) from None
+
+
+def _parts_in(folder: Path) -> list[tuple[Path, int, int]]:
+    """Return the parts in a folder with their numbers and the number of shards, in order."""
+    if not folder.is_dir():
+        return []
+    found = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()]
+    return sorted(((path, int(name[1]), int(name[2])) for path, name in found if name), key=lambda part: part[1])
+
+
+@dataclass(frozen=True)
+class MergedParts:
+    """The parts of a run, together."""
+
+    summary: Summary
+    counts: Counter[str]
+    cost_usd: float
+    problems: Sequence[tuple[str, int, str]]
+    columns: Mapping[str, str]
+
+
+def merge_parts(
+    folder: Path, *, strategy: str, confidence: float, show: Show = lambda _rows, _usd: None
+) -> MergedParts:
+    """Return the summary of all parts in a folder, equal to the bit to that of one part with all rows.
+
+    Most strategies need only the summaries of the parts. Intervals that depend on the order of the rows (`auto`,
+    `running`) are computed from the scores of all rows, in their order.
+
+    Args:
+        folder: with all parts of one run.
+        strategy: method of the intervals.
+        confidence: level of the intervals.
+        show: takes the progress of rows that are read.
+
+    Raises:
+        UnusablePartsError: there are no parts, some are missing, or they are of several runs.
+    """
+    listed = _parts_in(folder)
+    if not listed:
+        raise UnusablePartsError(f"{folder} has no parts: give a folder that ragtide score --output has filled")
+    shards = {count for _, _, count in listed}
+    if len(shards) > 1:
+        several = " and ".join(f"{count:,}" for count in sorted(shards))
+        raise UnusablePartsError(f"{folder} has parts of {several} shards: keep those of one run")
+    missing = sorted(set(range(1, max(shards) + 1)) - {number for _, number, _ in listed})
+    if missing:
+        shown = ", ".join(f"{number}/{max(shards)}" for number in missing[:5])
+        more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
+        raise UnusablePartsError(f"{folder} has no part of {shown}{more}: score these shards first")
+    tally, not_counted = _Tally(), list[str]()
+    first: ScoredPart | None = None
+    ordered = strategy in ORDERED
+
+    def states() -> Iterator[AggregatorState]:
+        nonlocal first
+        for path, _, _ in listed:
+            part = read_part(path)
+            first = part if first is None else first
+            if part.identity != first.identity:
+                raise UnusablePartsError(f"{path} is of another run than {listed[0][0].name}: keep those of one run")
+            tally.counts.update(part.counts)
+            tally.cost_usd += part.cost_usd
+            tally.problems += part.problems
+            tally.columns |= part.columns
+            not_counted.extend(part.summary.problems)
+            if ordered:
+                for columns in _columns_in(path):
+                    tally.state.apply_columns(columns)
+                    show(len(columns), 0.0)
+            elif part.summary.sums is not None:
+                yield part.summary.sums.state()
+                show(sum(part.counts.values()), 0.0)
+
+    merged = AggregatorState.merged(states(), OPTIONS)
+    summary = summary_of(
+        tally.state if ordered else merged,
+        strategy=strategy,
+        confidence=confidence,
+        problems=not_counted,
+        ordered=ordered,
+    )
+    return MergedParts(summary, tally.counts, tally.cost_usd, tally.problems, tally.columns)
+
+
+def _columns_in(path: Path) -> Iterator[Any]:
+    """Yield the scores of a part as columns of metric events, in their order."""
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=10_000):
+            yield columns_of_results(pa.Table.from_batches([batch]).drop_columns(["file"]))
+
+
+def columns_of_results(results: Any) -> EventColumns:
+    """Return results of `score_batches` as columns of metric events, in their order; rows with a problem are left out.
+
+    Args:
+        results: a table with the columns of `score_batches`.
+    """
+    table = recorded(results)
+    return columns_of(table, np.asarray(table["occurred_at"].cast(pa.int64()).to_numpy() // 1000))
+
+
+def recorded(table: Any) -> Any:
+    """Return the scored rows among results as a table of a recording: with a column for each metric."""
+    table = table.filter(pc.is_null(table["problem"])).drop_columns(["problem", "row", "diagnosis", "labels"])
+    occurred = pc.fill_null(table["occurred_at"], pa.scalar(NO_TIME, table.schema.field("occurred_at").type))
+    table = table.set_column(table.schema.get_field_index("occurred_at"), "occurred_at", occurred)
+    size = table.num_rows
+    added = {
+        "labeled_at": occurred,
+        "latency_s": pa.array(np.zeros(size)),
+        "entry_id": pa.array(["0-0"] * size, pa.string()),
+        "partition": pa.array(np.zeros(size, dtype=np.int32)),
+        EXACT: pa.nulls(size, pa.string()),
+    }
+    for name in ("scores", "gold_scores"):
+        added |= {f"{name}.{metric}": column for metric, column in _by_metric(table[name].combine_chunks()).items()}
+        table = table.drop_columns([name])
+    for name, column in added.items():
+        table = table.append_column(name, column)
+    return table
+
+
+def _by_metric(maps: Any) -> dict[str, Any]:
+    """Return the values of a map column by key, each as a column; null for a row without the key."""
+    if isinstance(maps, pa.ChunkedArray):
+        maps = pa.concat_arrays(maps.chunks) if maps.num_chunks else pa.nulls(0, maps.type)
+    offsets = np.asarray(maps.offsets)
+    begin, end = (int(offsets[0]), int(offsets[-1])) if offsets.size else (0, 0)
+    keys = maps.keys.slice(begin, end - begin).dictionary_encode()
+    values = np.asarray(maps.items.slice(begin, end - begin))
+    rows, codes = np.repeat(np.arange(len(maps)), np.diff(offsets)), np.asarray(keys.indices)
+    found = {}
+    for code, metric in enumerate(keys.dictionary.to_pylist()):
+        mine = codes == code
+        column, empty = np.zeros(len(maps)), np.ones(len(maps), dtype=bool)
+        column[rows[mine]], empty[rows[mine]] = values[mine], False
+        found[metric] = pa.array(column, mask=empty)
+    return found

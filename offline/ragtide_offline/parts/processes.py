@@ -1,0 +1,117 @@
+"""Scores the shards of a plan in several processes, and gathers their progress."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import Thread
+from typing import cast
+
+from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.telemetry.logs import configure_logging
+
+from ..score.scoring import ScoringStopped
+from .part_files import ScoringPlan, Show, write_parts
+
+
+@dataclass(frozen=True, slots=True)
+class _PartWork:
+    """The work of one process; it is pickled, because each process starts afresh."""
+
+    folder: Path
+    plan: ScoringPlan
+    numbers: Sequence[int]
+
+
+def write_parts_together(folder: Path, plan: ScoringPlan, numbers: Sequence[int], processes: int, show: Show) -> None:
+    """Score shards in several processes, and write their parts.
+
+    Of four processes the first takes the shards 1, 5, 9 and so on, so that each reads a file of text once. The limits
+    of endpoints are divided among the processes; they share the spend limit and the answers that are kept, in files of
+    the data directory. If a process dies, the others go on, and its other shards are missing.
+
+    Args:
+        folder: of the parts.
+        plan: of the run.
+        numbers: of the shards, from 1, rising.
+        processes: number of processes.
+        show: takes the progress.
+
+    Raises:
+        RagtideError: the problem of a process, after the others have ended.
+    """
+    processes = min(processes, len(numbers))
+    if processes <= 1:
+        write_parts(folder, plan, numbers, show)
+        return
+    context = multiprocessing.get_context("spawn")
+    readers: dict[Connection, BaseProcess] = {}
+    problems: list[str] = []
+    with _ended(readers):
+        for number in range(processes):
+            own = replace(plan, settings=plan.settings.of_process(number, processes))
+            reader, writer = context.Pipe(duplex=False)
+            work = _PartWork(folder, own, numbers[number::processes])
+            process = context.Process(target=_run, args=(work, writer), name=f"ragtide score {number}", daemon=True)
+            readers[reader] = process
+            process.start()
+            writer.close()
+        while readers:
+            for reader in cast("list[Connection]", wait(list(readers))):
+                try:
+                    message = reader.recv()
+                except EOFError:
+                    ended = readers.pop(reader)
+                    ended.join()
+                    if ended.exitcode:
+                        problems.append(_ending(ended.exitcode))
+                    continue
+                if isinstance(message, str):
+                    problems.append(message)
+                else:
+                    show(*message)
+    if problems:
+        raise ScoringStopped("; ".join(dict.fromkeys(problems)))
+
+
+def _ending(code: int) -> str:
+    how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with the code {code}"
+    return f"a scoring process {how}: give the same command again, which scores the parts that are missing"
+
+
+@contextmanager
+def _ended(readers: dict[Connection, BaseProcess]) -> Iterator[None]:
+    """End all processes at an error, such as Ctrl-C."""
+    try:
+        yield
+    finally:
+        for process in readers.values():
+            if process.pid is not None:
+                process.kill()
+        for process in readers.values():
+            if process.pid is not None:
+                process.join()
+
+
+def _run(work: _PartWork, writer: Connection) -> None:
+    """Write the parts of a process, until the end of the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes
+    Thread(target=_end_with_parent, name="ragtide parent", daemon=True).start()
+    configure_logging("error")
+    try:
+        write_parts(work.folder, work.plan, work.numbers, lambda rows, usd: writer.send((rows, usd)))
+    except RagtideError as error:
+        writer.send(str(error))
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent has ended, however it ended: nobody waits for the rest."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

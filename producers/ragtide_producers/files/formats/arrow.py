@@ -1,0 +1,53 @@
+"""Rows of Arrow batches as records; a few hundred rows are Python objects at once. Needs pyarrow."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from ragtide_schemas.printable import shortened
+
+from .record import Record, present
+
+AT_ONCE: Final = 256
+"""Rows that are Python objects at once."""
+
+
+def records_of(batches: Iterable[Any], *, first: int = 1) -> Iterator[Record]:
+    """Yield every row of batches; a value that Python cannot represent is a problem of its row alone.
+
+    Args:
+        batches: record batches of pyarrow.
+        first: number of the first row.
+    """
+    number = first
+    for batch in batches:
+        for start in range(0, batch.num_rows, AT_ONCE):
+            part = batch.slice(start, AT_ONCE)
+            for row in _rows(part):
+                yield _record(number, row)
+                number += 1
+
+
+def _rows(part: Any) -> Iterable[dict[str, Any] | Exception]:
+    try:
+        return list(part.to_pylist())
+    except (ValueError, OverflowError, TypeError, NotImplementedError):
+        return [_row(part.slice(place, 1)) for place in range(part.num_rows)]
+
+
+def _row(part: Any) -> dict[str, Any] | Exception:
+    try:
+        (row,) = part.to_pylist()
+    except (ValueError, OverflowError, TypeError, NotImplementedError) as error:
+        return error
+    return dict(row)
+
+
+def _record(number: int, row: dict[str, Any] | Exception) -> Record:
+    if isinstance(row, Exception):
+        return Record(number, problem=f"a value cannot be read ({shortened(str(row))}): give it another type")
+    try:
+        fields = present(row)
+    except (ValueError, TypeError) as error:
+        return Record(number, problem=f"names with values cannot be read ({shortened(str(error))}): give a map")
+    return Record(number, fields, json.dumps(fields, sort_keys=True, default=str).encode("utf-8", "replace"))

@@ -1,0 +1,165 @@
+"""Inputs of many files: their files in a fixed order, and their rows from one place to another."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import UnreadableFileError
+from .formats import Record, huggingface, parquet
+from .interactions import FileOptions, Row, count_rows, name_of, pending_records, records_between, row_of
+
+_SUFFIXES: Final = (".parquet", ".pq")
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file of an input."""
+
+    source: str
+    """Path, URL, or data set of Hugging Face."""
+    pipeline: str
+    """Pipeline of its rows without one."""
+    rows: int
+
+
+@dataclass(frozen=True)
+class LargeInput:
+    """Files whose rows are one after another; a place is the number of rows before a row, over all files."""
+
+    files: Sequence[InputFile]
+    options: FileOptions
+    ends: Sequence[int] = field(init=False, repr=False)
+    """The place after the last row of each file."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ends", tuple(accumulate(file.rows for file in self.files)))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.ends[-1] if self.files else 0
+
+    def shard(self, number: int, shards: int) -> tuple[int, int]:
+        """Return the places at which a shard begins and ends.
+
+        Args:
+            number: of the shard, from 1.
+            shards: number of shards of the input.
+
+        >>> of = LargeInput([InputFile("a.parquet", "a", 10)], FileOptions())
+        >>> [of.shard(number, 3) for number in (1, 2, 3)]
+        [(0, 3), (3, 6), (6, 10)]
+        """
+        return self.rows * (number - 1) // shards, self.rows * number // shards
+
+    def file_at(self, place: int) -> InputFile:
+        """Return the file of the row at a place."""
+        return self.files[bisect_right(self.ends, place)]
+
+
+def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
+    """Return the files of sources with their numbers of rows.
+
+    Args:
+        sources: files, data sets of Hugging Face, folders of Parquet files, and URLs of Parquet files or of folders of
+            them that fsspec knows, perhaps with `*`.
+        options: of every file; a file's rows without a pipeline have the name of the file, or of the folder.
+
+    Raises:
+        UnreadableFileError: a source cannot be read, or has no files.
+    """
+    found = []
+    for source in sources:
+        named = name_of(source.rstrip("/")) if options.unnamed is None else options.unnamed
+        for name in _files_of(source):
+            rows = count_rows(name, options)
+            if rows is None:
+                rows = sum(1 for _ in pending_records(name, options))
+            found.append(InputFile(name, named, rows))
+    return LargeInput(found, options)
+
+
+def _files_of(source: str) -> list[str]:
+    """Return the files of a source, in the order of their names."""
+    if huggingface.is_huggingface(source):
+        return [source]
+    if parquet.is_url(source):
+        return _files_of_url(source)
+    if not Path(source).is_dir():
+        return [source]
+    found = sorted(path for path in Path(source).rglob("*") if _is_data(path.relative_to(source).parts))
+    return [str(path) for path in _some(found, source)]
+
+
+def _files_of_url(url: str) -> list[str]:
+    try:
+        with parquet.filesystem(url) as (files, place):
+            some = files.glob(place) if "*" in place else files.find(place) if files.isdir(place) else [place]
+            data = [path for path in sorted(some) if some == [place] or _is_data(path.removeprefix(place).split("/"))]
+            return [str(files.unstrip_protocol(path)) for path in _some(data, url)]
+    except UnreadableFileError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the library of an object store raises errors of its own
+        raise UnreadableFileError(f"{url} cannot be read ({error}): check the URL and your credentials") from None
+
+
+def _is_data(parts: Sequence[str]) -> bool:
+    """Return whether a path inside a folder is one of its Parquet files; names of other tools' notes begin with `_`."""
+    return parts[-1].lower().endswith(_SUFFIXES) and not any(part.startswith(("_", ".")) for part in parts)
+
+
+def _some(found: Sequence[Any], source: str) -> Sequence[Any]:
+    if not found:
+        raise UnreadableFileError(f"{source} has no Parquet files: give a folder with files named .parquet, or a file")
+    return found
+
+
+class LargeReader:
+    """Reads the rows of an input from one place to another. Reading forwards costs one pass over each file.
+
+    Args:
+        of: the input.
+    """
+
+    def __init__(self, of: LargeInput) -> None:
+        self._of = of
+        self._open: tuple[str, int, Iterator[Any]] = "", 0, iter(())
+
+    def between(self, start: int, stop: int) -> Iterator[Row]:
+        """Yield the rows from one place up to another (exclusive).
+
+        Raises:
+            UnreadableFileError: a file cannot be read, or has fewer rows than before.
+        """
+        first = 0
+        for file, end in zip(self._of.files, self._of.ends, strict=True):
+            begin, until = max(start, first) - first, min(stop, end) - first
+            if begin < until:
+                yield from self._rows(file, begin, until)
+            first = end
+
+    def _rows(self, file: InputFile, start: int, stop: int) -> Iterator[Row]:
+        options = replace(self._of.options, unnamed=file.pipeline)
+        count = 0
+        for record in self._records(file, start, stop):
+            count += 1
+            yield row_of(record, options)
+        if count < stop - start:
+            raise UnreadableFileError(f"{file.source} has fewer rows than before: begin again in a new folder")
+
+    def _records(self, file: InputFile, start: int, stop: int) -> Iterator[Record]:
+        found = records_between(file.source, self._of.options, start, stop)
+        if found is not None:
+            yield from found
+            return
+        name, place, waiting = self._open
+        if name != file.source or place > start:
+            place, waiting = 0, pending_records(file.source, self._of.options)
+        for _ in islice(waiting, start - place):
+            pass
+        self._open = file.source, stop, waiting
+        for make in islice(waiting, stop - start):
+            yield make()

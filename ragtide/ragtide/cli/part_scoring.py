@@ -1,0 +1,180 @@
+"""Scores large inputs in parts, on one or several processes, with one progress bar, and merges the parts."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from ragtide_producers import FileOptions
+from ragtide_producers.files.formats.parquet import is_url
+from ragtide_producers.files.large import large_input
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings
+
+from .console import err
+from .file_rows import Problems
+from .progress import Shown, cost_note, interrupted, progress_bar
+
+if TYPE_CHECKING:
+    from ragtide_offline.parts.part_files import MergedParts, ScoringPlan, Show
+
+PART_ROWS: Final = 2_500
+"""Rows of a part, if the number of shards is not given and there are few enough."""
+
+MOST_PARTS: Final = 1_000
+"""Most parts of a run whose number of shards is not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeScoring:
+    """The options of scoring in parts."""
+
+    files: Sequence[str]
+    options: FileOptions
+    processes: int
+    shard: str | None
+    output: Path | None
+    labels: bool
+
+    def shard_numbers(self) -> tuple[int, int] | None:
+        """Return the number of the shard, from 1, and the number of shards; None for all.
+
+        Raises:
+            typer.BadParameter: it is not written as 3/64.
+        """
+        if self.shard is None:
+            return None
+        first, slash, second = self.shard.partition("/")
+        if not (slash and first.isdecimal() and second.isdecimal() and 1 <= int(first) <= int(second)):
+            raise typer.BadParameter(
+                f"{self.shard!r} is no shard: write 3/64 for the third of 64", param_hint="--shard"
+            )
+        return int(first), int(second)
+
+
+def is_large(files: Sequence[str], processes: int | None, shard: str | None) -> bool:
+    """Return whether files are scored in parts: they are several, a folder or a URL, or it is asked for."""
+    several = len(files) > 1 or any(is_url(file) or Path(file).is_dir() for file in files)
+    return several or processes is not None or shard is not None
+
+
+def _part_files() -> Any:
+    """Return the module of part files, which needs pyarrow and is slow to import.
+
+    Raises:
+        ConfigurationError: pyarrow is not installed.
+    """
+    try:
+        from ragtide_offline.parts import part_files  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "pyarrow":
+            raise
+        raise ConfigurationError("scoring in parts needs pyarrow: pip install 'ragtide[parquet]'") from None
+    return part_files
+
+
+def score_in_parts(large: LargeScoring, settings: Settings, strategy: str, confidence: float) -> "MergedParts | None":
+    """Score an input in parts and merge them; None if only a shard was scored, whose counts are printed.
+
+    Raises:
+        typer.BadParameter: a shard has no folder, or several processes.
+        typer.Exit: after Ctrl-C.
+        RagtideError: the input cannot be read, or no more rows can be labeled now.
+    """
+    shard = large.shard_numbers()
+    if shard is not None and large.output is None:
+        raise typer.BadParameter("give --output FOLDER for its part", param_hint="--shard")
+    if shard is not None and large.processes > 1:
+        raise typer.BadParameter("a shard is scored by one process: start a command for each", param_hint="--processes")
+    if large.output is not None and large.output.exists() and not large.output.is_dir():
+        raise typer.BadParameter(f"{large.output} is a file: give a folder for the parts", param_hint="--output")
+    of = large_input(large.files, large.options)
+    shards = shard[1] if shard is not None else min(-(-of.rows // PART_ROWS), MOST_PARTS) or 1
+    plan = _part_files().ScoringPlan(of, settings, shards, large.labels)
+    wanted = range(1, shards + 1) if shard is None else [shard[0]]
+    with _folder(large.output) as folder:
+        waiting = _part_files().missing_parts(folder, plan, wanted)
+        try:
+            _write(folder, plan, wanted, waiting, large.processes)
+        except KeyboardInterrupt:
+            kept = "the parts are not kept: with --output FOLDER a stopped command can go on when it is given again"
+            if large.output is not None:
+                ready = len(wanted) - len(_part_files().missing_parts(folder, plan, wanted))
+                kept = f"{ready:,} of {len(wanted):,} parts are in {folder}: to go on, give the same command again"
+            interrupted(f"{kept[0].upper()}{kept[1:]}.")
+        if shard is not None:
+            _report(folder, shard)
+            return None
+        return merged_parts(folder, strategy=strategy, confidence=confidence)
+
+
+def _write(folder: Path, plan: "ScoringPlan", wanted: Sequence[int], waiting: Sequence[int], processes: int) -> None:
+    total, ready = (sum(_rows(plan, number) for number in numbers) for numbers in (wanted, set(wanted) - set(waiting)))
+    if ready:
+        err.print(f"{len(wanted) - len(waiting):,} of {len(wanted):,} parts are scored already", highlight=False)
+    from ragtide_offline.parts.processes import write_parts_together  # noqa: PLC0415 - needs pyarrow
+
+    with progress_bar("scoring", total) as bar:
+        write_parts_together(folder, plan, waiting, processes, _shown(bar, ready, total))
+
+
+def _shown(bar: Shown, ready: int, total: int) -> "Show":
+    done, spent = ready, 0.0
+
+    def show(rows: int, cost_usd: float) -> None:
+        nonlocal done, spent
+        done, spent = done + rows, spent + cost_usd
+        bar(done, cost_note(spent, done - ready, total - ready))
+
+    return show
+
+
+def _rows(plan: "ScoringPlan", number: int) -> int:
+    start, stop = plan.input.shard(number, plan.shards)
+    return stop - start
+
+
+def _report(folder: Path, shard: tuple[int, int]) -> None:
+    part = _part_files().read_part(_part_files().part_path(folder, *shard))
+    _print_problems(part.problems, part.counts.get("problems", 0))
+    counts = f"{part.counts.get('scored', 0):,} scored, {part.counts.get('problems', 0):,} problems"
+    err.print(
+        f"part {shard[0]} of {shard[1]}: {counts}; when all parts are scored: ragtide merge {folder}", highlight=False
+    )
+
+
+def merged_parts(folder: Path, *, strategy: str, confidence: float) -> "MergedParts":
+    """Return the merged parts of a folder, and print the problems of their rows.
+
+    Raises:
+        UnusablePartsError: a part is missing, or is of another run.
+    """
+    with progress_bar("merging", None) as bar:
+        merged: MergedParts = _part_files().merge_parts(
+            folder, strategy=strategy, confidence=confidence, show=_shown(bar, 0, 0)
+        )
+    _print_problems(merged.problems, merged.counts["problems"])
+    return merged
+
+
+def _print_problems(shown: Sequence[tuple[str, int, str]], count: int) -> None:
+    problems = Problems(err, "rows")
+    for file, row, problem in shown:
+        problems.add(f"{file}:{row}", problem)
+    problems.sum_up()
+    if count > len(shown):
+        err.print(f"{count:,} rows have problems: the column problem of the parts has them all", highlight=False)
+
+
+@contextmanager
+def _folder(output: Path | None) -> Iterator[Path]:
+    """Yield the folder of the parts; one that is removed afterwards, if none is given."""
+    if output is not None:
+        yield output
+        return
+    with tempfile.TemporaryDirectory(prefix="ragtide-parts-") as folder:
+        yield Path(folder)

@@ -1,0 +1,130 @@
+"""The tool that tests an alert rule on a recording, as `ragtide rules test` does."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from ragtide_offline.replay.plan import open_recording
+from ragtide_offline.replay.rule_test import RuleTest
+from ragtide_offline.replay.selection import selection
+from ragtide_roles.rule_checks import rule_findings
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import AlertRule
+from ragtide_schemas.alert_text import alert_text
+from ragtide_schemas.base import UtcTime
+from ragtide_schemas.criterion import BUILT_IN
+from ragtide_schemas.metric_definitions import CRITERIA_FAMILY
+
+from .criteria import with_asked_criteria
+from .service_client import ServiceClient, ServiceError
+from .shapes import Text, ToolAnswer, ToolArguments
+
+TEST_S: Final = 120.0
+"""Seconds after which a test of a rule ends with what it has replayed."""
+FIRED_SHOWN: Final = 20
+"""Most alerts of a tested rule that are listed."""
+
+
+class RuleTestArguments(ToolArguments):
+    """Which rule, on which part of the recording."""
+
+    rule: AlertRule
+    """The alert rule, as a table `[[alerts]]` of the settings."""
+    since: Annotated[str, Field(max_length=40)] | None = None
+    """Start, a date or time (ISO 8601, UTC); the whole recording without it."""
+    until: Annotated[str, Field(max_length=40)] | None = None
+    """End, itself not included."""
+    pipeline: Text | None = None
+    """Only this pipeline."""
+
+
+class FiredAlert(ToolAnswer):
+    """An alert that the rule would have raised."""
+
+    fired_at: UtcTime
+    resolved_at: UtcTime | None = None
+    pipeline: str
+    segment: str | None = None
+    title: str
+    """What fell or rose, from what to what."""
+
+
+class RuleTestAnswer(ToolAnswer):
+    """The alerts that a rule would have raised on the recording."""
+
+    n: int
+    """Metric events that were replayed."""
+    total: int
+    """Metric events of the selected part."""
+    complete: bool
+    """Whether all were replayed; if not, choose a shorter time."""
+    fired: int
+    """Alerts that the rule would have raised."""
+    in_production: int
+    """Alerts that a rule of the same name raised in production."""
+    alerts: tuple[FiredAlert, ...]
+    """The newest of them, at most 20, the newest first."""
+    cautions: tuple[str, ...] = ()
+    """Why the rule could not fire, or never will."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTester:
+    """Tests rules on a recording of this machine or of a store, as `ragtide rules test` does.
+
+    Args:
+        settings: of the deployment.
+        recording: folder or URL.
+    """
+
+    settings: Settings
+    recording: str
+
+    async def test_rule(self, service: ServiceClient, asked: RuleTestArguments) -> RuleTestAnswer:
+        """Test an alert rule on the recording: which alerts would it have raised, and when? It changes nothing.
+
+        Use it before you propose a rule: a good rule fires where people saw a problem, and nowhere else.
+        """
+        settings, rule = self.settings, asked.rule
+        part = selection(asked.since, asked.until, [asked.pipeline] if asked.pipeline else None, None)
+
+        def opened() -> RuleTest:
+            return RuleTest(settings, open_recording(self.recording, settings), part, (rule,))
+
+        testing = await asyncio.to_thread(opened)
+        stop = asyncio.Event()
+        limit = asyncio.get_running_loop().call_later(TEST_S, stop.set)
+        try:
+            found = await testing.run(stop, lambda _: None)
+        finally:
+            limit.cancel()
+        raised = [each for each in found.alerts if each.rule == rule.name]
+        return RuleTestAnswer(
+            n=found.counts["n"],
+            total=found.counts["population_size"],
+            complete=found.counts["complete"],
+            fired=len(raised),
+            in_production=found.rules[rule.name].production,
+            alerts=tuple(
+                FiredAlert(
+                    fired_at=each.fired_at,
+                    resolved_at=each.resolved_at,
+                    pipeline=each.pipeline,
+                    segment=each.segment,
+                    title=alert_text(each).title,
+                )
+                for each in reversed(raised[-FIRED_SHOWN:])
+            ),
+            cautions=(*found.unfired, *await self._cautions(service, rule)),
+        )
+
+    async def _cautions(self, service: ServiceClient, rule: AlertRule) -> list[str]:
+        settings, unread = self.settings, []
+        if rule.metric.startswith(f"{CRITERIA_FAMILY}.") or rule.metric in BUILT_IN:
+            try:
+                settings = await with_asked_criteria(service, settings)
+            except ServiceError as error:
+                unread = [f"Stored criteria are not known: {error}"]
+        return [*(finding.message for finding in rule_findings((rule,), settings)), *unread]

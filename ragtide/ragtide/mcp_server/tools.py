@@ -1,0 +1,386 @@
+"""The tools: each reads the HTTP service and returns a typed answer. None changes anything."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from inspect import getdoc
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, Field, TypeAdapter
+
+from ragtide.cli.groups import unmet_option
+from ragtide.cli.metric_explanations import KnownMetrics
+from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Alert, Headline
+from ragtide_schemas.alert_text import alert_text
+from ragtide_schemas.base import UtcTime
+from ragtide_schemas.details import AlertDetails, FleetPipeline, InteractionFate, KeptItem, KeptItemLine
+from ragtide_schemas.headline import HeadlineState
+
+from .criteria import with_asked_criteria
+from .service_client import ServiceClient
+from .shapes import NAME_CHARS, Limit, NumberNow, Text, ToolAnswer, ToolArguments
+
+
+class FleetArguments(ToolArguments):
+    """Which pipelines."""
+
+    name: Annotated[str, Field(max_length=200)] = ""
+    """Only pipelines whose name contains this text."""
+    state: HeadlineState | None = None
+    """Only pipelines in this state."""
+    last: Literal["", "1h", "24h", "7d", "60d", "all"] = ""
+    """Range of time; empty takes the last 24 hours, or the time since the last change or version."""
+    limit: Limit = 30
+    """Most pipelines of the answer."""
+
+
+class PipelineNow(ToolAnswer):
+    """One pipeline."""
+
+    pipeline: str
+    state: HeadlineState
+    """The worst state of its metrics; `firing` while an alert of it fires."""
+    n: int
+    """Most values of a metric in the range."""
+    updated_at: UtcTime | None = None
+    """Time of the newest value."""
+    firing: tuple[str, ...] = ()
+    """Metric, and segment value, of each alert that fires."""
+    numbers: tuple[NumberNow, ...] = ()
+    """Its most important metrics; `estimate` has the others."""
+
+
+class FleetAnswer(ToolAnswer):
+    """The pipelines, the worst first."""
+
+    pipelines: tuple[PipelineNow, ...]
+    left_out: int
+    """Pipelines beyond the limit."""
+
+
+async def fleet(service: ServiceClient, asked: FleetArguments) -> FleetAnswer:
+    """List the pipelines, the worst first, with their state and their most important numbers.
+
+    Begin here to see what needs attention. States, the worst first: firing (an alert fires), suspicious (a rule is near
+    its alarm), moved (the level changed and nobody was notified), silent (no value for a day), too few (the interval is
+    too wide to conclude anything), learning, steady, unwatched.
+    """
+    found = await service.get("/v1/fleet", _FLEET, q=asked.name, state=asked.state, range=asked.last)
+    shown = [
+        PipelineNow(
+            pipeline=each.pipeline,
+            state=each.state,
+            n=each.n,
+            updated_at=each.updated_at,
+            firing=each.firing,
+            numbers=tuple(map(NumberNow.of, each.headlines)),
+        )
+        for each in found[: asked.limit]
+    ]
+    return FleetAnswer(pipelines=tuple(shown), left_out=len(found) - len(shown))
+
+
+class AlertsArguments(ToolArguments):
+    """Which alerts."""
+
+    firing: bool = False
+    """Only alerts that fire now."""
+    pipeline: Text | None = None
+    """Only this pipeline."""
+    rule: Text | None = None
+    """Only alerts of this rule."""
+    limit: Limit = 20
+    """Most alerts of the answer."""
+
+
+class AlertLine(ToolAnswer):
+    """One alert in a line."""
+
+    alert_id: str
+    """For the tool `alert`."""
+    state: Literal["firing", "resolved"]
+    severity: str
+    title: str
+    """What fell or rose, where, from what to what."""
+    pipeline: str
+    segment: str | None = None
+    metric: str
+    rule: str
+    fired_at: UtcTime
+    resolved_at: UtcTime | None = None
+
+
+class AlertsAnswer(ToolAnswer):
+    """Alerts: those that fire first, then the newest."""
+
+    alerts: tuple[AlertLine, ...]
+    left_out: int
+    """Alerts beyond the limit."""
+
+
+async def alerts(service: ServiceClient, asked: AlertsArguments) -> AlertsAnswer:
+    """List the alerts, those that fire first, each in one line with its id for the tool `alert`."""
+    found = await service.get("/v1/alerts", _ALERTS, firing=asked.firing, pipeline=asked.pipeline, rule=asked.rule)
+    ordered = sorted(found, key=lambda alert: (alert.status != "resolved", alert.fired_at), reverse=True)
+    return AlertsAnswer(alerts=tuple(map(_line, ordered[: asked.limit])), left_out=max(0, len(ordered) - asked.limit))
+
+
+def _line(alert: Alert) -> AlertLine:
+    text = alert_text(alert)
+    return AlertLine(
+        alert_id=alert.alert_id,
+        state=text.state,
+        severity=alert.severity,
+        title=text.title,
+        pipeline=alert.pipeline,
+        segment=alert.segment,
+        metric=alert.metric,
+        rule=alert.rule,
+        fired_at=alert.fired_at,
+        resolved_at=text.resolved_at,
+    )
+
+
+class AlertArguments(ToolArguments):
+    """Which alert."""
+
+    alert_id: Text
+    """Id of the alert, from the tool `alerts`."""
+    chars: Annotated[int, Field(ge=100, le=10_000)] = 1_500
+    """Most characters of the texts of each of its worst answers."""
+
+
+async def alert(service: ServiceClient, asked: AlertArguments) -> AlertDetails:
+    """Explain one alert: the change, since when, how it is now, likely causes, how sure it is, and the worst answers.
+
+    `facts` has each in a sentence: say these instead of conclusions of your own. The worst answers have their sentences
+    with marks; their texts are null if the token may not see texts.
+    """
+    return await service.get("/v1/alert", _ALERT, alert_id=asked.alert_id, chars=asked.chars)
+
+
+class EstimateArguments(ToolArguments):
+    """Which numbers."""
+
+    pipeline: Text | None = None
+    """Only this pipeline."""
+    metric: Text | None = None
+    """Only this metric by its qualified name, such as `trace.adherence`."""
+    segment: Text | None = None
+    """Of this segment value, such as `lang=de`, in place of whole pipelines."""
+    segments: bool = False
+    """Whether to return the numbers of all segment values, too."""
+    labeler: Text | None = None
+    """Numbers of this labeler in place of the recommended ones."""
+    last: Annotated[str, Field(pattern=r"^(default|all|[1-9][0-9]{0,5}[mhd])$")] = "default"
+    """Range of time: `1h`, `24h`, `7d` or another length, `all`, or `default`: the last 24 hours, or the time since the
+    last change or version."""
+    limit: Limit = 50
+    """Most numbers of the answer."""
+
+
+class EstimateAnswer(ToolAnswer):
+    """Numbers with their intervals."""
+
+    numbers: tuple[NumberNow, ...]
+    left_out: int
+    """Numbers beyond the limit."""
+
+
+async def estimate(service: ServiceClient, asked: EstimateArguments) -> EstimateAnswer:
+    """Return numbers with their intervals: the one number of each metric that counts now, by pipeline and segment.
+
+    Always state the interval, n and the range with a number. Two numbers differ for sure only if their intervals do not
+    overlap. A number without values is null, which is not 0.
+    """
+    choice = {"segment": asked.segment, "segments": asked.segments, "labeler": asked.labeler, "last": asked.last}
+    found = await service.get("/v1/headlines", _HEADLINES, pipeline=asked.pipeline, metric=asked.metric, **choice)
+    if not found:
+        everything = await service.get("/v1/headlines", _HEADLINES, segments=asked.segment is not None, last=asked.last)
+        sentence = unmet_option(
+            everything,
+            pipeline=asked.pipeline,
+            metric=asked.metric,
+            segment=asked.segment,
+            labeler=asked.labeler,
+        )
+        if sentence is not None:
+            raise RagtideError(sentence)
+    shown = tuple(map(NumberNow.of, found[: asked.limit]))
+    return EstimateAnswer(numbers=shown, left_out=len(found) - len(shown))
+
+
+class ExplainArguments(ToolArguments):
+    """Which metric."""
+
+    metric: Text
+    """Name of the metric, such as `trace.adherence` or `adherence`."""
+    pipeline: Text | None = None
+    """Only the numbers of this pipeline."""
+
+
+class ExplainAnswer(ToolAnswer):
+    """The meaning of a metric, and its numbers now."""
+
+    definition: dict[str, Any]
+    """Meaning, formula, range, direction, needs, labelers, what it does not show, related metrics."""
+    numbers: tuple[NumberNow, ...]
+    """Its number of each pipeline now, at most 50."""
+
+
+async def explain_metric(
+    service: ServiceClient, asked: ExplainArguments, settings: Settings, metrics: KnownMetrics
+) -> ExplainAnswer:
+    """Explain a metric: meaning, formula, direction and what it does not show, and its numbers now.
+
+    Use it before you interpret a number: `does_not_tell` lists the conclusions that the metric does not support.
+    """
+    if not metrics.knows(asked.metric):
+        metrics = KnownMetrics.of(await with_asked_criteria(service, settings))
+    name = metrics.named(asked.metric)
+    found = await service.get("/v1/headlines", _HEADLINES, metric=name, pipeline=asked.pipeline)
+    return ExplainAnswer(definition=metrics.fields(name), numbers=tuple(map(NumberNow.of, found[:50])))
+
+
+class ItemsArguments(ToolArguments):
+    """Which kept items."""
+
+    list: Annotated[str, Field(min_length=1, max_length=NAME_CHARS)] = "newest"
+    """`worst` (of a metric), `newest`, `sample` (at random), or another kept list such as `beyond:RULE`."""
+    pipeline: Text | None = None
+    """The pipeline; needed for every list but `newest`."""
+    metric: Text | None = None
+    """Metric of the worst items, such as `trace.adherence`."""
+    labeler: Text | None = None
+    """Labeler of the worst items."""
+    limit: Limit = 10
+    """Most items of the answer."""
+
+
+class ItemsAnswer(ToolAnswer):
+    """Kept items in the order of the list."""
+
+    items: tuple[KeptItemLine, ...]
+
+
+async def items(service: ServiceClient, asked: ItemsArguments) -> ItemsAnswer:
+    """List kept answers by their ids: the worst of a metric, the newest, or the random sample.
+
+    Only a few answers of each pipeline are kept, so counts of a list say nothing about the traffic: use `estimate`.
+    """
+    found = await service.get(
+        "/v1/items",
+        _LINES,
+        list=asked.list,
+        pipeline=asked.pipeline,
+        metric=asked.metric,
+        labeler=asked.labeler,
+        limit=asked.limit,
+    )
+    return ItemsAnswer(items=tuple(found))
+
+
+class ItemArguments(ToolArguments):
+    """Which item."""
+
+    interaction_id: Text
+    """Id of the interaction."""
+    pipeline: Text | None = None
+    """Its pipeline; needed if several pipelines have the id."""
+    labeler: Text | None = None
+    """Labeler whose marks are returned; by default the last one that marks sentences, such as the judge."""
+    chars: Annotated[int, Field(ge=100, le=40_000)] = 8_000
+    """Most characters of all its texts."""
+
+
+async def item(service: ServiceClient, asked: ItemArguments) -> KeptItem:
+    """Show one kept answer: question, response and documents with marked sentences, and the scores of each labeler.
+
+    Texts are null if the token may not see texts; marks and scores are there in any case.
+    """
+    return await service.get(
+        "/v1/item",
+        _ITEM,
+        interaction_id=asked.interaction_id,
+        pipeline=asked.pipeline,
+        marks=asked.labeler,
+        chars=asked.chars,
+    )
+
+
+class WhyArguments(ToolArguments):
+    """Which interaction."""
+
+    interaction_id: Text
+    """Id of the interaction, or of the trace that it came with."""
+    pipeline: Text | None = None
+    """Its pipeline; faster, and needed for old ids of pipelines without numbers."""
+
+
+async def why_not_scored(service: ServiceClient, asked: WhyArguments) -> InteractionFate:
+    """Say why an interaction was scored, scored in part, or not scored: `explanation` has the reason and the remedy.
+
+    Outcomes: scored; scored in part (metrics are absent with their reasons, or it was not in a judge's sample); dead
+    letter (it could not be used); waiting (no worker has finished it); lost; unknown (never published, not in the
+    producer's sample, dropped, or too old).
+    """
+    return await service.get("/v1/why", _FATE, interaction_id=asked.interaction_id, pipeline=asked.pipeline)
+
+
+Q = TypeVar("Q", bound=ToolArguments)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingTool(Generic[Q]):
+    """A tool that reads."""
+
+    name: str
+    arguments: type[Q]
+    answer: type[BaseModel]
+    call: Callable[[ServiceClient, Q], Awaitable[BaseModel]]
+
+    @property
+    def description(self) -> str:
+        """What it is for, for a model: the docstring of its function."""
+        return getdoc(self.call) or ""
+
+
+def tools_of(settings: Settings, recording: str | None) -> Sequence[ReadingTool[Any]]:
+    """Return the tools.
+
+    Args:
+        settings: of this process: its own metrics, and what a test of rules depends on.
+        recording: folder or URL of a recording; without one there is no `test_rule`.
+    """
+    metrics = KnownMetrics.of(settings)
+
+    async def explain(service: ServiceClient, asked: ExplainArguments) -> ExplainAnswer:
+        return await explain_metric(service, asked, settings, metrics)
+
+    explain.__doc__ = explain_metric.__doc__
+    found: list[ReadingTool[Any]] = [
+        ReadingTool("fleet", FleetArguments, FleetAnswer, fleet),
+        ReadingTool("alerts", AlertsArguments, AlertsAnswer, alerts),
+        ReadingTool("alert", AlertArguments, AlertDetails, alert),
+        ReadingTool("estimate", EstimateArguments, EstimateAnswer, estimate),
+        ReadingTool("explain_metric", ExplainArguments, ExplainAnswer, explain),
+        ReadingTool("items", ItemsArguments, ItemsAnswer, items),
+        ReadingTool("item", ItemArguments, KeptItem, item),
+        ReadingTool("why_not_scored", WhyArguments, InteractionFate, why_not_scored),
+    ]
+    if recording is not None:
+        from .rule_testing import RuleTestAnswer, RuleTestArguments, RuleTester  # noqa: PLC0415 - it needs SciPy
+
+        tester = RuleTester(settings, recording)
+        found.append(ReadingTool("test_rule", RuleTestArguments, RuleTestAnswer, tester.test_rule))
+    return found
+
+
+_FLEET: Final = TypeAdapter(list[FleetPipeline])
+_ALERTS: Final = TypeAdapter(list[Alert])
+_ALERT: Final = TypeAdapter(AlertDetails)
+_HEADLINES: Final = TypeAdapter(list[Headline])
+_LINES: Final = TypeAdapter(list[KeptItemLine])
+_ITEM: Final = TypeAdapter(KeptItem)
+_FATE: Final = TypeAdapter(InteractionFate)

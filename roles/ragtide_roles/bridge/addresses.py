@@ -1,0 +1,116 @@
+"""Addresses of topics at message brokers."""
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_schemas.suggestions import unknown
+
+Kind = Literal["kafka", "nats", "rabbit", "redis"]
+"""The brokers, by the extra with their client."""
+
+
+class _Scheme(NamedTuple):
+    kind: Kind
+    of_client: str
+    """Scheme that the client of the broker knows."""
+    port: int
+    tls: bool = False
+
+
+SCHEMES: Final = {
+    "kafka": _Scheme("kafka", "kafka", 9092),
+    "kafka+tls": _Scheme("kafka", "kafka", 9093, tls=True),
+    "nats": _Scheme("nats", "nats", 4222),
+    "nats+tls": _Scheme("nats", "tls", 4222, tls=True),
+    "amqp": _Scheme("rabbit", "amqp", 5672),
+    "amqps": _Scheme("rabbit", "amqps", 5671, tls=True),
+    "redis": _Scheme("redis", "redis", 6379),
+    "rediss": _Scheme("redis", "rediss", 6379, tls=True),
+}
+OTLP: Final = "otlp+"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """A topic of a broker."""
+
+    kind: Kind
+    scheme: str
+    """As the user wrote it, without `otlp+`."""
+    server: str = field(repr=False)
+    """URL of the broker without the topic. It may hold a password: log `shown`."""
+    hosts: tuple[str, ...]
+    """Each with its port."""
+    topic: str
+    """Topic, subject, queue or stream."""
+    username: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    tls: bool = False
+    is_otlp: bool = False
+    """Whether the messages are spans and not interactions."""
+
+    @property
+    def shown(self) -> str:
+        """The address without user name and password."""
+        return f"{self.scheme}://{','.join(self.hosts)}/{self.topic}"
+
+
+def read_address(name: str, text: str) -> BrokerAddress:
+    """Return the topic that a URL names.
+
+    >>> read_address("--from", "nats://user:secret@broker/rag.answers")
+    BrokerAddress(kind='nats', scheme='nats', hosts=('broker:4222',), topic='rag.answers', tls=False, is_otlp=False)
+
+    Args:
+        name: of the option or setting, for errors.
+        text: the URL.
+
+    Raises:
+        ConfigurationError: the text is no such URL. The error does not quote it, because it may hold a password.
+    """
+    plain = text.removeprefix(OTLP)
+    scheme_name, separator, rest = plain.partition("://")
+    if not separator:
+        raise ConfigurationError(f"{name} is not the URL of a topic: write one such as nats://host/topic")
+    if scheme_name not in SCHEMES:
+        raise ConfigurationError(f"{name}: {unknown('scheme', scheme_name, SCHEMES)}")
+    scheme = SCHEMES[scheme_name]
+    user_info, _, place = rest.rpartition("@")
+    place = place.partition("#")[0].partition("?")[0]
+    hosts_text, _, path = place.partition("/")
+    hosts = tuple(_with_port(name, host, scheme.port) for host in hosts_text.split(",") if host)
+    # The path before the topic is the virtual host of RabbitMQ or the database of Redis.
+    before, _, topic = path.rpartition("/")
+    topic = unquote(topic)
+    if not hosts or not topic:
+        raise ConfigurationError(f"{name} has no {'topic' if hosts else 'host'}: write {scheme_name}://host/topic")
+    if before and scheme.kind not in {"rabbit", "redis"}:
+        raise ConfigurationError(f"{name} has more than a topic after the host: write {scheme_name}://host/topic")
+    username, _, password = user_info.partition(":")
+    server = (
+        f"{scheme.of_client}://{f'{user_info}@' if user_info else ''}{','.join(hosts)}{f'/{before}' * bool(before)}"
+    )
+    return BrokerAddress(
+        scheme.kind,
+        scheme_name,
+        server,
+        hosts,
+        topic,
+        unquote(username),
+        unquote(password),
+        scheme.tls,
+        text.startswith(OTLP),
+    )
+
+
+def _with_port(name: str, host: str, port: int) -> str:
+    try:
+        parts = urlsplit(f"//{host}")
+        found = parts.port
+    except ValueError:
+        raise ConfigurationError(f"{name} has a wrong port or host: write host:port") from None
+    if not parts.hostname:
+        raise ConfigurationError(f"{name} has no host: write host:port")
+    return host if found is not None else f"{host}:{port}"

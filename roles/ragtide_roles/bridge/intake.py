@@ -1,0 +1,227 @@
+"""Takes messages of a broker into Redis. When a message is acknowledged, its interactions are in their stream.
+
+The order of the steps: publish the interactions (a known id is not added again), write the dead letters, return. Only
+then the link acknowledges. A kill in between brings the messages again, with the same ids.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from redis import RedisError
+from redis.asyncio import Redis
+from redis.exceptions import RedisClusterException
+
+from ragtide_producers.errors import ItemsTooLargeError
+from ragtide_producers.ingest.items import COUNTED_BYTES, read_item, sent_interaction
+from ragtide_producers.ingest.split_items import split_items
+from ragtide_producers.publishing.round_trip import publish_commands
+from ragtide_producers.publishing.routes import InteractionRoute, Publication, PublishCommand
+from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.outages import redis_outage
+from ragtide_schemas import DeadLetter, InvalidEntryError, Reason
+from ragtide_schemas.limits import NAME_MAX_CHARS
+from ragtide_schemas.printable import printable
+
+from .addresses import BrokerAddress
+from .links import Received
+from .telemetry import ROLE, BridgeTelemetry
+
+MESSAGE_ITEMS: Final = 10_000
+"""Most interactions of one message."""
+ROUND_TRIP: Final = 200
+"""Most interactions that one round trip publishes."""
+LONGEST_PAUSE_S: Final = 2.0
+"""Most seconds between two tries while a stream is full."""
+
+REDIS_ERRORS: Final = (RedisError, RedisClusterException, OSError)
+
+
+class StoppedError(Exception):
+    """The bridge stops before the messages are in Redis: they are not acknowledged, and come again."""
+
+
+class Intake:
+    """Publishes the interactions of messages.
+
+    Args:
+        redis: client.
+        settings: of the deployment.
+        address: of the topic.
+        telemetry: counts items.
+        stop: ends waiting for Redis or for room.
+    """
+
+    def __init__(
+        self, redis: Redis, settings: Settings, address: BrokerAddress, telemetry: BridgeTelemetry, stop: asyncio.Event
+    ) -> None:
+        self._redis = redis
+        self._layout = settings.layout
+        self._address = address
+        self._telemetry = telemetry
+        self._stop = stop
+        self._route = InteractionRoute.of(settings)
+        self._outage = redis_outage(redis).attempt("taking messages")
+
+    async def take(self, messages: Sequence[Received]) -> None:
+        """Return once all interactions of the messages are in their stream, or among the dead letters.
+
+        Args:
+            messages: of the topic.
+
+        Raises:
+            StoppedError: the bridge stops first.
+        """
+        size = sum(len(message.body) for message in messages)
+        found = self._read(messages) if size <= COUNTED_BYTES else await asyncio.to_thread(self._read, messages)
+        outcomes: Counter[str] = Counter()
+        commands = [item for item in found if isinstance(item, PublishCommand)]
+        for first in range(0, len(commands), ROUND_TRIP):
+            outcomes += await self._publish(commands[first : first + ROUND_TRIP])
+        letters = [item for item in found if isinstance(item, DeadLetter)]
+        if letters:
+            await self.reject(letters)
+            outcomes["dead_letter"] += len(letters)
+        self._telemetry.taken(outcomes)
+
+    def _read(self, messages: Sequence[Received]) -> list[PublishCommand | DeadLetter]:
+        return [item for message in messages for item in read_message(message, self._address, self._route)]
+
+    async def _publish(self, commands: Sequence[PublishCommand]) -> Counter[str]:
+        outcomes: Counter[str] = Counter()
+        waiting, pause = list(commands), Backoff(longest_s=LONGEST_PAUSE_S)
+        while waiting:
+            try:
+                found = await publish_commands(self._redis, self._route, waiting)
+            except REDIS_ERRORS as error:
+                await self.redis_failed(error, pause)
+                continue
+            self._outage.succeeded()
+            outcomes.update(_outcome(publication) for publication in found if publication is not None)
+            full = [command for command, publication in zip(waiting, found, strict=True) if publication is None]
+            if len(full) < len(waiting):
+                pause.succeeded()
+            waiting = full
+            if waiting:
+                outcomes["waited"] += len(waiting)
+                await self.wait("the stream has no room: start workers, or raise interactions_cap", pause)
+        return outcomes
+
+    async def reject(self, letters: Sequence[DeadLetter]) -> None:
+        """Write dead letters.
+
+        Args:
+            letters: what cannot be used.
+
+        Raises:
+            StoppedError: the bridge stops first.
+        """
+        pause = Backoff(longest_s=LONGEST_PAUSE_S)
+        for letter in letters:
+            self._telemetry.rejected(letter)
+            partition = self._layout.partition_of(letter.pipeline, letter.entry_id) if letter.pipeline else 0
+            stream = Streams(self._layout.prefix, partition).dead_letters
+            while True:
+                try:
+                    await self._redis.xadd(stream, {DATA_FIELD: letter.encode()})
+                except REDIS_ERRORS as error:
+                    await self.redis_failed(error, pause)
+                else:
+                    self._outage.succeeded()
+                    break
+
+    async def redis_failed(self, error: BaseException, pause: Backoff) -> None:
+        """Wait after an error of Redis.
+
+        Args:
+            error: of Redis.
+            pause: between tries.
+
+        Raises:
+            StoppedError: the bridge stops first.
+        """
+        self._outage.failed(error)
+        await self.wait(f"Redis failed: {error}", pause)
+
+    async def wait(self, why: str, pause: Backoff) -> None:
+        """Wait before the next try; the broker keeps its messages meanwhile.
+
+        Args:
+            why: for the health report.
+            pause: between tries.
+
+        Raises:
+            StoppedError: the bridge stops first.
+        """
+        self._telemetry.loops["from"].failed(why)
+        if await sleep_or_stop(self._stop, pause.pause_s()):
+            raise StoppedError
+
+
+def read_message(
+    message: Received, address: BrokerAddress, route: InteractionRoute
+) -> list[PublishCommand | DeadLetter]:
+    """Return the interactions of a message; a dead letter for each item that is none, or for the whole message.
+
+    Args:
+        message: an object, a list of objects, or lines of objects, as `POST /v1/interactions` takes them.
+        address: of its topic.
+        route: of interactions.
+    """
+    try:
+        items = list(_items(message.body))
+    except (ItemsTooLargeError, ValueError) as error:
+        reason = Reason.TOO_LARGE if isinstance(error, ItemsTooLargeError) else Reason.NOT_JSON
+        detail = f"the message is not the JSON of interactions ({error}): send an object, a list or lines of objects"
+        return [dead_letter(message.body, message.entry_id, address, reason, detail)]
+    if not items:
+        detail = "the message has no items: send an object, a list or lines of objects"
+        return [dead_letter(message.body, message.entry_id, address, Reason.INVALID, detail)]
+    found: list[PublishCommand | DeadLetter] = []
+    for index, item in enumerate(items):
+        try:
+            key = f"{address.topic}/{message.entry_id}"
+            interaction = sent_interaction(read_item(item), source=address.scheme, key=key, index=index)
+            found.append(route.command(interaction))
+        except InvalidEntryError as error:
+            entry_id = f"{message.entry_id}#{index}" if len(items) > 1 else message.entry_id
+            found.append(dead_letter(item, entry_id, address, error.reason, error.detail))
+    return found
+
+
+def dead_letter(body: bytes, entry_id: str, address: BrokerAddress, reason: Reason, detail: str) -> DeadLetter:
+    """Return the dead letter of a message or of one of its items.
+
+    Args:
+        body: the message or the item.
+        entry_id: names it in its topic.
+        address: of the topic.
+        reason: as a code.
+        detail: as a sentence.
+    """
+    return DeadLetter.of(
+        body,
+        stream=printable(f"{address.scheme}:{address.topic}")[:NAME_MAX_CHARS],
+        entry_id=printable(entry_id)[:NAME_MAX_CHARS],
+        reason=reason,
+        detail=printable(detail),
+        component=ROLE,
+    )
+
+
+def _items(body: bytes) -> list[bytes]:
+    lines = [line for line in (line.strip() for line in body.split(b"\n")) if line]
+    if len(lines) > 1 and all(line.startswith(b"{") and line.endswith(b"}") for line in lines):
+        if len(lines) > MESSAGE_ITEMS:
+            raise ItemsTooLargeError(f"it has more than {MESSAGE_ITEMS:,} lines")
+        return lines
+    return list(split_items([body], MESSAGE_ITEMS))
+
+
+def _outcome(publication: Publication) -> str:
+    if publication.dropped is not None:
+        return "dropped"
+    return "published" if publication.added else "duplicate"

@@ -1,0 +1,127 @@
+"""The link to Kafka, and to brokers that speak its protocol."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError
+from faststream.exceptions import IncorrectState
+from faststream.kafka import KafkaBroker
+from faststream.kafka.message import KafkaMessage
+from faststream.middlewares import AckPolicy
+from faststream.security import BaseSecurity, SASLPlaintext
+
+from .addresses import BrokerAddress
+from .links import (
+    CONNECT_S,
+    GRACE_S,
+    BrokerAwayError,
+    ClientLog,
+    Outgoing,
+    Received,
+    Take,
+    TopicMissingError,
+    close_all,
+    whole_message,
+)
+
+COLLECT_MS: Final = 200
+"""Most milliseconds in which a batch is collected."""
+
+
+class KafkaLink:
+    """A link to a topic.
+
+    Args:
+        address: of the topic; user and password are those of SASL/PLAIN.
+        group: name of the consumer group.
+        batch: most messages of a batch.
+    """
+
+    errors: tuple[type[Exception], ...] = (KafkaError, IncorrectState, OSError, TimeoutError)
+
+    def __init__(self, address: BrokerAddress, group: str, batch: int) -> None:
+        self._address = address
+        self._group = group
+        self._batch = batch
+        security = (
+            SASLPlaintext(address.username, address.password, use_ssl=address.tls)
+            if address.username
+            else BaseSecurity(use_ssl=address.tls)
+        )
+        self._broker = KafkaBroker(
+            list(address.hosts),
+            security=security,
+            logger=ClientLog(),
+            apply_types=False,
+            client_id=group,
+            acks="all",
+            allow_auto_create_topics=False,
+            request_timeout_ms=int(2000 * CONNECT_S),
+            graceful_timeout=GRACE_S,
+        )
+
+    async def open(self, take: Take | None) -> None:
+        """Connect, and begin to take messages if there is a `take`."""
+        await self._broker.connect()
+        await self._find_topic()
+        if take is not None:
+            self._subscribe(take)
+        await self._broker.start()
+
+    def _subscribe(self, take: Take) -> None:
+        subscriber = self._broker.subscriber(
+            self._address.topic,
+            group_id=self._group,
+            batch=True,
+            batch_timeout_ms=COLLECT_MS,
+            max_records=self._batch,
+            auto_offset_reset="earliest",
+            ack_policy=AckPolicy.MANUAL,
+            decoder=whole_message,
+        )
+
+        @subscriber
+        async def received(message: KafkaMessage) -> None:
+            raw: Any = message.raw_message
+            found = [Received(record.value or b"", f"{record.partition}/{record.offset}") for record in raw]
+            if await take(found):
+                # A rebalance may have given the partition away: then the messages come again.
+                with suppress(*self.errors):
+                    await message.ack()
+            else:
+                # The next commit would pass over this batch: nothing may be read before the link is closed.
+                await asyncio.Event().wait()
+
+    async def _find_topic(self) -> None:
+        async with asyncio.timeout(CONNECT_S):
+            topics = await self._broker.config.admin_client.list_topics()
+        if self._address.topic not in topics:
+            raise TopicMissingError(
+                f"{self._address.shown}: there is no topic {self._address.topic}: create it, or correct the name"
+            )
+
+    async def check(self) -> None:
+        """Return if a broker answers and has the topic."""
+        if not await self._broker.ping(timeout=CONNECT_S):
+            raise BrokerAwayError("no broker of the cluster answers")
+        await self._find_topic()
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        """Send messages by their keys; each is there when all replicas in sync have it."""
+        await asyncio.gather(*(self._publish(message) for message in messages))
+
+    async def _publish(self, message: Outgoing) -> None:
+        sent: Any = await self._broker.publish(
+            message.body,
+            self._address.topic,
+            key=message.key.encode(),
+            headers={"message-id": message.message_id, "content-type": "application/json"},
+            no_confirm=True,
+        )
+        await sent
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await close_all(self._broker.stop)

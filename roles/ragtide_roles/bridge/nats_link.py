@@ -1,0 +1,178 @@
+"""The link to NATS, with JetStream: messages that are acknowledged and come again."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import nats.errors
+import nats.js.errors
+from faststream.middlewares import AckPolicy
+from faststream.nats import ConsumerConfig, JStream, NatsBroker, PullSub
+from faststream.nats.message import NatsBatchMessage
+
+from .addresses import BrokerAddress
+from .links import (
+    CONNECT_S,
+    GRACE_S,
+    BrokerAwayError,
+    ClientLog,
+    Outgoing,
+    Received,
+    Take,
+    TopicMissingError,
+    close_all,
+    whole_message,
+)
+
+COLLECT_S: Final = 0.2
+"""Most seconds in which a batch is collected."""
+ACK_WAIT_S: Final = 30.0
+"""Seconds after which a message that was not acknowledged comes again."""
+
+
+class _Paced:
+    """A subscription that waits after a failure.
+
+    FastStream 0.7.8 fetches from a closed connection again and again without a pause, which stops the event loop.
+    """
+
+    def __init__(self, subscription: Any) -> None:
+        self._subscription = subscription
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._subscription, name)
+
+    async def fetch(self, batch: int, timeout: float | None) -> Any:  # noqa: ASYNC109 - the name of FastStream's call
+        try:
+            return await self._subscription.fetch(batch=batch, timeout=timeout)
+        except (nats.errors.ConnectionClosedError, nats.js.errors.ServiceUnavailableError):
+            await asyncio.sleep(COLLECT_S)
+            raise
+
+
+class NatsLink:
+    """A link to a subject of a JetStream stream.
+
+    Args:
+        address: of the subject.
+        group: name of the durable consumer.
+        batch: most messages of a batch.
+    """
+
+    errors: tuple[type[Exception], ...] = (nats.errors.Error, OSError, TimeoutError)
+
+    def __init__(self, address: BrokerAddress, group: str, batch: int) -> None:
+        self._address = address
+        self._group = group
+        self._batch = batch
+        self._stream = ""
+        self._is_consumer = False
+        self._client: Any = None
+        self._broker = NatsBroker(
+            [f"{address.server.partition('://')[0]}://{host}" for host in _servers(address)],
+            logger=ClientLog(),
+            apply_types=False,
+            allow_reconnect=False,
+            connect_timeout=int(CONNECT_S),
+            graceful_timeout=GRACE_S,
+            drain_timeout=int(GRACE_S),
+            error_cb=_ignore,
+            name=group,
+        )
+
+    async def open(self, take: Take | None) -> None:
+        """Connect, and begin to take messages if there is a `take`."""
+        self._client = await self._broker.connect()
+        try:
+            self._stream = await self._jetstream().find_stream_name_by_subject(self._address.topic)
+        except nats.js.errors.NotFoundError:
+            raise self._missing() from None
+        except nats.js.errors.ServiceUnavailableError:
+            raise TopicMissingError(
+                f"{self._address.shown}: this server has no JetStream: start it with `nats-server --jetstream`"
+            ) from None
+        if take is not None:
+            self._is_consumer = True
+            subscriber = self._subscribe(take)
+            await self._broker.start()
+            subscriber.subscription = _Paced(subscriber.subscription)
+        else:
+            await self._broker.start()
+
+    def _subscribe(self, take: Take) -> Any:
+        subscriber = self._broker.subscriber(
+            self._address.topic,
+            stream=JStream(self._stream, declare=False),
+            durable=self._group,
+            pull_sub=PullSub(batch_size=self._batch, timeout=COLLECT_S, batch=True),
+            config=ConsumerConfig(ack_wait=ACK_WAIT_S, max_ack_pending=10 * self._batch),
+            ack_policy=AckPolicy.MANUAL,
+            decoder=whole_message,
+        )
+
+        @subscriber
+        async def received(message: NatsBatchMessage) -> None:
+            found = [Received(raw.data, self._name(raw)) for raw in message.raw_message]
+            if await take(found):
+                await message.ack()
+            else:
+                await message.nack()
+
+        return subscriber
+
+    def _name(self, raw: Any) -> str:
+        # A publisher that sends a message again gives it the same id.
+        given = (raw.headers or {}).get("Nats-Msg-Id")
+        return f"id/{given}" if given else f"{self._stream}/{raw.metadata.sequence.stream}"
+
+    async def check(self) -> None:
+        """Return if the server answers and has the stream and the consumer."""
+        if not await self._broker.ping(timeout=CONNECT_S):
+            raise BrokerAwayError("the connection is closed")
+        try:
+            if self._is_consumer:
+                await self._jetstream().consumer_info(self._stream, self._group)
+            else:
+                await self._jetstream().stream_info(self._stream)
+        except nats.js.errors.NotFoundError:
+            raise self._missing() from None
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        """Send messages; JetStream drops one whose id it had within its duplicate window."""
+        await asyncio.gather(*(self._publish(message) for message in messages))
+
+    async def _publish(self, message: Outgoing) -> None:
+        try:
+            await self._broker.publish(
+                message.body,
+                self._address.topic,
+                headers={"Nats-Msg-Id": message.message_id, "key": message.key, "content-type": "application/json"},
+                stream=self._stream,
+                timeout=CONNECT_S,
+            )
+        except nats.js.errors.NoStreamResponseError:
+            raise self._missing() from None
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await close_all(self._broker.stop, *([] if self._client is None else [self._client.close]))
+
+    def _jetstream(self) -> Any:
+        return self._broker.connection.jetstream(timeout=CONNECT_S)
+
+    def _missing(self) -> TopicMissingError:
+        topic = self._address.topic
+        return TopicMissingError(
+            f"{self._address.shown}: no stream of JetStream has the subject {topic}: "
+            f"create one with `nats stream add`, or correct the subject"
+        )
+
+
+def _servers(address: BrokerAddress) -> list[str]:
+    user_info, at, _ = address.server.partition("://")[2].rpartition("@")
+    return [f"{user_info}{at}{host}" for host in address.hosts]
+
+
+async def _ignore(error: Exception) -> None:
+    """Ignore an error that the client reports aside: `check` and each call report it, too."""
+    del error

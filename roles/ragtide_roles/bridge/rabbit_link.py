@@ -1,0 +1,120 @@
+"""The link to RabbitMQ: messages of a queue."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Any
+
+import aio_pika.exceptions
+from faststream.middlewares import AckPolicy
+from faststream.rabbit import Channel, RabbitBroker, RabbitMessage, RabbitQueue
+
+from .addresses import BrokerAddress
+from .gathering import Gatherer
+from .links import (
+    CONNECT_S,
+    GRACE_S,
+    BrokerAwayError,
+    ClientLog,
+    Outgoing,
+    Received,
+    Take,
+    TopicMissingError,
+    close_all,
+    whole_message,
+)
+
+
+class RabbitLink:
+    """A link to a queue.
+
+    Args:
+        address: of the queue.
+        group: name of the connection.
+        batch: most messages of a batch. RabbitMQ sends twice as many before the first is acknowledged.
+    """
+
+    errors: tuple[type[Exception], ...] = (aio_pika.exceptions.AMQPError, OSError, TimeoutError, RuntimeError)
+    """A channel that was closed raises RuntimeError."""
+
+    def __init__(self, address: BrokerAddress, group: str, batch: int) -> None:
+        self._address = address
+        self._batch = batch
+        self._gatherer: Gatherer | None = None
+        self._connection: Any = None
+        self._queue = RabbitQueue(address.topic, declare=False)
+        self._broker = RabbitBroker(
+            address.server,
+            logger=ClientLog(),
+            apply_types=False,
+            timeout=CONNECT_S,
+            graceful_timeout=GRACE_S,
+            default_channel=Channel(prefetch_count=2 * batch, on_return_raises=True),
+            app_id=group,
+        )
+
+    async def open(self, take: Take | None) -> None:
+        """Connect, and begin to take messages if there is a `take`."""
+        self._connection = await self._broker.connect()
+        await self._find_queue()
+        if take is not None:
+            self._subscribe(Gatherer(take, self._batch))
+        await self._broker.start()
+
+    def _subscribe(self, gatherer: Gatherer) -> None:
+        self._gatherer = gatherer
+
+        @self._broker.subscriber(self._queue, ack_policy=AckPolicy.MANUAL, decoder=whole_message)
+        async def received(message: RabbitMessage) -> None:
+            if await gatherer.take(Received(message.body, _name(message.raw_message))):
+                # If the channel is closed, the message comes again.
+                with suppress(*self.errors):
+                    await message.ack()
+
+    async def _find_queue(self) -> None:
+        async with asyncio.timeout(CONNECT_S):
+            channel = await self._connection.channel()
+            try:
+                await channel.declare_queue(self._address.topic, passive=True)
+            except aio_pika.exceptions.ChannelNotFoundEntity:
+                raise TopicMissingError(
+                    f"{self._address.shown}: there is no queue {self._address.topic}: declare it, or correct the name"
+                ) from None
+            finally:
+                with suppress(*self.errors):
+                    await channel.close()
+
+    async def check(self) -> None:
+        """Return if the server answers and has the queue."""
+        if not await self._broker.ping(timeout=CONNECT_S):
+            raise BrokerAwayError("the connection is closed")
+        await self._find_queue()
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        """Send messages to the queue; each is stored when RabbitMQ has confirmed it."""
+        await asyncio.gather(*(self._publish(message) for message in messages))
+
+    async def _publish(self, message: Outgoing) -> None:
+        await self._broker.publish(
+            message.body,
+            self._address.topic,
+            message_id=message.message_id,
+            headers={"key": message.key},
+            content_type="application/json",
+            persist=True,
+            mandatory=True,
+            timeout=CONNECT_S,
+        )
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._gatherer is not None:
+            await self._gatherer.close()
+        # The connection would connect again by itself, and its consumer take messages that nothing acknowledges.
+        await close_all(self._broker.stop, *([] if self._connection is None else [self._connection.close]))
+
+
+def _name(raw: Any) -> str:
+    """Return the name of a message: its id, or a digest, because RabbitMQ numbers a message anew each time."""
+    return f"id/{raw.message_id}" if raw.message_id else f"digest/{blake2b(raw.body, digest_size=16).hexdigest()}"

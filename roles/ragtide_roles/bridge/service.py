@@ -1,0 +1,395 @@
+"""The bridge of a process: one direction takes interactions from a topic, up to three others send to topics.
+
+Each direction has a connection of its own. A broker that fails is tried again for as long as the bridge runs, and so is
+Redis; meanwhile the bridge is not ready, and logs one line at the start and one at the end. A topic that is missing at
+the start ends the bridge with a sentence; one that vanishes later is waited for.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import structlog
+from redis.asyncio import Redis
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.processes.waiting import Backoff, end, sleep_or_stop
+from ragtide_runtime.redis.client import CONNECTIONS, connect_async
+from ragtide_runtime.redis.failures import explained
+from ragtide_runtime.settings.bridge import BridgeSettings
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.health import ProcessTelemetry
+from ragtide_runtime.telemetry.outages import Outage, redis_outage
+
+from ..running import together
+from .addresses import BrokerAddress, read_address
+from .intake import REDIS_ERRORS, Intake, StoppedError
+from .links import CONNECT_S, GRACE_S, Link, Outgoing, Received, Take, TopicMissingError, link_class
+from .outlet import Outlet, Output, group_of, source_of
+from .telemetry import ROLE, BridgeTelemetry
+
+OUTPUTS: Final[tuple[Output, ...]] = ("alerts", "events", "estimates")
+
+CHECK_S: Final = 2.0
+"""Seconds between two checks of a broker."""
+LONGEST_PAUSE_S: Final = 5.0
+"""Most seconds between two tries to connect."""
+OPEN_S: Final = 4 * CONNECT_S
+"""Most seconds in which a link opens."""
+
+CLIENT_LOGS: Final = ("nats", "aio_pika", "aiormq", "aiokafka")
+"""Loggers of the clients. They report what `Outage` reports, too, and some quote URLs."""
+
+log = structlog.get_logger("ragtide.bridge")
+
+
+def bridge_addresses(settings: BridgeSettings) -> dict[str, BrokerAddress]:
+    """Return the topics of a bridge by their direction: `from`, `alerts`, `events`, `estimates`.
+
+    Args:
+        settings: of the bridge.
+
+    Raises:
+        ConfigurationError: there is no topic, or a URL is wrong.
+    """
+    given = {
+        "from": settings.source,
+        "alerts": settings.alerts,
+        "events": settings.events,
+        "estimates": settings.estimates,
+    }
+    found = {
+        direction: read_address(f"bridge --{'' if direction == 'from' else 'to-'}{direction}", url.get_secret_value())
+        for direction, url in given.items()
+        if url is not None
+    }
+    if not found:
+        raise ConfigurationError("the bridge has no topic: give --from or --to-alerts, such as nats://host/rag.answers")
+    for direction, address in found.items():
+        if address.is_otlp and direction != "from":
+            raise ConfigurationError(f"bridge --to-{direction} begins with otlp+: only --from takes spans")
+    return found
+
+
+async def run_bridge(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry) -> None:
+    """Run the bridge until `stop` is set.
+
+    Args:
+        settings: of the process.
+        url: of Redis.
+        stop: ends the bridge.
+        process: health and metrics.
+
+    Raises:
+        ConfigurationError: a URL is wrong, a package is not installed, or a topic does not exist.
+    """
+    addresses = bridge_addresses(settings.bridge)
+    for name in CLIENT_LOGS:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    telemetry = BridgeTelemetry(process, *addresses)
+    async with connect_async(url, connections=CONNECTIONS + len(addresses)) as redis:
+        works: list[Coroutine[Any, Any, None]] = []
+        for direction, address in addresses.items():
+            if direction == "from":
+                works += _inlets(redis, settings, address, telemetry, stop, process)
+            else:
+                output = next(output for output in OUTPUTS if output == direction)
+                works.append(Sender(redis, settings, Outlet(output, settings.layout), address, telemetry).run(stop))
+        with process.health.reporting(ROLE, *telemetry.loops.values()):
+            await together(*works, stop=stop)
+
+
+def _inlets(  # noqa: PLR0917 - what all directions share
+    redis: Redis,
+    settings: Settings,
+    address: BrokerAddress,
+    telemetry: BridgeTelemetry,
+    stop: asyncio.Event,
+    process: ProcessTelemetry,
+) -> list[Coroutine[Any, Any, None]]:
+    if not address.is_otlp:
+        intake = Intake(redis, settings, address, telemetry, stop)
+        return [Receiver(settings, intake, address, telemetry).run(stop)]
+    try:
+        from ragtide_producers.ingest.service import run_ingest  # noqa: PLC0415 - an extra of its own
+        from ragtide_producers.ingest.telemetry import IngestTelemetry  # noqa: PLC0415
+
+        from .span_intake import SpanIntake  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"spans need {error.name}, which is not installed: pip install 'ragtide[service,web]'"
+        ) from error
+    ingest = IngestTelemetry(process)
+    spans = SpanIntake(redis, settings, address, telemetry, stop, ingest)
+    return [
+        Receiver(settings, spans, address, telemetry).run(stop),
+        run_ingest(settings, redis, stop, ingest),
+    ]
+
+
+class _LinkKeeper:
+    """Keeps the link of one direction: opens it, checks it, and opens another one when its broker fails."""
+
+    def __init__(self, settings: Settings, direction: str, address: BrokerAddress, telemetry: BridgeTelemetry) -> None:
+        self._settings = settings.bridge
+        self._direction = direction
+        self._address = address
+        self._telemetry = telemetry
+        self._loop = telemetry.loops[direction]
+        self._outage = Outage(f"The broker of {address.shown}").attempt("connecting")
+        self._backoff = Backoff(longest_s=LONGEST_PAUSE_S)
+        self._make = link_class(address.kind)
+        self._was_open = False
+
+    async def open(self, take: Take | None) -> Link:
+        """Return an open link.
+
+        Raises:
+            ConfigurationError: the topic does not exist at the start.
+            BrokerFailedError: the broker failed.
+        """
+        link = self._make(self._address, self._settings.group, self._settings.batch)
+        try:
+            async with asyncio.timeout(OPEN_S):
+                await link.open(take)
+        except TopicMissingError as error:
+            await _closed(link)
+            if not self._was_open:
+                raise ConfigurationError(str(error)) from None
+            raise BrokerFailedError(str(error)) from error
+        except link.errors as error:
+            await _closed(link)
+            raise BrokerFailedError(explained(error)) from error
+        except BaseException:
+            await _closed(link)
+            raise
+        self._outage.succeeded()
+        self._backoff.succeeded()
+        self._was_open = True
+        self._telemetry.connected(self._direction, is_connected=True)
+        log.info("bridge connected", direction=self._direction, topic=self._address.shown)
+        return link
+
+    async def failed(self, error: Exception, stop: asyncio.Event) -> None:
+        """Wait after a failure of the broker."""
+        self.report(error)
+        await sleep_or_stop(stop, self._backoff.pause_s())
+
+    def report(self, error: Exception) -> None:
+        """Report a failure of the broker."""
+        self._telemetry.connected(self._direction, is_connected=False)
+        self._outage.failed(error)
+        self._loop.failed(f"the broker failed: {error}")
+
+
+class BrokerFailedError(Exception):
+    """A broker failed: it is tried again."""
+
+
+def _failures(link: Link) -> tuple[type[Exception], ...]:
+    return (TopicMissingError, *link.errors)
+
+
+async def _closed(link: Link) -> None:
+    """Close a link, however long its client would take."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(3 * GRACE_S):
+            await link.close()
+
+
+class Receiver(_LinkKeeper):
+    """Takes the messages of a topic into Redis.
+
+    Args:
+        settings: of the process.
+        intake: writes them.
+        address: of the topic.
+        telemetry: of the bridge.
+    """
+
+    def __init__(self, settings: Settings, intake: Intake, address: BrokerAddress, telemetry: BridgeTelemetry) -> None:
+        super().__init__(settings, "from", address, telemetry)
+        self._intake = intake
+        self._taking = 0
+        self._defect: asyncio.Future[None] | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Take messages until `stop` is set; those that are being taken are finished first.
+
+        Args:
+            stop: ends it.
+
+        Raises:
+            ConfigurationError: the topic does not exist at the start.
+        """
+        while not stop.is_set():
+            self._defect = asyncio.get_running_loop().create_future()
+            try:
+                link = await self.open(self._take)
+                try:
+                    await self._watch(link, stop)
+                except BrokerFailedError as error:
+                    self.report(error)  # before the client takes its time to close
+                    raise
+                finally:
+                    await _closed(link)
+            except BrokerFailedError as error:
+                await self.failed(error, stop)
+
+    async def _watch(self, link: Link, stop: asyncio.Event) -> None:
+        defect = self._defect
+        while not await sleep_or_stop(stop, CHECK_S):
+            if defect is not None and defect.done():
+                defect.result()
+            try:
+                async with asyncio.timeout(2 * CONNECT_S):
+                    await link.check()
+            except _failures(link) as error:
+                raise BrokerFailedError(explained(error)) from error
+            if not self._taking:
+                self._loop.beat("taking messages")
+
+    async def _take(self, messages: Sequence[Received]) -> bool:
+        """Take messages; a defect of this code ends the bridge and must not acknowledge anything."""
+        defect = self._defect
+        if defect is None or defect.done():
+            return False
+        self._taking += 1
+        try:
+            await self._intake.take(messages)
+        except StoppedError:
+            return False
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - raised by `_watch`; the client of the broker would swallow it
+            if not defect.done():
+                defect.set_exception(error)
+            return False
+        finally:
+            self._taking -= 1
+        self._loop.beat("taking messages")
+        return True
+
+
+class Sender(_LinkKeeper):
+    """Sends the entries of streams to a topic.
+
+    Args:
+        redis: client.
+        settings: of the process.
+        outlet: makes the messages.
+        address: of the topic.
+        telemetry: of the bridge.
+    """
+
+    def __init__(
+        self, redis: Redis, settings: Settings, outlet: Outlet, address: BrokerAddress, telemetry: BridgeTelemetry
+    ) -> None:
+        super().__init__(settings, outlet.output, address, telemetry)
+        self._outlet = outlet
+        self._source = source_of(outlet, address, redis, at_once=settings.bridge.batch)
+        self._redis_outage = redis_outage(redis).attempt(f"reading {outlet.output}")
+        self._is_reading = False
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Send entries until `stop` is set.
+
+        Args:
+            stop: ends it.
+
+        Raises:
+            ConfigurationError: the topic does not exist at the start.
+        """
+        try:
+            while not stop.is_set():
+                try:
+                    link = await self.open(None)
+                    watching = asyncio.create_task(self._checks(link))
+                    try:
+                        await self._send_all(link, watching, stop)
+                    finally:
+                        await end(watching)
+                        await _closed(link)
+                except BrokerFailedError as error:
+                    self._source.restart()
+                    await self.failed(error, stop)
+        finally:
+            if self._is_reading:
+                await self._source.close(finished=False)
+
+    async def _checks(self, link: Link) -> None:
+        while True:
+            await asyncio.sleep(CHECK_S)
+            async with asyncio.timeout(2 * CONNECT_S):
+                await link.check()
+
+    async def _send_all(self, link: Link, watching: asyncio.Task[None], stop: asyncio.Event) -> None:
+        pause, is_failing = Backoff(), False
+        while not stop.is_set():
+            if watching.done():
+                _raise_failure(watching, link)
+            try:
+                if not self._is_reading:
+                    await self._source.open()
+                    self._is_reading = True
+                elif is_failing:
+                    await self._source.recover()
+                entries = await self._source.read_all()
+            except REDIS_ERRORS as error:
+                is_failing = True
+                self._redis_outage.failed(error)
+                self._loop.failed(f"Redis failed: {error}")
+                await sleep_or_stop(stop, pause.pause_s())
+                continue
+            is_failing = False
+            self._redis_outage.succeeded()
+            pause.succeeded()
+            await self._send(link, self._outlet.messages(entries))
+            self._source.finish()
+            self._loop.beat(f"sending {self._direction}")
+
+    async def _send(self, link: Link, messages: Sequence[Outgoing]) -> None:
+        warning = self._outlet.unreadable.due_warning()
+        if warning is not None:
+            log.warning(warning)
+        if not messages:
+            return
+        try:
+            async with asyncio.timeout(OPEN_S):
+                await link.send(messages)
+        except _failures(link) as error:
+            raise BrokerFailedError(explained(error)) from error
+        self._telemetry.sent(self._direction, len(messages))
+
+
+def _raise_failure(watching: asyncio.Task[None], link: Link) -> None:
+    try:
+        watching.result()
+    except _failures(link) as error:
+        raise BrokerFailedError(explained(error)) from error
+
+
+async def forget_bridge(redis: Redis, settings: Settings) -> int:
+    """Remove the positions of the topics to which a bridge sends, and return the number of removed groups.
+
+    Entries are then trimmed without waiting for the bridge.
+
+    Args:
+        redis: client.
+        settings: of the deployment, with the topics.
+
+    Raises:
+        ConfigurationError: a URL is wrong.
+        redis.RedisError: Redis failed.
+    """
+    removed = 0
+    for direction, address in bridge_addresses(settings.bridge).items():
+        for output in OUTPUTS:
+            if output == direction:
+                group = group_of(output, address)
+                for stream in Outlet(output, settings.layout).streams:
+                    if await redis.exists(stream):
+                        removed += await redis.xgroup_destroy(stream, group)
+    return removed

@@ -1,0 +1,179 @@
+"""`ragtide bridge`: addresses, messages, and both directions with a Redis as broker; tests/brokers has the others."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToJson
+from redis.asyncio import Redis
+from tests.support.conditions import until
+from tests.support.redis_processes import RedisProcess
+from tests.support.wire_spans import rag, request
+
+from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
+from ragtide_roles.bridge.addresses import read_address
+from ragtide_roles.bridge.intake import read_message
+from ragtide_roles.bridge.links import Received, link_class
+from ragtide_roles.bridge.service import bridge_addresses, forget_bridge, run_bridge
+from ragtide_roles.doctor.bridge import bridge_findings
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
+from ragtide_schemas import DeadLetter, RagInteraction
+
+ADDRESS = read_address("--from", "kafka://broker/rag.answers")
+
+
+def answer(**more: object) -> dict[str, Any]:
+    return {
+        "pipeline": "shop",
+        "question": "Which tea is green?",
+        "documents": ["Sencha is a green tea."],
+        "response": "Sencha is green.",
+        **more,
+    }
+
+
+def read(body: object, entry_id: str = "0/7") -> list[PublishCommand | DeadLetter]:
+    payload = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return read_message(Received(payload, entry_id), ADDRESS, InteractionRoute.of(Settings()))
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s3cret",
+        "kafka://user:s3cret@",
+        "kafka://user:s3cret@host",
+        "kafka://user:s3cret@host/",
+        "nats://user:s3cret@host/a/b",
+        "nats://user:s3cret@host:port/a",
+        "natz://user:s3cret@host/a",
+    ],
+)
+def test_a_wrong_url_is_one_sentence_that_does_not_quote_it(text: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        read_address("--from", text)
+    assert "--from" in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.pure
+def test_the_last_part_of_a_path_is_the_topic() -> None:
+    rabbit = read_address("x", "amqps://user:p%40ss@host/shop/rag%2Fanswers")
+    assert (rabbit.server, rabbit.topic) == ("amqps://user:p%40ss@host:5671/shop", "rag/answers")
+    assert (rabbit.username, rabbit.password, rabbit.shown) == ("user", "p@ss", "amqps://host:5671/rag/answers")
+    assert read_address("x", "kafka://a,b:9/t").hosts == ("a:9092", "b:9")
+    assert read_address("x", "otlp+kafka://a/t").is_otlp
+    with pytest.raises(ConfigurationError, match="only --from takes spans"):
+        bridge_addresses(Settings(bridge={"alerts": "otlp+nats://host/a"}).bridge)
+
+
+@pytest.mark.pure
+def test_a_message_that_comes_again_has_the_same_ids_and_another_message_others() -> None:
+    def ids(*arguments: Any) -> list[str]:
+        return [item.interaction_id for item in read(*arguments) if isinstance(item, PublishCommand)]
+
+    two = [answer(), answer()]
+    assert len(set(ids(two))) == 2
+    assert ids(two) == ids(two)
+    assert not set(ids(two)) & set(ids(two, "1/7"))
+    assert ids(answer(interaction_id="mine")) == ["mine"]
+
+
+@pytest.mark.pure
+def test_bad_items_are_dead_letters_with_their_place_and_the_others_are_published() -> None:
+    found = read(b"\n".join(json.dumps(item).encode() for item in (answer(), {"pipeline": "shop"}, answer())))
+    assert [type(item) for item in found] == [PublishCommand, DeadLetter, PublishCommand]
+    (letter,) = [item for item in found if isinstance(item, DeadLetter)]
+    assert (letter.stream, letter.entry_id, letter.pipeline) == ("kafka:rag.answers", "0/7#1", "shop")
+    for body, reason in ((b"\xff", "not_json"), (b"", "not_json"), (b"[]", "invalid"), (b"[1]", "invalid")):
+        (bad,) = read(body)
+        assert isinstance(bad, DeadLetter)
+        assert bad.reason.value == reason
+    (pretty,) = read(json.dumps(answer(), indent=2).encode())
+    assert isinstance(pretty, PublishCommand)
+
+
+@pytest.mark.pure
+def test_a_package_that_is_missing_is_a_sentence_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nats", None)
+    monkeypatch.delitem(sys.modules, "ragtide_roles.bridge.nats_link", raising=False)
+    with pytest.raises(ConfigurationError, match=r"pip install 'ragtide\[nats\]'"):
+        link_class("nats")
+
+
+async def test_a_redis_is_a_broker_in_both_directions(tmp_path: Path) -> None:
+    with RedisProcess(tmp_path) as server:
+        async with Redis.from_url(server.url) as redis:
+            await both_directions(redis, server.url)
+
+
+async def both_directions(redis: Any, redis_url: str) -> None:
+    def url(stream: str) -> str:
+        return f"{redis_url}/{stream}"
+
+    bridge = {"source": url("answers"), "alerts": url("alerts-out"), "batch": 10}
+    settings = Settings(redis_url=redis_url, bridge=bridge)
+    streams = Streams(settings.prefix, 0)
+    for number in range(25):
+        await redis.xadd("answers", {DATA_FIELD: json.dumps(answer(interaction_id=f"i-{number}"))})
+    await redis.xadd("answers", {DATA_FIELD: b"poison \xff"})
+    for number in range(15):
+        await redis.xadd(streams.alerts, {DATA_FIELD: json.dumps({"alert_id": f"a-{number}"})})
+    stop, process = asyncio.Event(), ProcessTelemetry(Health("bridge"))
+    running = asyncio.create_task(run_bridge(settings, redis_url, stop, process))
+
+    async def everything_arrived() -> bool:
+        taken = await redis.xlen(streams.interactions) == 25 and await redis.xlen(streams.dead_letters) == 1
+        pending = (await redis.xpending("answers", "ragtide-bridge"))["pending"] if taken else 1
+        return taken and not pending and await redis.xlen("alerts-out") == 15
+
+    try:
+        await until(everything_arrived)
+    finally:
+        stop.set()
+        await running
+    found = {
+        RagInteraction.decode(fields[DATA_FIELD]).interaction_id
+        for _, fields in await redis.xrange(streams.interactions)
+    }
+    assert found == {f"i-{number}" for number in range(25)}
+    out = [json.loads(fields[DATA_FIELD])["alert_id"] for _, fields in await redis.xrange("alerts-out")]
+    assert out == [f"a-{number}" for number in range(15)]
+    assert [finding.level for finding in await bridge_findings(settings)] == ["ok", "ok"]
+    assert await forget_bridge(redis, settings) == 1
+    await redis.delete("answers")
+    assert [finding.level for finding in await bridge_findings(settings)] == ["problem", "ok"]
+    with pytest.raises(ConfigurationError, match="there is no stream answers"):
+        await run_bridge(settings, redis_url, asyncio.Event(), ProcessTelemetry(Health("bridge")))
+
+
+async def test_spans_of_a_collector_become_interactions_and_other_bytes_a_dead_letter(tmp_path: Path) -> None:
+    with RedisProcess(tmp_path) as server:
+        async with Redis.from_url(server.url) as redis:
+            for encoded in (request(*rag()).SerializeToString(), MessageToJson(request(*rag(trace=2))), b"\xff poison"):
+                await redis.xadd("spans", {DATA_FIELD: encoded})
+            settings = Settings(
+                redis_url=server.url,
+                bridge={"source": f"otlp+{server.url}/spans"},
+                ingest={"settle_s": 0, "quiet_s": 0, "default_pipeline": "helpdesk"},
+            )
+            streams = Streams(settings.prefix, 0)
+            stop = asyncio.Event()
+            running = asyncio.create_task(run_bridge(settings, server.url, stop, ProcessTelemetry(Health("bridge"))))
+
+            async def everything_arrived() -> bool:
+                taken = await redis.xlen(streams.interactions) == 2
+                return taken and await redis.xlen(streams.dead_letters) == 1
+
+            try:
+                await until(everything_arrived, 30)
+            finally:
+                stop.set()
+                await running

@@ -1,0 +1,26 @@
+"""A labeler whose process kills itself at one question, while a file says so."""
+
+import os
+import signal
+from pathlib import Path
+
+from ragtide import Labeling, RagInteraction
+
+FATAL = Path("fatal")
+"""A file with the question, in the working directory."""
+
+
+class DyingLabeler:
+    """Scores by the length of the question."""
+
+    name, version, profile = "dying", "1", "plain"
+
+    async def label(self, interaction: RagInteraction) -> Labeling:
+        """Return a score, or end the process."""
+        if _fatal() == interaction.question:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Labeling({"own.length": len(interaction.question) % 10 / 9})
+
+
+def _fatal() -> str | None:
+    return FATAL.read_text() if FATAL.exists() else None

@@ -1,0 +1,277 @@
+"""`/criteria`: the criteria with their numbers; operators add, change, pause and remove them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from ragtide_aggregator.errors import CheckpointError
+from ragtide_offline.criteria.checks import CriterionFinding, criterion_findings
+from ragtide_offline.criteria.numbers import CriterionRow, criterion_rows
+from ragtide_offline.criteria.pricing import (
+    PER,
+    CriteriaPrices,
+    CriterionPrice,
+    bundled_interactions,
+    criteria_prices,
+)
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.labelers import check_criteria, check_sessions
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.stored_criteria import criteria_in_force, read_stored_criteria
+from ragtide_schemas.criterion import BUILT_IN, Criterion
+
+from ...context import Context, Shared
+from ...items import REDIS_ERRORS
+from ...problems import HttpProblem, redis_is_away
+from ..orders import form_of, reason_in, same_site
+from ..rendering import HEADERS, PageContent, render
+from ..viewers import Operator, Reader, Viewer
+from ..words import words
+from .changes import check_operator, drop_criterion, save_criterion
+from .form import NEEDS, CriterionForm
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionCheck:
+    """What a check of the form found."""
+
+    problem: str
+    """Why the fields make no criterion; empty if they make one."""
+    findings: Sequence[CriterionFinding]
+    version: str
+    version_before: str
+    """Version of the stored criterion of this name; empty if there is none."""
+    prices: CriteriaPrices | None = None
+    """Price of the criterion alone; None if it cannot be asked, or if the judge's settings are wrong."""
+    rate: float = 1.0
+    """Share of the answers for which the price is paid."""
+    reasons: str = ""
+    """The setting `judge.reasons`."""
+
+    @property
+    def price(self) -> CriterionPrice | None:
+        """The price of 1,000 answers."""
+        return None if self.prices is None else self.prices.each[0]
+
+    @property
+    def is_new_version(self) -> bool:
+        """Whether the criterion gets a new version, whose numbers are kept apart."""
+        return bool(self.version and self.version_before) and self.version != self.version_before
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionCheckContent(PageContent):
+    """The result of a check alone, which the script of the form puts into the page."""
+
+    template = "criterion_check.html"
+    check: CriterionCheck | None
+    per: int = PER
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaContent(PageContent):
+    """The screen of the criteria."""
+
+    template = "criteria.html"
+    rows: Sequence[CriterionRow]
+    unreadable: Sequence[str]
+    """Names of stored criteria that this release cannot read."""
+    form: CriterionForm
+    changes: str
+    """Name of the criterion that the form changes; empty for a new one."""
+    check: CriterionCheck | None
+    problem: str
+    """Why the last order was refused; empty if none was."""
+    may_change: bool
+    has_judge: bool
+    built_in: Sequence[str]
+    needs: Sequence[str] = NEEDS
+    per: int = PER
+
+
+@router.get("/criteria")
+async def get_criteria(
+    request: Request,
+    shared: Shared,
+    viewer: Reader,
+    change: Annotated[str, Query(max_length=64, description="Name of the stored criterion that the form shows.")] = "",
+) -> Response:
+    """Show the criteria and the form."""
+    return await _screen(request, shared, viewer, change=change)
+
+
+@router.post("/criteria/check", dependencies=[Depends(same_site)])
+async def post_check(request: Request, shared: Shared, viewer: Operator) -> Response:
+    """Check the fields of the form; it changes nothing."""
+    check_operator(viewer)
+    form = CriterionForm.of_fields(await form_of(request))
+    try:
+        check = await _check(shared, form)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    return render(request, viewer, CriterionCheckContent(check))
+
+
+@router.post("/criteria", dependencies=[Depends(same_site)])
+async def post_criterion(request: Request, shared: Shared, viewer: Operator) -> Response:
+    """Store the criterion of the form, or check it if that button was pressed."""
+    check_operator(viewer)
+    fields = await form_of(request)
+    form = CriterionForm.of_fields(fields)
+    say = words(viewer.language).gettext
+    try:
+        if "check" in fields:
+            return await _screen(request, shared, viewer, form=form, check=await _check(shared, form))
+        criterion = await _criterion(shared, form, changes=fields.get("changes", ""))
+        change = await save_criterion(shared, viewer, criterion, reason=fields.get("reason", "")[:500])
+    except ValueError as error:
+        return await _screen(request, shared, viewer, form=form, problem=str(error), status=422)
+    except HttpProblem as problem:
+        if problem.status != 422:
+            raise
+        return await _screen(request, shared, viewer, form=form, problem=problem.detail, status=422)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    done = {
+        "added": "The criterion is stored. Workers ask it within seconds.",
+        "changed": "The criterion is changed; its numbers continue.",
+        "new version": "The question is changed: its new version has numbers of its own, beside the old ones.",
+        "unchanged": "The criterion is as it was.",
+    }[change.kind]
+    return _back(say(done))
+
+
+@router.post("/criteria/{name}/pause", dependencies=[Depends(same_site)])
+async def post_pause(request: Request, shared: Shared, viewer: Operator, name: str) -> Response:
+    """Ask a criterion no longer, or again."""
+    return await _ordered(request, shared, viewer, name, "pause")
+
+
+@router.post("/criteria/{name}/resume", dependencies=[Depends(same_site)])
+async def post_resume(request: Request, shared: Shared, viewer: Operator, name: str) -> Response:
+    """Ask a paused criterion again."""
+    return await _ordered(request, shared, viewer, name, "resume")
+
+
+@router.post("/criteria/{name}/remove", dependencies=[Depends(same_site)])
+async def post_remove(request: Request, shared: Shared, viewer: Operator, name: str) -> Response:
+    """Remove a criterion; its numbers stay."""
+    return await _ordered(request, shared, viewer, name, "remove")
+
+
+async def _ordered(request: Request, shared: Context, viewer: Viewer, name: str, action: str) -> Response:
+    check_operator(viewer)
+    say = words(viewer.language).gettext
+    fields = await form_of(request)
+    try:
+        reason = reason_in(fields)
+        if action == "remove":
+            await drop_criterion(shared, viewer, name, reason=reason)
+            return _back(say("The criterion is removed; its numbers stay."))
+        criterion = await _stored(shared, name)
+        await save_criterion(shared, viewer, criterion, paused=action == "pause", reason=reason)
+    except HttpProblem as problem:
+        if problem.status != 422:
+            raise
+        return await _screen(request, shared, viewer, problem=problem.detail, status=422)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    return _back(say("The criterion is paused." if action == "pause" else "The criterion is asked again."))
+
+
+async def _stored(shared: Context, name: str) -> Criterion:
+    stored = (await read_stored_criteria(shared.redis, shared.settings.prefix)).find(name)
+    if stored is None:
+        raise HttpProblem(404, f"no criterion {name[:64]!r} is stored: load the page again")
+    return stored.criterion
+
+
+async def _criterion(shared: Context, form: CriterionForm, *, changes: str) -> Criterion:
+    """Return the criterion of the form.
+
+    Args:
+        shared: of the service.
+        form: its fields.
+        changes: name of the stored criterion that the form changes; empty for a new one.
+
+    Raises:
+        ValueError: a field is wrong, or another criterion has the name.
+    """
+    before = (await read_stored_criteria(shared.redis, shared.settings.prefix)).find(form.name)
+    if before is not None and changes != form.name:
+        raise ValueError(f"a criterion {form.name} is stored already: change that one, or use another name")
+    return form.criterion(None if before is None else before.criterion)
+
+
+def _back(done: str) -> Response:
+    return RedirectResponse(f"/criteria?done={quote(done)}", 303, headers=HEADERS)
+
+
+async def _check(shared: Context, form: CriterionForm) -> CriterionCheck:
+    stored = await read_stored_criteria(shared.redis, shared.settings.prefix)
+    before = stored.find(form.name)
+    version_before = "" if before is None else before.criterion.version
+    try:
+        criterion = form.criterion()
+        check_criteria([criterion])
+        check_sessions([criterion], shared.settings.splits, shared.settings.producer)
+    except ValueError as error:
+        return CriterionCheck(str(error), (), "", version_before)
+    if any(of_settings.name == criterion.name for of_settings in shared.settings.judge.criteria):
+        problem = f"the settings have a criterion {criterion.name}: change it there, or use another name"
+        return CriterionCheck(problem, (), "", version_before)
+    beside: tuple[Criterion, ...] = criteria_in_force(shared.settings.judge.criteria, stored)
+    findings = await asyncio.to_thread(criterion_findings, [criterion], beside)
+    prices = await asyncio.to_thread(_prices, shared.settings, criterion)
+    reasons = shared.settings.judge.reasons
+    return CriterionCheck("", findings, criterion.version, version_before, prices, criterion.rate, reasons)
+
+
+def _prices(settings: Settings, criterion: Criterion) -> CriteriaPrices | None:
+    try:
+        return asyncio.run(criteria_prices(settings, [criterion], bundled_interactions()))
+    except ConfigurationError:  # this process need not have the settings of a judge; doctor reports wrong ones
+        return None
+
+
+async def _screen(
+    request: Request,
+    shared: Context,
+    viewer: Viewer,
+    *,
+    change: str = "",
+    form: CriterionForm | None = None,
+    check: CriterionCheck | None = None,
+    problem: str = "",
+    status: int = 200,
+) -> Response:
+    settings = shared.settings
+    try:
+        stored = await read_stored_criteria(shared.redis, settings.prefix)
+        estimates = await shared.deployment.overview()
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    except CheckpointError as error:
+        raise HttpProblem(503, f"{error}") from None
+    changed = stored.find(change if form is None else form.name)
+    if form is None:
+        form = CriterionForm() if changed is None else CriterionForm.of_criterion(changed.criterion)
+    content = CriteriaContent(
+        rows=criterion_rows(settings.judge.criteria, stored, estimates, viewer.may_use),
+        unreadable=stored.unreadable,
+        form=form,
+        changes="" if changed is None else changed.criterion.name,
+        check=check,
+        problem=problem,
+        may_change=viewer.is_operator and not viewer.patterns,
+        has_judge="judge" in settings.labelers or settings.judge.model is not None,
+        built_in=tuple(BUILT_IN),
+    )
+    return render(request, viewer, content, status=status)
