@@ -137,8 +137,8 @@ class Estimate(VersionedModel):
     baseline: float | None = None
     """For an RMSE: the RMSE of always predicting the mean gold score; a useful labeler has a lower RMSE."""
     quantiles: dict[str, float] | None = None
-    """Quantiles `p5`, `p50`, `p95` and `p99` of all values, each within 2% of its value; for whole pipelines, and None
-    with different sampling probabilities."""
+    """Quantiles `p5`, `p50`, `p95` and `p99` of all values, each within 2% of its distance from the lowest possible
+    value, and never outside the values; for whole pipelines, and None with different sampling probabilities."""
     distribution: tuple[Share, ...] = ()
     """For metrics with edges: the share of interactions at or below each edge."""
     previous: float | None = None

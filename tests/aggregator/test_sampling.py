@@ -128,6 +128,7 @@ def test_what_labeling_took_has_quantiles_and_no_interval() -> None:
     assert latency.quantiles is not None
     assert latency.quantiles["p95"] == pytest.approx(189, rel=0.03)
     assert cost.estimate == pytest.approx(0.01)
+    assert cost.quantiles == dict.fromkeys(("p5", "p50", "p95", "p99"), 0.01), "no quantile is outside the values"
     (score,) = [e for e in chosen(estimates(state)) if e.metric == METRIC]
     assert score.quantiles is not None
     assert score.quantiles["p50"] == pytest.approx(0.5, rel=0.03)

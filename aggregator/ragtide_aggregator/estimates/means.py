@@ -179,6 +179,8 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
         return lowest + width * share
 
     spread = numbers.standard_deviation
+    # Numbers of the values as they came say nothing about traffic that was kept with different probabilities.
+    quantiles = None if numbers.mixed else _quantiles(view, row, numbers)
     return record(
         found,
         row,
@@ -195,9 +197,8 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
         standard_deviation=None if spread is None else width * spread,
         minimum=unscaled(numbers.minimum) if numbers.n else None,
         maximum=unscaled(numbers.maximum) if numbers.n else None,
-        # Numbers of the values as they came say nothing about traffic that was kept with different probabilities.
         recent=unscaled(numbers.recent) if numbers.n and not numbers.mixed else None,
-        quantiles=None if numbers.mixed else {name: unscaled(q) for name, q in _quantiles(view, row).items()} or None,
+        quantiles=None if quantiles is None else {name: unscaled(value) for name, value in quantiles.items()},
         distribution=tuple(
             Share(upto=edge, share=at.estimate, lower=at.lower, upper=at.upper)
             for edge, at in ((edge, found.mean_of(share)) for edge, share in shares)
@@ -222,9 +223,9 @@ def _total(
     return {"total": size * mean.estimate, "total_lower": size * mean.lower, "total_upper": size * mean.upper}
 
 
-def _quantiles(view: View, row: int) -> dict[str, float]:
+def _quantiles(view: View, row: int, numbers: KeyNumbers) -> dict[str, float] | None:
     sketch = view.state.quantiles(row) if view.span is None else None
-    return {} if sketch is None else sketch.read()
+    return None if sketch is None else sketch.read(numbers.minimum, numbers.maximum) or None
 
 
 def usage(found: MeasuredView, row: int) -> Estimate:
@@ -242,5 +243,5 @@ def usage(found: MeasuredView, row: int) -> Estimate:
         minimum=numbers.minimum if numbers.n else None,
         maximum=numbers.maximum if numbers.n else None,
         recent=numbers.recent if numbers.n else None,
-        quantiles=_quantiles(view, row) or None,
+        quantiles=_quantiles(view, row, numbers),
     )

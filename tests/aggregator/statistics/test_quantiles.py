@@ -39,6 +39,15 @@ def test_merging_storing_and_order_change_no_bit(values: list[float], cut: int) 
         assert other.n == len(values)
 
 
+@given(VALUES.filter(bool))
+def test_no_quantile_is_outside_the_values(values: list[float]) -> None:
+    found = sketch(values).read(min(values), max(values))
+    assert all(min(values) <= value <= max(values) for value in found.values())
+    # A known range moves no quantile that is inside.
+    anywhere = sketch(values).read()
+    assert all(found[name] == value for name, value in anywhere.items() if min(values) <= value <= max(values))
+
+
 def test_nothing_has_no_quantiles() -> None:
     assert Quantiles().read() == {}
 

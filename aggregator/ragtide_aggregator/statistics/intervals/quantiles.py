@@ -5,7 +5,7 @@ PVLDB 12(12). The implementation is Datadog's.
 """
 
 from collections.abc import Iterable, Iterator
-from math import log
+from math import inf, log
 from typing import Any, Final
 
 import numpy as np
@@ -111,11 +111,16 @@ class Quantiles:
         """Number of values."""
         return int(self._whole().count) + self._zeros
 
-    def read(self) -> dict[str, float]:
-        """Return the shown quantiles by name, `p5` to `p99`; empty without a value."""
+    def read(self, minimum: float = 0.0, maximum: float = inf) -> dict[str, float]:
+        """Return the shown quantiles by name, `p5` to `p99`; empty without a value.
+
+        Args:
+            minimum: lowest of the values, if it is known: no quantile is below it, as the middle of its bin may be.
+            maximum: highest of the values, if it is known.
+        """
         sketch = DDSketch(_MAPPING, self._whole(), CollapsingLowestDenseStore(BINS), zero_count=self._zeros)
         return {
-            f"p{round(100 * share)}": float(value) / _SCALE
+            f"p{round(100 * share)}": min(max(float(value) / _SCALE, minimum), maximum)
             for share in SHOWN
             if (value := sketch.get_quantile_value(share)) is not None
         }
