@@ -11,8 +11,9 @@ import pytest
 from tests.support.conditions import until
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings import rules_watch
 from ragtide_runtime.settings.model import Settings, load_settings
-from ragtide_runtime.settings.rules_watch import CRITERIA, EVALUATORS, RulesWatch, with_rules_of_now
+from ragtide_runtime.settings.rules_watch import CRITERIA, EVALUATORS, RULES, RulesWatch, with_rules_of_now
 
 RULE = '[[alerts]]\nname = "floor"\nkind = "threshold"\nmetric = "trace.adherence"\ntarget = {}\n'
 
@@ -27,6 +28,10 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(file: Path, text: str) -> None:
     file.write_text(text)
+
+
+def remove(file: Path) -> None:
+    file.unlink()
 
 
 def watch(counts: list[str] | None = None, **given: Any) -> RulesWatch:
@@ -136,6 +141,50 @@ async def test_a_file_behind_links_that_kubernetes_exchanges_is_read_anew(
         stop.set()
         await running
     assert targets(found) == [[0.6]]
+
+
+async def test_a_file_that_is_being_written_is_read_when_it_is_whole(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO())  # not a terminal
+    found, stop = list[Settings](), asyncio.Event()
+    watching = watch(rules_poll_s=0.01)
+    looks, digest = list[bytes | None](), rules_watch._digest
+
+    def look() -> bytes | None:
+        if looks:  # an editor has emptied the file at the first look, and writes it before the second
+            write(file, RULE.format(0.6))
+        looks.append(digest())
+        return looks[-1]
+
+    write(file, "")
+    monkeypatch.setattr(rules_watch, "_digest", look)
+    with watching.giving(found.append):
+        running = asyncio.create_task(watching.run(stop))
+        await until(lambda: found)
+        stop.set()
+        await running
+    assert targets(found) == [[0.6]]
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_removed_file_leaves_the_rules_as_they_are(
+    named: bool, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not named:
+        monkeypatch.delenv("RAGTIDE_CONFIG")
+        monkeypatch.chdir(file.parent)
+    found, counts = list[Settings](), list[str]()
+    watching = watch(counts)
+    with watching.giving(found.append, (*RULES, *EVALUATORS)):
+        before = load_settings()
+        remove(file)
+        assert await watching.read() == "refused"
+        assert targets([with_rules_of_now(before)]) == [[0.5]]
+        write(file, RULE.format(0.7))
+        assert await watching.read() == "taken"
+    assert targets(found) == [[0.7]]
+    assert counts == ["refused", "taken"]
 
 
 EVALUATOR = '[[evaluators]]\nname = "{}"\nlabeler = "local"\n'

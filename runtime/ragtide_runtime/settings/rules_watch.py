@@ -5,6 +5,7 @@ In a terminal SIGHUP means that the terminal was closed, so it still ends the pr
 
 import asyncio
 import hashlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -33,6 +34,9 @@ EVALUATORS: Final = ("labeler", "evaluators")
 
 CRITERIA: Final = ("judge.criteria",)
 """The settings of what a judge is asked."""
+
+SETTLED_S: Final = 1.0
+"""Seconds for which a changed file must stay the same before it is read: a program may still write it."""
 
 UNCHANGED: Final = "the alert rules and evaluators stay as they are, because the settings are wrong"
 
@@ -63,6 +67,7 @@ class RulesWatch:
         self._takers: list[tuple[Taker, tuple[str, ...]]] = []
         self._asked = asyncio.Event()
         self._digest = _digest()
+        self._had_file = self._digest is not None
 
     @contextmanager
     def giving(self, taker: Taker, names: tuple[str, ...] = RULES) -> Iterator[None]:
@@ -88,17 +93,19 @@ class RulesWatch:
             loop.add_signal_handler(signal.SIGHUP, self._asked.set)
         stopping = asyncio.create_task(stop.wait())
         stopping.add_done_callback(lambda _: self._asked.set())
+        seen = self._digest
         try:
             while True:
+                pause_s = poll_s if seen == self._digest else min(poll_s, SETTLED_S)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(poll_s or None):
+                    async with asyncio.timeout(pause_s or None):
                         await self._asked.wait()
                 if stop.is_set():
                     return
-                digest = await asyncio.to_thread(_digest)
-                if self._asked.is_set() or digest != self._digest:
+                before, seen = seen, await asyncio.to_thread(_digest)
+                if self._asked.is_set() or before == seen != self._digest:
                     self._asked.clear()
-                    self._digest = digest
+                    self._digest = seen
                     await self.read()
         finally:
             loop.remove_signal_handler(signal.SIGHUP)
@@ -107,6 +114,10 @@ class RulesWatch:
     async def read(self) -> Outcome:
         """Read the settings, and give those that have changed to the roles. It raises no error."""
         before = self._settings
+        if self._had_file and not settings_file().exists():
+            log.warning(UNCHANGED, detail=f"{settings_file()} was removed: write it again, or restart without it")
+            self._count("refused")
+            return "refused"
         try:
             found = await asyncio.to_thread(_with_rules, self._settings, self._check)
         except ConfigurationError as error:
@@ -167,9 +178,13 @@ def with_rules_of_now(settings: Settings) -> Settings:
 def _with_rules(settings: Settings, check: Callable[[Settings], None] = lambda _: None) -> Settings:
     """Return settings with the watched settings of the file and the environment.
 
+    Without a file they stay: a process keeps its environment, and a file that is missing for a moment removes no rule.
+
     Raises:
         ConfigurationError: a setting is wrong.
     """
+    if not settings_file().exists() and "RAGTIDE_CONFIG" not in os.environ:
+        return settings
     found = load_settings(prefix=settings.prefix, partitions=settings.partitions)
     changes: dict[str, object] = {name: getattr(found, name) for name in RULES}
     if not settings.was_given_labeler:
