@@ -16,6 +16,7 @@ from tests.support.otlp_server import OtlpServer, otlp_server
 
 from ragtide import ConfigurationError, RagInteraction
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling, ReferenceLabeling
+from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_consumers.worker import result_export
 from ragtide_consumers.worker.result_export import ResultTarget, exporting_results, result_target, target_of
 from ragtide_consumers.worker.result_spans import result_span
@@ -135,7 +136,7 @@ def test_an_event_has_level_version_response_and_the_judges_reason() -> None:
     judge, scores = LabelerId("judge", "gpt/7", "ragbench"), {"trace.adherence": 0.0, "criteria.asks_back": 1.0}
     judged = Labeling(
         scores,
-        reasons={"trace.adherence": 'It says "1890".\nThe source: 1889.'},
+        reasons={"trace.adherence": 'It says "1890".\nBob (bob@example.com): 1889.'},
         answers={"criteria.asks_back": "yes"},
     )
     labeling = Labeling(
@@ -144,7 +145,7 @@ def test_an_event_has_level_version_response_and_the_judges_reason() -> None:
     by_judge_scores = JudgedScores(labeler="judge", labeler_version="gpt/7", profile="ragbench", scores=scores)
     scored = event(labeler="local", judged=by_judge_scores)
     one = traced().model_copy(update={"metadata": {"trace_id": TRACE, "span_id": SPAN, "response_id": "chatcmpl-9"}})
-    for reasons in (True, False):
+    for reasons in (Redaction(["email"]), None):
         target = result_target(one, "", labeling, scored, reasons=reasons)
         assert target is not None
         span = result_span(scored, target)
@@ -161,8 +162,22 @@ def test_an_event_has_level_version_response_and_the_judges_reason() -> None:
         assert by_judge["gen_ai.response.id"] == "chatcmpl-9"
         assert found["gpt/7", "criteria.asks_back"]["gen_ai.evaluation.score.label"] == "yes"
         said = by_judge.get("gen_ai.evaluation.explanation")
-        assert said == ('It says "1890".\nThe source: 1889.' if reasons else None)
+        assert said == ('It says "1890".\nBob ([email]): 1889.' if reasons else None)
         assert "gen_ai.evaluation.explanation" not in found["7", "trace.adherence"], "the local labeler gave no reason"
+
+
+def failing(text: str) -> str:
+    raise RuntimeError(text)
+
+
+async def test_a_reason_that_cannot_be_redacted_stays_here_and_the_scores_leave(server: OtlpServer) -> None:
+    labeling = Labeling({"trace.adherence": 0.25}, reasons={"trace.adherence": "bob@example.com"})
+    settings = OtelSettings(results=True, results_endpoint=server.url)
+    async with exporting_results(settings, WorkerTelemetry(), reasons=Redaction(function=failing)) as export:
+        assert export is not None
+        target = await export.target(traced(), "", labeling, event())
+    assert target is not None
+    assert target.reasons == {}
 
 
 def test_the_span_has_the_time_of_the_answer_so_that_the_trace_grows_no_longer() -> None:

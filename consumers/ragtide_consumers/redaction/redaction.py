@@ -7,7 +7,7 @@ may run them in its own process.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from pydantic_core import to_json
 
@@ -18,12 +18,15 @@ from ragtide_schemas import InvalidEntryError, RagInteraction
 from ragtide_schemas.base import VersionedModel, read_json_object
 from ragtide_schemas.interaction import last_turns
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
+from ragtide_schemas.specimen import REASON_CHARS
 
 from ..text.sentences import CutInteraction
 from .patterns import OF_DIGITS, PATTERNS, has_digits
 from .process import RedactionError, RedactionProcess
 
 Function = Callable[[str], str]
+
+_Key = TypeVar("_Key")
 
 _TEXTS: Mapping[EntryKind, frozenset[str]] = {
     EntryKind.INTERACTIONS: frozenset(
@@ -193,6 +196,20 @@ class Redaction:
             RedactionError, NotRedactedError, RedactionAbortedError: as for `model`.
         """
         return value if not self.names else self._asked({"texts": value})
+
+    def reasons(self, reasons: Mapping[_Key, str]) -> dict[_Key, str]:
+        """Return a judge's reasons redacted, and then cut to `REASON_CHARS`: a judge may repeat any text in them.
+
+        Empty ones are left out.
+
+        Raises:
+            RedactionError, NotRedactedError, RedactionAbortedError: as for `model`.
+        """
+        there = {key: reason for key, reason in reasons.items() if reason.strip()}
+        # Values alone, because their names may match a pattern.
+        redacted = self.texts(list(there.values())) if there else []
+        found = {key: reason.strip()[:REASON_CHARS] for key, reason in zip(there, redacted, strict=True)}
+        return {key: reason for key, reason in found.items() if reason}
 
     def without_texts(self, kind: EntryKind, model: VersionedModel) -> dict[str, Any]:
         """Return the fields of a model that hold no free text."""

@@ -28,7 +28,7 @@ from ragtide_schemas import (
     SpecimenLabeling,
 )
 from ragtide_schemas.limits import PROBABILITY_MIN
-from ragtide_schemas.specimen import REASON_CHARS, REASONS_MAX, SENTENCE_REASON
+from ragtide_schemas.specimen import REASONS_MAX, SENTENCE_REASON
 
 from ..labelers.protocol import Labeling
 from ..metrics.trace import SPECIAL_KEYS
@@ -268,14 +268,9 @@ def _reasons(labeling: Labeling, sentences: CutInteraction, redaction: Redaction
     """Return the judge's reasons, redacted and bounded: a judge may repeat a text of the interaction in them."""
     known = {f"{SENTENCE_REASON}{key}" for key in sentences.response_keys}
     there = {
-        key: reason
-        for key, reason in labeling.reasons.items()
-        if reason.strip() and (key in known or not key.startswith(SENTENCE_REASON))
+        key: reason for key, reason in labeling.reasons.items() if key in known or not key.startswith(SENTENCE_REASON)
     }
-    # Values alone, because their names may match a pattern.
-    redacted = redaction.texts({"reasons": list(there.values())})["reasons"] if there else []
-    shortened = {key: reason.strip()[:REASON_CHARS] for key, reason in zip(there, redacted, strict=True)}
-    return {key: reason for key, reason in islice(shortened.items(), REASONS_MAX) if reason}
+    return dict(islice(redaction.reasons(there).items(), REASONS_MAX))
 
 
 def _are_of(labels: Labels, sentences: CutInteraction) -> bool:

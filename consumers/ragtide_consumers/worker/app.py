@@ -21,6 +21,7 @@ from ragtide_runtime.telemetry.outages import Outage
 
 from ..labelers.evaluators import ReplaceableLabeler
 from ..labelers.protocol import Labeler
+from ..redaction.redaction import Redaction
 from ..specimens.keeping import SpecimenKeeper
 from .claims import ClaimRenewer
 from .criteria_watch import asking_stored_criteria
@@ -130,7 +131,7 @@ async def run_workers(
     telemetry = telemetry or WorkerTelemetry()
     specimens = SpecimenKeeper.of(settings, telemetry.specimen)
     try:
-        async with exporting_results(settings.otel, telemetry, reasons=settings.judge.reasons == "all") as export:
+        async with exporting_results(settings.otel, telemetry, reasons=_exported_reasons(settings)) as export:
             covariates = WantedCovariates(settings)
             with ExitStack() as taking:
                 if rules is not None:
@@ -147,6 +148,13 @@ async def run_workers(
     finally:
         if specimens is not None:
             await asyncio.to_thread(specimens.close)
+
+
+def _exported_reasons(settings: Settings) -> Redaction | None:
+    """Return what redacts the reasons that leave with results, as specimens are redacted; None if none leaves."""
+    if settings.judge.reasons != "all" or not settings.otel.results:
+        return None
+    return Redaction.of("specimens", settings.specimens, patterns_here=True)
 
 
 async def _run_workers(

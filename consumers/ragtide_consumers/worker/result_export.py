@@ -21,6 +21,8 @@ from ragtide_schemas import MetricEvent, RagInteraction
 from ragtide_schemas.limits import NAME_MAX_CHARS
 
 from ..labelers.protocol import Labeling
+from ..redaction.process import NotRedactedError, RedactionAbortedError, RedactionError
+from ..redaction.redaction import Redaction
 from .telemetry import WorkerTelemetry
 
 if TYPE_CHECKING:
@@ -64,13 +66,18 @@ class ResultTarget:
     response_id: str = ""
     """The provider's id of the response; empty if the trace had none."""
     reasons: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """The judge's reasons by labeler, its version and metric; empty unless `judge.reasons` is `all`."""
+    """The judge's reasons by labeler, its version and metric, redacted; empty unless `judge.reasons` is `all`."""
     answers: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """The judge's answers to criteria, such as `yes`, in the same way."""
 
 
 def result_target(
-    interaction: RagInteraction, traceparent: str, labeling: Labeling, event: MetricEvent, *, reasons: bool
+    interaction: RagInteraction,
+    traceparent: str,
+    labeling: Labeling,
+    event: MetricEvent,
+    *,
+    reasons: Redaction | None = None,
 ) -> ResultTarget | None:
     """Return what the result of an interaction is about; None if no backend has a span of it.
 
@@ -79,7 +86,10 @@ def result_target(
         traceparent: of its entry; empty without one.
         labeling: its labeling, which has the reasons.
         event: of that labeling.
-        reasons: whether reasons leave with the result.
+        reasons: redacts the reasons that leave with the result; None if none leaves.
+
+    Raises:
+        RedactionError, NotRedactedError, RedactionAbortedError: the reasons could not be redacted.
     """
     evaluated = target_of(interaction, traceparent)
     if not evaluated:
@@ -89,15 +99,11 @@ def result_target(
     given += [(part.by.name, part.by.version, part.labeling) for part in labeling.beside]
     judged = [found.judged for _, _, found in given if found.judged is not None]
     given += [(found.by.name, found.by.version, found.labeling) for found in judged]
+    texts = {(name, version, metric): text for name, version, found in given for metric, text in found.reasons.items()}
     return ResultTarget(
         evaluated,
         response_id[:NAME_MAX_CHARS] if isinstance(response_id, str) else "",
-        {
-            (name, version, metric): text
-            for name, version, found in given
-            for metric, text in found.reasons.items()
-            if reasons
-        },
+        {} if reasons is None else reasons.reasons(texts),
         {(name, version, metric): text for name, version, found in given for metric, text in found.answers.items()},
     )
 
@@ -112,17 +118,35 @@ class ResultExport:
     Args:
         batches: the queue and its sender.
         telemetry: counts results by outcome.
-        reasons: whether the judge's reasons leave with the scores.
+        reasons: redacts the judge's reasons that leave with the scores; None if none leaves.
     """
 
-    def __init__(self, batches: "SpanBatches", telemetry: WorkerTelemetry, *, reasons: bool = False) -> None:
+    def __init__(self, batches: "SpanBatches", telemetry: WorkerTelemetry, *, reasons: Redaction | None = None) -> None:
         from .result_spans import result_span  # noqa: PLC0415 - an extra
 
         self._span_of = result_span
         self._batches = batches
         self._outcomes = telemetry.result_spans
         self._log_limit = LogLimit()
-        self.reasons = reasons
+        self._reasons = reasons
+
+    async def target(
+        self, interaction: RagInteraction, traceparent: str, labeling: Labeling, event: MetricEvent
+    ) -> ResultTarget | None:
+        """Return what a result is about; None if no backend has a span of it.
+
+        No reason leaves that could not be redacted. It raises no error.
+        """
+
+        def found() -> ResultTarget | None:
+            return result_target(interaction, traceparent, labeling, event, reasons=self._reasons)
+
+        try:
+            # A text that a child process redacts would block the event loop.
+            return await asyncio.to_thread(found) if self._reasons is not None and self._reasons.waits else found()
+        except (NotRedactedError, RedactionError, RedactionAbortedError) as error:
+            self._log_limit.warning(log, type(error).__name__, "a result leaves without its reasons", error=str(error))
+        return result_target(interaction, traceparent, labeling, event)
 
     def emit(self, event: MetricEvent, target: ResultTarget | None) -> None:
         """Queue the span of a result; never waits and never raises an error.
@@ -145,7 +169,7 @@ class ResultExport:
 
 @asynccontextmanager
 async def exporting_results(
-    settings: OtelSettings, telemetry: WorkerTelemetry, *, reasons: bool = False
+    settings: OtelSettings, telemetry: WorkerTelemetry, *, reasons: Redaction | None = None
 ) -> AsyncIterator[ResultExport | None]:
     """Send results for the body of an `async with`; give None if the setting is off.
 
@@ -154,7 +178,7 @@ async def exporting_results(
     Args:
         settings: of the export.
         telemetry: counts results by outcome.
-        reasons: whether the judge's reasons leave with the scores.
+        reasons: redacts the judge's reasons that leave with the scores, and is closed at the end; None if none leaves.
 
     Raises:
         ConfigurationError: the setting is on, and the address is missing or wrong, or the packages are not installed.
@@ -182,6 +206,8 @@ async def exporting_results(
         yield ResultExport(batches, telemetry, reasons=reasons)
     finally:
         await asyncio.to_thread(batches.shutdown)
+        if reasons is not None:
+            await asyncio.to_thread(reasons.close)
 
 
 def _receiver(settings: OtelSettings, environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:

@@ -33,7 +33,7 @@ from ..labelers.protocol import Labeling, SampleUnavailable, criteria_of
 from ..specimens.keeping import ProposedSpecimen, SpecimenKeeper
 from ..specimens.lists import ListPlace
 from .claims import ClaimRenewer, Reclaimer
-from .result_export import ResultExport, ResultTarget, result_target, target_of
+from .result_export import ResultExport, ResultTarget, target_of
 from .results import FAILED, CommitLoop, LabeledEntry, Result, ResultCommitter, StreamEntry
 from .sessions import WorkerSessions
 from .telemetry import WorkerTelemetry
@@ -81,13 +81,13 @@ class WorkerHooks:
     covariates: WantedCovariates | None = None
     """The covariates to compute; None computes those of the settings."""
 
-    def target(
+    async def target(
         self, interaction: RagInteraction, parent: str, labeling: Labeling, event: MetricEvent
     ) -> ResultTarget | None:
         """Return what the result is about; None if none is exported, or no backend has a span of it."""
         if self.export is None:
             return None
-        return result_target(interaction, parent, labeling, event, reasons=self.export.reasons)
+        return await self.export.target(interaction, parent, labeling, event)
 
     def places(self, interaction: RagInteraction, event: MetricEvent) -> Sequence[ListPlace]:
         """Return the places for which an interaction may be kept; most have none."""
@@ -374,7 +374,7 @@ class LabelWorker:
         specimen = None
         if places := self._hooks.places(interaction, event):
             specimen = await self._hooks.specimen(interaction, labeling, event, places, parent)  # 5.
-        target = self._hooks.target(interaction, parent, labeling, event)
+        target = await self._hooks.target(interaction, parent, labeling, event)
         turn = self._sessions.turn(interaction)
         return LabeledEntry(entry.entry_id, event, span.traceparent, target, specimen, turn)
 

@@ -15,6 +15,7 @@ from ragtide_producers import Row
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.criterion import Criterion
+from ragtide_schemas.specimen import REASON_CHARS
 
 from ..score.scoring import score_rows
 
@@ -162,7 +163,7 @@ def _verdict(criterion: Criterion, interaction: RagInteraction | None, labeling:
         answer="" if value is None else answers.get(value, f"{value:g}"),
         value=value,
         absent="" if value is not None else labeling.absent.get(criterion.metric, "not asked"),
-        reason=labeling.reasons.get(criterion.metric, ""),
+        reason=labeling.reasons.get(criterion.metric, "")[:REASON_CHARS],
         cost_usd=labeling.cost_usd,
         tokens=labeling.prompt_tokens + labeling.completion_tokens,
     )

@@ -152,8 +152,8 @@ class JudgeSettings(RemoteSettings):
     """
     reasons: Literal["kept", "all", "none"] = "kept"
     """Reasons that the judge gives before its answers: `kept` stores them with the items that are kept; `all` also
-    gives them to exports of results; `none` requests no reasons, explanations of `trace` included, and saves their
-    tokens. The prompts `short` and `keys` never request reasons."""
+    gives them to exports of results, redacted as specimens are (`specimens.redact`); `none` requests no reasons,
+    explanations of `trace` included, and saves their tokens. The prompts `short` and `keys` never request reasons."""
     language: Literal["auto", "en", "ru"] = "auto"
     """Language of the prompts; `auto` is Russian for Russian content and English for all other content."""
     prompt: PromptVariant = "full"

@@ -24,9 +24,11 @@ from ragtide_consumers.labelers.judge.prompts import Variant, criteria_prompt, k
 from ragtide_consumers.labelers.protocol import take_criteria
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.usage import Usage
+from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_runtime.draws import draw_number
 from ragtide_schemas import utc_now
 from ragtide_schemas.criterion import CANNOT_TELL, Criterion
+from ragtide_schemas.specimen import REASON_CHARS
 
 SCALES: tuple[dict[str, Any], ...] = (
     {"scale": "yes_no"},
@@ -286,6 +288,14 @@ def test_the_schema_is_strict_and_has_the_reason_before_the_answer() -> None:
     assert of["required"] == [key_of(number) for number in range(20)]
     assert list(of["properties"]["K1"]["properties"]) == ["reason", "answer"]
     assert of["properties"]["K1"]["properties"]["answer"]["enum"] == ["yes", "no", "cannot_tell"]
+
+
+async def test_no_part_of_an_address_is_left_where_a_long_reason_is_cut(server: ScriptedJudge) -> None:
+    server.always = said({key_of(0): {"reason": f"{'x ' * 243}ask bob@example.com today", "answer": "yes"}})
+    labeling = await labeled(server, TWENTY[:1])
+    kept = Redaction(["email"]).reasons(labeling.reasons)["criteria.of_0"]
+    assert len(kept) == REASON_CHARS
+    assert kept.endswith("x ask [email] to")
 
 
 async def test_with_reasons_none_no_reason_is_asked_for_or_kept(server: ScriptedJudge) -> None:

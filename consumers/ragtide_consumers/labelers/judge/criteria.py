@@ -189,9 +189,15 @@ def _reason(entry: Any) -> str:
 
 
 def bounded(reason: object) -> str:
-    """Return a reason in at most 500 characters; empty if it is no text."""
-    return reason.strip()[:REASON_CHARS] if isinstance(reason, str) else ""
+    """Return a reason, bounded; empty if it is no text.
 
+    It is longer than what is kept of it, because it is redacted first: an address that is cut off is not recognized.
+    """
+    return reason.strip()[:REASON_READ_CHARS] if isinstance(reason, str) else ""
+
+
+REASON_READ_CHARS: Final = 4 * REASON_CHARS
+"""Most characters of a reason as the judge gives it."""
 
 _AROUND: Final = " \t\r\n.,;:!?\"'`*()[]“”‘’«»。，！"
 _OF_FIVE: Final = re.compile(r"([1-5]) ?/ ?5")
