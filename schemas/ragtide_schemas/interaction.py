@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Annotated, Any, Final, Literal, Self
 from uuid import uuid4
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from .base import (
     UNSAMPLED,
@@ -94,6 +94,14 @@ class AnswerUsage(WireModel):
     """US dollars of all model calls of the answer."""
     retrieval_latency_s: Seconds | None = None
     """Seconds in which at least one retriever or reranker worked."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_truth_value(cls, value: object) -> object:
+        if isinstance(value, bool):
+            # Pydantic turns this error into that of the field.
+            raise ValueError("is a truth value, and must be a number: leave it out when it is unknown")  # noqa: TRY004
+        return value
 
 
 def _bounded(turns: tuple[EarlierTurn, ...] | None) -> tuple[EarlierTurn, ...] | None:

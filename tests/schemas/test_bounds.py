@@ -14,7 +14,7 @@ from ragtide_consumers.labelers.judge.completions import read_reply
 from ragtide_consumers.labelers.judge.costs import CallPrice
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_runtime.settings.labelers import Price
-from ragtide_schemas import from_milliseconds, utc_now
+from ragtide_schemas import AnswerUsage, from_milliseconds, utc_now
 from ragtide_schemas.limits import (
     COST_MAX_USD,
     COUNTER_MAX,
@@ -181,3 +181,10 @@ def test_absurd_token_counts_of_a_judge_are_neither_cost_nor_spend(tokens: Any) 
     answer = read_reply(reply, CallPrice("settings", Price(input=1.0, output=1.0)))
     assert (answer.prompt_tokens, answer.completion_tokens) == (int(tokens is True), 5)
     assert answer.cost_usd < 1e-5
+
+
+@for_each("field", AnswerUsage.model_fields)
+@for_each("value", [True, False, -1, "many", float("nan"), [], 1e19])
+def test_a_usage_that_is_no_number_in_its_range_is_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(InvalidEntryError, match=rf"usage\.{field} "):
+        RagInteraction.from_fields({**INTERACTION, "usage": {field: value}})

@@ -144,7 +144,8 @@ def _tokens(prompt: Any, completion: Any, cache_read: Any, cache_write: Any) -> 
     if len(known) < len(numbers):
         return None
     tokens = CallTokens(prompt=known[0], completion=known[1], cache_read=known[2], cache_write=known[3])
-    return tokens if tokens.are_possible else None
+    # Every call has a prompt: tracers write 0 for a call whose tokens they do not know, such as one that is streamed.
+    return tokens if tokens.prompt > 0 and tokens.are_possible else None
 
 
 def _whole(number: Any) -> int | None:

@@ -108,6 +108,7 @@ ABSENT: list[tuple[str, Mapping[str, Any]]] = [
     ("no_model", {key: value for key, value in OPENINFERENCE.items() if key != "llm.model_name"}),
     ("no_tokens", {key: value for key, value in OPENINFERENCE.items() if key != "llm.token_count.completion"}),
     ("no_tokens", {**OPENINFERENCE, "llm.token_count.prompt": -5}),
+    ("no_tokens", {**OPENINFERENCE, "llm.token_count.prompt": 0, "llm.token_count.completion": 0}),
     ("no_tokens", {**OPENINFERENCE, "llm.token_count.prompt": float("nan")}),
     ("no_tokens", {**OPENINFERENCE, "llm.token_count.prompt": 1e12}),
     ("no_tokens", {**OPENINFERENCE, "llm.token_count.prompt_details.cache_read": 5000}),

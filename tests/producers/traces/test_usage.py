@@ -58,7 +58,8 @@ def test_tokens_are_sums_over_all_calls_and_absent_if_one_call_does_not_state_th
     both = usage(interaction(OPENINFERENCE, GENAI))
     assert (both.prompt_tokens, both.completion_tokens) == (4000, 2000)
     silent = {"openinference.span.kind": "LLM", "output.value": "A drink."}
-    for calls in ([silent], [OPENINFERENCE, silent], [OPENINFERENCE, {**GENAI, "gen_ai.usage.output_tokens": -1}]):
+    negative, unknown = {**GENAI, "gen_ai.usage.output_tokens": -1}, {**GENAI, "gen_ai.usage.input_tokens": 0}
+    for calls in ([silent], [OPENINFERENCE, silent], [OPENINFERENCE, negative], [OPENINFERENCE, unknown]):
         some = usage(interaction(*calls))
         assert (some.prompt_tokens, some.completion_tokens, some.cost_usd) == (None, None, None)
 
