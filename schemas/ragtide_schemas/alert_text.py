@@ -134,7 +134,7 @@ class AlertText:
     diagnosis: tuple[str, ...]
     """Diagnoses with evidence and advice; empty if there are none, and while there is too little data for advice."""
     worst: tuple[WorstAnswer, ...]
-    """Answers to read first, the worst first, at most `MOST_WORST`."""
+    """Answers to read first, the worst first, at most `MOST_WORST`; of a sentinel rule unlike answers to sentinels."""
     first: str | None
     """What to do first; None for a resolved alert, and where the message says it."""
     notes: tuple[str, ...]
@@ -164,7 +164,7 @@ class AlertText:
             *(("Note", sentence) for sentence in self.notes),
             *(("Diagnosis", sentence) for sentence in self.diagnosis),
             ("Do first", self.first),
-            *((self._named, _words_of(answer)) for answer in self.worst),
+            *((self._named, _words_of(self.alert, answer)) for answer in self.worst),
         ]
         return tuple((name, sentence) for name, sentence in found if sentence)
 
@@ -178,12 +178,29 @@ class AlertText:
     @property
     def worst_answers(self) -> tuple[str, ...]:
         """The worst answers, each in a line: score, id, and question and judge's reason if they may be shown."""
-        return tuple(f"{self._named}: {_words_of(answer)}" for answer in self.worst)
+        return tuple(f"{self._named}: {_words_of(self.alert, answer)}" for answer in self.worst)
 
     @property
     def _named(self) -> str:
         """What the answers are that the alert names."""
+        if self.alert.kind == "sentinel":
+            return "Sentinel"
         return "Worst answer" if self.alert.covariate is None else "Example"
+
+    @property
+    def from_words(self) -> str:
+        """`from_value` in its unit."""
+        return _value(self.alert, self.from_value)
+
+    @property
+    def to_words(self) -> str:
+        """`to_value` in its unit."""
+        return _value(self.alert, self.to_value)
+
+    @property
+    def now_words(self) -> str:
+        """`now_value` in its unit."""
+        return _value(self.alert, self.now_value)
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -264,7 +281,7 @@ def alert_text(
         from_value=from_value if measured else None,
         to_value=(alert.fired_observed if recovered else alert.observed) if measured else None,
         now_value=current.value if current is not None else alert.observed if recovered else None,
-        now=None if current is None else _now(current),
+        now=None if current is None else _now(alert, current),
         began_at=began_at,
         fired_at=alert.fired_at,
         resolved_at=resolved_at,
@@ -313,8 +330,11 @@ def scope_of(alert: Alert) -> str:
     return f"{pipeline}, {short_name(alert.segment)}" if alert.segment else pipeline
 
 
-def _words_of(answer: WorstAnswer) -> str:
+def _words_of(alert: Alert, answer: WorstAnswer) -> str:
     """Return score and id of an answer, after its question and before the judge's reason as far as it has them."""
+    sentinel = _SENTINEL_ANSWER.fullmatch(answer.interaction_id) if alert.kind == "sentinel" else None
+    if sentinel is not None:
+        return f"{short_name(sentinel[1])}, in answer {int(sentinel[2]) + 1:,} to sentinels"
     score = "" if answer.score is None else f"{number(answer.score)}, "
     name = short_name(answer.interaction_id)
     reason = _line_of(answer.reason, LONGEST_REASON)
@@ -322,6 +342,10 @@ def _words_of(answer: WorstAnswer) -> str:
     if answer.question is None:
         return f"{score}{name}{because}"
     return f"{_line_of(answer.question, LONGEST_QUESTION)} ({score}{name}){because}"
+
+
+_SENTINEL_ANSWER: Final = re.compile(r"(.*)#([0-9]{1,20})", re.DOTALL)
+"""The id of an answer to a sentinel: the id of the sentinel, and the number of answers before."""
 
 
 def _line_of(text: str | None, longest: int) -> str:
@@ -408,7 +432,7 @@ def _title(alert: Alert) -> str:
         return cut(f"{subject} is back at {observed}, after {_value(alert, alert.fired_observed)}", LONGEST_TITLE)
     verb = "fell" if alert.direction == "fall" else "rose"
     if alert.baseline_source == "target":
-        moved = f"{verb} {_beyond(alert)} its target {number(alert.baseline)}"
+        moved = f"{verb} {_beyond(alert)} its target {_value(alert, alert.baseline)}"
         return cut(f"{subject} {moved}, to {observed}", LONGEST_TITLE)
     before = alert.baseline if alert.normal is None else alert.normal
     return cut(f"{subject} {verb} from {_value(alert, before)} to {observed}", LONGEST_TITLE)
@@ -419,11 +443,24 @@ def _sentinel_title(alert: Alert) -> str:
 
     The share of unlike answers is known only with the alert, so the model is shortened and the numbers are not.
     """
-    model = cut(short_name(re.split(r"/(?=[a-z]+\.[0-9])", alert.labeler_version or "")[0]), 40)
+    model = cut(short_name(_PROMPT.split(alert.labeler_version or "")[0]), 40)
     if alert.status == "resolved":
         return f"the judge {model} answers sentinels as remembered again"
-    share, chance = (f"{100 * (value or 0.0):.0f}%" for value in (alert.observed, alert.baseline))
-    return f"the judge {model} changed: {share} of its answers to sentinels are unlike earlier ones, {chance} by chance"
+    chance = _value(alert, alert.baseline)
+    return f"the judge {model} changed: {_unlike(alert)} to sentinels are unlike earlier ones, {chance} by chance"
+
+
+_PROMPT: Final = re.compile(r"/(?=(?:[a-z]+-)?(?:trace|claims|verdicts|criteria)\.[0-9])")
+"""Where the prompts begin in the version of a judge."""
+
+
+def _unlike(alert: Alert) -> str:
+    """Return how many of the answers since the change are unlike: each counts as 1 or 0, so the share has the count.
+
+    Of a resolved alert these are the answers since they came back.
+    """
+    n = alert.observed_n or 0
+    return f"{round((alert.observed or 0.0) * n):,} of {_answers(alert, n)}"
 
 
 def _subject(alert: Alert) -> str:
@@ -464,7 +501,12 @@ def percent(share: float) -> str:
 
 def _value(alert: Alert, value: float | None) -> str:
     """Return a value of the statistic of an alert, in its unit."""
-    return percent(value) if alert.covariate is not None and value is not None else number(value)
+    return percent(value) if _is_share(alert) and value is not None else number(value)
+
+
+def _is_share(alert: Alert) -> bool:
+    """Return whether the statistic of an alert is a share of answers or of interactions."""
+    return alert.quantity == "share" or alert.kind == "sentinel"
 
 
 _STATISTICS: Final = {
@@ -477,6 +519,8 @@ _STATISTICS: Final = {
 
 
 def _statistic(alert: Alert) -> str:
+    if alert.kind == "sentinel":
+        return "The share of unlike answers"
     return ("" if alert.quantity == "kappa" else "The ") + _STATISTICS[alert.quantity]
 
 
@@ -490,7 +534,8 @@ def _level(alert: Alert) -> str:
     if alert.observed_lower is not None and alert.observed_upper is not None:
         ends = f" ({_value(alert, alert.observed_lower)} to {_value(alert, alert.observed_upper)})"
     of = " that began a session" if alert.observed_of == "first_answers" else ""
-    return f"{_value(alert, alert.observed)}{ends}, {_answers(alert, alert.observed_n or 0)}{of}"
+    counted = _unlike(alert) if alert.kind == "sentinel" else f"{_answers(alert, alert.observed_n or 0)}{of}"
+    return f"{_value(alert, alert.observed)}{ends}, {counted}"
 
 
 def _change(alert: Alert) -> str | None:
@@ -505,8 +550,8 @@ def _change(alert: Alert) -> str | None:
 def _normal(alert: Alert) -> str:
     if alert.baseline_source == "target":
         moved = _limit(alert)
-        counts = "" if moved is None else f"; the rule counts {_beyond(alert)} {number(moved)}"
-        return f"The target is {number(alert.baseline)}{counts}."
+        counts = "" if moved is None else f"; the rule counts {_beyond(alert)} {_value(alert, moved)}"
+        return f"The target is {_value(alert, alert.baseline)}{counts}."
     of = f" for {line(alert.normal_of)}" if alert.normal_of and alert.baseline_source != "window" else ""
     limit = _limit(alert)
     counts = "" if limit is None else f"; the rule counts {_beyond(alert)} {_value(alert, limit)}"
@@ -518,6 +563,8 @@ def _learned(alert: Alert) -> str:
     """Return where a normal value comes from, after a comma; nothing for a target."""
     if alert.baseline_source == "target":
         return ""
+    if alert.kind == "sentinel":
+        return ", by chance"
     if alert.baseline_source == "given":
         return ", given by the rule"
     n = "" if not alert.normal_n else f" from {_answers(alert, alert.normal_n)}"
@@ -551,10 +598,9 @@ def _values(alert: Alert) -> str | None:
     return cut(f"{covariate_name(alert)}: {'; '.join(found)}.{apart}", LONGEST_SENTENCE)
 
 
-def _now(current: CurrentLevel) -> str:
-    ends = f"({number(current.lower)} to {number(current.upper)})"
-    plural = "" if current.n == 1 else "s"
-    return f"Now it is {number(current.value)} {ends}, over {current.over}, {current.n:,} answer{plural}."
+def _now(alert: Alert, current: CurrentLevel) -> str:
+    value, lower, upper = (_value(alert, number) for number in (current.value, current.lower, current.upper))
+    return f"Now it is {value} ({lower} to {upper}), over {current.over}, {_answers(alert, current.n)}."
 
 
 def _status(

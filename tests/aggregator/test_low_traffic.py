@@ -1,5 +1,6 @@
 """An alert when a pipeline has fewer interactions than a limit for a while."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from ragtide_aggregator.service.low_traffic import CHECK_MS, LowTraffic, Traffic
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.settings.alerting import StallSettings
 from ragtide_schemas import Alert
+from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 
 pytestmark = pytest.mark.pure
 
@@ -61,6 +63,18 @@ def test_an_alert_fires_once_and_ends_once_whoever_looks(anew: bool) -> None:
         fired += [(minute, one.status) for one in traffic.look(minute, anew=anew)]
     # Six come until minute 32; of all eight, four are in the ten minutes before minute 41.
     assert fired == [(10, "firing"), (32, "resolved"), (41, "firing")]
+
+
+def test_answers_to_sentinels_are_no_traffic_of_any_pipeline() -> None:
+    traffic, fired = Traffic(replace(LIMIT, pipeline="*")), []
+    traffic.add(9)
+    traffic.add(9, pipeline=SENTINEL_PIPELINE)
+    for minute in range(31):
+        traffic.add(2, pipeline=SENTINEL_PIPELINE)
+        fired += [alert.pipeline for alert in traffic.look(minute)]
+    for minute in range(31, 61):  # no sentinel is asked any more
+        fired += [alert.pipeline for alert in traffic.look(minute)]
+    assert fired == ["shop"]
 
 
 def test_the_alert_names_numbers_and_severity() -> None:

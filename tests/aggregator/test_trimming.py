@@ -1,9 +1,15 @@
+import itertools
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.metric_events import event
 
+from ragtide_aggregator.service.pipeline_health import HealthLimits, PipelineHealth
 from ragtide_aggregator.service.trimming import StreamCaps, StreamStatus, trim_streams
+from ragtide_consumers.sentinels.service import record_sentinel
+from ragtide_runtime.alert_book import AlertBook
+from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
 from ragtide_runtime.redis.scripts import run_script
 
@@ -248,3 +254,37 @@ async def test_one_entry_above_the_cap_in_bytes_stays(async_redis: Any) -> None:
     await async_redis.xadd(STREAMS.dead_letters, {"data": b"x" * 100_000})
     seen = await trim(async_redis, StreamCaps(dead_letters_bytes=1), "0-0", "0-0")
     assert (await async_redis.xlen(STREAMS.dead_letters), seen.dropped) == (1, {})
+
+
+async def test_answers_to_sentinels_do_not_end_the_silence_of_the_traffic(async_redis: Any) -> None:
+    lease = Lease(async_redis, STREAMS, holder="test", lease_s=60, role="sentinels")
+    token = (await lease.acquire()).token
+    assert token is not None
+    numbers = itertools.count()
+    health, book = PipelineHealth(HealthLimits(labeling_s=None, traffic_s=3600), 0), AlertBook()
+
+    async def answer() -> None:
+        call = record_sentinel(
+            STREAMS, token, next(numbers), asked_ms=1, digest="d", memory=b"[]", event=event(0, {}).encode()
+        )
+        assert await run_script(async_redis, call) == "recorded"
+
+    async def look() -> tuple[int | None, list[tuple[str, str]]]:
+        seen = await trim(async_redis, StreamCaps(), "0-0", "0-0")
+        health.check(seen, book)
+        return seen.last_scored_ms, [(alert.rule, alert.status) for alert in book.take_changes()[2]]
+
+    await answer()
+    assert await look() == (None, []), "there was never any traffic"
+    ago_ms = int((await async_redis.time())[0] - 7200) * 1000
+    await async_redis.delete(STREAMS.metrics, STREAMS.sentinels)
+    numbers = itertools.count()
+    await async_redis.xadd(STREAMS.metrics, {"data": "x"}, id=f"{ago_ms}-0")
+    for _ in range(3):
+        await answer()
+    assert await look() == (ago_ms, [("stall-traffic", "firing")])
+    await answer()
+    assert await look() == (ago_ms, [])
+    new = (await add(async_redis, STREAMS.metrics, 1))[0]
+    await answer()
+    assert await look() == (int(new.partition("-")[0]), [("stall-traffic", "resolved")])

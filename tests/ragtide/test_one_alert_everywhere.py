@@ -27,11 +27,32 @@ from ragtide_consumers.notify.notification import Notification
 from ragtide_consumers.notify.silences import acknowledge
 from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import Alert
+from ragtide_schemas.alert import StepCause, StepChange, ValueShare
 from ragtide_schemas.alert_text import AlertText, WorstAnswer, alert_text
 from ragtide_schemas.alert_text import message_of as message
 
 TARGET = {"kind": "threshold", "baseline_source": "target", "baseline": 0.8, "normal": None, "normal_n": None}
 WITHIN = mix_cause(verdict="within", carriers=("lang=de",), spread="few", text="within lang=de (0.9 to 0.1)")
+BM25 = StepChange(step="bm25", metric="retrieval.step.bm25.used_recall", before=0.7, since=0.3, lower=-0.5, upper=-0.3)
+UNRESOLVED = StepCause(verdict="unresolved", n_before=900, n_since=400, confidence=0.95)
+MOVED = StepCause(
+    verdict="moved", step="bm25", kind="retriever", n_before=900, n_since=400, confidence=0.95, changes=(BM25,)
+)
+SENTINEL: dict[str, Any] = {
+    "kind": "sentinel", "pipeline": "ragtide-sentinels", "metric": "judge.sentinel_unlike", "direction": "rise",
+    "labeler_version": "gpt-5-mini/short-trace.1", "baseline": 0.1, "baseline_source": "given", "normal": 0.1,
+    "normal_n": None, "limit": 0.15, "observed": 0.5, "observed_n": 28, "observed_lower": 0.3, "observed_upper": 0.7,
+    "worst_interaction_ids": ("row-3#151", "row-4#152"), "diagnosis": (),
+}  # fmt: skip
+LENGTHS: dict[str, Any] = {
+    "kind": "distribution", "metric": "covariate.question_length", "covariate": "question_length", "quantity": "share",
+    "direction": "rise", "values": "above 400", "distance": 0.4, "baseline": 0.12, "normal": 0.1, "limit": 0.14,
+    "observed": 0.5, "observed_lower": 0.4, "observed_upper": 0.6, "diagnosis": (),
+    "shares": tuple(
+        ValueShare(values=values, before=before, since=since)
+        for values, before, since in (("at most 400", 0.9, 0.5), ("above 400", 0.1, 0.5))
+    ),
+}  # fmt: skip
 PLAIN = {"observed": None, "began_at": None, "run_length": None, "diagnosis": (), "worst_interaction_ids": ()}
 KINDS: dict[str, dict[str, Any]] = {
     "learned": {"segment": "lang=de", "status": "explained", "cause": WITHIN, "explained_at": RESOLVED},
@@ -48,6 +69,19 @@ KINDS: dict[str, dict[str, Any]] = {
     "few": {"observed_n": 14},
     "stall": {**PLAIN, "kind": "stall", "message": "Labeling is behind: <5> entries wait & more come."},
     "budget": {**PLAIN, "kind": "budget", "pipeline": "*", "message": "The judge's spend limit is reached."},
+    "step": {"status": "explained", "moved_step": MOVED, "explained_at": RESOLVED},
+    "step sought": {"step_sought": True},
+    "step unresolved": {"status": "explained", "moved_step": UNRESOLVED, "explained_at": RESOLVED},
+    "distribution": LENGTHS,
+    "quantile": {"quantity": "share", "direction": "rise", "edge": 2.0, "edge_side": "above"},
+    "sentinel": SENTINEL,
+    "sentinel resolved": {
+        **SENTINEL,
+        "status": "resolved",
+        "resolved_at": RESOLVED,
+        "observed": 0.1,
+        "fired_observed": 0.5,
+    },
     "resolved": {"status": "resolved", "resolved_at": RESOLVED, "observed": 0.88, "fired_observed": 0.712},
 }
 
@@ -122,7 +156,7 @@ async def test_every_channel_has_every_fact(name: str) -> None:
     assert "acknowledged by ann; silenced until" in text.status
     for channel, shown in (await channels(alert, notification, text)).items():
         for fact in (text.title, *text.sentences):
-            bare = fact.removeprefix("Worst answer: ").removeprefix("Diagnosis: ") if channel == "terminal" else fact
+            bare = re.sub("^(Worst answer|Example|Sentinel|Diagnosis): ", "", fact) if channel == "terminal" else fact
             assert in_a_line(bare) in shown, f"{channel} lacks: {fact}"
 
 
@@ -153,6 +187,21 @@ def test_the_message_of_an_alert_has_the_facts_of_its_record() -> None:
             assert (text.sure or "") in alert.message
 
 
+def test_an_alert_about_sentinels_has_counts_the_share_by_chance_and_the_sentinels() -> None:
+    text = alert_text(of_kind("sentinel"))
+    assert text.title == (
+        "the judge gpt-5-mini changed: 14 of 28 answers to sentinels are unlike earlier ones, 10% by chance"
+    )
+    assert "50% (30% to 70%), 14 of 28 answers since the change" in text.alert.message
+    assert text.worst_answers == (
+        "Sentinel: row-3, in answer 152 to sentinels",
+        "Sentinel: row-4, in answer 153 to sentinels",
+    )
+    assert (text.from_words, text.to_words) == ("10%", "50%")
+    over = "3 of 28 answers since it came back. It was 50% when the alert fired"
+    assert over in alert_text(of_kind("sentinel resolved")).alert.message
+
+
 def without_tags(page: str) -> str:
     return in_a_line(html.unescape(re.sub(r"<[^>]*>", "", page)))
 
@@ -169,8 +218,8 @@ async def test_the_page_has_every_fact(async_redis: Any, redis_url: str) -> None
             text = alert_text(alert)
             shown = without_tags((await page(service, f"/a/{alert.alert_id}"))[1])
             facts = (
-                text.title, text.change, text.normal, text.where, *text.cause, text.sure, *text.notes, *text.diagnosis,
-                text.first,
+                text.title, text.change, text.normal, text.values, text.where, *text.cause, *text.step, text.sure,
+                *text.notes, *text.diagnosis, text.first,
             )  # fmt: skip
             for fact in filter(None, facts):
                 assert in_a_line(fact) in shown, f"the page of {alert.alert_id} lacks: {fact}"
