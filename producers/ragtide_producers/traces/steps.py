@@ -35,7 +35,8 @@ def steps_of(group: SpanGroup, documents: Sequence[Found]) -> list[dict[str, Any
     """Return the steps of an interaction as its field has them; None if there is one step or none.
 
     Spans of one name and kind are one step, so several queries of one retriever are joined. None, too, if a document of
-    the interaction came from no retriever, because texts were changed on the way.
+    the interaction came from no retriever, because texts were changed on the way, or if a name with its kind is that of
+    another step.
 
     Args:
         group: spans of the interaction.
@@ -45,7 +46,7 @@ def steps_of(group: SpanGroup, documents: Sequence[Found]) -> list[dict[str, Any
         steps = _steps(group)
     except TruncatedError:
         return None
-    if not 2 <= len(steps) <= STEPS_MAX:
+    if not 2 <= len(steps) <= STEPS_MAX or len({step.name for step in steps}) < len(steps):
         return None
     places = {step.name: _places(step, documents) for step in steps}
     retrievers = [step for step in steps if step.kind == "retriever"]

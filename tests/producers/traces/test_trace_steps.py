@@ -98,6 +98,12 @@ def test_a_single_retrieval_has_no_steps_and_neither_have_too_many() -> None:
     assert len(steps(*(retriever(f"r{number}x", [A]) for number in range(STEPS_MAX))) or ()) == STEPS_MAX
 
 
+def test_a_name_that_its_kind_would_make_that_of_another_step_leaves_the_steps_out_and_not_the_interaction() -> None:
+    both = retriever("Index", [A]), reranker("Index", [A])
+    assert [step["name"] for step in steps(*both) or ()] == ["index_retriever", "index_reranker"]
+    assert steps(*both, retriever("Index Retriever", [A])) is None
+
+
 def test_names_come_from_an_attribute_of_ones_own_from_components_of_haystack_and_from_tools() -> None:
     component = {"haystack.component.type": "InMemoryBM25Retriever", "haystack.component.name": "bm25"}
     output = {
