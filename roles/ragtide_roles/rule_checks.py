@@ -9,6 +9,7 @@ from ragtide_consumers.labelers.plugins import custom_metrics
 from ragtide_consumers.labelers.published import criteria_metrics, published_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.alerting import DEFAULT_RULES
+from ragtide_runtime.settings.evaluators import is_pattern
 from ragtide_runtime.settings.model import COMPUTED_COVARIATES, Settings
 from ragtide_schemas import METRICS, AlertRule, MetricDefinition
 from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
@@ -95,13 +96,9 @@ def _meet(patterns: Iterable[str], pattern: str) -> bool:
     (True, True, False, True)
     """
     return any(
-        fnmatchcase(pattern, each) or fnmatchcase(each, pattern) or (_is_pattern(each) and _is_pattern(pattern))
+        fnmatchcase(pattern, each) or fnmatchcase(each, pattern) or (is_pattern(each) and is_pattern(pattern))
         for each in patterns
     )
-
-
-def _is_pattern(name: str) -> bool:
-    return any(character in name for character in "*?[")
 
 
 def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFinding]:

@@ -155,6 +155,34 @@ def test_evaluators_with_the_same_labeler_and_version_never_score_an_interaction
     assert first.settings.name == "all"
 
 
+def test_an_evaluator_behind_one_that_takes_all_of_its_interactions_is_reported() -> None:
+    local, judge = Scorer("local"), Scorer("judge")
+    cascade = evaluator_of(EvaluatorSettings(name="cascade", labeler="own:one", pipelines=["shop"]), local, local)
+    assert together(evaluator(local), evaluator(judge, pipelines=["shop"]), cascade).hidden == {"cascade": "local"}
+    assert together(cascade, evaluator(local)).hidden == {}
+    german = evaluator(local, name="german", segments={"lang": ["de", "at"]}, rate=0.1)
+    austrian = evaluator(local, name="austrian", segments={"lang": ["at"], "tier": ["gold"]})
+    assert together(german, austrian).hidden == {"austrian": "german"}
+    assert together(austrian, german, evaluator(local)).hidden == {}
+
+
+PATTERNS = st.sampled_from(["*", "s*", "shop*", "shop", "shop?", "[st]hop", "help", "*p"])
+CHOICES = st.tuples(st.lists(PATTERNS, min_size=1, max_size=2), st.sampled_from([{}, {"lang": ["de"]}]))
+
+
+@given(st.lists(CHOICES, min_size=2, max_size=4), st.sampled_from(["shop", "shops", "help", "top", "s"]))
+def test_a_reported_evaluator_scores_nothing(choices: list[tuple[list[str], Any]], pipeline: str) -> None:
+    own = together(
+        *(
+            evaluator(Scorer("one"), name=f"e{place}", pipelines=pipelines, segments=segments)
+            for place, (pipelines, segments) in enumerate(choices)
+        )
+    )
+    for segments in ({}, {"lang": "de"}, {"lang": "en"}):
+        first, beside = own.chosen(interaction(1, pipeline, segments=segments))
+        assert not own.hidden.keys() & {each.settings.name for each in (first, *beside) if each is not None}
+
+
 async def commit_all(redis: Any, labeler: Labeler, published: Sequence[RagInteraction], **changes: Any) -> None:
     await create_group(redis, STREAMS.interactions)
     for one in published:

@@ -324,6 +324,13 @@ async def test_settings_with_which_no_worker_starts_are_a_problem_unless_workers
     assert all(name in found.found for name in LANGUAGES.values())
 
 
+async def test_an_evaluator_that_never_scores_is_named_with_the_one_before_it(async_redis: Any) -> None:
+    evaluators = [{"name": "all", "labeler": "local"}, {"name": "shop", "labeler": "local", "pipelines": ["shop*"]}]
+    found = {one.subject: one for one in await labeler_findings(async_redis, Settings(evaluators=evaluators), 0)}
+    assert (found["evaluator all"].level, found["evaluator shop"].level) == ("ok", "warning")
+    assert "never scores: evaluator all" in found["evaluator shop"].found
+
+
 async def test_a_group_of_alerts_that_no_process_reads_is_named_with_the_command_that_removes_it(
     async_redis: Any,
 ) -> None:

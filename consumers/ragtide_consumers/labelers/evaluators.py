@@ -10,7 +10,7 @@ has no scores of its own: so every interaction has an event, whoever scores it.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -174,6 +174,19 @@ class EvaluatorSet:
         return of.first, beside
 
     @property
+    def hidden(self) -> Mapping[str, str]:
+        """The evaluators that never score, each with an earlier one that decides all of its interactions, by name.
+
+        Their labelers have the same name, version and formulas. Of a cascade the other labelers are not called either.
+        """
+        found: dict[str, str] = {}
+        for place, evaluator in enumerate(self._evaluators):
+            for earlier in self._evaluators[:place]:
+                if evaluator.ids & earlier.ids and earlier.settings.takes_all_of(evaluator.settings):
+                    found.setdefault(evaluator.settings.name, earlier.settings.name)
+        return found
+
+    @property
     def criteria(self) -> Sequence[Criterion]:
         """The criteria that all evaluators ask."""
         return [criterion for evaluator in self._evaluators for criterion in criteria_of(evaluator.labeler)]
@@ -255,6 +268,18 @@ class EvaluatorSet:
         )
 
 
+def hidden_sentence(earlier: str) -> str:
+    """Return why an evaluator never scores, and the remedy.
+
+    Args:
+        earlier: name of the evaluator that decides all of its interactions.
+    """
+    return (
+        f"evaluator {earlier}, which stands before it, takes all of its interactions with the same labeler and "
+        "version: write it before that one, or give them pipelines that do not meet"
+    )
+
+
 def _failed(evaluator: Evaluator | None, error: Exception) -> EvaluatorFailedError:
     name = NONE if evaluator is None else evaluator.settings.name
     return EvaluatorFailedError(f"evaluator {name}: {error_text(error)}")
@@ -304,6 +329,8 @@ class ReplaceableLabeler(OfAnother):
     async def _built(self, settings: Settings) -> _InForce:
         async with AsyncExitStack() as stack:
             labeler = await self._build(settings, stack)
+            for name, earlier in labeler.hidden.items() if isinstance(labeler, EvaluatorSet) else ():
+                log.warning("an evaluator never scores", evaluator=name, detail=hidden_sentence(earlier))
             return _InForce(labeler, stack.pop_all())
         raise AssertionError  # for the type checker: a stack may suppress errors, and this one does not
 

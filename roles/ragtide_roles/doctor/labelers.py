@@ -27,13 +27,15 @@ async def labeler_findings(redis: Redis, settings: Settings, workers: int) -> li
         settings: of this process.
         workers: number of workers that run. They have settings of their own, so with a worker it is a warning only.
     """
-    from ragtide_consumers.labelers.local.labeler import LANGUAGES  # noqa: PLC0415 - the other checks need no labeler
+    from ragtide_consumers.labelers.evaluators import EvaluatorSet  # noqa: PLC0415 - the other checks need no labeler
+    from ragtide_consumers.labelers.local.labeler import LANGUAGES  # noqa: PLC0415
     from ragtide_consumers.labelers.registry import labeler_of  # noqa: PLC0415
 
     try:
-        async with labeler_of(settings, redis):
+        async with labeler_of(settings, redis) as labeler:
             falls_back = settings.labeler == "judge" and settings.judge.over_budget == "local"
-            evaluators = [_evaluator_finding(evaluator) for evaluator in settings.evaluators]
+            hidden = labeler.hidden if isinstance(labeler, EvaluatorSet) else {}
+            evaluators = [_evaluator_finding(each, hidden.get(each.name)) for each in settings.evaluators]
             if "local" not in settings.labelers and not falls_back:
                 return evaluators
             known = ", ".join(LANGUAGES.values())
@@ -47,14 +49,19 @@ async def labeler_findings(redis: Redis, settings: Settings, workers: int) -> li
         return [Finding(level, subject, f"no worker starts with these settings: {error}")]
 
 
-def _evaluator_finding(evaluator: EvaluatorSettings) -> Finding:
-    """Return the finding that says which part of the traffic an evaluator scores."""
+def _evaluator_finding(evaluator: EvaluatorSettings, hidden_by: str | None) -> Finding:
+    """Return the finding that says which part of the traffic an evaluator scores, or which other one hides it."""
+    subject = f"evaluator {evaluator.name}"
+    if hidden_by is not None:
+        from ragtide_consumers.labelers.evaluators import hidden_sentence  # noqa: PLC0415 - as above
+
+        return Finding("warning", subject, f"it never scores: {hidden_sentence(hidden_by)}")
     chosen = [f"{evaluator.rate:.3%}".replace(".000", "") if evaluator.rate < 1 else "all"]
     chosen.append(f"of the interactions of {', '.join(evaluator.pipelines)}")
     if evaluator.segments:
         values = "; ".join(f"{name} {' or '.join(of)}" for name, of in evaluator.segments.items())
         chosen.append(f"with {values}, so its means of a whole pipeline are those of this part")
-    return Finding("ok", f"evaluator {evaluator.name}", f"{evaluator.labeler} scores {' '.join(chosen)}")
+    return Finding("ok", subject, f"{evaluator.labeler} scores {' '.join(chosen)}")
 
 
 async def sentinel_findings(redis: Redis, settings: Settings) -> list[Finding]:

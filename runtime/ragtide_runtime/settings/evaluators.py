@@ -99,6 +99,14 @@ class EvaluatorSettings(BaseModel):
             segments.get(name) in values for name, values in self.segments.items()
         )
 
+    def takes_all_of(self, other: "EvaluatorSettings") -> bool:
+        """Return whether it surely takes every interaction that another evaluator takes."""
+        pipelines = all(any(_covers(mine, pattern) for mine in self.pipelines) for pattern in other.pipelines)
+        return pipelines and all(
+            name in other.segments and set(other.segments[name]) <= set(values)
+            for name, values in self.segments.items()
+        )
+
     @property
     def has_own_account(self) -> bool:
         """Whether its judge has spend limits of its own."""
@@ -118,6 +126,24 @@ class EvaluatorSettings(BaseModel):
                 values["model"] = self.model
             if values:
                 yield table, values
+
+
+def _covers(pattern: str, other: str) -> bool:
+    """Return whether every pipeline of another pattern surely matches a pattern.
+
+    >>> _covers("*", "shop*"), _covers("sh*", "shop*"), _covers("shop*", "shop"), _covers("shop?", "shop*")
+    (True, True, True, False)
+    """
+    if pattern == other:
+        return True
+    if not is_pattern(other):
+        return fnmatchcase(other, pattern)
+    return pattern.endswith("*") and not is_pattern(pattern[:-1]) and other.startswith(pattern[:-1])
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name of a pipeline is a shell-style pattern."""
+    return any(character in name for character in "*?[")
 
 
 def replaced(table: BaseModel, values: Mapping[str, Any]) -> BaseModel:
