@@ -413,6 +413,8 @@ def _describe_one(detail: ErrorDetails) -> str:
     remedy = _REMEDIES.get(kind, message[:1].lower() + message[1:])
     if kind == "string_pattern_mismatch" and detail.get("ctx", {}).get("pattern") == NAME_PATTERN:
         remedy = "has a control character, a bidirectional control or a line separator: take it out"
+    elif kind == "too_short" and detail.get("ctx", {}).get("min_length", 1) > 1:
+        remedy = f"is too short: give at least {detail['ctx']['min_length']}"
     elif kind == "string_pattern_mismatch":
         remedy = "has a wrong form: see ragtide docs interaction"
     if may_hold_a_secret(detail):

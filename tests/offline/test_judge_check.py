@@ -1,7 +1,9 @@
 """`ragtide judge check`: a judge with a known fault is found by the row of this fault, and an honest judge by none."""
 
 import json
+import os
 import random
+import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -245,6 +247,38 @@ def test_a_judge_that_says_yes_first_is_found_by_the_order_of_criteria(
     assert {check for check, _, _ in faults(found)} == {"criteria_reversed"}
     row = next(row for row in found["checks"] if row["check"] == "criteria_reversed")
     assert (row["metric"], row["estimate"]) == ("criteria.height", -1)
+
+
+def test_after_an_interruption_the_table_is_of_the_answers_so_far(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Counter[str]()
+
+    def interrupting(prompt: JudgePrompt, rng: random.Random, time: int) -> Fields | Says:
+        asked["all"] += 1
+        if asked["all"] == 40:
+            os.kill(os.getpid(), signal.SIGINT)
+        return honest(prompt, rng, time)
+
+    with server_of(interrupting) as server:
+        done = check(server, monkeypatch, str(rows), "--json", RAGTIDE_JUDGE_MAX_IN_FLIGHT="1")
+    assert done.exit_code == 130, done.output
+    found = json.loads(done.stdout)
+    assert 30 <= found["labeled"] <= 40
+    assert found["cost_usd"] > 0
+    assert next(row["n"] for row in found["checks"] if row["measure"] == "equal_verdicts") >= 7
+    assert "answers were paid for" in " ".join(done.stderr.split())
+
+
+def test_a_criterion_about_sessions_is_refused_if_it_is_named_and_else_left_out(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solved = {"name": "solved", "question": "Was the problem solved?", "scale": "yes_no", "unit": "session"}
+    extra = {"RAGTIDE_JUDGE_CRITERIA": json.dumps([*json.loads(CRITERIA), solved])}
+    with server_of(honest) as server:
+        done = check(server, monkeypatch, str(rows), "--criterion", "solved", **extra)
+    assert (done.exit_code, server.requests) == (1, [])
+    assert "criteria.solved is a criterion about whole sessions" in str(done.exception)
+    found = checked(honest, monkeypatch, rows, **extra)
+    assert "criteria.solved" not in found["criteria"]
 
 
 def test_refusals_are_counted_by_item(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:

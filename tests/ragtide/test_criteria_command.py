@@ -155,6 +155,8 @@ def test_mistakes_name_the_remedy(run: Any, monkeypatch: pytest.MonkeyPatch) -> 
     for words, remedy in (
         (("add", "x"), "give --question and --scale"),
         (("add", "x", "--question", "Is it?", "--values", "good"), "write 'good=1, bad=0'"),
+        (("add", "x", "--question", "Is it?", "--values", "a=1,b=0,a=0"), "a has two values"),
+        (("add", "x", "--question", "Is it?", "--values", "a=1"), "give at least 2"),
         (("add", "x", "--question", "Is it?", "--scale", "1-9"), "scale"),
         (("add", "x", "--question", "Is it?", "--scale", "yes_no", "--segment", "de"), "write lang=de"),
         (("add", "none", "--criteria", "criteria.toml"), "no criterion"),

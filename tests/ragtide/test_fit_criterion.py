@@ -115,6 +115,13 @@ def test_a_proxy_that_does_not_help_is_refused_and_nothing_is_written(files: tup
     assert not Path("local-model.json").exists()
 
 
+def test_a_criterion_about_sessions_has_no_proxy(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTIDE_JUDGE_CRITERIA", json.dumps([{**CRITERION, "unit": "session"}]))
+    rows, judged = files
+    found = run("fit", rows, "--judged", judged, "--criterion", "asks_back", exit_code=1)
+    assert "criteria.asks_back is a criterion about whole sessions" in str(found.exception)
+
+
 def hash_of(number: int) -> int:
     """Return a number that has nothing to do with the texts."""
     return (number * 2654435761 >> 7) & 0xFFFF

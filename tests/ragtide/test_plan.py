@@ -57,6 +57,19 @@ def test_impossible_numbers_are_refused(options: tuple[object, ...], words: str)
     assert words in " ".join(run(*GIVEN[:6], *options, exit_code=2).stderr.split())
 
 
+def test_a_metric_that_no_judge_scores_for_an_answer_is_refused_by_name(
+    redis_url: str, redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis.flushdb()
+    monkeypatch.setenv("RAGTIDE_REDIS_URL", redis_url)
+    solved = {"name": "solved", "question": "Was it solved?", "scale": "yes_no", "unit": "session"}
+    monkeypatch.setenv("RAGTIDE_JUDGE_CRITERIA", json.dumps([solved]))
+    assert "about whole sessions" in str(run(*GIVEN[:1], "criteria.solved", *GIVEN[2:], exit_code=1).exception)
+    for metric in ("criteria.solve", "solved", "trace.adherance"):
+        assert f"no metric '{metric}'" in run(*GIVEN[:1], metric, *GIVEN[2:], exit_code=2).stderr
+    assert "taken to be between 0 and 1" in run(*GIVEN[:1], "own.metric", *GIVEN[2:]).stderr
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_screen_fits(width: int) -> None:
     plan = sample_plan(

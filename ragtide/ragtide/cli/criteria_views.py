@@ -15,7 +15,7 @@ from ragtide_offline.criteria.files import read_criteria
 from ragtide_offline.criteria.numbers import CriterionRow, criterion_rows
 from ragtide_offline.criteria.pricing import PER, TYPICAL, CriteriaPrices, CriterionPrice, bundled_interactions
 from ragtide_producers.files.interactions import FileOptions, read_rows
-from ragtide_runtime.errors import RedisUnavailable
+from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.labelers import check_sessions
 from ragtide_runtime.settings.model import Settings
@@ -81,8 +81,13 @@ def _values(text: str) -> dict[str, float]:
     found = {}
     for part in text.split(","):
         answer, _, value = part.rpartition("=")
+        answer = answer.strip()
+        if answer in found:
+            raise typer.BadParameter(
+                f"the answer {answer} has two values: give each answer once", param_hint="--values"
+            )
         try:
-            found[answer.strip()] = float(value)
+            found[answer] = float(value)
         except ValueError:
             message = f"{part.strip()!r} is no answer with a value: write 'good=1, bad=0'"
             raise typer.BadParameter(message, param_hint="--values") from None
@@ -128,6 +133,20 @@ def find_criterion(settings: Settings, name: str, remedy: str = "add it: ragtide
         return found.criterion
     names = [*(each.name for each in settings.judge.criteria), *(each.criterion.name for each in stored.criteria)]
     raise typer.BadParameter(f"{unknown('criterion', name, [*names, *BUILT_IN])}; or {remedy}{unread}")
+
+
+def check_is_of_answers(criterion: Criterion, why: str) -> None:
+    """Refuse a criterion about whole sessions.
+
+    Args:
+        criterion: that a command was given.
+        why: why the command takes criteria about single answers only, and the remedy.
+
+    Raises:
+        ConfigurationError: the criterion is about whole sessions.
+    """
+    if criterion.is_of_session:
+        raise ConfigurationError(f"{criterion.metric} is a criterion about whole sessions, and {why}")
 
 
 def store(settings: Settings, criterion: Criterion, by: str, *, replace: bool) -> str:

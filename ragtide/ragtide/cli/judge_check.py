@@ -16,7 +16,7 @@ from .benchmark_tables import planned
 from .console import err, out, print_json, warn
 from .corruption_tables import labeled_within
 from .fitting import Column, Notes, fitted, heading
-from .progress import interruptible, progress_bar
+from .progress import interrupted, progress_bar
 
 if TYPE_CHECKING:
     from ragtide_offline.judge_check.running import JudgeCheck
@@ -88,7 +88,7 @@ def refuse_cost(plan: CostPlan, max_cost_usd: float, fewer: str) -> None:
 
 
 def run_check(check: "JudgeCheck", *, confidence: float, max_cost_usd: float, as_json: bool) -> None:
-    """Ask the judge about the items of a check, and print the table.
+    """Ask the judge about the items of a check, and print the table; after Ctrl-C that of the answers so far.
 
     Args:
         check: that has read its items.
@@ -96,12 +96,22 @@ def run_check(check: "JudgeCheck", *, confidence: float, max_cost_usd: float, as
         max_cost_usd: US dollars at which the check stops.
         as_json: whether the rows are printed as JSON.
     """
-    with (
-        interruptible(lambda: f"{check.counts['labeled']:,} answers were paid for, and none of them is kept."),
-        progress_bar("judging", None) as advance,
-    ):
-        asyncio.run(labeled_within(check, check.run(), advance, max_cost_usd))
+    stopped = False
+    with progress_bar("judging", None) as advance:
+        try:
+            asyncio.run(labeled_within(check, check.run(), advance, max_cost_usd))
+        except KeyboardInterrupt:
+            stopped = True
     warn(*check.problems)
+    if check.counts["labeled"] or not stopped:
+        _print_rows(check, confidence, as_json=as_json)
+    if stopped:
+        interrupted(
+            f"{check.counts['labeled']:,} answers were paid for. No answer is stored, so a new check begins anew."
+        )
+
+
+def _print_rows(check: "JudgeCheck", confidence: float, *, as_json: bool) -> None:
     rows = check.rows(confidence=confidence)
     if as_json:
         print_json(check.as_dict(rows, confidence))

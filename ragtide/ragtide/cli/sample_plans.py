@@ -12,30 +12,64 @@ from rich.text import Text
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.tables.windows import ALL_TIME
+from ragtide_consumers.labelers.published import all_criteria
 from ragtide_offline.capacity.judged_sample import JudgedScale, PlannedSample, SamplePlan, scale_of, scale_of_mean
+from ragtide_roles.rule_checks import known_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import METRICS, Estimate
+from ragtide_schemas import Estimate, MetricDefinition
 from ragtide_schemas.base import describe
+from ragtide_schemas.criterion import built_in_criteria
+from ragtide_schemas.metric_definitions import CLOSED_FAMILIES, CRITERIA_FAMILY
+from ragtide_schemas.suggestions import unknown
 
+from .console import warn
+from .criteria_views import check_is_of_answers
 from .fitting import Column, fitted, heading
 from .with_redis import with_redis
 
 _ESTIMATES: Final = TypeAdapter(list[Estimate])
 
 
+def planned_definition(settings: Settings, metric: str, unread: str | None) -> MetricDefinition | None:
+    """Return the definition of a metric; None for one that only workers elsewhere may declare.
+
+    Args:
+        settings: with the stored criteria, as far as they were read.
+        metric: that a judge scores.
+        unread: why stored criteria were not read; None if they were.
+
+    Raises:
+        ConfigurationError: the metric is a criterion about whole sessions.
+        typer.BadParameter: there is no such metric.
+    """
+    criteria = {criterion.metric: criterion for criterion in (*built_in_criteria(), *all_criteria(settings))}
+    if metric in criteria:
+        check_is_of_answers(
+            criteria[metric],
+            "a plan counts single answers: each session is one call of the judge, and its rate chooses among sessions",
+        )
+        return criteria[metric].definition()
+    known = known_metrics(settings)
+    family, dot, _ = metric.partition(".")
+    closed = not dot or family in CLOSED_FAMILIES or (family == CRITERIA_FAMILY and unread is None)
+    if metric not in known and closed:
+        raise typer.BadParameter(unknown("metric", metric, [*known, *criteria]))
+    return known.get(metric)
+
+
 def given_scale(
-    settings: Settings, metric: str, mean: float, deviation: float | None, correlation: float
+    metric: str, definition: MetricDefinition | None, mean: float, deviation: float | None, correlation: float
 ) -> JudgedScale:
-    """Return what options say about a judge's answers.
+    """Return what options say about a judge's answers; a metric without a definition is between 0 and 1.
 
     Raises:
         typer.BadParameter: the mean is not inside the metric's range, or the deviation is too large for it.
     """
-    criterion = next((each for each in settings.judge.criteria if metric == each.metric), None)
-    definition = METRICS.get(metric) if criterion is None else criterion.definition()
     lowest, highest = (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
+    if definition is None:
+        warn(f"{metric} is not known here: it is taken to be between 0 and 1")
     if not lowest < mean < highest:
         raise typer.BadParameter(f"--mean is {mean:g}, and {metric} is between {lowest:g} and {highest:g}")
     largest = ((mean - lowest) * (highest - mean)) ** 0.5

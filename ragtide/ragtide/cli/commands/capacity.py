@@ -176,7 +176,14 @@ def plan(
     from ragtide_offline.capacity.judging import KIB, usd_of_judgement
 
     from ..asked_criteria import asked_criteria, criteria_of_metrics
-    from ..sample_plans import estimates_of_file, given_scale, live_estimates, plan_view, scale_of_estimates
+    from ..sample_plans import (
+        estimates_of_file,
+        given_scale,
+        live_estimates,
+        plan_view,
+        planned_definition,
+        scale_of_estimates,
+    )
 
     if mean is not None and estimates is not None:
         raise typer.BadParameter("--mean and --estimates exclude each other: give one")
@@ -186,8 +193,9 @@ def plan(
     settings = asked.settings
     warn(*filter(None, [asked.unread]))
     level = settings.confidence if confidence is None else confidence
+    definition = planned_definition(settings, metric, asked.unread)
     if mean is not None:
-        scale = given_scale(settings, metric, mean, deviation, correlation)
+        scale = given_scale(metric, definition, mean, deviation, correlation)
     else:
         found = live_estimates(settings, level) if estimates is None else estimates_of_file(estimates)
         scale = scale_of_estimates(found, metric, pipeline)

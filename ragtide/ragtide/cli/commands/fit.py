@@ -88,7 +88,7 @@ def fit(
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_runtime.recordings import Recording
 
-    from ..criteria_views import find_criterion
+    from ..criteria_views import check_is_of_answers, find_criterion
     from ..file_rows import columns_of
     from ..local_fit import (
         examined_interactions,
@@ -118,6 +118,8 @@ def fit(
     chosen = selection(since, until, pipeline)
     settings = given(context).settings()
     question = None if criterion is None else find_criterion(settings, criterion)
+    if question is not None:
+        check_is_of_answers(question, "a proxy scores single answers: ask the judge about every session")
     before = None if question is None else file_before(output or DEFAULT, question, force=force or dry_run)
     wanted = TRACE_SCORES if question is None else answers_to(question)
     traffic = TrafficSample() if corruptions else None

@@ -215,10 +215,13 @@ def judge_check(
         return
     from ragtide_offline.judge_check.running import JudgeCheck, settings_of_check
 
-    from ..criteria_views import find_criterion
+    from ..criteria_views import check_is_of_answers, find_criterion
     from ..judge_check import refuse_cost, run_check
 
-    asked = [find_criterion(settings, name) for name in criterion] if criterion else settings.judge.criteria
+    named = [find_criterion(settings, name) for name in criterion or ()]
+    for each in named:
+        check_is_of_answers(each, "a check asks about single answers: leave it out")
+    asked = named or [each for each in settings.judge.criteria if not each.is_of_session]
     check = JudgeCheck(settings_of_check(settings, asked), seed)
     check.read(files, limit=limit, sample=rows)
     if not check.counts["rows"]:
