@@ -21,6 +21,7 @@ from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.consumer_groups import (
     claim_abandoned,
     create_group,
+    create_groups,
     delete_idle_consumers,
     group_position,
     read_group,
@@ -204,15 +205,9 @@ class AlertGroupSource:
         self._renewing: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Create the group where it is missing; a group that exists keeps its position.
-
-        In a partition that is newer than the group it begins with the first entry. The group of the first partition is
-        created last: while it is missing, a missing group elsewhere is as new as this one.
-        """
-        first = self._streams[0]
-        exists = await group_position(self._redis, first, self._group) is not None
-        for stream in (*self._streams[1:], first):
-            await create_group(self._redis, stream, self._group, START if exists or self._from_start else "$")
+        """Create the group where it is missing."""
+        await create_groups(self._redis, self._streams, self._group, from_start=self._from_start)
+        for stream in self._streams:
             self._positions.advance(stream, await group_position(self._redis, stream, self._group) or START)
         self._renewing = asyncio.create_task(self._renew())
 

@@ -90,10 +90,8 @@ class AlertSubscriber:
         claim_idle_s: float = 60.0,
         settings: Settings | None = None,
     ) -> None:
-        self._group = None if group is None else _checked_group(group)
-        if not (math.isfinite(claim_idle_s) and claim_idle_s > 0):
-            raise ValueError(f"claim_idle_s is {claim_idle_s!r}: give a positive number of seconds")
-        self._claim_idle_s = claim_idle_s
+        self._group = None if group is None else checked_group(group)
+        self._claim_idle_s = checked_claim_idle(claim_idle_s)
         self._filter = AlertFilter(pipeline=pipeline, rule=rule, severity=severity, status=status)
         self._settings = settings or settings_of_application(**({} if redis_url is None else {"redis_url": redis_url}))
         self._from_start = from_start
@@ -228,7 +226,23 @@ def _cancellations() -> int:
     return 0 if task is None else task.cancelling()
 
 
-def _checked_group(group: str) -> str:
+def checked_claim_idle(claim_idle_s: float) -> float:
+    """Return the seconds after which an unfinished entry is taken over.
+
+    Raises:
+        ValueError: they are no positive number.
+    """
+    if not (math.isfinite(claim_idle_s) and claim_idle_s > 0):
+        raise ValueError(f"claim_idle_s is {claim_idle_s!r}: give a positive number of seconds")
+    return claim_idle_s
+
+
+def checked_group(group: str) -> str:
+    """Return the name of a consumer group of a user.
+
+    Raises:
+        ValueError: it is no such name, or one of ragtide's own.
+    """
     if not isinstance(group, str) or not 1 <= len(group) <= LONGEST_GROUP or not group.isprintable() or " " in group:
         raise ValueError(f"group is {group!r}: give 1 to {LONGEST_GROUP} printable characters without spaces")
     if group in (RECORD_GROUP, NOTIFY_GROUP):

@@ -113,7 +113,7 @@ _load = late(
     },
 )
 
-_MODULES = ("otel", "testing")
+_MODULES = ("faststream", "otel", "testing")
 """Public modules, which `import ragtide` does not import."""
 
 

@@ -88,20 +88,20 @@ def test_the_loop_of_redis_py_takes_alerts_once(redis: Any) -> None:
     assert redis.xpending(STREAM, "oncall")["pending"] == 1, "b is not finished"
 
 
-async def test_the_application_of_faststream_gets_alerts(redis: Any, redis_url: str) -> None:
-    redis.xgroup_create(STREAM, "chat", id="0", mkstream=True)
+async def test_the_application_of_the_page_of_faststream_gets_alerts(redis: Any, redis_url: str) -> None:
+    (block,) = (block.code for block in blocks_of(page_text("faststream")) if block.language == "python")
     add(redis, "a")
     got: list[str] = []
-    application = names_of(PYTHON[2])["application"](redis_url, lambda found: got.append(found.alert_id))
-    await application.broker.start()
+    app = names_of(block)["application"](redis_url, lambda found: got.append(found.alert_id))
+    await app.start()
     try:
-        await until(lambda: got == ["a"] and redis.xpending(STREAM, "chat")["pending"] == 0)
+        await until(lambda: got == ["a"] and redis.xpending(STREAM, "my-team")["pending"] == 0)
     finally:
-        await application.broker.stop()
+        await app.stop()
 
 
 def test_new_estimates_come_as_the_aggregator_publishes_them(redis: Any, redis_url: str, tmp_path: Path) -> None:
     redis.xadd(Streams("ragtide", 0).metrics, {"data": event(1, {"trace.adherence": 0.5}).encode()})
     with running("aggregator", redis_url, tmp_path / "log", {"RAGTIDE_ESTIMATES_INTERVAL_S": "0.1"}):
-        _, estimate = next(names_of(PYTHON[3])["new_estimates"](redis))
+        _, estimate = next(names_of(PYTHON[2])["new_estimates"](redis))
     assert (estimate.pipeline, estimate.segment, estimate.window) == ("shop", None, "all")

@@ -9,7 +9,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
-from .entries import Entry
+from .entries import START, Entry
 from .failures import is_missing
 from .scripts import Lua, ScriptCall
 
@@ -51,6 +51,27 @@ async def create_group(redis: Redis, stream: str, group: str, position: str) -> 
             raise
         return False
     return True
+
+
+async def create_groups(redis: Redis, streams: Sequence[str], group: str, *, from_start: bool) -> None:
+    """Create a consumer group where it is missing; a group that exists keeps its position.
+
+    In a partition that is newer than the group it begins with the first entry. The group of the first partition is
+    created last: while it is missing, a missing group elsewhere is as new as this one.
+
+    Args:
+        redis: client.
+        streams: keys of the streams, of partition 0 first.
+        group: name of the group.
+        from_start: whether a new group begins with the first entry instead of the next entry.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    first = streams[0]
+    exists = await group_position(redis, first, group) is not None
+    for stream in (*streams[1:], first):
+        await create_group(redis, stream, group, START if exists or from_start else "$")
 
 
 async def group_position(redis: Redis, stream: str, group: str) -> str | None:
