@@ -13,12 +13,13 @@ from typing import Any, Final, Self, TypeVar, get_args
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.errors import RedisUnavailable
+from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.entries import Entry, Unreadable
 from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.keys import NOTIFY_GROUP, RECORD_GROUP
+from ragtide_runtime.redis.layout import check_layout
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_schemas import Alert
@@ -73,7 +74,7 @@ class AlertSubscriber:
 
     Raises:
         ValueError: an argument is wrong.
-        ConfigurationError: a setting is wrong.
+        ConfigurationError: a setting is wrong; when it is opened: the deployment has other partitions.
         RedisUnavailable: Redis cannot be reached when the subscriber is opened.
     """
 
@@ -109,11 +110,15 @@ class AlertSubscriber:
         self._redis = connect_async(self._handle.url)
         source = self._new_source(self._redis)
         try:
+            await check_layout(self._redis, self._settings.layout)
             await source.open()
         except RedisError as error:
             url = redact(self._handle.url)
             await self._disconnect()
             raise RedisUnavailable(f"{url}: {explained(error)}; try again when Redis works") from error
+        except ConfigurationError:
+            await self._disconnect()
+            raise
         self._source = source
         return self
 

@@ -20,9 +20,10 @@ from tests.support.cases import for_each
 from tests.support.conditions import until, wait_until
 from tests.support.redis_processes import RedisProcess, cluster
 
-from ragtide import AlertSubscriber, RedisUnavailable
+from ragtide import AlertSubscriber, ConfigurationError, RedisUnavailable
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.layout import Layout, encode_layout, layout_key
 from ragtide_runtime.settings.model import Settings
 
 pytestmark = pytest.mark.processes
@@ -70,6 +71,12 @@ async def test_a_group_goes_on_where_it_stopped(redis: Any, redis_url: str) -> N
     assert await received(redis_url, 1, from_start=True) == ["d"], "an existing group keeps its position"
     assert pending(redis) == 0
     assert redis.xinfo_consumers(STREAM, "pager") == [], "nobody is left in the group"
+
+
+async def test_a_subscriber_with_other_partitions_than_the_deployment_is_refused(redis: Any, redis_url: str) -> None:
+    redis.set(layout_key("ragtide"), encode_layout(Layout("ragtide", 4)))
+    with pytest.raises(ConfigurationError, match="this deployment has 4 partitions"):
+        await received(redis_url, 1)
 
 
 async def test_a_new_group_may_begin_with_the_first_alert_of_the_stream(redis: Any, redis_url: str) -> None:
