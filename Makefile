@@ -25,7 +25,7 @@ test-heavy: .venv/.dev ## run the heavy tests, which test leaves out, and every 
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "heavy or hypothesis" --hypothesis-profile thorough $(ARGS)
 
 # The published schemas are those of the newest Pydantic; earlier ones describe a data class in fewer words.
-DESCRIBED := tests/schemas/test_wire.py::test_the_published_json_schemas_are_those_of_the_models tests/runtime/test_asyncapi.py::test_the_published_document_is_that_of_the_models
+DESCRIBED := tests/schemas/test_wire.py::test_the_published_json_schemas_are_those_of_the_models tests/web/test_asyncapi.py::test_the_published_document_is_that_of_the_models
 
 test-lowest: .venv/.dev ## run the tests of test-fast with the lowest versions of the libraries, in .venv-lowest
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest

@@ -197,6 +197,8 @@ async def test_every_answer_is_kept_by_nobody_and_head_answers_as_get(async_redi
             ("/", TOKEN, 200),
             ("/live?follow=alerts", TOKEN, 200),
             ("/openapi.json", None, 200),
+            ("/asyncapi.json", None, 200),
+            ("/asyncapi", None, 200),
             ("/static/icon.svg", None, 200),
         ):
             headers = {} if token is None else {"Authorization": f"Bearer {token}"}

@@ -14,7 +14,6 @@ from ragtide_runtime.telemetry.catalogue import catalogue_table
 from ragtide_runtime.telemetry.quality_metrics import quality_table
 
 from .api import API_PAGES
-from .asyncapi import asyncapi_text
 from .commands import COMMAND_PAGES
 from .concepts import PICTURE, concepts_picture
 from .fields import interaction_page, labels_part
@@ -25,7 +24,7 @@ from .mcp_tools import tools_part
 from .metrics import diagnosis_part, metrics_page, results_part
 from .parts import parts_of, with_part
 from .settings import first_settings_table, settings_table, table_of
-from .streams import streams_page
+from .streams import asyncapi_text, streams_page
 
 _DOCS: Final = Path(__file__).parents[2] / "docs"
 

@@ -12,6 +12,7 @@ from ragtide_schemas.feedback import Feedback
 from ragtide_schemas.interaction import AnswerUsage, EarlierTurn, RagInteraction, RetrievedDocument
 from ragtide_schemas.labels import ClaimLabels, SentenceLabels
 from ragtide_schemas.retrieval_steps import RetrievalStep
+from ragtide_web.schema_words import type_in_words
 
 _INTRODUCTION = """\
 Every field of an interaction, of feedback and of an alert rule, with its type and an example. Four fields are required:
@@ -208,60 +209,3 @@ def _table(model: type[WireModel]) -> str:
 def _default(value: Any) -> str:
     value = getattr(value, "value", value)
     return f", default `{value}`" if isinstance(value, (bool, int, float, str)) and value != "" else ""
-
-
-def type_in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """Return the type and the bounds of a value, in words."""
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        target = definitions[name]
-        return f"object `{name}`" if "properties" in target else type_in_words(target, definitions)
-    if "anyOf" in schema:
-        types = [type_in_words(choice, definitions) for choice in schema["anyOf"] if choice.get("type") != "null"]
-        return " or ".join(dict.fromkeys(types))
-    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    return " or ".join(f"`{value}`" for value in values) or _plain_type(schema, definitions)
-
-
-def _plain_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    kind = schema.get("type")
-    if kind == "array":
-        shown = f"list of {type_in_words(schema['items'], definitions)}{_bounds(schema, 'Items', ' entries')}"
-    elif kind == "object":
-        patterns = schema.get("patternProperties", {})
-        values = schema.get("additionalProperties") or next(iter(patterns.values()), None)
-        inner = type_in_words(values, definitions) if isinstance(values, dict) and values else "any JSON"
-        shown = f"object of {inner}{_bounds(schema, 'Properties', ' entries')}"
-    elif schema.get("format") == "date-time":
-        shown = "time"
-    elif kind == "string":
-        shown = f"text{_bounds(schema, 'Length', ' characters')}"
-    elif kind in ("integer", "number"):
-        shown = ("whole number" if kind == "integer" else "number") + _range(schema)
-    else:
-        shown = "true or false" if kind == "boolean" else "any JSON"
-    return shown
-
-
-def _bounds(schema: Mapping[str, Any], of: str, unit: str) -> str:
-    least, most = schema.get(f"min{of}"), schema.get(f"max{of}")
-    return _limits([least, most], [f"from {least}{unit}", f"at most {most:,}{unit}" if most is not None else ""], unit)
-
-
-def _range(schema: Mapping[str, Any]) -> str:
-    least = schema.get("minimum")
-    most = schema.get("maximum")
-    if "exclusiveMinimum" in schema:
-        return f" above {schema['exclusiveMinimum']:g}"
-    shown = [f"{value:g}" if value is not None else "" for value in (least, most)]
-    return _limits([least, most], [f"from {shown[0]}", f"at most {shown[1]}"], "")
-
-
-def _limits(limits: Sequence[float | None], words: Sequence[str], unit: str) -> str:
-    least, most = limits
-    if least is not None and least == most:
-        return f", always {least:g}"
-    if least is not None and most is not None:
-        return f", {least:g} to {most:,}{unit}" if unit else f", {least:g} to {most:g}"
-    given = [word for limit, word in zip(limits, words, strict=True) if limit is not None]
-    return f", {given[0]}" if given else ""

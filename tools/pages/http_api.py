@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ragtide_web.app import openapi_document
+from ragtide_web.schema_words import default_in_words, type_in_words
 
-from .fields import type_in_words
-from .schema_tables import cell, default_in_words, fields_table
+from .schema_tables import cell, fields_table
 
 _INTRODUCTION = """\
 Every path of `ragtide serve`: parameters, bodies and answers. `make schemas` writes this page and

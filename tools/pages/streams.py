@@ -1,13 +1,17 @@
-"""The page of the streams, from the AsyncAPI document."""
+"""The page of the streams, from the AsyncAPI document; and that document."""
 
 from typing import Final
 
-from .asyncapi import asyncapi_document
+import yaml
+
+from ragtide_web.asyncapi import asyncapi_document, described_streams
+
 from .schema_tables import fields_table
 
 _INTRODUCTION = """\
 Every Redis stream of a deployment: its key, who writes and reads it, and every field of its messages, for programs that
 use Redis themselves. `make schemas` writes this page and [asyncapi.yaml](asyncapi.yaml) (AsyncAPI 3.0) from the models;
+`ragtide serve` answers the same document at `/asyncapi.json`, and shows it at `/asyncapi`.
 [JSON Schemas](schemas/README.md) has each message as a file."""
 
 _LINKS: Final = {"RagInteraction": "interaction.md", "Feedback": "interaction.md#feedback"}
@@ -18,24 +22,22 @@ def streams_page() -> str:
     """Return the page of every stream and every message."""
     document = asyncapi_document()
     parts = ["# Streams", _INTRODUCTION, document["info"]["description"]]
-    components = document["components"]
-    for name, channel in document["channels"].items():
-        address = channel["address"].replace("{prefix}", "ragtide").replace("{{partition}}", "{p}")
-        lines = [f"- Key: `{address}`, a {channel['x-redis']['type']}"]
-        for action, words in (("send", "Written by"), ("receive", "Read by")):
-            found = [
-                operation["tags"][0]["name"]
-                for operation in document["operations"].values()
-                if operation["action"] == action and operation["channel"]["$ref"] == f"#/channels/{name}"
-            ]
-            lines += [f"- {words}: {', '.join(found)}"] if found else []
-        messages = [message for message in channel["messages"] if message in components["messages"]]
-        links = [f"[{message}](#message-{message.lower()})" for message in messages]
+    for stream in described_streams():
+        lines = [f"- Key: `{stream.key}`, a {stream.kind}"]
+        for words, components in (("Written by", stream.written_by), ("Read by", stream.read_by)):
+            lines += [f"- {words}: {', '.join(components)}"] if components else []
+        links = [f"[{message}](#message-{message.lower()})" for message in stream.messages]
         lines += [f"- Messages: {', '.join(links)}"] if links else []
-        parts += [f"## {name}", channel["summary"], "\n".join(lines)]
+        parts += [f"## {stream.name}", stream.summary, "\n".join(lines)]
     parts.append("## Messages")
-    for name, message in components["messages"].items():
-        schema = components["schemas"][name]
-        described = f"[Every field]({_LINKS[name]})." if name in _LINKS else fields_table(schema, components["schemas"])
+    schemas = document["components"]["schemas"]
+    for name, message in document["components"]["messages"].items():
+        described = f"[Every field]({_LINKS[name]})." if name in _LINKS else fields_table(schemas[name], schemas)
         parts += [f"### Message: {name}", message["summary"], described]
     return "\n\n".join([*parts, "Next: [Keys in Redis](redis-keys.md)"]) + "\n"
+
+
+def asyncapi_text() -> str:
+    """Return the document as YAML."""
+    text: str = yaml.safe_dump(asyncapi_document(), sort_keys=False, allow_unicode=True, width=120)
+    return f"# Made from the models by `make schemas`.\n{text}"

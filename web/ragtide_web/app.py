@@ -28,6 +28,7 @@ from .page.login.route import router as login
 from .page.pipeline.route import router as pipeline
 from .page.rendering import HEADERS, ProblemContent, render
 from .page.screen_files import router as frame
+from .page.streams.route import router as streams
 from .page.system.route import router as system
 from .page.traffic.route import router as traffic
 from .page.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
@@ -58,6 +59,7 @@ SCREENS: Final = (
     criteria,
     dead_letters,
     system,
+    streams,
 )
 """Routers of the screens, in the order in which they are asked."""
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ragtide_offline.report.pages import number, seconds, usd
 from ragtide_runtime import __version__
@@ -138,6 +138,7 @@ def environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], .
         "ago": ago,
         "lasting": lasting,
         "in_bytes": in_bytes,
+        "in_code": in_code,
     }
     found.filters |= filters
     found.globals["now"] = utc_now
@@ -229,3 +230,15 @@ def in_bytes(count: float) -> str:
             return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
         count /= 1024
     return f"{count:,.1f} TiB"
+
+
+def in_code(text: str) -> Markup:
+    """Return a text whose words in backticks are code.
+
+    >>> in_code("a `b` < c")
+    Markup('a <code>b</code> &lt; c')
+    """
+    parts = re.split("`([^`]*)`", text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )

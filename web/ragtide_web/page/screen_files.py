@@ -29,6 +29,7 @@ FOLDERS: Final = (
     "judge",
     "criteria",
     "dead_letters",
+    "streams",
     "system",
 )
 """Folders of the page, one a screen."""

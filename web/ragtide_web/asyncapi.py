@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
-import yaml
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -78,6 +78,7 @@ _STREAMS: Final[Mapping[str, _Stream]] = {
 """The streams of a partition by the last part of their key. Only the workspace of an experiment has the last two."""
 
 
+@cache
 def asyncapi_document() -> dict[str, Any]:
     """Return the AsyncAPI 3.0 document of every stream, its messages, and the components that add and read them."""
     models = list(dict.fromkeys(model for stream in _STREAMS.values() for model in stream.messages))
@@ -99,6 +100,47 @@ def asyncapi_document() -> dict[str, Any]:
             },
         },
     }
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedStream:
+    """A channel of the document, as pages show it."""
+
+    name: str
+    summary: str
+    key: str
+    """With the usual prefix, and `p` for the number of the partition."""
+    kind: str
+    """`stream` or `hash`."""
+    written_by: Sequence[str]
+    read_by: Sequence[str]
+    messages: Sequence[str]
+    """Names of the messages that the document describes with their fields."""
+
+
+def described_streams() -> list[DescribedStream]:
+    """Return every channel of the document."""
+    document = asyncapi_document()
+
+    def components(name: str, action: str) -> list[str]:
+        return [
+            operation["tags"][0]["name"]
+            for operation in document["operations"].values()
+            if operation["action"] == action and operation["channel"]["$ref"] == f"#/channels/{name}"
+        ]
+
+    return [
+        DescribedStream(
+            name,
+            channel["summary"],
+            channel["address"].replace("{prefix}", "ragtide").replace("{{partition}}", "{p}"),
+            channel["x-redis"]["type"],
+            components(name, "send"),
+            components(name, "receive"),
+            [message for message in channel["messages"] if message in document["components"]["messages"]],
+        )
+        for name, channel in document["channels"].items()
+    ]
 
 
 def _channel(name: str, stream: _Stream) -> dict[str, Any]:
@@ -156,9 +198,3 @@ def _operations() -> Iterable[tuple[str, dict[str, Any]]]:
                     "tags": [{"name": component}],
                 }
                 yield f"{component} {verb} {name}".replace(" ", "_").replace("-", "_"), operation
-
-
-def asyncapi_text() -> str:
-    """Return the document as YAML."""
-    text: str = yaml.safe_dump(asyncapi_document(), sort_keys=False, allow_unicode=True, width=120)
-    return f"# Made from the models by `make schemas`.\n{text}"

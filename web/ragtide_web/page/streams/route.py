@@ -1,0 +1,70 @@
+"""`/asyncapi.json` and `/asyncapi`: the streams of a deployment, without a token, as `/openapi.json` is."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from ...asyncapi import DescribedStream, asyncapi_document, described_streams
+from ...context import Shared
+from ...items import REDIS_ERRORS
+from ...problems import HttpProblem
+from ...schema_words import DescribedField, described_fields
+from ..rendering import PageContent, render
+from ..viewers import viewer_of
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMessage:
+    """A message of a stream."""
+
+    name: str
+    summary: str
+    fields: Sequence[DescribedField]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsContent(PageContent):
+    """The screen of every stream and every message."""
+
+    template = "streams.html"
+    description: str
+    streams: Sequence[DescribedStream]
+    messages: Sequence[DescribedMessage]
+
+
+@cache
+def _content() -> StreamsContent:
+    document = asyncapi_document()
+    schemas = document["components"]["schemas"]
+    messages = [
+        DescribedMessage(name, message["summary"], described_fields(schemas[name], schemas))
+        for name, message in document["components"]["messages"].items()
+    ]
+    return StreamsContent(document["info"]["description"], described_streams(), messages)
+
+
+@cache
+def _document() -> bytes:
+    return json.dumps(asyncapi_document(), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@router.get("/asyncapi.json")
+async def get_document() -> Response:
+    """Return the AsyncAPI document of the streams."""
+    return Response(_document(), media_type="application/json")
+
+
+@router.get("/asyncapi")
+async def get_streams(request: Request, shared: Shared) -> Response:
+    """Show the streams; a user who is known has the other screens above them."""
+    try:
+        viewer = await viewer_of(request, shared)
+    except (HttpProblem, *REDIS_ERRORS):  # the screen needs neither a right token nor Redis
+        viewer = None
+    return render(request, viewer, _content())
