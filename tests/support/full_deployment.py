@@ -42,7 +42,7 @@ SCREENS: Final = (
     "/a", "/a?state=firing", "/a/A-1", "/a/A-2",
     "/t", "/t?pipeline=shop&below=0.9&segment=lang%3Dde",
     "/i", "/i?pipeline=shop&list=sample", "/i/shop/i-1", "/x", "/x/may", "/x/may?config=0", "/judge", "/criteria",
-    "/dead", "/dead?reason=invalid", "/label", "/system", "/system/orders", "/asyncapi",
+    "/dead", "/dead?reason=invalid", "/label", "/system", "/system/orders",
 )  # fmt: skip
 
 
