@@ -17,7 +17,7 @@ from tests.support.alerts import alert
 from tests.support.cases import for_each
 from tests.support.conditions import until
 from tests.support.metric_events import adherence, event
-from tests.support.redis_processes import cluster
+from tests.support.redis_processes import RedisProcess, cluster
 from tests.support.roles import running
 
 from ragtide import Alert, ConfigurationError, Estimate, MetricEvent
@@ -148,6 +148,19 @@ async def test_an_alert_whose_process_was_killed_goes_to_another(redis: Any, red
     async with started(application(redis_url, got, claim_idle_s=0.1)):
         await until(lambda: got and pending(redis) == 0)
     assert [found.alert_id for found in got] == ["a"]
+
+
+async def test_an_application_survives_a_restart_of_redis(tmp_path: Path) -> None:
+    with RedisProcess(tmp_path / "redis", "appendonly yes", "appendfsync always") as server:
+        got: list[Any] = []
+        async with started(application(server.url, got)):
+            server.client.xadd(STREAM, {"data": alert("a").encode()})
+            await until(lambda: got and pending(server.client) == 0)
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+            server.client.xadd(STREAM, {"data": alert("b").encode()})
+            await until(lambda: len(got) == 2 and pending(server.client) == 0)
+    assert [found.alert_id for found in got] == ["a", "b"]
 
 
 async def test_a_new_group_begins_with_the_next_alert_and_in_a_new_partition_with_the_first(
