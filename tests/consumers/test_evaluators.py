@@ -27,7 +27,7 @@ from ragtide_consumers.labelers.published import published_metrics
 from ragtide_consumers.labelers.registry import labeler_of, replaceable_labeler_of
 from ragtide_consumers.worker.app import create_group
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.redis.keys import AWAITING, DATA_FIELD, LABEL_GROUP
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, awaiting_consumer
 from ragtide_runtime.settings.evaluators import EvaluatorSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
@@ -43,6 +43,7 @@ class Scorer:
     def __init__(self, name: str, version: str = "1", score: float = 0.5) -> None:
         self.name, self.version, self.score = name, version, score
         self.down = self.failing = False
+        self.resume_in_s = 0.01
         self.calls = 0
         self.closed = False
         self.gate = asyncio.Event()
@@ -53,7 +54,7 @@ class Scorer:
         self.calls += 1
         await self.gate.wait()
         if self.down:
-            raise LabelerUnavailable(0.01, "asleep")
+            raise LabelerUnavailable(self.resume_in_s, "asleep")
         if self.failing:
             raise ValueError("broken")
         return Labeling({ADHERENCE: self.score}, prompt_tokens=3, cost_usd=0.25, counters={"calls": 1}, prompts=("p",))
@@ -225,7 +226,7 @@ async def test_an_unavailable_labeler_holds_up_only_the_interactions_that_it_is_
 
         await until(others_are_scored)
         held = await async_redis.xpending_range(STREAMS.interactions, LABEL_GROUP, min="-", max="+", count=1000)
-        assert {entry["consumer"] for entry in held} <= {AWAITING.encode(), b"me"}
+        assert {entry["consumer"] for entry in held} <= {waiting_for("dear"), b"me"}
         assert not own.outages[1].ready().ok
         dear.down = False
 
@@ -241,6 +242,39 @@ async def test_an_unavailable_labeler_holds_up_only_the_interactions_that_it_is_
     assert {one.interaction_id for one in found if one.beside} == drawn
     assert await dead_letters(async_redis) == []
     assert own.outages[1].ready().ok
+
+
+async def test_what_waits_for_a_labeler_that_is_back_is_scored_while_another_one_stays_away(async_redis: Any) -> None:
+    away, back = Scorer("away"), Scorer("back")
+    # Longer than an entry is idle until it is tried again, so the oldest entry is tried every time.
+    away.resume_in_s = back.resume_in_s = 1.0
+    away.down = back.down = True
+    own = together(evaluator(away, pipelines=["shop"]), evaluator(back, pipelines=["help"]))
+    await create_group(async_redis, STREAMS.interactions)
+    for pipeline in ("shop", "help"):
+        for number in range(5):
+            await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: interaction(number, pipeline).encode()})
+    async with working(async_redis, own, worker_min_idle_s=0.1, max_deliveries=1) as worker:
+        taking = asyncio.create_task(worker.take(await read(async_redis, 1000)))
+
+        async def all_wait() -> bool:
+            held = await async_redis.xpending_range(STREAMS.interactions, LABEL_GROUP, min="-", max="+", count=1000)
+            return [entry["consumer"] for entry in held] == 5 * [waiting_for("away")] + 5 * [waiting_for("back")]
+
+        await until(all_wait)
+        back.down = False
+
+        async def those_of_back_are_scored() -> bool:
+            return len(await events(async_redis)) == 5
+
+        await until(those_of_back_are_scored)
+        await taking
+    assert {event.pipeline for event in await events(async_redis)} == {"help"}
+    assert await dead_letters(async_redis) == []
+
+
+def waiting_for(evaluator: str) -> bytes:
+    return awaiting_consumer(evaluator, is_turn=False).encode()
 
 
 async def test_a_labeler_that_fails_for_good_makes_a_dead_letter_and_no_half_event(async_redis: Any) -> None:

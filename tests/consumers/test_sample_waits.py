@@ -25,7 +25,7 @@ from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.worker import LabelWorker
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.backlog import read_backlogs
-from ragtide_runtime.redis.keys import AWAITING, DATA_FIELD, LABEL_GROUP
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, awaited_labeler
 from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_runtime.settings.labelers import CascadeSettings
 from ragtide_schemas import MetricEvent
@@ -51,10 +51,10 @@ async def publish(redis: Any, interactions: Sequence[RagInteraction]) -> None:
         await redis.xadd(STREAMS.interactions, {DATA_FIELD: one.encode()})
 
 
-async def held(redis: Any) -> list[tuple[bytes, int]]:
-    """Return consumer and number of deliveries of each pending entry."""
+async def held(redis: Any) -> list[tuple[bool, int]]:
+    """Return of each pending entry whether it waits for a labeler, and its number of deliveries."""
     found = await redis.xpending_range(STREAMS.interactions, LABEL_GROUP, min="-", max="+", count=1000)
-    return [(one["consumer"], one["times_delivered"]) for one in found]
+    return [(awaited_labeler(one["consumer"].decode()) is not None, one["times_delivered"]) for one in found]
 
 
 @asynccontextmanager
@@ -80,7 +80,7 @@ async def waits(redis: Any, count: int) -> None:
     """Wait until so many entries wait, and none of them counts as delivered."""
 
     async def they_wait() -> bool:
-        return await held(redis) == [(AWAITING.encode(), 0)] * count
+        return await held(redis) == [(True, 0)] * count
 
     await until(they_wait)
 
@@ -190,7 +190,7 @@ async def test_a_sample_that_waits_is_left_alone_until_its_labeler_said_and_hold
         assert len(await read(async_redis, 1000, "dead")) == len(others)
         await emitted(async_redis, len(others))
         assert set(quick.asked[asked:]) == {one.interaction_id for one in others}
-        assert await held(async_redis) == [(AWAITING.encode(), 0)] * (80 - len(others))
+        assert await held(async_redis) == [(True, 0)] * (80 - len(others))
     async with taking(async_redis, CascadeLabeler(quick, judge, HALF, wait=True), consumer="another"):
         await emitted(async_redis, 80)
 

@@ -2,17 +2,19 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.support.conditions import until
 
 from ragtide import RagInteraction
-from ragtide.testing import Labels, ScriptedJudge
+from ragtide.testing import Labels, ScriptedJudge, Status
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.worker.app import create_group, run_workers
-from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, SentinelField, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, SentinelField, Streams, awaiting_consumer
+from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.redis.session_turns import due_sessions, session_key
 from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
@@ -151,6 +153,63 @@ async def test_a_turn_that_a_dead_worker_holds_is_waited_for(
     assert sum((event.turn or 0) + 1 for event in await sessions_in(async_redis)) == 2
     turns = [key for asked in conversations(server) for key in asked if key.endswith("Q")]
     assert len(turns) == 2
+
+
+async def test_what_waits_for_an_unavailable_labeler_keeps_sessions_open_if_it_may_be_a_turn(async_redis: Any) -> None:
+    await create_group(async_redis, STREAMS.interactions)
+    first, second = turn("a", 0), turn("a", 1)
+    added = (await async_redis.time())[0] * 1000 - 5000
+    for number, interaction in enumerate((first, second), 1):
+        await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: interaction.encode()}, id=f"{added}-{number}")
+    await async_redis.xreadgroup(LABEL_GROUP, "me", {STREAMS.interactions: ">"})
+    await async_redis.xack(STREAMS.interactions, LABEL_GROUP, f"{added}-1")
+    digest = session_key(STREAMS, first).rpartition(":")[2]
+    await async_redis.zadd(STREAMS.open_sessions, {digest: added})
+    for consumer, due in (
+        ("me", []),
+        (awaiting_consumer("judge", is_turn=True), []),
+        (awaiting_consumer("judge", is_turn=False), [digest]),
+    ):
+        await async_redis.xclaim(STREAMS.interactions, LABEL_GROUP, consumer, 0, [f"{added}-2"])
+        assert await run_script(async_redis, due_sessions(STREAMS, 1.0, 1000)) == due, consumer
+
+
+async def test_sessions_end_while_another_evaluator_is_unavailable(
+    server: ScriptedJudge, async_redis: Any, redis_url: str
+) -> None:
+    with ScriptedJudge(always=Status(503)) as away:
+        judge = {"model": "m", "base_url": server.url, "api_key": "none", "attempts": 1, "criteria": [RESOLVED]}
+        given = Settings.model_validate(
+            {
+                "judge": judge,
+                "evaluators": [
+                    {"name": "shop", "labeler": "judge", "pipelines": ["shop"]},
+                    {"name": "help", "labeler": "judge", "pipelines": ["help"], "judge": {"base_url": away.url}},
+                ],
+                "clusters": {"quiet_s": 0.2},
+                "worker_min_idle_s": 0.3,
+            }
+        )
+
+        async def holders() -> set[bytes]:
+            found = await async_redis.xinfo_consumers(STREAMS.interactions, LABEL_GROUP)
+            return {consumer["name"] for consumer in found if consumer["pending"]}
+
+        await create_group(async_redis, STREAMS.interactions)
+        async with working(given, async_redis, redis_url):
+            await publish(async_redis, turn(None, 1, pipeline="help"))
+            alone = awaiting_consumer("help", is_turn=False).encode()
+            await until(lambda: holds(holders, {alone}))
+            await publish(async_redis, turn("a", 0), turn("a", 1))
+            await until(lambda: sessions_in(async_redis))
+            await publish(async_redis, turn("b", 0, pipeline="help"))
+            await until(lambda: holds(holders, {alone, awaiting_consumer("help", is_turn=True).encode()}))
+    (session,) = await sessions_in(async_redis)
+    assert (session.session_id, session.turn) == ("a", 1)
+
+
+async def holds(holders: Callable[[], Awaitable[set[bytes]]], expected: set[bytes]) -> bool:
+    return await holders() == expected
 
 
 async def is_at_rest_with_session(redis: Any) -> bool:

@@ -12,12 +12,12 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.entries import Entry, order, payload_of
 from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import (
-    AWAITING,
     DATA_FIELD,
     LABEL_GROUP,
     RESCUER,
     CheckpointField,
     Streams,
+    awaited_labeler,
     known_digest,
 )
 from ragtide_runtime.redis.known_ids import find_id
@@ -300,8 +300,9 @@ class InteractionTrace:
 def _held(pending: Mapping[str, Any]) -> str:
     if pending["consumer"] == RESCUER.encode():
         return "It had left the group of the workers unfinished. It waits for a worker to take it over."
-    if pending["consumer"] == AWAITING.encode():
-        return "It was chosen for a sample, whose labeler is unavailable. It waits for that labeler."
+    labeler = awaited_labeler(pending["consumer"].decode())
+    if labeler is not None:
+        return f"It waits for {labeler}, which is unavailable."
     worker, idle_s = pending["consumer"].decode(), pending["time_since_delivered"] / 1000
     taken = f"worker {worker}, which last renewed it {idle_s:,.1f} s ago"
     return f"Taken by {taken}; deliveries: {pending['times_delivered']:,}."

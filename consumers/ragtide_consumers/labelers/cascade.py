@@ -197,7 +197,7 @@ class _Sampled:
         except LabelerUnavailable as error:
             self.outage.unavailable(error)
             if self._wait:
-                raise SampleUnavailable(error.resume_in_s, str(error)) from error
+                raise SampleUnavailable(error.resume_in_s, str(error), self.labeler.name) from error
             # The metrics are counted as absent, so that coverage shows the gap in the sample.
             reason = AbsentReason.OVER_BUDGET if isinstance(error, OverBudget) else AbsentReason.JUDGE_UNAVAILABLE
             if (all_absent := getattr(self.labeler, "absent_labeling", None)) is not None:

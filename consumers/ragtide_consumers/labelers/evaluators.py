@@ -229,7 +229,12 @@ class EvaluatorSet:
     def _unavailable(self, evaluator: Evaluator | None, error: LabelerUnavailable) -> LabelerUnavailable:
         if evaluator is not None and not isinstance(error, SampleUnavailable):  # a cascade reports its own outages
             evaluator.outage.unavailable(error)
-        return SampleUnavailable(error.resume_in_s, str(error)) if self._wait else error
+        if not self._wait:
+            return error
+        name = NONE if evaluator is None else evaluator.settings.name
+        if isinstance(error, SampleUnavailable):  # a cascade has two samples
+            name = f"{name}/{error.labeler}"
+        return SampleUnavailable(error.resume_in_s, str(error), name)
 
     def _together(
         self, evaluators: Sequence[Evaluator | None], results: Sequence[Labeling | BaseException]

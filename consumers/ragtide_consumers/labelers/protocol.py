@@ -40,7 +40,17 @@ class LabelerUnavailable(RagtideError):  # noqa: N818  # reads as the state it n
 
 
 class SampleUnavailable(LabelerUnavailable):
-    """The labeler of a cascade's sample cannot label now: the interaction waits without holding up others."""
+    """One of several labelers cannot label now: the interaction waits for it without holding up others.
+
+    Args:
+        resume_in_s: seconds until the next call.
+        because: the reason.
+        labeler: name of the labeler, or of the evaluator, that is waited for.
+    """
+
+    def __init__(self, resume_in_s: float, because: str, labeler: str) -> None:
+        super().__init__(resume_in_s, because)
+        self.labeler = labeler
 
 
 @dataclass(frozen=True, slots=True)

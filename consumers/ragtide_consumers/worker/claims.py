@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.consumer_groups import delete_idle_consumers, renew_claims
 from ragtide_runtime.redis.entries import START
-from ragtide_runtime.redis.keys import AWAITING, LABEL_GROUP, Streams
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, awaited_labeler
 from ragtide_runtime.redis.log import ReadSize
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script, run_scripts_blocking
 from ragtide_runtime.telemetry.health import SILENT_S, Heartbeat
@@ -127,10 +127,7 @@ class ClaimRenewer:
             return
         for claim in self._claims.values():
             if entry_ids := claim.entry_ids():
-                # An entry of a sample stays with the consumer of those that wait, while it is tried again.
-                holders = (self._consumer, AWAITING)
-                calls = [renew_claims(claim.stream, LABEL_GROUP, holder, entry_ids) for holder in holders]
-                run_scripts_blocking(client, calls)
+                run_scripts_blocking(client, [renew_claims(claim.stream, LABEL_GROUP, self._consumer, entry_ids)])
             else:
                 self._report_alive(client, claim.stream)
             claim.heartbeat.beat("renewing claims")
@@ -172,7 +169,7 @@ class Reclaimer:
         self._min_idle_ms = int(min_idle_s * 1000)
         self._cursor: bytes | str = "0-0"
 
-    async def claim(self, count: int, awaiting: int = 0) -> tuple[list[StreamEntry], bool]:
+    async def claim(self, count: int, tries: Callable[[str], int] = lambda _: 0) -> tuple[list[StreamEntry], bool]:
         """Take over at most `count` abandoned entries; return them, and whether the whole list has been scanned.
 
         Fewer entries are taken at once if they are large, because other workers may have died of them. An entry that
@@ -180,14 +177,14 @@ class Reclaimer:
 
         Args:
             count: most abandoned entries.
-            awaiting: most of the entries that wait for the labeler of a sample.
+            tries: returns how many entries that wait for a labeler, or for an evaluator, may be tried.
         """
         # The size is measured at the start of the stream, because the abandoned entries are not known yet.
         count = await self._read_size.next({self._stream: START}, count)
         summary = await self._redis.xpending(self._stream, LABEL_GROUP)
         holders = [consumer["name"] for consumer in summary["consumers"]]
-        if AWAITING.encode() in holders:
-            return await self._claim_beside(holders, count, min(count, awaiting))
+        if any(awaited_labeler(holder.decode()) is not None for holder in holders):
+            return await self._claim_beside(holders, count, tries)
         reply = await self._redis.xautoclaim(
             self._stream, LABEL_GROUP, self._consumer, self._min_idle_ms, start_id=self._cursor, count=count
         )
@@ -211,22 +208,22 @@ class Reclaimer:
         return entries + acknowledged, scanned
 
     async def _claim_beside(
-        self, holders: Sequence[bytes], count: int, awaiting: int
+        self, holders: Sequence[bytes], count: int, tries: Callable[[str], int]
     ) -> tuple[list[StreamEntry], bool]:
-        """Take over abandoned entries without a look at those that wait for the labeler of a sample, and some of these.
+        """Take over abandoned entries without a look at those that wait for their labelers, and some of these.
 
         There may be very many that wait, and XAUTOCLAIM would take them all, again and again. An entry that was deleted
         meanwhile is left to XAUTOCLAIM.
         """
         entries: list[StreamEntry] = []
         scanned = True
-        for holder in holders:
-            waits = holder == AWAITING.encode()
-            most = awaiting if waits else count - len(entries)
+        for holder in (name.decode() for name in holders):
+            labeler = awaited_labeler(holder)
+            most = count - len(entries) if labeler is None else min(count, tries(labeler))
             if most < 1:
                 continue
             reply = await self._redis.xpending_range(
-                self._stream, LABEL_GROUP, "-", "+", most, holder.decode(), idle=max(self._min_idle_ms, 1)
+                self._stream, LABEL_GROUP, "-", "+", most, holder, idle=max(self._min_idle_ms, 1)
             )
             deliveries = {
                 entry["message_id"]: entry["times_delivered"] + 1 for entry in cast("list[dict[str, Any]]", reply)
@@ -237,12 +234,12 @@ class Reclaimer:
             claimed: Any = await self._redis.xclaim(
                 self._stream,
                 LABEL_GROUP,
-                AWAITING if waits else self._consumer,
+                self._consumer if labeler is None else holder,
                 max(self._min_idle_ms, 1),
                 list(deliveries),
             )
             entries += [
-                StreamEntry(entry_id.decode(), fields, deliveries[entry_id], awaiting=waits)
+                StreamEntry(entry_id.decode(), fields, deliveries[entry_id], awaiting="" if labeler is None else holder)
                 for entry_id, fields in claimed
                 if entry_id is not None
             ]
@@ -253,12 +250,12 @@ class Reclaimer:
         """Uncount one delivery of entries, because their labeler was not called or was unavailable.
 
         Args:
-            entries: held by this worker, or by the consumer of those that wait for the labeler of a sample.
+            entries: held by this worker, or by a consumer of those that wait for their labelers.
             to: consumer that holds them from now on; empty for the same.
         """
-        for holder, awaiting in ((self._consumer, False), (AWAITING, True)):
-            if entry_ids := [entry.entry_id for entry in entries if entry.awaiting is awaiting]:
-                await run_script(self._redis, uncount_deliveries(self._stream, holder, entry_ids, to))
+        for awaiting in {entry.awaiting for entry in entries}:
+            entry_ids = [entry.entry_id for entry in entries if entry.awaiting == awaiting]
+            await run_script(self._redis, uncount_deliveries(self._stream, awaiting or self._consumer, entry_ids, to))
 
     async def release_pending(self, tried: Collection[str] = ()) -> int:
         """Release this worker's unfinished entries, so that others take them over at once; return their number.

@@ -58,8 +58,8 @@ class StreamEntry(NamedTuple):
     """Number of deliveries of the entry, including this delivery."""
     pending: bool = True
     """Whether the entry must still be acknowledged; since 7.0 Redis acknowledges a deleted entry when it is claimed."""
-    awaiting: bool = False
-    """Whether it waited for the labeler of a sample, and is held by the consumer of those that wait."""
+    awaiting: str = ""
+    """Consumer that holds it because it waited for an unavailable labeler; empty for an entry of a worker."""
 
     @property
     def size_bytes(self) -> int:

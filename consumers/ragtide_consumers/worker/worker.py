@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.processes.user_code import error_text
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.entries import order
-from ragtide_runtime.redis.keys import AWAITING, Streams
+from ragtide_runtime.redis.keys import Streams, awaited_labeler, awaiting_consumer
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
@@ -213,9 +213,9 @@ class LabelWorker:
         self._cut_off: list[str] = []
         """Entries whose labeling ended with the worker."""
         telemetry.in_work[self] = self._working
-        self._sample_due: float | None = None
-        """Monotonic time from which one of the entries that wait for the labeler of a sample is tried, to see whether
-        it is available again; None if all are tried, because none is known to be in vain."""
+        self._due: dict[str, float] = {}
+        """Monotonic time from which one of the entries that wait for a labeler is tried, to see whether it is available
+        again, by its name. Of a labeler without one all are tried, because none is known to be in vain."""
         self.loops: list[asyncio.Task[None]] = []
         """Tasks that run until `stop`; a task that ends before has failed."""
 
@@ -433,8 +433,9 @@ class LabelWorker:
                 covariates=self._covariates.names,
             )
         except SampleUnavailable as error:
-            self._sample_due = monotonic() + self._patience.wait_s(error)
-            await self._uncount_waiting(entry, to=AWAITING)
+            self._due[error.labeler] = monotonic() + self._patience.wait_s(error)
+            is_turn = self._sessions.turn(interaction) is not None
+            await self._uncount_waiting(entry, to=awaiting_consumer(error.labeler, is_turn=is_turn))
             raise _DeliverAgainError from None
         except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the worker
             span.failed(type(error).__name__)
@@ -455,8 +456,8 @@ class LabelWorker:
                 "correct the cause, then retry it",
                 interaction.interaction_id,
             ) from None
-        if entry.awaiting:
-            self._sample_due = None
+        if labeler := awaited_labeler(entry.awaiting):
+            self._due.pop(labeler, None)
         self._telemetry.labeling_seconds.labels(self._labeler.name).observe(timed.latency_s)
         self._log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
         if left_out := event.counters.get(METRICS_LEFT_OUT):
@@ -495,7 +496,7 @@ class LabelWorker:
                         partition = self._streams.partition
                         log.info("consumers of dead workers were deleted", consumers=deleted, partition=partition)
                 most = self._settings.worker_concurrency
-                entries, scanned = await self._reclaimer.claim(most, self._sample_tries(most))
+                entries, scanned = await self._reclaimer.claim(most, partial(self._tries, most))
             except RedisError as error:
                 heartbeat.failed(f"looking for abandoned entries fails: {error}")
                 self._reclaiming.failed(error)
@@ -513,8 +514,8 @@ class LabelWorker:
             if scanned:
                 await asyncio.sleep(self._pause_s)
 
-    def _sample_tries(self, most: int) -> int:
-        if self._sample_due is None:
+    def _tries(self, most: int, labeler: str) -> int:
+        if labeler not in self._due:
             return most
         # Its calls may time out, and a labeler that was away must not be asked by all at once.
-        return 1 if monotonic() >= self._sample_due else 0
+        return 1 if monotonic() >= self._due[labeler] else 0

@@ -83,7 +83,7 @@ def _deliveries(backlog: Backlog, name: str) -> list[Finding]:
 def _labeling(status: PartitionStatus, name: str) -> Finding:
     backlog = status.backlog
     age = f", the oldest for {backlog.oldest_s:,.0f} s" if backlog.waiting > backlog.awaiting else ""
-    sample = f"; {backlog.awaiting:,} of them were chosen for a cascade's sample, and wait for its labeler"
+    sample = f"; {backlog.awaiting:,} of them wait for an unavailable labeler"
     workers = f"{count_of(backlog.workers, 'worker')} seen this minute"
     found = (
         f"{backlog.waiting:,} waiting ({backlog.pending:,} taken){age}, {workers}{sample if backlog.awaiting else ''}"

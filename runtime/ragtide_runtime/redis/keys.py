@@ -279,8 +279,28 @@ LABEL_GROUP: Final = "label"
 RESCUER: Final = "rescued"
 """Consumer of the group `label` that holds unfinished entries which had left the group, until a worker takes them."""
 
-AWAITING: Final = "awaiting"
-"""Consumer of the group `label` that holds the interactions of a cascade's sample whose labeler is unavailable."""
+AWAITING: Final = "awaiting:"
+"""Beginning of the consumers of the group `label` that hold interactions whose labeler is unavailable. No worker has
+such a name, because no host has."""
+
+AWAITING_TURN: Final = f"{AWAITING}turn:"
+"""Beginning of those that hold interactions which may be turns of a session: they keep sessions open, the others do
+not. The name of the labeler or evaluator follows, such as `awaiting:turn:judge`."""
+
+
+def awaiting_consumer(labeler: str, *, is_turn: bool) -> str:
+    """Return the consumer that holds interactions which wait for a labeler or an evaluator."""
+    return (AWAITING_TURN if is_turn else f"{AWAITING}answer:") + labeler
+
+
+def awaited_labeler(consumer: str) -> str | None:
+    """Return the labeler or evaluator that the interactions of a consumer wait for; None for a worker.
+
+    >>> awaited_labeler(awaiting_consumer("judge", is_turn=True)), awaited_labeler("host-17-a1b2c3")
+    ('judge', None)
+    """
+    return consumer.split(":", 2)[2] if consumer.startswith(AWAITING) else None
+
 
 RECORD_GROUP: Final = "record"
 """Consumer group that pins entries until a recorder has recorded them."""

@@ -35,6 +35,7 @@ from ..processes.waiting import Backoff
 from .client import PATIENCE
 from .keys import (
     AWAITING,
+    AWAITING_TURN,
     DATA_FIELD,
     KNOWN_BUCKETS,
     KNOWN_SHARDS,
@@ -70,6 +71,7 @@ NAMES: Final = {
     "DATA_FIELD": f"'{DATA_FIELD.decode()}'",
     "TRACEPARENT_FIELD": f"'{TRACEPARENT_FIELD.decode()}'",
     "AWAITING": f"'{AWAITING}'",
+    "AWAITING_TURN": f"'{AWAITING_TURN}'",
     "RESCUER": f"'{RESCUER}'",
     "SPECIMEN_TOTAL": f"'{SPECIMEN_TOTAL}'",
     "SESSIONS_TOTAL": f"'{SESSIONS_TOTAL}'",

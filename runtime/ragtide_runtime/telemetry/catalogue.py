@@ -313,7 +313,7 @@ PENDING: Final = Metric(
 AWAITING: Final = Metric(
     "ragtide_interactions_awaiting",
     "gauge",
-    "Waiting interactions that were chosen for the sample of a cascade, whose labeler is unavailable.",
+    "Waiting interactions whose labeler, of a cascade's sample or of an evaluator, is unavailable.",
     ("partition",),
 )
 OLDEST: Final = Metric(

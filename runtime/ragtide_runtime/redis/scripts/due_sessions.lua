@@ -1,5 +1,6 @@
--- Finds sessions that have ended: no entry that came within the quiet time after their last turn is still unfinished.
--- uses: entry_ids, groups, time
+-- Finds sessions that have ended: no entry that came within the quiet time after their last turn is still unfinished. What
+-- waits for an unavailable labeler counts if it may be a turn.
+-- uses: awaiting, entry_ids, groups, time
 -- KEYS: interactions, open sessions, sizes of sessions.
 -- ARGV: group of the workers, quiet time in ms, most open sessions, most bytes of all turns, most sessions of the reply.
 -- reply: digests of sessions, those that were quiet for longest first. With more sessions or bytes than may be open, those
@@ -11,8 +12,12 @@ if not group then
 end
 -- Every entry that came before this time is finished.
 local finished = now_ms()
-if group['pending'] > 0 then
-    finished = math.min(finished, milliseconds(redis.call('XPENDING', KEYS[1], ARGV[1])[2]))
+for _, consumer in ipairs(group['pending'] > 0 and redis.call('XPENDING', KEYS[1], ARGV[1])[4] or {}) do
+    -- The labeler of what waits may be away for days: if it is a turn of no session, it keeps none open.
+    if not is_awaiting(consumer[1]) or string.sub(consumer[1], 1, #AWAITING_TURN) == AWAITING_TURN then
+        local oldest = redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, consumer[1])[1]
+        if oldest then finished = math.min(finished, milliseconds(oldest[1])) end
+    end
 end
 local next = redis.call('XRANGE', KEYS[1], following(group['last-delivered-id']), '+', 'COUNT', 1)[1]
 if next then

@@ -1,5 +1,5 @@
 -- Reads the backlog of a partition (backlog.py). It counts on the server, so that no payload travels.
--- uses: entry_ids, fields, groups, time
+-- uses: awaiting, entry_ids, fields, groups, time
 -- KEYS: interactions, metrics, feedback, estimates, alerts, dead letters, checkpoint, dropped, lease, deliveries.
 -- ARGV: group of the workers, cap of counts, ms since its last read for which a worker is present, group of the
 --       recorder.
@@ -47,7 +47,7 @@ if group then
     for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
         consumer = by_name(consumer)
         if consumer['idle'] < tonumber(ARGV[3]) and consumer['name'] ~= RESCUER
-            and consumer['name'] ~= AWAITING then
+            and not is_awaiting(consumer['name']) then
             workers = workers + 1
             if seen < 0 or consumer['idle'] < seen then seen = consumer['idle'] end
         end

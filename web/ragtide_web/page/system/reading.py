@@ -17,7 +17,7 @@ from ragtide_roles.doctor.server import servers
 from ragtide_runtime.alert_book import STORED
 from ragtide_runtime.redis.backlog import SEEN_MS, Backlog, read_backlogs
 from ragtide_runtime.redis.failures import is_missing
-from ragtide_runtime.redis.keys import AWAITING, LABEL_GROUP, RESCUER, Streams
+from ragtide_runtime.redis.keys import LABEL_GROUP, RESCUER, Streams, awaited_labeler
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, InvalidEntryError
 
@@ -267,9 +267,9 @@ async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWork
         if isinstance(consumers, Exception):
             raise consumers
         for consumer in consumers:
-            if consumer["name"] in (AWAITING.encode(), RESCUER.encode()):  # they hold entries, and are no workers
-                continue
             name, idle_s = consumer["name"].decode(errors="replace"), consumer["idle"] / 1000
+            if name == RESCUER or awaited_labeler(name) is not None:  # they hold entries, and are no workers
+                continue
             known = found.get(name, SeenWorker(name, idle_s, 0, 0))
             found[name] = SeenWorker(
                 name, min(known.idle_s, idle_s), known.pending + consumer["pending"], known.partitions + 1
