@@ -23,6 +23,7 @@ from ragtide_consumers.labelers.evaluators import (
     ReplaceableLabeler,
     evaluator_of,
 )
+from ragtide_consumers.labelers.protocol import criteria_of, take_criteria
 from ragtide_consumers.labelers.published import published_metrics
 from ragtide_consumers.labelers.registry import labeler_of, replaceable_labeler_of
 from ragtide_consumers.worker.app import create_group
@@ -31,6 +32,7 @@ from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, awaiting_consume
 from ragtide_runtime.settings.evaluators import EvaluatorSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
+from ragtide_schemas.criterion import Criterion
 
 ADHERENCE = "trace.adherence"
 
@@ -302,6 +304,18 @@ def settings_of(server: ScriptedJudge, *evaluators: dict[str, Any], **changes: A
 A = {"name": "a", "labeler": "judge", "pipelines": ["a"], "model": "model-x", "rate": 0.1}
 B = {"name": "b", "labeler": "local", "pipelines": ["b"]}
 C = {"name": "c", "labeler": "cascade", "pipelines": ["c"], "cascade": {"rate": 0.3}, "model": "model-y"}
+
+
+async def test_criteria_of_an_evaluators_own_table_are_not_replaced_though_the_same_are_asked_of_all() -> None:
+    mine = Criterion(name="mine", question="Is it short?", scale="yes_no")
+    stored = Criterion(name="stored", question="Is it kind?", scale="yes_no")
+    with ScriptedJudge() as server:
+        own = {**B, "labeler": "judge", "judge": {"criteria": [mine]}}
+        judge = settings_of(server).judge.model_copy(update={"criteria": (mine,)})
+        given = settings_of(server, {**A, "model": None}, own).model_copy(update={"judge": judge})
+        async with labeler_of(given, None) as labeler:
+            take_criteria(labeler, [mine, stored])
+            assert [criterion.name for criterion in criteria_of(labeler)] == ["mine", "stored", "mine"]
 
 
 async def test_a_is_judged_by_x_at_10_percent_b_is_scored_locally_and_c_by_a_cascade(async_redis: Any) -> None:

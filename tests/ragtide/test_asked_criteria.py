@@ -11,6 +11,8 @@ from redis.asyncio import Redis
 from tests.support.conditions import until
 from tests.support.in_process import Done, run_command
 
+from ragtide.testing import Labels, ScriptedJudge
+from ragtide_offline.demo import demo_interactions
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.serving import serve
 from ragtide_runtime.redis.client import connect_async
@@ -70,6 +72,21 @@ def test_a_rule_on_a_stored_criterion_passes_the_check(stored: str, capsys: pyte
 def test_a_gate_suggests_a_stored_criterion(stored: str, capsys: pytest.CaptureFixture[str]) -> None:
     done = run_command(capsys, "score", "missing.jsonl", "--fail-if", "criteria.shrot < 0.5")
     assert (done.code, "did you mean 'criteria.short'?" in said(done)) == (2, True), said(done)
+
+
+def test_a_file_is_scored_by_the_stored_criterion_that_decides_a_gate_and_by_no_other(
+    stored: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(keep(stored, Criterion(name="kind", question="Is the response kind?", scale="yes_no")))
+    lines = [row.encode().decode() for row in demo_interactions()[:20]]
+    Path("answers.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    with ScriptedJudge(Labels(answers={SHORT.question: "no"})) as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        done = run_command(capsys, "score", "answers.jsonl", "--fail-if", "criteria.short < 0.9")
+        asked = {each.question for prompt in server.prompts for each in prompt.criteria.values()}
+    assert done.code == 4, said(done)
+    assert asked == {SHORT.question}
 
 
 @pytest.mark.parametrize("url", [NOWHERE, ""])

@@ -194,8 +194,7 @@ class EvaluatorSet:
     def take_criteria(self, criteria: Sequence[Criterion]) -> None:
         """Replace the criteria that are asked, except where an evaluator has criteria of its own."""
         for evaluator in self._evaluators:
-            judge = evaluator.settings.judge
-            if judge is None or "criteria" not in judge.model_fields_set:
+            if not evaluator.settings.has_own_criteria:
                 take_criteria(evaluator.labeler, criteria)
 
     async def label(self, interaction: RagInteraction) -> Labeling:

@@ -138,9 +138,11 @@ async def _evaluators(
 
 
 def _same(first: Settings, second: Settings) -> bool:
-    accounts = [own.evaluator for own in (first, second) if own.evaluator is not None and own.evaluator.has_own_account]
+    evaluators = [own.evaluator for own in (first, second) if own.evaluator is not None]
+    # Criteria of its own stay those of its table, while others get those of the store.
+    alone = any(evaluator.has_own_account or evaluator.has_own_criteria for evaluator in evaluators)
     tables = ("labeler", "judge", "cascade", "local", "models")
-    return not accounts and all(getattr(first, name) == getattr(second, name) for name in tables)
+    return not alone and all(getattr(first, name) == getattr(second, name) for name in tables)
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summ
 from ragtide_offline.gates.measurements import Measurement
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas.criterion import Criterion
 
 from .console import err, out
 from .options import FAIL_IF, STEP_SUMMARY, ExperimentGateOptions, GateReports
@@ -37,6 +38,13 @@ class GateOptions:
     known: Sequence[str]
     """Names of the metrics that the settings know."""
     reports: GateReports
+    stored: tuple[Criterion, ...] = ()
+    """Criteria of the store that a condition is on."""
+
+    def asking(self, settings: Settings) -> Settings:
+        """Return settings whose judge also asks the stored criteria that the gate decides by."""
+        judge = settings.judge.model_copy(update={"criteria": (*settings.judge.criteria, *self.stored)})
+        return settings.model_copy(update={"judge": judge})
 
     def needs_baseline(self, remedy: str) -> None:
         """Refuse conditions on a difference, because no baseline is given.
@@ -116,7 +124,14 @@ def gate_of(
             split_name(condition.name, known, certain=False)
     except ValueError as error:
         raise typer.BadParameter(". ".join(filter(None, [str(error), unread])), param_hint=FAIL_IF) from None
-    return GateOptions(command, conditions, known, reports)
+    names = [condition.name for condition in conditions]
+    stored = tuple(
+        criterion
+        for criterion in asked.settings.judge.criteria
+        if criterion not in settings.judge.criteria
+        and any(f"{name}.".startswith(f"{criterion.metric}.") for name in names)
+    )
+    return GateOptions(command, conditions, known, reports, stored)
 
 
 def with_gate(value: Mapping[str, Any], result: GateResult | None) -> dict[str, Any]:

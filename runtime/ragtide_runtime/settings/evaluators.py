@@ -113,6 +113,11 @@ class EvaluatorSettings(BaseModel):
         return self.judge is not None and any(name in self.judge.model_fields_set for name in SPEND_LIMITS)
 
     @property
+    def has_own_criteria(self) -> bool:
+        """Whether its judge asks criteria of its own, and none of the store."""
+        return self.judge is not None and "criteria" in self.judge.model_fields_set
+
+    @property
     def account(self) -> str:
         """Name of the account of its judge: with spend limits of its own, one of its own."""
         return f"judge_{self.name.replace('-', '_')}" if self.has_own_account else "judge"

@@ -146,6 +146,7 @@ def score(
     _check_summary(strategy, reference)
     options = FileOptions(pipeline, format=file_format, columns=columns_of(columns))
     gate = gate_of(settings, "score", fail_if, reports)
+    settings = settings if gate is None else gate.asking(settings)
     if baseline is not None and gate is None:
         raise typer.BadParameter("give --fail-if 'trace.adherence.difference < 0', too", param_hint="--baseline")
     if baseline is None and gate is not None:
