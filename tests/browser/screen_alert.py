@@ -5,9 +5,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.async_api import Browser, expect
 from tests.browser.screens import SCRIPT, Screen, opened
 from tests.browser.services import PageService
+from tests.ragtide.test_one_alert_everywhere import of_kind
 from tests.support.worse_answers import EVENTS, RULE, worse_answers
 from tests.web.page.test_alert import add, drift
 from tests.web.page.test_pipeline import commit, traffic
@@ -90,3 +92,27 @@ async def test_a_rule_is_replayed_with_a_button_and_its_evidence_is_drawn(
             # The numbers of the chart are there for those who do not see it.
             await page.locator("#table-evidence summary").click()
             await expect(page.locator("#table-evidence tbody tr").first).to_be_visible()
+
+
+GAPS = """() => {
+  const panels = [...document.querySelectorAll(".alert-page > .panel")].map((panel) => panel.getBoundingClientRect());
+  const above = (box) => panels.map((other) => other.bottom).filter((bottom) => bottom <= box.top);
+  return panels.map((box) => box.top - Math.max(...above(box))).filter(Number.isFinite);
+}"""
+"""Pixels between each panel of an alert and the lowest one above it."""
+
+
+@pytest.mark.parametrize("kind", ["step", "step unresolved", "distribution", "sentinel", "sentinel resolved"])
+async def test_every_kind_of_alert_fits_in_every_language(
+    kind: str, async_redis: Any, browser: Browser, service: PageService
+) -> None:
+    await commit(async_redis, *traffic(), alerts=(of_kind(kind),))
+    for language in ("en-US", "ru-RU"):
+        async with opened(browser, service.url, locale=language) as screen:
+            page = await screen.open(f"/a/{of_kind(kind).alert_id}")
+            await page.locator("#statistics > summary").click()
+            await screen.passes_axe()
+            await screen.fits()
+            for width in (1400, 390):
+                await page.set_viewport_size({"width": width, "height": 900})
+                assert max(await page.evaluate(GAPS)) < 20, "a panel that is not there leaves no space"
