@@ -1,8 +1,14 @@
 """Criteria on the page: numbers, the form with its check, and orders of operators."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from tests.support.cases import for_each
 from tests.support.http_service import Service, http_service
 from tests.support.metric_events import START
 from tests.web.page.test_page import SCRIPT, TOKENS, form, orders, page
@@ -17,7 +23,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.stored_criteria import StoredCriterion, read_stored_criteria, store_criterion
 from ragtide_schemas import MetricEvent, utc_now
 from ragtide_schemas.criterion import Criterion
-from ragtide_web.page.criteria.form import CriterionForm
+from ragtide_web.page.criteria.form import CriterionForm, WrongFieldError
 
 ANN = {"Authorization": "Bearer ann-0123456789"}
 VIEWER = {"Authorization": "Bearer viewer-0123456789"}
@@ -77,9 +83,68 @@ def test_the_form_makes_the_criterion_that_it_shows() -> None:
     made = CriterionForm.of_fields(FIELDS).criterion()
     assert made == ASKS_BACK
     assert CriterionForm.of_criterion(made).criterion() == made
-    assert CriterionForm.of_criterion(own).values == "good, kind = 1\nbad = 0"
+    assert CriterionForm.of_criterion(own).criterion() == own
+    assert CriterionForm.of_criterion(own).values == '"good, kind" = 1\nbad = 0'
     built_in = CriterionForm(name="answer.refused", rate="0.1").criterion()
     assert built_in == Criterion.model_validate({"name": "answer.refused", "rate": 0.1})
+
+
+PARTS = st.text(alphabet="ab,=\"'\\ 1\u00e9", min_size=1, max_size=8)
+NUMBERS = st.floats(-1e6, 1e6) | st.sampled_from([1 / 3, 0.1, 1e-9])
+
+
+@given(
+    st.dictionaries(PARTS, NUMBERS, min_size=2, max_size=4),
+    st.floats(1e-6, 1),
+    st.lists(PARTS, min_size=1, max_size=3),
+    st.dictionaries(PARTS, st.lists(PARTS, min_size=1, max_size=2, unique=True), max_size=2),
+)
+def test_the_form_of_a_criterion_makes_it_again(
+    values: dict[str, float], rate: float, pipelines: list[str], segments: dict[str, list[str]]
+) -> None:
+    fields = {"values": values, "rate": rate, "pipelines": pipelines, "segments": segments}
+    try:
+        criterion = Criterion.model_validate({"name": "a", "question": "Is it?", **fields})
+    except ValidationError:
+        reject()
+    assert CriterionForm.of_criterion(criterion).criterion() == criterion
+
+
+@for_each(
+    "field, value",
+    [
+        ("name", "Asks Back"),
+        ("question", "x" * 2_000),
+        ("question", ""),
+        ("question", "evil\u202e"),
+        ("rate", "2"),
+        ("rate", "much"),
+        ("values", "\n".join(f"v{number} = {number}" for number in range(50))),
+        ("values", "good"),
+        ("values", "a = 1\nb = 1"),
+        ("pipelines", "x" * 300),
+        ("segments", "lang"),
+    ],
+)
+def test_a_problem_of_the_form_names_its_field(field: str, value: str) -> None:
+    fields = FIELDS | {field: value} | ({"scale": "values"} if field == "values" else {})
+    with pytest.raises(WrongFieldError) as found:
+        CriterionForm.of_fields(fields).criterion()
+    assert found.value.field == field
+
+
+async def test_a_problem_stands_beside_its_field(redis_url: str) -> None:
+    async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
+        for action in ({}, {"check": "1"}):
+            _, text, _ = await form(service, "/criteria", FIELDS | {"rate": "2"} | action, **ANN)
+            field = re.search(r'<input name="rate"[^>]*>', text)
+            slot = re.search(r'<p [^>]*id="problem-rate"[^>]*>([^<]*)</p>', text)
+            assert field is not None
+            assert slot is not None
+            assert 'aria-invalid="true"' in field[0]
+            assert "hidden" not in slot[0]
+            assert slot[1].startswith("rate ")
+            assert text.count('aria-invalid="true"') == 1
 
 
 async def test_an_operator_adds_changes_pauses_and_removes_a_criterion(async_redis: Any, redis_url: str) -> None:

@@ -16,6 +16,19 @@ function show() {
   if (values && scale) values.hidden = scale.value !== "values";
 }
 
+/** The problem of a check stands beside its field; a screen reader hears it from the place of the check. */
+function showProblem() {
+  const found = /** @type {HTMLElement | null | undefined} */ (place?.querySelector("[data-field]"));
+  for (const slot of form?.querySelectorAll("[data-problem]") ?? []) {
+    const problem = /** @type {HTMLElement} */ (slot);
+    const isWrong = Boolean(found) && problem.dataset.problem === found?.dataset.field;
+    problem.hidden = !isWrong;
+    problem.textContent = isWrong ? found?.textContent ?? "" : "";
+    for (const field of form?.querySelectorAll(`[aria-describedby~="${problem.id}"]`) ?? [])
+      isWrong ? field.setAttribute("aria-invalid", "true") : field.removeAttribute("aria-invalid");
+  }
+}
+
 async function check() {
   if (!form || !place) return;
   const fields = new URLSearchParams();
@@ -27,6 +40,7 @@ async function check() {
     if (!answer.ok || answer.redirected || number !== asked) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     place.replaceChildren(...fresh.body.childNodes);
+    showProblem();
   } catch {
     // The service is away; the button still works when it is back.
   }

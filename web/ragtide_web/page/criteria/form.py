@@ -1,5 +1,9 @@
-"""The form of a criterion: its fields as text, and the criterion that they make."""
+"""The form of a criterion: its fields as text, and the criterion that they make.
 
+The text of a criterion makes the same criterion again: another value of an answer would be another version.
+"""
+
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +17,22 @@ from ragtide_schemas.criterion import ANSWERS_MAX, BUILT_IN, SCALES, Criterion, 
 NEEDS: Final[tuple[Need, ...]] = get_args(Need)
 OWN_VALUES: Final = "values"
 """Choice of the scale whose answers the form has."""
-_PARTS: Final = re.compile(r"[,\n]")
+_QUOTED: Final = r'"(?:[^"\\\n]|\\.)*"'
+_PART: Final = re.compile(rf"(?:{_QUOTED}|[^,\n])+")
+"""A part of a list; a quoted text may have commas."""
+
+
+class WrongFieldError(ValueError):
+    """A field of the form is wrong.
+
+    Args:
+        message: field, value and remedy, in one sentence.
+        field: name of the field; empty for a rule about several.
+    """
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +72,7 @@ class CriterionForm:
     @classmethod
     def of_criterion(cls, criterion: Criterion) -> "CriterionForm":
         """Return the form that makes a criterion."""
-        values = "\n".join(f"{answer} = {value:g}" for answer, value in criterion.answers.items())
+        values = "\n".join(f"{_quoted(answer)} = {_exact(value)}" for answer, value in criterion.answers.items())
         return cls(
             name=criterion.name,
             question=criterion.question,
@@ -61,9 +80,11 @@ class CriterionForm:
             values="" if criterion.scale else values,
             needs=criterion.needs,
             direction=str(criterion.direction),
-            pipelines=", ".join(criterion.pipelines),
-            segments=", ".join(f"{name}={value}" for name, values in criterion.segments.items() for value in values),
-            rate=f"{criterion.rate:g}",
+            pipelines=", ".join(_quoted(pattern) for pattern in criterion.pipelines),
+            segments=", ".join(
+                f"{_quoted(name)}={_quoted(value)}" for name, values in criterion.segments.items() for value in values
+            ),
+            rate=_exact(criterion.rate),
             unit=criterion.unit,
         )
 
@@ -74,13 +95,13 @@ class CriterionForm:
             before: criterion of this name whose bands it keeps if its answers stay; None if there is none.
 
         Raises:
-            ValueError: a field is wrong; the message is one sentence.
+            WrongFieldError: a field is wrong.
         """
         found: dict[str, Any] = {
             "name": self.name,
-            "pipelines": _parts(self.pipelines) or ("*",),
+            "pipelines": tuple(_unquoted(part) for part in _parts(self.pipelines)) or ("*",),
             "segments": _segments(self.segments),
-            "rate": _number(self.rate, "the share of the answers"),
+            "rate": _number(self.rate, "the share of the answers", "rate"),
         }
         if self.name not in BUILT_IN:
             found |= {"question": self.question, "needs": self.needs, "direction": self.direction}
@@ -91,7 +112,8 @@ class CriterionForm:
             if before is not None and before.bands is not None and before.answers == criterion.answers:
                 criterion = Criterion.model_validate({**found, "bands": before.bands})
         except ValidationError as error:
-            raise ValueError(describe(error)) from None
+            place = error.errors(include_url=False)[0]["loc"]
+            raise WrongFieldError(describe(error), str(place[0]) if place else "") from None
         return criterion
 
     @property
@@ -100,16 +122,48 @@ class CriterionForm:
         return (*SCALES, OWN_VALUES)
 
 
+def _exact(value: float) -> str:
+    """Return the shortest text of a number that is read as the same number."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a part of a list, in quotes if it would otherwise be read in another way."""
+    return json.dumps(text, ensure_ascii=False) if re.search(r"""[,="'\\]""", text) or text != text.strip() else text
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    if re.fullmatch(_QUOTED, text):
+        try:
+            return str(json.loads(text))
+        except ValueError:  # an escape that JSON does not know stays as it is
+            pass
+    return text.strip("\"'")
+
+
 def _parts(text: str) -> tuple[str, ...]:
-    return tuple(part for piece in _PARTS.split(text) if (part := piece.strip()))
+    return tuple(part for found in _PART.findall(text) if (part := found.strip()))
+
+
+def _pair(part: str) -> tuple[str, str]:
+    """Return what stands before the first equals sign outside of quotes, and behind it; empty texts without one."""
+    quoted = re.match(_QUOTED, part)
+    start = 0 if quoted is None else quoted.end()
+    between, sign, value = part[start:].partition("=")
+    return (_unquoted(part[:start] + between), value.strip()) if sign else ("", "")
 
 
 def _segments(text: str) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for part in _parts(text):
-        name, sign, value = (piece.strip() for piece in part.partition("="))
-        if not (name and sign and value):
-            raise ValueError(f"the segment {part[:60]!r} is no name and value: write one such as lang=de")
+        name, value = _pair(part)
+        value = _unquoted(value)
+        if not (name and value):
+            raise WrongFieldError(
+                f"the segment {part[:60]!r} is no name and value: write one such as lang=de", "segments"
+            )
         found[name] = (*found.get(name, ()), value)
     return found
 
@@ -117,20 +171,24 @@ def _segments(text: str) -> dict[str, tuple[str, ...]]:
 def _values(text: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for part in _parts(text):
-        answer, sign, value = (piece.strip() for piece in part.rpartition("="))
-        answer = answer.strip("\"'")
-        if not sign or not answer:
-            raise ValueError(f"the answer {part[:60]!r} has no value: write one a line, such as good = 1")
+        answer, value = _pair(part)
+        if not (answer and value):
+            message = f"the answer {part[:60]!r} has no value: write one a line, such as good = 1"
+            raise WrongFieldError(message, "values")
         if answer in found:
-            raise ValueError(f"the answer {answer[:60]!r} comes twice: give each answer a word of its own")
-        found[answer] = _number(value, f"the value of {answer[:60]!r}")
-    if len(found) < 2:
-        raise ValueError(f"the scale needs 2 to {ANSWERS_MAX} answers: write one a line, such as good = 1")
+            message = f"the answer {answer[:60]!r} comes twice: give each answer a word of its own"
+            raise WrongFieldError(message, "values")
+        found[answer] = _number(value, f"the value of {answer[:60]!r}", "values")
+    if not 2 <= len(found) <= ANSWERS_MAX:
+        message = (
+            f"the scale has {len(found)} answers, and needs 2 to {ANSWERS_MAX}: write one a line, such as good = 1"
+        )
+        raise WrongFieldError(message, "values")
     return found
 
 
-def _number(text: str, what: str) -> float:
+def _number(text: str, what: str, field: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{what} is {text[:20]!r}: write a number such as 0.2") from None
+        raise WrongFieldError(f"{what} is {text[:20]!r}: write a number such as 0.2", field) from None

@@ -33,7 +33,7 @@ from ..rendering import HEADERS, PageContent, render
 from ..viewers import Operator, Reader, Viewer
 from ..words import words
 from .changes import check_operator, drop_criterion, save_criterion
-from .form import NEEDS, CriterionForm
+from .form import NEEDS, CriterionForm, WrongFieldError
 
 router = APIRouter(include_in_schema=False)
 
@@ -44,6 +44,8 @@ class CriterionCheck:
 
     problem: str
     """Why the fields make no criterion; empty if they make one."""
+    field: str
+    """Name of the field that the problem is about; empty for none."""
     findings: Sequence[CriterionFinding]
     version: str
     version_before: str
@@ -89,6 +91,8 @@ class CriteriaContent(PageContent):
     check: CriterionCheck | None
     problem: str
     """Why the last order was refused; empty if none was."""
+    wrong: str
+    """Name of the field that the problem is about, of the order or of the check; empty for none."""
     may_change: bool
     has_judge: bool
     built_in: Sequence[str]
@@ -132,7 +136,8 @@ async def post_criterion(request: Request, shared: Shared, viewer: Operator) -> 
         criterion = await _criterion(shared, form, changes=fields.get("changes", ""))
         change = await save_criterion(shared, viewer, criterion, reason=fields.get("reason", "")[:500])
     except ValueError as error:
-        return await _screen(request, shared, viewer, form=form, problem=str(error), status=422)
+        field = error.field if isinstance(error, WrongFieldError) else ""
+        return await _screen(request, shared, viewer, form=form, problem=str(error), field=field, status=422)
     except HttpProblem as problem:
         if problem.status != 422:
             raise
@@ -206,7 +211,9 @@ async def _criterion(shared: Context, form: CriterionForm, *, changes: str) -> C
     """
     before = (await read_stored_criteria(shared.redis, shared.settings.prefix)).find(form.name)
     if before is not None and changes != form.name:
-        raise ValueError(f"a criterion {form.name} is stored already: change that one, or use another name")
+        raise WrongFieldError(
+            f"a criterion {form.name} is stored already: change that one, or use another name", "name"
+        )
     return form.criterion(None if before is None else before.criterion)
 
 
@@ -223,15 +230,17 @@ async def _check(shared: Context, form: CriterionForm) -> CriterionCheck:
         check_criteria([criterion])
         check_sessions([criterion], shared.settings.splits, shared.settings.producer)
     except ValueError as error:
-        return CriterionCheck(str(error), (), "", version_before)
+        return CriterionCheck(
+            str(error), error.field if isinstance(error, WrongFieldError) else "", (), "", version_before
+        )
     if any(of_settings.name == criterion.name for of_settings in shared.settings.judge.criteria):
         problem = f"the settings have a criterion {criterion.name}: change it there, or use another name"
-        return CriterionCheck(problem, (), "", version_before)
+        return CriterionCheck(problem, "name", (), "", version_before)
     beside: tuple[Criterion, ...] = criteria_in_force(shared.settings.judge.criteria, stored)
     findings = await asyncio.to_thread(criterion_findings, [criterion], beside)
     prices = await asyncio.to_thread(_prices, shared.settings, criterion)
     reasons = shared.settings.judge.reasons
-    return CriterionCheck("", findings, criterion.version, version_before, prices, criterion.rate, reasons)
+    return CriterionCheck("", "", findings, criterion.version, version_before, prices, criterion.rate, reasons)
 
 
 def _prices(settings: Settings, criterion: Criterion) -> CriteriaPrices | None:
@@ -250,6 +259,7 @@ async def _screen(
     form: CriterionForm | None = None,
     check: CriterionCheck | None = None,
     problem: str = "",
+    field: str = "",
     status: int = 200,
 ) -> Response:
     settings = shared.settings
@@ -270,6 +280,7 @@ async def _screen(
         changes="" if changed is None else changed.criterion.name,
         check=check,
         problem=problem,
+        wrong=field or ("" if check is None else check.field),
         may_change=viewer.is_operator and not viewer.patterns,
         has_judge="judge" in settings.labelers or settings.judge.model is not None,
         built_in=tuple(BUILT_IN),
