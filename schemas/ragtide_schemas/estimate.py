@@ -1,6 +1,7 @@
 """One running estimate: a mean with its interval, for one scope and metric."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -11,14 +12,23 @@ from .html_tables import html_table
 from .metrics import Direction, Kind, MetricName
 from .printable import short_repr
 
+_DIGEST: Final = re.compile("[0-9a-f]{16}")
+"""Version of a criterion."""
+DIGEST_SHOWN: Final = 7
+"""Digits of it that tables show."""
+
 
 def shown_metric(metric: str, version: str | None) -> str:
     """Return a metric's name for tables, with its version unless that is the first.
 
     >>> shown_metric("trace.adherence", None), shown_metric("mine.words", "2")
     ('trace.adherence', 'mine.words (version 2)')
+    >>> shown_metric("criteria.asks_back", "0e616d1d93881020")
+    'criteria.asks_back (0e616d1)'
     """
-    return metric if version in (None, "1") else f"{metric} (version {version})"
+    if version is None or version == "1":
+        return metric
+    return f"{metric} ({version[:DIGEST_SHOWN]})" if _DIGEST.fullmatch(version) else f"{metric} (version {version})"
 
 
 class Share(WireModel):

@@ -61,12 +61,12 @@ def labelers_of(metric: str) -> list[str]:
     >>> labelers_of("trace.adherence"), labelers_of("retrieval.empty")
     (['local', 'nli', 'judge', 'labels stored in a file'], ['every labeler'])
     >>> labelers_of("answer.relevance")
-    ['judge with this criterion in judge.criteria']
+    ['judge with this criterion, of the settings or stored']
     """
     if metric in _OTHERS:
         return [_OTHERS[metric]]
     if metric in BUILT_IN or metric.startswith(f"{CRITERIA_FAMILY}."):
-        return ["judge with this criterion in judge.criteria"]
+        return ["judge with this criterion, of the settings or stored"]
     if metric not in METRICS:
         return []
     found = [name for name, metrics in (("local", _LOCAL), ("nli", NliLabeler.metrics)) if metric in metrics]

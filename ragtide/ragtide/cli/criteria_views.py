@@ -214,15 +214,16 @@ def show_criteria(rows: Sequence[CriterionRow]) -> None:
     lines = [(row, number) for row in rows for number in (row.numbers or (None,))]
     shown = [row is not lines[place - 1][0] or not place for place, (row, _) in enumerate(lines)]
     first = list(zip(lines, shown, strict=True))
+    names = [row.criterion.name if is_first else "" for (row, _), is_first in first]
     columns = [
-        Column("criterion", [row.criterion.name if is_first else "" for (row, _), is_first in first], shortest=12),
+        Column("criterion", names, yields=3, shortest=20),
         Column("state", [_state(row) if is_first else "" for (row, _), is_first in first], yields=2, stacks=True),
-        Column("pipeline", [number.pipeline if number else "" for _, number in lines], yields=5, shortest=8),
-        Column("version", [_version(number) for _, number in lines], yields=4, stacks=True),
+        Column("pipeline", [number.pipeline if number else "" for _, number in lines], yields=6, shortest=8),
+        Column("version", [_version(number) for _, number in lines], yields=5, stacks=True),
         Column("mean", [_mean(number) for _, number in lines], right=True),
         Column("interval", [_interval(number) for _, number in lines], right=True),
         Column("asked", [_count(number, "asked") for _, number in lines], right=True),
-        Column("cannot tell", [_count(number, "cannot_tell") for _, number in lines], True, yields=3, stacks=True),
+        Column("cannot tell", [_count(number, "cannot_tell") for _, number in lines], True, yields=4, stacks=True),
         Column("", [row.criterion.question if is_first else "" for (row, _), is_first in first], yields=1, stacks=True),
     ]  # fmt: skip
     out.print(fitted(columns, out.width))

@@ -14,7 +14,7 @@ from ragtide_consumers.metrics.optional import optional_metrics
 from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import METRICS, Bands, Direction, MetricDefinition
 from ragtide_schemas.fitness import Failures, failures_in_words, failures_of
-from ragtide_schemas.metric_definitions import definitions_of_errors
+from ragtide_schemas.metric_definitions import CRITERIA_FAMILY, definitions_of_errors
 from ragtide_schemas.printable import printable
 from ragtide_schemas.seen_failures import SEEN
 from ragtide_schemas.suggestions import unknown
@@ -87,6 +87,10 @@ class KnownMetrics:
         known = self.known
         name = full_name(metric, known)
         if name is None:
+            if metric.startswith(f"{CRITERIA_FAMILY}."):
+                criteria = [each for each in known if each.startswith(f"{CRITERIA_FAMILY}.")]
+                message = unknown("criterion", metric, criteria, listed_by="ragtide criteria list")
+                raise UnknownMetricError(f"{message}; to add it: ragtide criteria add")
             raise UnknownMetricError(unknown("metric", metric, known if "." in metric else map(short_name, known)))
         return name
 
