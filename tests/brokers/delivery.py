@@ -2,22 +2,18 @@
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.brokers.servers import BROKERS, Broker, Nats
-from tests.support import conditions
+from tests.support.conditions import wait_until
 from tests.support.forked import ForkedProcess
 from tests.support.redis_processes import RedisProcess
 from tests.support.roles import STREAMS, begin, command, dead_letters, kill
 
 from ragtide_runtime.redis.keys import DATA_FIELD
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    conditions.wait_until(condition, 45)
 
 
 TOPIC, OUT = "rag.answers", "ragtide.out"
@@ -50,7 +46,7 @@ def started(found: Broker) -> Iterator[Broker]:
         found.create(TOPIC, OUT)
         yield found
     finally:
-        found.kill()
+        found.end()
 
 
 @pytest.fixture
@@ -215,8 +211,6 @@ def test_a_topic_that_does_not_exist_ends_the_bridge_with_a_sentence(
 def test_a_broker_that_is_down_is_waited_for_and_no_password_is_logged(
     broker: Broker, redis_server: RedisProcess, tmp_path: Path
 ) -> None:
-    if not broker.keeps_data:
-        pytest.skip("it would come back without its topic")
     broker.kill()
     log = tmp_path / "log"
     bridge = Bridge(redis_server, log, "--from", broker.url(TOPIC))

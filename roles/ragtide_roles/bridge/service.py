@@ -36,8 +36,10 @@ CHECK_S: Final = 2.0
 """Seconds between two checks of a broker."""
 LONGEST_PAUSE_S: Final = 5.0
 """Most seconds between two tries to connect."""
-OPEN_S: Final = 4 * CONNECT_S
-"""Most seconds in which a link opens."""
+OPEN_S: Final = 12 * CONNECT_S
+"""Most seconds in which a link opens: a group of Kafka waits for members that died, and then for all to join again."""
+SEND_S: Final = 4 * CONNECT_S
+"""Most seconds in which a broker confirms messages."""
 
 CLIENT_LOGS: Final = ("nats", "aio_pika", "aiormq", "aiokafka")
 """Loggers of the clients. They report what `Outage` reports, too, and some quote URLs."""
@@ -357,7 +359,7 @@ class Sender(_LinkKeeper):
         if not messages:
             return
         try:
-            async with asyncio.timeout(OPEN_S):
+            async with asyncio.timeout(SEND_S):
                 await link.send(messages)
         except _failures(link) as error:
             raise BrokerFailedError(explained(error)) from error
