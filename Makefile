@@ -42,7 +42,7 @@ engines: .venv/.dev ## score a table with Ray, Dask and Spark on local clusters,
 monitoring: .venv/.dev ## run the tests beside real servers of monitoring, after make programs; CI runs both
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/monitoring/alertmanager.py tests/monitoring/prometheus.py $(ARGS)
 
-brokers: .venv/.dev ## run ragtide bridge beside real brokers: NATS, RabbitMQ, Tansu; after make programs; CI runs both
+brokers: .venv/.dev ## run ragtide bridge beside real brokers: MQTT, NATS, RabbitMQ, Tansu; after make programs; CI runs both
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/brokers/delivery.py tests/brokers/kills.py $(ARGS)
 
 browser: .venv/.dev ## try every screen of the page in a real Chromium, also behind nginx and HAProxy, after make programs; CI runs both
@@ -62,7 +62,7 @@ programs: ## install Chromium, nginx, HAProxy, Alertmanager, Prometheus, Node.js
 	@packages=; missing() { package=$$1; shift; for name; do command -v $$name && return; done; packages="$$packages $$package"; }; \
 	missing prometheus-alertmanager prometheus-alertmanager; missing prometheus promtool; missing nginx nginx; missing haproxy haproxy; \
 	missing chromium chromium chromium-browser google-chrome; missing nodejs node; missing npm npm; missing systemd systemd-analyze; \
-	missing nats-server nats-server; missing rabbitmq-server rabbitmq-server; \
+	missing mosquitto mosquitto; missing nats-server nats-server; missing rabbitmq-server rabbitmq-server; \
 	test -z "$$packages" || { apt-get update -q && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends $$packages; }
 
 test-fast: .venv/.dev ## run the tests that need neither Redis nor another process

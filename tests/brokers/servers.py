@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, suppress
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, ClassVar, Final
 from urllib.request import Request, urlopen
 
@@ -48,10 +51,10 @@ class Process:
             return True
         return False
 
-    def kill(self) -> None:
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         if self._process is not None:
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self._process.pid, number)
             self._process.wait()
             self._process = None
 
@@ -64,6 +67,10 @@ class Broker:
     """
 
     scheme: ClassVar[str]
+    no_topic: ClassVar[str] = "no.such.topic"
+    """Neither a topic to read nor one to send to."""
+    replays: ClassVar[bool] = True
+    """Whether a new consumer gets messages that another one had."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -175,6 +182,7 @@ class Rabbit(Broker):
     """RabbitMQ."""
 
     scheme = "amqp"
+    replays = False
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -285,8 +293,8 @@ class Tansu(Broker):
             command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._objects_port)]
             self._objects.start(command, self.environment())
             wait_until(lambda: self._objects.listens(self._objects_port))
-            bucket = Request(f"http://127.0.0.1:{self._objects_port}/{BUCKET}", method="PUT")  # noqa: S310
-            urlopen(bucket, timeout=30).close()  # noqa: S310 - a server of this machine
+            bucket = Request(f"http://127.0.0.1:{self._objects_port}/{BUCKET}", method="PUT")
+            urlopen(bucket, timeout=30).close()
         super().start()
 
     def end(self) -> None:
@@ -304,11 +312,17 @@ class Tansu(Broker):
     async def apublish(self, topic: str, bodies: Sequence[bytes]) -> None:
         from aiokafka import AIOKafkaProducer
 
-        producer = AIOKafkaProducer(bootstrap_servers=f"127.0.0.1:{self.port}", acks="all", request_timeout_ms=10_000)
+        servers = f"127.0.0.1:{self.port}"
+        producer = AIOKafkaProducer(
+            bootstrap_servers=servers, acks="all", request_timeout_ms=10_000, max_batch_size=10**6
+        )
         try:
             await producer.start()
-            sent = [await producer.send(topic, body, key=body[:40]) for body in bodies]
-            await asyncio.gather(*sent)
+            # Tansu makes an object of each batch, and lists all of them to find one.
+            batch = producer.create_batch()
+            for body in bodies:
+                assert batch.append(key=None, value=body, timestamp=None) is not None
+            await (await producer.send_batch(batch, topic, partition=random.randrange(2)))
         finally:
             await producer.stop()
 
@@ -324,4 +338,84 @@ class Tansu(Broker):
             await consumer.stop()
 
 
-BROKERS: dict[str, type[Broker]] = {"nats": Nats, "rabbit": Rabbit, "kafka": Tansu}
+class Mosquitto(Broker):
+    """Mosquitto, a broker of MQTT.
+
+    It confirms a message before it writes it, so it loses messages when it crashes: `kill` ends it as an operator does.
+    """
+
+    scheme = "mqtt"
+    no_topic = "no/%23/topic"
+    replays = False
+    options: Sequence[str] = ("allow_anonymous true",)
+
+    def command(self) -> list[str]:
+        lines = [
+            f"listener {self.port} 127.0.0.1",
+            "user root",
+            "persistence true",
+            f"persistence_location {self.folder}/",
+            # The limit is 1000 messages of a session, and it drops what comes beyond it.
+            "max_queued_messages 0",
+            *self.options,
+        ]
+        configuration = self.folder / "mosquitto.conf"
+        configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return [program("mosquitto"), "-c", str(configuration)]
+
+    def kill(self) -> None:
+        self._process.kill(signal.SIGTERM)
+
+    @contextmanager
+    def _client(self, session: str = "") -> Iterator[tuple[Any, SimpleQueue[Any]]]:
+        """Yield a client, and a queue of the messages that it gets and acknowledges."""
+        from paho.mqtt.client import Client
+        from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+        from paho.mqtt.packettypes import PacketTypes
+        from paho.mqtt.properties import Properties
+
+        version = MQTTProtocolVersion.MQTTv5
+        client = Client(CallbackAPIVersion.VERSION2, session, protocol=version, reconnect_on_failure=False)
+        messages: SimpleQueue[Any] = SimpleQueue()
+        client.on_message = lambda _, __, message: messages.put(message)
+        connected = threading.Event()
+        client.on_connect = client.on_disconnect = lambda *_: connected.set()
+        make: Any = Properties
+        properties = make(PacketTypes.CONNECT)
+        properties.SessionExpiryInterval = 3600 if session else 0
+        client.connect("127.0.0.1", self.port, clean_start=not session, properties=properties)
+        client.loop_start()
+        try:
+            if not connected.wait(HANGS_S) or not client.is_connected():
+                raise ConnectionError
+            yield client, messages
+        finally:
+            client.disconnect()
+            client.loop_stop()
+
+    def create(self, *topics: str) -> None:
+        """Begin sessions that read the topics: a broker keeps messages for those only that have subscribed."""
+        for topic in topics:
+            with self._client(f"reader-{topic}") as (client, _):
+                subscribed = threading.Event()
+                client.on_subscribe = lambda *_, subscribed=subscribed: subscribed.set()
+                client.subscribe(topic, qos=1)
+                assert subscribed.wait(HANGS_S)
+
+    def publish(self, topic: str, bodies: Sequence[bytes]) -> None:
+        with self._client() as (client, _):
+            for sent in [client.publish(topic, body, qos=1) for body in bodies]:
+                while not sent.is_published():
+                    sent.wait_for_publish(1)
+                    if not client.is_connected():
+                        raise ConnectionError
+
+    def read_until(self, topic: str, is_last: Callable[[bytes], bool]) -> list[bytes]:
+        found: list[bytes] = []
+        with self._client(f"reader-{topic}") as (_, messages):
+            while not found or not is_last(found[-1]):
+                found.append(messages.get(timeout=HANGS_S).payload)
+        return found
+
+
+BROKERS: dict[str, type[Broker]] = {"mqtt": Mosquitto, "nats": Nats, "rabbit": Rabbit, "kafka": Tansu}

@@ -75,6 +75,50 @@ def test_the_last_part_of_a_path_is_the_topic() -> None:
 
 
 @pytest.mark.pure
+def test_the_path_of_mqtt_is_the_topic() -> None:
+    mqtt = read_address("x", "mqtts://user:p%40ss@host/$share/ragtide/rag@shop/+/a?b/#")
+    assert (mqtt.kind, mqtt.tls, mqtt.hosts, mqtt.topic) == (
+        "mqtt",
+        True,
+        ("host:8883",),
+        "$share/ragtide/rag@shop/+/a?b/#",
+    )
+    assert (mqtt.username, mqtt.password) == ("user", "p@ss")
+    assert (
+        bridge_addresses(Settings(bridge={"source": "mqtt://host/rag%2Fanswers"}).bridge)["from"].topic == "rag/answers"
+    )
+    for direction, url in (
+        ("source", "mqtt://a,b/rag"),
+        ("source", "mqtt://host/rag/#/answers"),
+        ("source", "mqtt://host/rag/an+"),
+        ("source", "mqtt://host/$share/ragtide"),
+        ("alerts", "mqtt://host/rag/+"),
+        ("alerts", "mqtt://host/$share/ragtide/rag"),
+    ):
+        with pytest.raises(ConfigurationError):
+            bridge_addresses(Settings(bridge={direction: url}).bridge)
+
+
+async def test_a_session_of_mqtt_that_another_client_takes_over_ends_the_bridge(redis: Any, redis_url: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while header := await reader.read(2):
+            packet = await reader.readexactly(header[1])
+            if header[0] == 0x10:
+                writer.write(bytes([0x20, 3, 0, 0, 0]))
+            if header[0] == 0x82:
+                writer.write(bytes([0x90, 4, packet[0], packet[1], 0, 1]) + bytes([0xE0, 2, 0x8E, 0]))
+                break
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        url = f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}/rag"
+        settings = Settings(redis_url=redis_url, bridge={"source": url})
+        with pytest.raises(ConfigurationError, match="took over the session ragtide-bridge-"):
+            await run_bridge(settings, redis_url, asyncio.Event(), ProcessTelemetry(Health("bridge")))
+
+
+@pytest.mark.pure
 def test_a_message_that_comes_again_has_the_same_ids_and_another_message_others() -> None:
     def ids(*arguments: Any) -> list[str]:
         return [item.interaction_id for item in read(*arguments) if isinstance(item, PublishCommand)]

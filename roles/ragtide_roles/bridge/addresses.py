@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas.suggestions import unknown
 
-Kind = Literal["kafka", "nats", "rabbit", "redis"]
+Kind = Literal["kafka", "mqtt", "nats", "rabbit", "redis"]
 """The brokers, by the extra with their client."""
 
 
@@ -24,6 +24,8 @@ SCHEMES: Final = {
     "kafka+tls": _Scheme("kafka", "kafka", 9093, tls=True),
     "nats": _Scheme("nats", "nats", 4222),
     "nats+tls": _Scheme("nats", "tls", 4222, tls=True),
+    "mqtt": _Scheme("mqtt", "mqtt", 1883),
+    "mqtts": _Scheme("mqtt", "mqtts", 8883, tls=True),
     "amqp": _Scheme("rabbit", "amqp", 5672),
     "amqps": _Scheme("rabbit", "amqps", 5671, tls=True),
     "redis": _Scheme("redis", "redis", 6379),
@@ -77,13 +79,21 @@ def read_address(name: str, text: str) -> BrokerAddress:
     if scheme_name not in SCHEMES:
         raise ConfigurationError(f"{name}: {unknown('scheme', scheme_name, SCHEMES)}")
     scheme = SCHEMES[scheme_name]
-    user_info, _, place = rest.rpartition("@")
-    place = place.partition("#")[0].partition("?")[0]
-    hosts_text, _, path = place.partition("/")
-    hosts = tuple(_with_port(name, host, scheme.port) for host in hosts_text.split(",") if host)
-    # The path before the topic is the virtual host of RabbitMQ or the database of Redis.
-    before, _, topic = path.rpartition("/")
+    if scheme.kind == "mqtt":
+        # The path is the topic, with any of the signs that end something in other URLs.
+        place, _, topic = rest.partition("/")
+        user_info, _, hosts_text = place.rpartition("@")
+        before = ""
+    else:
+        user_info, _, place = rest.rpartition("@")
+        place = place.partition("#")[0].partition("?")[0]
+        hosts_text, _, path = place.partition("/")
+        # The path before the topic is the virtual host of RabbitMQ or the database of Redis.
+        before, _, topic = path.rpartition("/")
     topic = unquote(topic)
+    hosts = tuple(_with_port(name, host, scheme.port) for host in hosts_text.split(",") if host)
+    if scheme.kind == "mqtt" and len(hosts) > 1:
+        raise ConfigurationError(f"{name} has {len(hosts)} hosts, but MQTT takes one: write {scheme_name}://host/topic")
     if not hosts or not topic:
         raise ConfigurationError(f"{name} has no {'topic' if hosts else 'host'}: write {scheme_name}://host/topic")
     if before and scheme.kind not in {"rabbit", "redis"}:
@@ -103,6 +113,33 @@ def read_address(name: str, text: str) -> BrokerAddress:
         scheme.tls,
         text.startswith(OTLP),
     )
+
+
+def check_mqtt_topic(name: str, topic: str, *, sends: bool) -> None:
+    """Check a topic of MQTT, or a topic filter.
+
+    Args:
+        name: of the option or setting, for errors.
+        topic: from an address.
+        sends: whether messages are sent to it, so that it may be no filter.
+
+    Raises:
+        ConfigurationError: it is no topic or filter.
+    """
+    levels = topic.split("/")
+    if levels[0] == "$share" and not sends:
+        if len(levels) < 3 or not levels[1] or not "".join(levels[2:]):
+            raise ConfigurationError(f"{name}: {topic} shares no topic: write $share/NAME/TOPIC")
+        levels = levels[2:]
+    wild = [level for level in levels if "+" in level or "#" in level]
+    if sends and (wild or topic.startswith("$")):
+        raise ConfigurationError(
+            f"{name}: nothing can be sent to {topic}: such a topic has no +, no #, and no $ at its start"
+        )
+    if any(level not in {"+", "#"} for level in wild) or "#" in levels[:-1]:
+        raise ConfigurationError(
+            f"{name}: {topic} is no topic filter: + is a level by itself, and # the last level by itself"
+        )
 
 
 def _with_port(name: str, host: str, port: int) -> str:

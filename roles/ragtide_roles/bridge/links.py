@@ -30,7 +30,7 @@ log = structlog.get_logger("ragtide.bridge")
 
 
 class TopicMissingError(RagtideError):
-    """The broker has no such topic."""
+    """The broker has no such topic, or refuses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Link(Protocol):
         """Connect, and begin to take messages if there is a `take`.
 
         Raises:
-            TopicMissingError: the broker has no such topic.
+            TopicMissingError: the broker has no such topic, or refuses it.
         """
 
     async def check(self) -> None:
@@ -133,6 +133,7 @@ async def whole_message(message: Any) -> Any:
 
 _MODULES: Final[dict[Kind, tuple[str, str]]] = {
     "kafka": ("kafka_link", "KafkaLink"),
+    "mqtt": ("mqtt_link", "MqttLink"),
     "nats": ("nats_link", "NatsLink"),
     "rabbit": ("rabbit_link", "RabbitLink"),
     "redis": ("redis_link", "RedisLink"),

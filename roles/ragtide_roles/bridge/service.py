@@ -24,7 +24,7 @@ from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_runtime.telemetry.outages import Outage, redis_outage
 
 from ..running import together
-from .addresses import BrokerAddress, read_address
+from .addresses import BrokerAddress, check_mqtt_topic, read_address
 from .intake import REDIS_ERRORS, Intake, StoppedError
 from .links import CONNECT_S, GRACE_S, Link, Outgoing, Received, Take, TopicMissingError, link_class
 from .outlet import Outlet, Output, group_of, source_of
@@ -63,7 +63,7 @@ def bridge_addresses(settings: BridgeSettings) -> dict[str, BrokerAddress]:
         "estimates": settings.estimates,
     }
     found = {
-        direction: read_address(f"bridge --{'' if direction == 'from' else 'to-'}{direction}", url.get_secret_value())
+        direction: read_address(_option(direction), url.get_secret_value())
         for direction, url in given.items()
         if url is not None
     }
@@ -72,7 +72,13 @@ def bridge_addresses(settings: BridgeSettings) -> dict[str, BrokerAddress]:
     for direction, address in found.items():
         if address.is_otlp and direction != "from":
             raise ConfigurationError(f"bridge --to-{direction} begins with otlp+: only --from takes spans")
+        if address.kind == "mqtt":
+            check_mqtt_topic(_option(direction), address.topic, sends=direction != "from")
     return found
+
+
+def _option(direction: str) -> str:
+    return f"bridge --{'' if direction == 'from' else 'to-'}{direction}"
 
 
 async def run_bridge(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry) -> None:

@@ -21,6 +21,6 @@ class BridgeSettings(BaseModel):
     estimates: SecretStr | None = None
     """Topic to which estimates are sent."""
     group: GroupName = "ragtide-bridge"
-    """Name of the consumer at the broker. Bridges of one name share the messages."""
+    """Name of the consumer at the broker. Bridges of one name share the messages, but with MQTT each has its own."""
     batch: Annotated[int, Field(ge=1, le=10_000)] = 200
     """Maximum number of messages, or of entries of a stream, that are worked on at once."""

@@ -199,7 +199,7 @@ def bridge(
         typer.Option(
             "--from",
             metavar="URL",
-            help="Topic of interactions: kafka, nats, amqp or redis, as nats://host/topic; otlp+ before it for "
+            help="Topic of interactions: kafka, mqtt, nats, amqp or redis, as nats://host/topic; otlp+ before it for "
             "spans [RAGTIDE_BRIDGE_SOURCE].",
         ),
     ] = None,
@@ -222,7 +222,7 @@ def bridge(
         bool, typer.Option("--forget", help="End sending for good: Redis no longer keeps entries for these topics.")
     ] = False,
 ) -> None:
-    """Run a bridge to Kafka, NATS, RabbitMQ or another Redis.
+    """Run a bridge to Kafka, MQTT, NATS, RabbitMQ or another Redis.
 
     A message is acknowledged after its interactions are in Redis. Alerts, metric events and estimates are sent at least
     once. Any number of bridges may run. SIGTERM or Ctrl-C ends it.
