@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from faststream import FastStream
-from faststream.redis import RedisBroker, RedisClusterBroker, TestRedisBroker
+from faststream.redis import RedisBroker, RedisClusterBroker, RedisSentinelBroker, TestRedisBroker
 from faststream.specification import AsyncAPI
+from tests.end_to_end.test_sentinel import watched
 from tests.support.alerts import alert
 from tests.support.cases import for_each
 from tests.support.conditions import until
@@ -68,14 +69,18 @@ async def test_alerts_of_the_aggregator_come_as_alerts_from_every_partition(
     extra = {"RAGTIDE_ALERTS": json.dumps([{**rule, "min_effect": 0.0}]), "RAGTIDE_PARTITIONS": "2"}
     got: list[Any] = []
     app = application(redis_url, got, settings=Settings(partitions=2))
-    async with started(app):
-        for partition, pipeline in ONE_OF_EACH.items():
-            for scored in adherence([0.1] * 400, pipeline=pipeline):
-                redis.xadd(Streams("ragtide", partition).metrics, {"data": scored.encode()})
-        with running("aggregator", redis_url, tmp_path / "log", extra):
+    # The start of a role blocks this loop, and a blocked loop loses the reply of a read until it is claimed.
+    with running("aggregator", redis_url, tmp_path / "log", extra):
+        async with started(app):
+            with redis.pipeline() as pipeline:
+                for partition, name in ONE_OF_EACH.items():
+                    for scored in adherence([0.1] * 400, pipeline=name):
+                        pipeline.xadd(Streams("ragtide", partition).metrics, {"data": scored.encode()})
+                pipeline.execute()
             await until(lambda: {found.pipeline for found in got} == {*ONE_OF_EACH.values()})
-        assert {(type(found), found.rule, found.status) for found in got} == {(Alert, "floor", "firing")}
-        await until(lambda: not any(pending(redis, Streams("ragtide", partition).alerts) for partition in ONE_OF_EACH))
+            alerts = [Streams("ragtide", partition).alerts for partition in ONE_OF_EACH]
+            await until(lambda: not any(pending(redis, stream) for stream in alerts))
+    assert {(type(found), found.rule, found.status) for found in got} == {(Alert, "floor", "firing")}
 
 
 async def test_what_cannot_be_read_is_acknowledged_and_the_application_continues(
@@ -197,9 +202,9 @@ async def test_events_and_estimates_come_as_their_models(redis: Any, redis_url: 
     async def on_estimate(found: Estimate) -> None:
         got.append(found)
 
-    async with started(app):
-        redis.xadd(Streams("ragtide", 0).metrics, {"data": event(1, {"trace.adherence": 0.5}).encode()})
-        with running("aggregator", redis_url, tmp_path / "log", {"RAGTIDE_ESTIMATES_INTERVAL_S": "0.1"}):
+    with running("aggregator", redis_url, tmp_path / "log", {"RAGTIDE_ESTIMATES_INTERVAL_S": "0.1"}):
+        async with started(app):
+            redis.xadd(Streams("ragtide", 0).metrics, {"data": event(1, {"trace.adherence": 0.5}).encode()})
             await until(lambda: {type(found) for found in got} == {MetricEvent, Estimate})
     assert {found.pipeline for found in got} == {"shop"}
 
@@ -262,6 +267,23 @@ async def test_a_cluster_brings_the_alerts_of_every_partition(tmp_path: Path) ->
             for partition in range(3):
                 redis.xadd(Streams("ragtide", partition).alerts, {"data": alert(f"p{partition}").encode()})
             await until(lambda: sorted(got) == ["p0", "p1", "p2"])
+
+
+@pytest.mark.heavy
+async def test_the_master_that_sentinels_name_brings_alerts(tmp_path: Path) -> None:
+    with watched(tmp_path / "redis") as ((master, _), url):
+        nodes = [node.rpartition(":") for node in url.removeprefix("redis+sentinel://").partition("/")[0].split(",")]
+        places = [(host, int(port)) for host, _, port in nodes]
+        app = FastStream(RedisSentinelBroker(sentinels=places, sentinel_master_name="shop"))
+        got: list[str] = []
+
+        @alerts_of(app, group="team")
+        async def on_alert(found: Alert) -> None:
+            got.append(found.alert_id)
+
+        async with started(app):
+            master.client.xadd(STREAM, {"data": alert("a").encode()})
+            await until(lambda: got == ["a"] and pending(master.client) == 0)
 
 
 def test_without_faststream_the_import_names_the_extra() -> None:
