@@ -378,6 +378,22 @@ async def test_a_judge_that_never_answers_a_criterion_is_asked_a_bounded_number_
     assert labeling.scores["trace.supported_fraction"] == 0.5
 
 
+@pytest.mark.parametrize(
+    ("families", "text"),
+    [(["trace"], '{"criteria": {"K1": "eh"}}'), (["trace"], "no idea"), ([], '{"criteria": {"K1": "eh"}}')],
+)
+async def test_a_criterion_that_the_judge_never_answers_on_its_scale_pauses_no_call(
+    server: ScriptedJudge, families: list[str], text: str
+) -> None:
+    server.always = lambda prompt: said({"K1": "eh"}) if prompt.kind == "trace" else Says(text)
+    changes: dict[str, Any] = {"families": families, "breaker_failures": 2, "attempts": 1}
+    async with judge(server, criteria=TWENTY[:1], language="en", **changes) as labeler:
+        for number in range(5):
+            labeling = await labeler.label(TOWER.model_copy(update={"question": f"When was tower {number} built?"}))
+            assert labeling.absent["criteria.of_0"] == "judge_unusable"
+            assert ("trace.adherence" in labeling.scores) == bool(families)
+
+
 async def test_an_answer_that_was_cut_off_among_its_criteria_keeps_its_labels(server: ScriptedJudge) -> None:
     whole = said({"K1": {"reason": "x" * 50, "answer": "yes"}, "K2": {"reason": "", "answer": "2"}}).text
     assert isinstance(whole, str)

@@ -111,6 +111,8 @@ class CriteriaReading:
     """Reason by metric."""
     faults: Mapping[str, str] = field(default_factory=dict)
     """Fault of the answer by metric, in words for the judge: metrics without a usable answer."""
+    has_entries: bool = False
+    """Whether a criterion that was asked has an answer, usable or not."""
 
 
 def read_criteria(fields: Mapping[str, Any], asked: Sequence[Criterion], repairs: Usage) -> CriteriaReading:
@@ -151,7 +153,7 @@ def read_criteria(fields: Mapping[str, Any], asked: Sequence[Criterion], repairs
             repairs.counters["duplicate_keys"] += len(found) - 1
             if reason := _reason(found[0]):
                 reasons[criterion.metric] = reason
-    return CriteriaReading(answers, reasons, faults)
+    return CriteriaReading(answers, reasons, faults, has_entries=bool(entries))
 
 
 _KEY_NAMES: Final = frozenset({"key", "criterion", "id"})
@@ -254,11 +256,13 @@ async def judge_criteria(
     usage: Usage,
     *,
     asked_before: bool = False,
+    counts_failures: bool = True,
 ) -> tuple[CriteriaReading, dict[str, str]]:
     """Return the answers to criteria, asked in one call without TRACe, and the reason for each metric without one.
 
-    A criterion that reads documents is never answered by a part of them: if they do not fit into one call, its metric
-    is absent, and the other criteria are asked without documents.
+    An answer off the scale of a criterion is a fault of the question or of the model, and not of the endpoint: it must
+    not pause the calls for all others. A criterion that reads documents is never answered by a part of them: if they do
+    not fit into one call, its metric is absent, and the other criteria are asked without documents.
 
     Args:
         client: of the judge.
@@ -267,6 +271,7 @@ async def judge_criteria(
         language: of the prompt.
         usage: of the interaction.
         asked_before: whether an earlier answer had faults, which counts as one of the prompts that may repair them.
+        counts_failures: whether an answer without an entry counts as a failure of the endpoint.
 
     Raises:
         EndpointUnavailable, OverBudget: the judge could not be called.
@@ -276,7 +281,14 @@ async def judge_criteria(
     while fitting:
         prompt = _prompt(client, interaction, fitting, language)
         try:
-            found = await ask_until_usable(client, prompt, _reader_of(fitting), usage, asked_before=int(asked_before))
+            found = await ask_until_usable(
+                client,
+                prompt,
+                _reader_of(fitting),
+                usage,
+                asked_before=int(asked_before),
+                counts_failures=counts_failures,
+            )
         except ContextTooLong:
             # The refusal may have named the window. Without documents the rest may fit.
             rest = tuple(criterion for criterion in fitting if not reads(criterion, "documents"))
@@ -299,7 +311,7 @@ def _all_of(criteria: Iterable[Criterion], reason: AbsentReason) -> dict[str, st
 def _reader_of(asked: Sequence[Criterion]) -> Any:
     def read(fields: dict[str, object], repairs: Usage) -> AnswerReading[CriteriaReading]:
         found = read_criteria(fields, asked, repairs)
-        return AnswerReading(found if found.answers else None, tuple(found.faults.values()))
+        return AnswerReading(found if found.has_entries else None, tuple(found.faults.values()))
 
     return read
 

@@ -235,7 +235,14 @@ class JudgeLabeler:
         again = CriteriaReading()
         if pending and (found.criteria is None or self._client.settings.repairs):
             again, missing = await judge_criteria(
-                self._client, interaction, pending, language, usage, asked_before=found.criteria is not None
+                self._client,
+                interaction,
+                pending,
+                language,
+                usage,
+                asked_before=found.criteria is not None,
+                # Labels of the same interaction show that the endpoint works.
+                counts_failures=not found.labels,
             )
         elif pending:
             missing = dict.fromkeys(shared.faults, str(AbsentReason.JUDGE_UNUSABLE))

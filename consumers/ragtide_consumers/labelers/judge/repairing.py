@@ -43,7 +43,13 @@ Reader = Callable[[dict[str, object], Usage], AnswerReading[T]]
 
 
 async def ask_until_usable(
-    client: JudgeClient, prompt: Prompt, reader: Reader[T], usage: Usage, *, asked_before: int = 0
+    client: JudgeClient,
+    prompt: Prompt,
+    reader: Reader[T],
+    usage: Usage,
+    *,
+    asked_before: int = 0,
+    counts_failures: bool = True,
 ) -> T:
     """Return the labels of the first answer without faults or, after all repairs, of the answer with the fewest.
 
@@ -56,6 +62,7 @@ async def ask_until_usable(
         reader: of the answers.
         usage: of the interaction.
         asked_before: prompts that asked the same before this one; at most `judge.repairs` of them leave a prompt.
+        counts_failures: whether answers without labels count as failures of the endpoint, which pause all calls.
 
     Raises:
         NoLabels: the judge refused, or no answer held labels.
@@ -68,7 +75,8 @@ async def ask_until_usable(
     for asked in range(max(usage.unusable[asked_for], asked_before), client.settings.repairs + 1):
         if asked:
             usage.counters["judge_repairs"] += 1
-        answer = await client.ask(prompt, usage, corrections, usable=read.usable)
+        usable = read.usable if counts_failures else _answered
+        answer = await client.ask(prompt, usage, corrections, usable=usable)
         if (refusal := read.refusal(answer)) is not None:
             raise NoLabels(AbsentReason.JUDGE_REFUSED, f"the judge refused: {client.clean(refusal)[:200]}")
         reading, repairs = read.at(answer)
@@ -88,6 +96,10 @@ async def ask_until_usable(
     usage.counters.update(repairs.counters)
     await client.keep(prompt, answer)
     return labels
+
+
+def _answered(_: JudgeAnswer) -> bool:
+    return True
 
 
 class ReadOnce(Generic[T]):
