@@ -67,6 +67,20 @@ def test_the_usage_of_a_models_api_gives_its_tokens_and_stays_in_the_metadata() 
     assert fields["metadata"] == {"usage": usage}
 
 
+@for_each("value", ["1,234", "0,02", "1 234,5", "1.234.567", "-1'000"])
+def test_a_number_with_separators_is_refused_and_not_left_out(value: str) -> None:
+    """A mean over the numbers without separators would be that of the small ones."""
+    with pytest.raises(InvalidEntryError, match=r"^latency_ms is .* write it like 1234\.5"):
+        interaction_fields({**ROW, "latency_ms": value}, {})
+
+
+@for_each("number", [-10, 1.5, "many"])
+def test_a_number_of_a_models_api_that_is_none_is_refused_by_its_value(number: Any) -> None:
+    fields, _ = interaction_fields({**ROW, "usage": {"prompt_tokens": number, "total_tokens": 12}}, {})
+    with pytest.raises(InvalidEntryError, match=r"^usage\.prompt_tokens input should be"):
+        RagInteraction.from_fields({**fields, "pipeline": "p"})
+
+
 def test_a_misspelled_number_is_refused_with_the_right_name() -> None:
     with pytest.raises(InvalidEntryError, match="did you mean latency_s"):
         interaction_fields({**ROW, "usage": {"latencys": 1}}, {})

@@ -1,10 +1,12 @@
 """The columns of other tools with time, tokens and cost of an answer. A name without a unit is not taken."""
 
+import re
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from ragtide_schemas import AnswerUsage, InvalidEntryError, Reason
+from ragtide_schemas.printable import shortened
 from ragtide_schemas.suggestions import closest
 
 
@@ -52,12 +54,16 @@ def usage_in(values: Mapping[str, Any], names: Mapping[str, str]) -> tuple[dict[
     Args:
         values: of the columns.
         names: column by name in lower case with underscores.
+
+    Raises:
+        InvalidEntryError: a number has separators, such as `1,234`, which are those of thousands or of a fraction. If
+            it were left out, only the small numbers of a column would count.
     """
     numbers: dict[str, float] = {}
     taken: dict[str, str] = {}
     for name, (field, per_unit) in COLUMNS.items():
         column = names.get(name)
-        number = None if column is None or field in numbers else _number(values[column])
+        number = None if column is None or field in numbers else _number(column, values[column])
         if column is not None and number is not None:
             numbers[field], taken[field] = number * per_unit if per_unit != 1 else number, column
     return numbers, taken
@@ -73,14 +79,16 @@ def read_usage(given: Any, names: Mapping[str, str]) -> tuple[dict[str, Any] | N
         names: its keys by name in lower case with underscores; empty if it is no object.
 
     Raises:
-        InvalidEntryError: a key is a misspelled field.
+        InvalidEntryError: a key is a misspelled field, or a number has separators.
     """
     if not isinstance(given, Mapping):
         return None, given
     if given.keys() <= AnswerUsage.model_fields.keys():
         return dict(given), None
     numbers, taken = usage_in(given, names)
-    for key in given.keys() - set(taken.values()):
+    # The model of the field refuses what is no number in its range.
+    numbers |= {field: given[field] for field in AnswerUsage.model_fields.keys() & given.keys() - numbers.keys()}
+    for key in given.keys() - set(taken.values()) - AnswerUsage.model_fields.keys():
         meant = closest(str(key), AnswerUsage.model_fields.keys() - numbers.keys(), likeness=_TYPO)
         if meant is not None:
             raise InvalidEntryError(
@@ -93,12 +101,21 @@ _TYPO: Final = 0.85
 """Least likeness at which an unknown key is a misspelled field: `total_tokens` is none."""
 
 
-def _number(value: Any) -> float | None:
+_SEPARATED: Final = re.compile(r"\s*[-+]?[0-9][0-9.,' \u00a0\u202f\u2019]*[0-9]\s*")
+
+
+def _number(column: str, value: Any) -> float | None:
     if isinstance(value, str):
         try:
             value = float(value)
         except ValueError:
-            return None
+            if _SEPARATED.fullmatch(value[:100]) is None:
+                return None
+            raise InvalidEntryError(
+                Reason.INVALID,
+                f"{column} is {shortened(value)!r}, and its separators may mean thousands or a fraction: write it like "
+                "1234.5",
+            ) from None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if value >= 0 and isfinite(value) else None
