@@ -19,6 +19,8 @@ MATCH_BANDS: Final = Bands(0.1, 0.2, 0.5)
 """Bands of `retrieval.match` in diagnoses only, because its level depends on the documents. In twenty data sets its
 mean was 0.22 to 0.61, and 0.01 to 0.11 with documents of other questions (docs/measured/broken_language.md)."""
 
+_MATCH: Final = replace(MATCH, bands=MATCH_BANDS)
+
 _GOOD: Final = ("good", "excellent")
 
 
@@ -239,8 +241,7 @@ def band_of(metric: str, value: float) -> str | None:
     >>> band_of("retrieval.match", 0.05), METRICS["retrieval.match"].band(0.05)
     ('poor', None)
     """
-    definition = METRICS[metric]
-    return (replace(definition, bands=MATCH_BANDS) if metric == MATCH.name else definition).band(value)
+    return (_MATCH if metric == MATCH.name else METRICS[metric]).band(value)
 
 
 def _shows(metric: str, value: float, quality: Quality) -> bool:

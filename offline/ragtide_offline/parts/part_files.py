@@ -31,7 +31,6 @@ from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.waiting import blocking_iterator
 from ragtide_runtime.recordings.parquet import EXACT
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import InvalidEntryError, to_milliseconds
 
 from ..replay.tables import columns_of
 from ..score.batches import SCHEMA, batch_of, outcomes_of
@@ -205,24 +204,23 @@ class _Tally:
     not_counted: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
 
-    def add(self, outcome: Outcome, file: str) -> None:
-        self.columns |= outcome.row.columns
-        event, interaction = outcome.event, outcome.row.interaction
-        if event is None:
+    def add(self, outcomes: Sequence[Outcome], files: Sequence[str], batch: Any) -> None:
+        """Count outcomes, and add the scores of their batch to the sums."""
+        ids: list[str] = []
+        for outcome, file, problem in zip(outcomes, files, batch["problem"].to_pylist(), strict=True):
+            self.columns |= outcome.row.columns
+            self.cost_usd += 0.0 if outcome.event is None else outcome.event.cost_usd
+            if outcome.event is not None and problem is None:
+                self.counts["scored"] += 1
+                ids.append(outcome.event.interaction_id)
+                continue
             self.counts["problems"] += 1
             if len(self.problems) < SHOWN:
-                self.problems.append((file, outcome.row.line, outcome.problem or ""))
-            return
-        self.counts["scored"] += 1
-        self.cost_usd += event.cost_usd
-        if interaction is None or "occurred_at" not in interaction.model_fields_set:
-            event = event.model_copy(update={"occurred_at": NO_TIME})
-        try:
-            self.state.apply(event, to_milliseconds(event.occurred_at))
-        except InvalidEntryError as error:
+                self.problems.append((file, outcome.row.line, problem or ""))
+        for rejected in self.state.apply_columns(columns_of_results(pa.Table.from_batches([batch]))):
             self.counts["not_counted"] += 1
             if len(self.not_counted) < SHOWN:
-                self.not_counted.append(f"{event.interaction_id}: {error.detail}")
+                self.not_counted.append(f"{ids[rejected.place]}: {rejected.error.detail}")
 
 
 def _write_part(
@@ -237,10 +235,9 @@ def _write_part(
             outcomes = next(scored)
             files = [plan.input.file_at(place + at).source for at in range(len(outcomes))]
             place, cost_usd = place + len(outcomes), tally.cost_usd
-            for outcome, name in zip(outcomes, files, strict=True):
-                tally.add(outcome, name)
+            batch = batch_of(outcomes, labels=plan.labels)
+            tally.add(outcomes, files, batch)
             if writer is not None:
-                batch = batch_of(outcomes, labels=plan.labels)
                 names = pa.array(files, pa.string()).dictionary_encode()
                 writer.write_batch(pa.RecordBatch.from_arrays([names, *batch.columns], schema=_COLUMNS))
             show(len(outcomes), tally.cost_usd - cost_usd)
