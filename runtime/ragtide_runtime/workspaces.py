@@ -1,5 +1,7 @@
 """The workspaces of a deployment: their list, their settings, and the removal of a workspace with all its keys."""
 
+from pathlib import Path
+from shutil import rmtree
 from typing import cast
 
 from redis.asyncio import Redis
@@ -9,6 +11,7 @@ from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.workspace import WorkspaceName, is_workspace_name
 
 from .errors import ConfigurationError
+from .recordings.manifest import safe_name
 from .redis.entries import Unreadable
 from .redis.keys import Streams, deployment_prefix, workspace_prefix
 from .settings.model import Settings
@@ -114,6 +117,17 @@ async def remove_workspace(redis: Redis, settings: Settings, name: WorkspaceName
         removed += int(await redis.unlink(key))  # one by one, because keys of a cluster need not share a slot
     await redis.hdel(_key(settings), name)
     return removed
+
+
+def parts_folder(settings: Settings, name: WorkspaceName) -> Path:
+    """Return the folder of the data directory with the interactions of a workspace that processes labeled in parts."""
+    return settings.data_dir / "relabeled" / safe_name(deployment_prefix(settings.prefix)) / name
+
+
+def remove_parts(settings: Settings, name: str) -> None:
+    """Remove the parts of a workspace, if there are any; no process may be writing them."""
+    if is_workspace_name(name):
+        rmtree(parts_folder(settings, name), ignore_errors=True)
 
 
 def _key(settings: Settings) -> str:

@@ -1,4 +1,4 @@
-"""A labeler whose process kills itself at one question, while a file says so."""
+"""A labeler whose process kills itself at one question, while a file says so; another question it refuses."""
 
 import os
 import signal
@@ -8,6 +8,9 @@ from ragtide import Labeling, RagInteraction
 
 FATAL = Path("fatal")
 """A file with the question, in the working directory."""
+
+REFUSED = "Who refuses?"
+"""A question that is not labeled."""
 
 
 class DyingLabeler:
@@ -19,6 +22,8 @@ class DyingLabeler:
         """Return a score, or end the process."""
         if _fatal() == interaction.question:
             os.kill(os.getpid(), signal.SIGKILL)
+        if interaction.question == REFUSED:
+            raise ValueError("it is refused")
         return Labeling({"own.length": len(interaction.question) % 10 / 9})
 
 

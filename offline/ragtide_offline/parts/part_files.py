@@ -10,11 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from threading import Semaphore
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,6 @@ from ragtide_aggregator.estimates.estimates import ORDERED
 from ragtide_aggregator.events.columns import EventColumns
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_producers import Row
-from ragtide_producers.files.large import LargeInput, LargeReader
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.waiting import blocking_iterator
 from ragtide_runtime.recordings.parquet import EXACT
@@ -36,6 +35,12 @@ from ..replay.tables import columns_of
 from ..score.batches import SCHEMA, batch_of, outcomes_of
 from ..score.scoring import Outcome
 from ..score.summary import NO_TIME, OPTIONS, Summary, decoded, encoded, summary_of
+
+PART_ROWS: Final = 2_500
+"""Rows of a part, if the number of shards is not given and there are few enough."""
+
+MOST_PARTS: Final = 1_000
+"""Most parts of a run whose number of shards is not given."""
 
 SHOWN: Final = 20
 """Most problems of a part that are kept as text; its rows have them all."""
@@ -51,20 +56,60 @@ class UnusablePartsError(RagtideError):
     """The parts in a folder cannot be continued or merged."""
 
 
+def shards_of(rows: int) -> int:
+    """Return the number of shards of so many rows, if it is not given; it does not depend on the processes."""
+    return min(-(-rows // PART_ROWS), MOST_PARTS) or 1
+
+
+class RowReader(Protocol):
+    """Reads rows of an input."""
+
+    def between(self, start: int, stop: int) -> Iterator[Row]:
+        """Yield the rows from one place up to another (exclusive); a place is the number of rows before it."""
+        ...
+
+
+class ShardedInput(Protocol):
+    """An input of numbered rows, which is scored in shards."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+
+    def shard(self, number: int, shards: int) -> tuple[int, int]:
+        """Return the places at which a shard begins and ends."""
+        ...
+
+    def reader(self) -> RowReader:
+        """Return a reader of the rows."""
+        ...
+
+    def source_of(self, place: int, row: Row) -> str:
+        """Return where a row comes from: the column `file` of the parts."""
+        ...
+
+    def description(self) -> Any:
+        """Return what identifies the input, as values of JSON."""
+
+
 @dataclass(frozen=True)
 class ScoringPlan:
     """What is scored in shards, and how; the parts of one folder have one plan."""
 
-    input: LargeInput
+    input: ShardedInput
     settings: Settings
     shards: int
     labels: bool = False
 
     @property
+    def numbers(self) -> range:
+        """The numbers of all shards."""
+        return range(1, self.shards + 1)
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What the parts of one run have in common, as values of JSON."""
-        files = [[Path(file.source).name, file.pipeline, file.rows] for file in self.input.files]
-        options, judge = asdict(self.input.options), self.settings.judge
+        judge = self.settings.judge
         return {
             "rows": self.input.rows,
             "shards": self.shards,
@@ -72,7 +117,7 @@ class ScoringPlan:
             "labeler": self.settings.labeler,
             "profiles": [self.settings.profile, self.settings.claim_profile],
             "judge": [judge.model, judge.base_url, list(judge.families)],
-            "input": blake2b(to_json([files, options]), digest_size=8).hexdigest(),
+            "input": blake2b(to_json(self.input.description()), digest_size=8).hexdigest(),
         }
 
 
@@ -136,7 +181,7 @@ def write_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int], show: S
     Raises:
         RagtideError: the input cannot be read, a part cannot be written, or no more rows can be labeled now.
     """
-    reader, numbers = LargeReader(plan.input), list(numbers)
+    reader, numbers = plan.input.reader(), list(numbers)
     if not numbers:
         return
     may_begin = Semaphore(1)
@@ -233,7 +278,7 @@ def _write_part(
     try:
         while place < stop:
             outcomes = next(scored)
-            files = [plan.input.file_at(place + at).source for at in range(len(outcomes))]
+            files = [plan.input.source_of(place + at, outcome.row) for at, outcome in enumerate(outcomes)]
             place, cost_usd = place + len(outcomes), tally.cost_usd
             batch = batch_of(outcomes, labels=plan.labels)
             tally.add(outcomes, files, batch)
@@ -297,6 +342,27 @@ def _parts_in(folder: Path) -> list[tuple[Path, int, int]]:
     return sorted(((path, int(name[1]), int(name[2])) for path, name in found if name), key=lambda part: part[1])
 
 
+def all_parts(folder: Path) -> list[Path]:
+    """Return the parts in a folder, in the order of their rows.
+
+    Raises:
+        UnusablePartsError: there are no parts, some are missing, or they are of runs with other numbers of shards.
+    """
+    listed = _parts_in(folder)
+    if not listed:
+        raise UnusablePartsError(f"{folder} has no parts: give a folder that ragtide score --output has filled")
+    shards = {count for _, _, count in listed}
+    if len(shards) > 1:
+        several = " and ".join(f"{count:,}" for count in sorted(shards))
+        raise UnusablePartsError(f"{folder} has parts of {several} shards: keep those of one run")
+    missing = sorted(set(range(1, max(shards) + 1)) - {number for _, number, _ in listed})
+    if missing:
+        shown = ", ".join(f"{number}/{max(shards)}" for number in missing[:5])
+        more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
+        raise UnusablePartsError(f"{folder} has no part of {shown}{more}: score these shards first")
+    return [path for path, _, _ in listed]
+
+
 @dataclass(frozen=True)
 class MergedParts:
     """The parts of a run, together."""
@@ -325,29 +391,18 @@ def merge_parts(
     Raises:
         UnusablePartsError: there are no parts, some are missing, or they are of several runs.
     """
-    listed = _parts_in(folder)
-    if not listed:
-        raise UnusablePartsError(f"{folder} has no parts: give a folder that ragtide score --output has filled")
-    shards = {count for _, _, count in listed}
-    if len(shards) > 1:
-        several = " and ".join(f"{count:,}" for count in sorted(shards))
-        raise UnusablePartsError(f"{folder} has parts of {several} shards: keep those of one run")
-    missing = sorted(set(range(1, max(shards) + 1)) - {number for _, number, _ in listed})
-    if missing:
-        shown = ", ".join(f"{number}/{max(shards)}" for number in missing[:5])
-        more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
-        raise UnusablePartsError(f"{folder} has no part of {shown}{more}: score these shards first")
+    listed = all_parts(folder)
     tally, not_counted = _Tally(), list[str]()
     first: ScoredPart | None = None
     ordered = strategy in ORDERED
 
     def states() -> Iterator[AggregatorState]:
         nonlocal first
-        for path, _, _ in listed:
+        for path in listed:
             part = read_part(path)
             first = part if first is None else first
             if part.identity != first.identity:
-                raise UnusablePartsError(f"{path} is of another run than {listed[0][0].name}: keep those of one run")
+                raise UnusablePartsError(f"{path} is of another run than {listed[0].name}: keep those of one run")
             tally.counts.update(part.counts)
             tally.cost_usd += part.cost_usd
             tally.problems += part.problems

@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from threading import Thread
-from typing import cast
+from threading import Event, Thread
+from typing import Final, cast
 
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.telemetry.logs import configure_logging
 
 from ..score.scoring import ScoringStopped
 from .part_files import ScoringPlan, Show, write_parts
+
+LOOK_S: Final = 0.2
+"""Most seconds until a stop is noticed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,15 @@ class _PartWork:
     numbers: Sequence[int]
 
 
-def write_parts_together(folder: Path, plan: ScoringPlan, numbers: Sequence[int], processes: int, show: Show) -> None:
+def write_parts_together(
+    folder: Path,
+    plan: ScoringPlan,
+    numbers: Sequence[int],
+    processes: int,
+    show: Show,
+    *,
+    stop: Event | None = None,
+) -> None:
     """Score shards in several processes, and write their parts.
 
     Of four processes the first takes the shards 1, 5, 9 and so on, so that each reads a file of text once. The limits
@@ -41,12 +52,15 @@ def write_parts_together(folder: Path, plan: ScoringPlan, numbers: Sequence[int]
         numbers: of the shards, from 1, rising.
         processes: number of processes.
         show: takes the progress.
+        stop: ends the processes when it is set; then also one process is not this process.
 
     Raises:
         RagtideError: the problem of a process, after the others have ended.
     """
     processes = min(processes, len(numbers))
-    if processes <= 1:
+    if not processes:
+        return
+    if processes <= 1 and stop is None:
         write_parts(folder, plan, numbers, show)
         return
     context = multiprocessing.get_context("spawn")
@@ -61,8 +75,8 @@ def write_parts_together(folder: Path, plan: ScoringPlan, numbers: Sequence[int]
             readers[reader] = process
             process.start()
             writer.close()
-        while readers:
-            for reader in cast("list[Connection]", wait(list(readers))):
+        while readers and not (stop is not None and stop.is_set()):
+            for reader in cast("list[Connection]", wait(list(readers), None if stop is None else LOOK_S)):
                 try:
                     message = reader.recv()
                 except EOFError:

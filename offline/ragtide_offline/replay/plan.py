@@ -87,9 +87,15 @@ class ReplayPlan:
     """`labeler`, `profile` and `judge_model`, if they differ from the settings."""
     criteria: tuple[Criterion, ...] = ()
     """Criteria that the judge is asked, and nothing else; empty for what the labeler gives."""
+    in_parts: bool = False
+    """Whether interactions are labeled in parts first, and their metric events replayed then."""
 
     def info(self, settings: Settings, population_size: int) -> Workspace:
-        """Return the workspace of the replay, with its options."""
+        """Return the workspace of the replay, with its options.
+
+        Raises:
+            ConfigurationError: its name is not valid.
+        """
         options: dict[str, Any] = {
             "replays": "interactions" if self.relabel else "metric events",
             **self.selection.as_options(),
@@ -109,16 +115,24 @@ class ReplayPlan:
             options |= self.labeling
             if self.criteria:
                 options["criteria"] = [criterion.model_dump(mode="json") for criterion in self.criteria]
-        return Workspace(
-            run=self.run,
-            kind="replay",
-            source=self.recording.url,
-            population_size=population_size,
-            # Interactions are labeled again, in one partition. Metric events stay in their partitions.
-            partitions=1 if self.relabel else max(self.recording.partitions) + 1,
-            splits={} if self.relabel else dict(settings.splits),
-            options=options,
-        )
+            if self.in_parts:
+                options["in_parts"] = True
+        # Workers of the workspace label interactions in one partition. Metric events stay in their partitions.
+        published = self.relabel and not self.in_parts
+        try:
+            return Workspace(
+                run=self.run,
+                kind="replay",
+                source=self.recording.url,
+                population_size=population_size,
+                partitions=1 if published else max(self.recording.partitions) + 1,
+                splits={} if published else dict(settings.splits),
+                options=options,
+            )
+        except ValueError:
+            raise ConfigurationError(
+                f"--workspace {self.run!r} is not a name: use 1 to 48 letters, digits, _ and -"
+            ) from None
 
 
 def _plain(value: Any) -> Any:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio import Redis
@@ -25,12 +26,81 @@ from .plan import ReplayPlan, begin, settings_of_replay
 from .publishing import RecordedInteractions
 from .relabeling import Relabeling, RelabelOptions, RelabelProgress
 from .result import ReplayResult, by_rule, recorded_alerts, without_values
-from .selection import SCOPE_FIELDS, count_selected
+from .selection import SCOPE_FIELDS, EntryCounts, count_selected
 from .session import ReplayProgress
 from .speed import Speed
 
 Show = Callable[[ReplayProgress | RelabelProgress], None]
 """Shows the progress of a replay."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceReplay:
+    """A replay with its workspace.
+
+    Attributes:
+        redis: client.
+        settings: of the deployment.
+        plan: the recording, the selection and the rules.
+        workspace: of the replay.
+    """
+
+    redis: Redis
+    settings: Settings
+    plan: ReplayPlan
+    workspace: Workspace
+
+    async def aggregate(
+        self, counted: EntryCounts, speed: Speed, stop: asyncio.Event, show: Callable[[ReplayProgress], None]
+    ) -> dict[str, Any]:
+        """Replay the metric events of the plan's recording into the workspace, and return the counts.
+
+        Args:
+            counted: numbers of selected metric events.
+            speed: pace of the replay.
+            stop: set to end.
+            show: shows the progress.
+
+        Raises:
+            ConfigurationError: another process replays into the workspace.
+        """
+        settings, plan, workspace = self.settings, self.plan, self.workspace
+        # The partitions share the budget of false alarms, as in a live deployment.
+        shared = settings.model_copy(update={"alerts": plan.rules, "partitions": workspace.partitions})
+        options = ReplayOptions(
+            state=state_options(shared),
+            split=bool(workspace.splits),
+            lease_s=settings.lease_s,
+            feedback_window_s=settings.feedback_window_s,
+            speed=speed,
+        )
+        prefix = settings_of_workspace(settings, workspace).prefix
+        replaying = MetricsReplay(
+            self.redis,
+            Layout(prefix, workspace.partitions, workspace.splits),
+            plan.recording,
+            selection=plan.selection,
+            counted=counted,
+            options=options,
+        )
+        await replaying.run(stop, show)
+        return replaying.counts()
+
+    async def result(self, counts: dict[str, Any], seconds: float) -> ReplayResult:
+        """Return the result, with the estimates and alerts in the workspace.
+
+        Args:
+            counts: of the result.
+            seconds: since the start.
+        """
+        plan, deployment = self.plan, Deployment(self.redis, settings_of_replay(self.settings, self.workspace))
+        alerts = await deployment.alerts()
+        estimates = chosen(await deployment.estimates(windows=False))
+        rules = by_rule(plan.rules, alerts, recorded_alerts(plan.recording, plan.selection))
+        valued = {estimate.metric for estimate in estimates if estimate.n}
+        valued |= {key.metric for key in await deployment.covariate_keys()}
+        unfired = list(without_values(plan.rules, valued))
+        return ReplayResult(counts, seconds, alerts, rules, unfired, estimates)
 
 
 class RecordingReplay:
@@ -65,52 +135,13 @@ class RecordingReplay:
             ConfigurationError: the name of the workspace is not valid, another replay has it, or the price of the
                 judge's model is not set.
         """
-        workspace = await begin(redis, self._settings, self._entry())
-        started = time.monotonic()
+        workspace = await begin(redis, self._settings, self._plan.info(self._settings, self.counted.total))
+        replay, started = WorkspaceReplay(redis, self._settings, self._plan, workspace), time.monotonic()
         if self._plan.relabel:
             counts = await self._relabel(url, workspace, stop, show)
         else:
-            counts = await self._aggregate(redis, workspace, stop, show)
-        seconds = time.monotonic() - started
-        deployment = Deployment(redis, settings_of_replay(self._settings, workspace))
-        alerts = await deployment.alerts()
-        estimates = chosen(await deployment.estimates(windows=False))
-        rules = by_rule(self._plan.rules, alerts, recorded_alerts(self._plan.recording, self._plan.selection))
-        valued = {estimate.metric for estimate in estimates if estimate.n}
-        valued |= {key.metric for key in await deployment.covariate_keys()}
-        unfired = list(without_values(self._plan.rules, valued))
-        return ReplayResult(counts, seconds, alerts, rules, unfired, estimates)
-
-    def _entry(self) -> Workspace:
-        try:
-            return self._plan.info(self._settings, self.counted.total)
-        except ValueError:
-            raise ConfigurationError(
-                f"--workspace {self._plan.run!r} is not a name: use 1 to 48 letters, digits, _ and -"
-            ) from None
-
-    async def _aggregate(self, redis: Redis, workspace: Workspace, stop: asyncio.Event, show: Show) -> dict[str, Any]:
-        settings, plan = self._settings, self._plan
-        # The partitions share the budget of false alarms, as in a live deployment.
-        shared = settings.model_copy(update={"alerts": plan.rules, "partitions": workspace.partitions})
-        options = ReplayOptions(
-            state=state_options(shared),
-            split=bool(workspace.splits),
-            lease_s=settings.lease_s,
-            feedback_window_s=settings.feedback_window_s,
-            speed=self._speed,
-        )
-        prefix = settings_of_workspace(settings, workspace).prefix
-        replaying = MetricsReplay(
-            redis,
-            Layout(prefix, workspace.partitions, workspace.splits),
-            plan.recording,
-            selection=plan.selection,
-            counted=self.counted,
-            options=options,
-        )
-        await replaying.run(stop, show)
-        return replaying.counts()
+            counts = await replay.aggregate(self.counted, self._speed, stop, show)
+        return await replay.result(counts, time.monotonic() - started)
 
     async def _relabel(self, url: str, workspace: Workspace, stop: asyncio.Event, show: Show) -> dict[str, Any]:
         settings, plan = settings_of_replay(self._settings, workspace), self._plan

@@ -23,6 +23,7 @@ from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField, Streams
 from ragtide_runtime.redis.log import read_all
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.workspaces import parts_folder
 from ragtide_schemas import (
     METRICS,
     InvalidEntryError,
@@ -204,7 +205,11 @@ async def read_scores(
 
 def needs_recording(info: Workspace) -> bool:
     """Return whether a workspace keeps no scores of single interactions, so that its recording is read for them."""
-    return info.kind == "replay" and info.options.get("replays") == "metric events"
+    return info.kind == "replay" and (info.options.get("replays") == "metric events" or _is_in_parts(info))
+
+
+def _is_in_parts(info: Workspace) -> bool:
+    return info.options.get("in_parts") is True
 
 
 async def read_kept(redis: Redis, streams: Sequence[Streams], pipeline: str, *, by: str | None = None) -> Scores:
@@ -261,12 +266,18 @@ def is_complete(scores: Scores, state: AggregatorState, pipeline: str) -> bool:
 def named_recording(settings: Settings, info: Workspace, given: str | None) -> Recording | None:
     """Return the recording that a workspace replays, if the caller or the settings name it; else None.
 
+    Interactions that were labeled in parts have their scores in the data directory, so nobody names them.
+
     Raises:
         ConfigurationError: the caller names another recording.
         UnreadableRecordingError: the recording that the caller names cannot be read.
     """
     named = settings.recorder.url if given is None else given
-    if named is None or not needs_recording(info):
+    if not needs_recording(info):
+        return None
+    if _is_in_parts(info):
+        return _of_parts(settings, info)
+    if named is None:
         return None
     place = named if "://" in named else str(Path(named).expanduser().absolute())
     if place != info.source:
@@ -281,3 +292,15 @@ def named_recording(settings: Settings, info: Workspace, given: str | None) -> R
         if given is None:
             return None
         raise
+
+
+def _of_parts(settings: Settings, info: Workspace) -> Recording | None:
+    """Return the recording with the scores in the parts of a workspace; None if they or the recording are elsewhere."""
+    from ..parts.part_files import UnusablePartsError  # noqa: PLC0415 - needs pyarrow, and few workspaces have parts
+    from ..parts.relabeling import relabeled  # noqa: PLC0415 - as above
+
+    try:
+        recording = Recording.open(info.source, storage_options=settings.recorder.storage_options)
+        return relabeled(parts_folder(settings, info.run), recording).recording
+    except (UnreadableRecordingError, UnusablePartsError):
+        return None

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,11 @@ class InputFile:
     pipeline: str
     """Pipeline of its rows without one."""
     rows: int
+
+
+def shard_of(rows: int, number: int, shards: int) -> tuple[int, int]:
+    """Return the places at which a shard of so many rows begins and ends; its number is from 1."""
+    return rows * (number - 1) // shards, rows * number // shards
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,24 @@ class LargeInput:
         >>> [of.shard(number, 3) for number in (1, 2, 3)]
         [(0, 3), (3, 6), (6, 10)]
         """
-        return self.rows * (number - 1) // shards, self.rows * number // shards
+        return shard_of(self.rows, number, shards)
 
     def file_at(self, place: int) -> InputFile:
         """Return the file of the row at a place."""
         return self.files[bisect_right(self.ends, place)]
+
+    def reader(self) -> "LargeReader":
+        """Return a reader of the rows."""
+        return LargeReader(self)
+
+    def source_of(self, place: int, row: Row) -> str:
+        """Return the file of the row at a place."""
+        del row
+        return self.file_at(place).source
+
+    def description(self) -> Any:
+        """Return what identifies the input, as values of JSON: the files may have moved to another folder."""
+        return [[[Path(file.source).name, file.pipeline, file.rows] for file in self.files], asdict(self.options)]
 
 
 def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,12 +21,8 @@ from .progress import Shown, cost_note, interrupted, progress_bar
 
 if TYPE_CHECKING:
     from ragtide_offline.parts.part_files import MergedParts, ScoringPlan, Show
-
-PART_ROWS: Final = 2_500
-"""Rows of a part, if the number of shards is not given and there are few enough."""
-
-MOST_PARTS: Final = 1_000
-"""Most parts of a run whose number of shards is not given."""
+    from ragtide_offline.parts.relabeling import PartsRelabeling
+    from ragtide_offline.replay.plan import ReplayPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +58,37 @@ def is_large(files: Sequence[str], processes: int | None, shard: str | None) -> 
     return several or processes is not None or shard is not None
 
 
-def _part_files() -> Any:
-    """Return the module of part files, which needs pyarrow and is slow to import.
+@contextmanager
+def _with_pyarrow() -> Iterator[None]:
+    """Import modules that need pyarrow in the body of the `with`.
 
     Raises:
         ConfigurationError: pyarrow is not installed.
     """
     try:
-        from ragtide_offline.parts import part_files  # noqa: PLC0415
+        yield
     except ModuleNotFoundError as error:
         if error.name != "pyarrow":
             raise
         raise ConfigurationError("scoring in parts needs pyarrow: pip install 'ragtide[parquet]'") from None
+
+
+def _part_files() -> Any:
+    """Return the module of part files, which needs pyarrow and is slow to import."""
+    with _with_pyarrow():
+        from ragtide_offline.parts import part_files  # noqa: PLC0415
     return part_files
+
+
+def relabeling_in_parts(settings: Settings, plan: "ReplayPlan", processes: int) -> "PartsRelabeling":
+    """Return a replay that labels interactions again in processes.
+
+    Raises:
+        ConfigurationError: pyarrow is not installed, a rule is wrong, or nothing is selected.
+    """
+    with _with_pyarrow():
+        from ragtide_offline.parts.relabeling import PartsRelabeling  # noqa: PLC0415
+    return PartsRelabeling(settings, plan, processes)
 
 
 def score_in_parts(large: LargeScoring, settings: Settings, strategy: str, confidence: float) -> "MergedParts | None":
@@ -93,7 +107,7 @@ def score_in_parts(large: LargeScoring, settings: Settings, strategy: str, confi
     if large.output is not None and large.output.exists() and not large.output.is_dir():
         raise typer.BadParameter(f"{large.output} is a file: give a folder for the parts", param_hint="--output")
     of = large_input(large.files, large.options)
-    shards = shard[1] if shard is not None else min(-(-of.rows // PART_ROWS), MOST_PARTS) or 1
+    shards = shard[1] if shard is not None else _part_files().shards_of(of.rows)
     plan = _part_files().ScoringPlan(of, settings, shards, large.labels)
     wanted = range(1, shards + 1) if shard is None else [shard[0]]
     with _folder(large.output) as folder:

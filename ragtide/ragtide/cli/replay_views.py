@@ -1,7 +1,7 @@
 """Progress and results of a replay and of a test of rules."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from rich.console import RenderableType
 
@@ -17,7 +17,7 @@ from ragtide_schemas.alert_text import alert_text
 from .alert_views import alerts_view
 from .console import err, out
 from .fitting import Column, fitted
-from .progress import Shown
+from .progress import Shown, cost_note
 from .tables import estimates_note, estimates_table
 
 
@@ -31,6 +31,18 @@ def shown_replay(bar: Shown) -> Show:
             bar(progress.done, f"{progress.at:%Y-%m-%d %H:%M}" if progress.at else "")
 
     return show
+
+
+def shown_labels(bar: Shown) -> Callable[[int, float], None]:
+    """Return a function that draws the progress of labeling in processes on a bar."""
+    return lambda done, spent_usd: bar(done, cost_note(spent_usd, done, None))
+
+
+def unlabeled(counts: Mapping[str, Any]) -> str:
+    """Return a sentence about interactions that could not be labeled in processes; empty if there are none."""
+    if not counts.get("problems"):
+        return ""
+    return f"{counts['problems']:,} interactions could not be labeled. The first problem: {counts['problem']}"
 
 
 def _cost(progress: RelabelProgress) -> str:

@@ -58,6 +58,7 @@ def inspect(
     "ragtide replay recording --rules stricter.toml",
     "ragtide replay recording --relabel --labeler judge --max-cost-usd 5 --workspace judged",
     "ragtide replay recording --relabel --criterion asks_back --dry-run",
+    "ragtide replay recording --relabel --processes 8 --workspace again",
     exits="1 if it stopped at --max-cost-usd",
 )
 def replay(
@@ -92,6 +93,10 @@ def replay(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With --criterion: print calls, tokens and price, and ask nothing.")
     ] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --relabel: label in parts, on this many processes, then replay in order."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Replay a recording with other rules, labeler or criteria.
@@ -115,8 +120,9 @@ def replay(
     from ragtide_schemas import utc_now
 
     from ..backfills import criteria_named, show_backfill
+    from ..part_scoring import relabeling_in_parts
     from ..progress import interrupted, interruptible, progress_bar
-    from ..replay_views import print_replay, shown_replay
+    from ..replay_views import print_replay, shown_labels, shown_replay, unlabeled
     from ..with_redis import with_redis
 
     settings = given(context).settings()
@@ -129,6 +135,8 @@ def replay(
         raise ConfigurationError(f"{options} need --relabel: add it")
     if criterion and labeler not in (None, "judge"):
         raise ConfigurationError(f"--criterion asks the judge, and --labeler is {labeler}: leave --labeler out")
+    if processes is not None:
+        _check_processes(relabel=relabel, speed=speed, max_cost_usd=max_cost_usd)
     if dry_run and not criterion:
         raise ConfigurationError("--dry-run prints the price of criteria: add --criterion NAME")
     plan = ReplayPlan(
@@ -139,32 +147,60 @@ def replay(
         rules=settings.alerts if rules is None else rules_of(rules),
         labeling=labeling,
         criteria=criteria_named(settings, criterion or ()),
+        in_parts=processes is not None,
     )
     if dry_run:
         show_backfill(settings, plan, as_json=as_json)
         return
     with interruptible(lambda: "Nothing is replayed yet: to begin, give the same command again."):
-        replaying = RecordingReplay(settings, plan, pace, max_cost_usd=max_cost_usd)
-    total = replaying.counted.total
+        if processes is None:
+            replaying = RecordingReplay(settings, plan, pace, max_cost_usd=max_cost_usd)
+            total = replaying.counted.total
+        else:
+            relabeling = relabeling_in_parts(settings, plan, processes)
+            total = relabeling.total
     err.print(f"workspace {plan.run}: {total:,} {'interactions' if relabel else 'metric events'}", highlight=False)
 
     async def body(redis: Redis, handle: RedisHandle) -> ReplayResult:
         stop = asyncio.Event()
         with on_signal(stop.set), progress_bar("replaying", total) as bar:
-            return await replaying.run(redis, handle.url, stop, shown_replay(bar))
+            if processes is None:
+                return await replaying.run(redis, handle.url, stop, shown_replay(bar))
+            return await relabeling.run(redis, stop, shown_labels(bar), shown_replay(bar))
 
     found = with_redis(settings, body, convert=True)
     if as_json:
         print_json({"workspace": plan.run, **found.as_dict()})
     else:
         print_replay(plan, found)
-    warn(*found.unfired)
+    warn(*found.unfired, *filter(None, [unlabeled(found.counts)]))
     if not found.counts["complete"]:
         go_on = f"to go on, give the same command with --workspace {plan.run}"
         if not found.counts.get("over_cost"):
-            interrupted(f"{found.counts['n']:,} of {total:,} are kept in the workspace: {go_on}.")
+            kept = f"{found.counts['n']:,} of {total:,} are kept in the workspace"
+            if found.counts.get("labeled", total) < total:
+                kept = f"{found.counts['labeled']:,} of {total:,} are labeled"
+            interrupted(f"{kept}: {go_on}.")
         warn(f"Stopped at --max-cost-usd: {go_on} and a higher limit.")
         raise typer.Exit(1)
+
+
+def _check_processes(*, relabel: bool, speed: str, max_cost_usd: float | None) -> None:
+    """Refuse options that a replay in parts does not have.
+
+    Raises:
+        ConfigurationError: one of them is given.
+    """
+    from ragtide_runtime.errors import ConfigurationError
+
+    if not relabel:
+        raise ConfigurationError("--processes needs --relabel: metric events are replayed by one process")
+    if speed != "max":
+        raise ConfigurationError("--processes labels as fast as it can: leave --speed out")
+    if max_cost_usd is not None:
+        raise ConfigurationError(
+            "--max-cost-usd needs one process: leave --processes out, or limit the day with judge.spend_per_day_usd"
+        )
 
 
 workspaces = command_group(
@@ -207,14 +243,18 @@ def remove_workspaces(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of workspaces.")],
 ) -> None:
-    """Remove workspaces with all their keys. Live estimates do not change."""
-    from ragtide_runtime.workspaces import remove_listed_workspace
+    """Remove workspaces with all their keys, and the parts of interactions that were labeled in processes.
+
+    Live estimates do not change.
+    """
+    from ragtide_runtime.workspaces import remove_listed_workspace, remove_parts
 
     from ..with_redis import with_redis
 
     settings = given(context).settings()
     for name in names:
         gone = with_redis(settings, lambda redis, _, name=name: remove_listed_workspace(redis, settings, name))  # type: ignore[misc]
+        remove_parts(settings, name)
         err.print(f"{name} is removed: {gone:,} keys", highlight=False)
 
 
