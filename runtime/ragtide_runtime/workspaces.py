@@ -11,7 +11,6 @@ from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.workspace import WorkspaceName, is_workspace_name
 
 from .errors import ConfigurationError
-from .recordings.manifest import safe_name
 from .redis.entries import Unreadable
 from .redis.keys import Streams, deployment_prefix, workspace_prefix
 from .settings.model import Settings
@@ -121,7 +120,7 @@ async def remove_workspace(redis: Redis, settings: Settings, name: WorkspaceName
 
 def parts_folder(settings: Settings, name: WorkspaceName) -> Path:
     """Return the folder of the data directory with the interactions of a workspace that processes labeled in parts."""
-    return settings.data_dir / "relabeled" / safe_name(deployment_prefix(settings.prefix)) / name
+    return settings.data_dir / "relabeled" / f"{deployment_prefix(settings.prefix)}.{name}"
 
 
 def remove_parts(settings: Settings, name: str) -> None:

@@ -51,7 +51,7 @@ def interaction(number: int, pipeline: str, question: str | None = None) -> RagI
 def recording(tmp_path: Path) -> Recording:
     """Return the interactions of two partitions, with a duplicate, one that is not labeled, and feedback."""
     entries: list[tuple[EntryKind, RecordedEntry]] = []
-    for partition, pipeline in enumerate(("shop", "wiki")):
+    for partition, pipeline in enumerate(("shop", "news")):
         rows = [interaction(number, pipeline) for number in range(COUNT)]
         if pipeline == "shop":
             rows[50:50] = [interaction(3, pipeline), interaction(COUNT, pipeline, REFUSED)]
@@ -114,21 +114,21 @@ def test_two_processes_give_the_numbers_and_alerts_of_one_process_to_the_bit(
     assert "it is refused" in one.counts["problem"]
     assert {alert.rule for alert in one.alerts} == {"floor"}
     means = {estimate.pipeline: estimate for estimate in one.estimates or () if estimate.segment is None}
-    (shop, wiki) = (
+    (shop, news) = (
         next(
             estimate
             for estimate in one.estimates or ()
             if (estimate.pipeline, estimate.segment, estimate.metric) == (pipeline, None, "own.length")
         )
-        for pipeline in ("shop", "wiki")
+        for pipeline in ("shop", "news")
     )
     lengths = [len(interaction(number, "shop").question) % 10 / 9 for number in range(COUNT)]
-    assert shop.estimate == wiki.estimate == pytest.approx(sum(lengths) / COUNT, abs=1e-12)
+    assert shop.estimate == news.estimate == pytest.approx(sum(lengths) / COUNT, abs=1e-12)
     # The interaction without scores is a part of the population, so that its interval is not closed.
-    assert (shop.population_size, wiki.population_size) == (COUNT + 1, COUNT)
+    assert (shop.population_size, news.population_size) == (COUNT + 1, COUNT)
     assert shop.lower is not None
     assert shop.lower < (shop.estimate or 0)
-    assert wiki.lower == wiki.estimate == wiki.upper
+    assert news.lower == news.estimate == news.upper
     assert means["shop"].run == "again"
     redis.flushdb()
     two = relabel(2, "two")
@@ -171,7 +171,7 @@ def test_a_stop_is_a_pause(relabel: Relabel, redis: Any) -> None:
 def test_a_selection_of_the_recording_is_labeled_and_a_grown_recording_refused(
     relabel: Relabel, recording: Recording, redis: Any
 ) -> None:
-    part = Selection(pipelines=frozenset({"wiki"}), segments=(("lang", "en"),))
+    part = Selection(pipelines=frozenset({"news"}), segments=(("lang", "en"),))
     found = relabel(1, "some", selection=part)
     assert found.counts["n"] == sum(number % 3 == 0 for number in range(COUNT))
     redis.flushdb()
@@ -213,16 +213,16 @@ def test_the_command_pairs_the_interactions_of_two_labelings_and_removes_them_wi
     deployment: Path,
 ) -> None:
     for name, processes in (("a", "1"), ("b", "2")):
-        words = ("--relabel", "--processes", processes, "--workspace", name, "--pipeline", "wiki", "--json")
+        words = ("--relabel", "--processes", processes, "--workspace", name, "--pipeline", "news", "--json")
         done = run_command(capsys, "replay", recording.url, *words)
         assert (done.code, json.loads(done.stdout)["n"]) == (0, COUNT), done.stderr
-    done = run_command(capsys, "compare", "wiki", "--workspace", "a", "--workspace", "b", "--json")
+    done = run_command(capsys, "compare", "news", "--workspace", "a", "--workspace", "b", "--json")
     assert done.code == 0, done.stderr
     found = {row["metric"]: (row["method"], row["n"], row["difference"]["estimate"]) for row in json.loads(done.stdout)}
     assert found["response.empty"] == ("paired", [COUNT, COUNT], 0.0), found
-    refused = run_command(capsys, "replay", recording.url, "--relabel", "--workspace", "a", "--pipeline", "wiki")
+    refused = run_command(capsys, "replay", recording.url, "--relabel", "--workspace", "a", "--pipeline", "news")
     assert "began with in_parts" in refused.told
-    folder = deployment / "relabeled" / "ragtide"
-    assert sorted(path.name for path in folder.iterdir()) == ["a", "b"]
+    folder = deployment / "relabeled"
+    assert sorted(path.name for path in folder.iterdir()) == ["ragtide.a", "ragtide.b"]
     assert run_command(capsys, "workspaces", "remove", "a").code == 0
-    assert [path.name for path in folder.iterdir()] == ["b"]
+    assert [path.name for path in folder.iterdir()] == ["ragtide.b"]

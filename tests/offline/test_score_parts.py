@@ -96,6 +96,7 @@ def test_any_number_of_shards_gives_the_bits_of_one_process() -> None:
 
 def test_there_may_be_more_shards_than_rows() -> None:
     few = plan(1)
+    assert isinstance(few.input, LargeInput)
     few = replace(few, shards=22, input=LargeInput(few.input.files[:1], few.input.options))
     write_parts(Path("parts"), few, range(1, 23))
     merged = merge_parts(Path("parts"), strategy="normal", confidence=0.9)

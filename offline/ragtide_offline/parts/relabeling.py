@@ -190,7 +190,9 @@ class RelabeledRecording(Recording):
             return
         for part in self.parts:
             wanted = part.partitions if partitions is None else part.partitions.intersection(partitions)
-            events = part.events() if wanted else None
+            if not wanted:
+                continue
+            events = part.events()
             for partition in sorted(wanted):
                 table = events.filter(pc.equal(events["partition"], partition))
                 if table.num_rows:
