@@ -136,7 +136,7 @@ class PartsRelabeling:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _LabeledPart:
     """A part, with the partitions of its rows."""
 
     path: Path
@@ -171,7 +171,7 @@ class _Part:
 class RelabeledRecording(Recording):
     """A recording whose metric events are those of parts; all else is as it was recorded."""
 
-    parts: Sequence[_Part] = ()
+    parts: Sequence[_LabeledPart] = ()
 
     def tables(
         self,
@@ -247,7 +247,7 @@ def relabeled(folder: Path, recording: Recording) -> Relabeled:
     digests: list[NDArray[np.uint64]] = []
     partitions: list[frozenset[int]] = []
     for path in paths:
-        part, names = read_part(path), _Names.of(path)
+        part, names = read_part(path), _RowNames.of(path)
         cost_usd += part.cost_usd
         if problem is None and part.problems:
             problem = part.problems[0][2]
@@ -255,7 +255,7 @@ def relabeled(folder: Path, recording: Recording) -> Relabeled:
         digests.append(np.array([_number(name) for name in names.ids], dtype=np.uint64))
         partitions.append(names.partitions)
     skipped = list(_repeated(paths, digests))
-    parts = [_Part(*of_part) for of_part in zip(paths, partitions, skipped, strict=True)]
+    parts = [_LabeledPart(*of_part) for of_part in zip(paths, partitions, skipped, strict=True)]
     of_parts = RelabeledRecording(recording.url, recording.partitions, recording._store, parts)
     found: Counter[Scope] = Counter()
     for table in of_parts.tables(EntryKind.METRICS):
@@ -268,7 +268,7 @@ def relabeled(folder: Path, recording: Recording) -> Relabeled:
     return Relabeled(of_parts, EntryCounts(total, found), problems, problem, sum(map(len, skipped)), cost_usd)
 
 
-class _Names(NamedTuple):
+class _RowNames(NamedTuple):
     """The names of the rows of a part."""
 
     ids: list[tuple[str, str]]
@@ -298,7 +298,7 @@ def _repeated(paths: Sequence[Path], digests: Sequence[NDArray[np.uint64]]) -> I
     for path, of_part in zip(paths, digests, strict=True):
         rows = np.flatnonzero(np.isin(of_part, doubtful)).tolist()
         found = []
-        names = _Names.of(path) if rows else None
+        names = _RowNames.of(path) if rows else None
         for row in rows:
             if names is not None and names.scored[row]:
                 if names.ids[row] in seen:
