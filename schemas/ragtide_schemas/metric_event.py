@@ -1,7 +1,7 @@
 """A metric event: the scores of one interaction by one labeler."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import Field
 
@@ -23,6 +23,8 @@ from .declared import DECLARED_MAX, Declared, MetricDeclaration
 from .interaction import Covariates
 from .limits import PROBABILITY_MIN
 from .metrics import MetricName
+
+Kind = TypeVar("Kind")
 
 EVALUATORS_MAX: Final = 16
 """Most evaluators that score one interaction."""
@@ -56,7 +58,10 @@ class JudgedScores(WireModel):
     inclusion_probability: Probability = 1.0
     """Probability with which this interaction was chosen; its weight is the inverse."""
     uniform: bool = False
-    """Whether the interaction is in the uniform part of the sample, whose plain mean is unbiased."""
+    """Whether the interaction is in the uniform part of the sample, which is drawn at one rate from all."""
+    uniform_probability: Probability | None = None
+    """Probability with which an interaction in the uniform part was chosen for it; its weight in the judge's own mean
+    is the inverse. Absent in events of versions that did not know it: they have no weight."""
     inclusion: Inclusion | None = None
     """Probability with which this interaction was chosen for a metric, by metric, for metrics of a part of the sample:
     that of the sample times that of the metric. Other metrics have `inclusion_probability`."""
@@ -202,7 +207,10 @@ class MetricEvent(VersionedModel):
 
     @property
     def kept_probability(self) -> float:
-        """Probability with which the interaction was kept from the traffic, and then chosen for the evaluator."""
+        """Probability with which the interaction was kept from the traffic, and then chosen for the evaluator.
+
+        It is that of each metric in an event of `by_probability`.
+        """
         return max(self.sampling_probability * self.inclusion_probability, PROBABILITY_MIN)
 
     def parts(self) -> "list[Self | EvaluatorScores | JudgedScores]":
@@ -238,17 +246,52 @@ class MetricEvent(VersionedModel):
             ),
         )
 
-    def judgement(self) -> Self | None:
-        """Return the judge's scores as an event, if their plain mean is unbiased; otherwise None.
+    def by_probability(self) -> tuple[Self, ...]:
+        """Return an event for each probability with which metrics were chosen: scores and absences of these metrics.
 
-        A uniform part of a cascade's sample estimates the judge's mean over all interactions of the evaluator. The
-        other part, chosen for low scores or by segment, would bias a plain mean. The event keeps the probability of
-        its evaluator: the share of a uniform part is the same for all interactions, so it is no weight. That of a
-        metric in it is taken for constant, too.
+        The first has the probability of the labeler, also if it has no metric. So each has one `kept_probability`. All
+        keep the event's cost, counts and gold scores, and the judge's scores of their metrics.
+        """
+        own = self.inclusion_probability
+        found = dict.fromkeys([own, *map(self.probability_of, (*self.scores, *self.absent))])
+        return (self,) if len(found) == 1 else tuple(map(self._of_probability, found))
+
+    def _of_probability(self, probability: float) -> Self:
+        def chosen(values: Mapping[str, Kind]) -> dict[str, Kind]:
+            return {metric: value for metric, value in values.items() if self.probability_of(metric) == probability}
+
+        judged = self.judged
+        if judged is not None:
+            scores = chosen(judged.scores)
+            # A metric is drawn once for all labelers of an interaction, so the draw for this one is no condition of
+            # the judge's a second time.
+            drawn = min(probability / self.inclusion_probability, 1.0)
+            inclusion = {metric: min(judged.probability_of(metric) / drawn, 1.0) for metric in scores}
+            kept = {"scores": scores, "absent": chosen(judged.absent), "inclusion": inclusion}
+            judged = judged.model_copy(update=kept)
+        return self.model_copy(
+            update={
+                "scores": chosen(self.scores),
+                "absent": chosen(self.absent),
+                "inclusion_probability": probability,
+                "inclusion": None,
+                "judged": judged,
+            }
+        )
+
+    def judgement(self) -> Self | None:
+        """Return the judge's scores of the uniform part of a cascade's sample as an event; None outside of it.
+
+        The part estimates the judge's mean over all interactions of the evaluator. The other part, chosen for low
+        scores or by segment, has no event. The probability of the event is that of the evaluator times that of the
+        uniform part.
         """
         judged = self.judged
         if judged is None or not judged.uniform:
             return None
+        share = 1.0 if judged.uniform_probability is None else judged.uniform_probability
+        probability = max(self.inclusion_probability * share, PROBABILITY_MIN)
+        rates = {metric: of / judged.inclusion_probability for metric, of in (judged.inclusion or {}).items()}
         return self.model_copy(
             update={
                 "labeler": judged.labeler,
@@ -257,7 +300,11 @@ class MetricEvent(VersionedModel):
                 "prompts": judged.prompts,
                 "scores": judged.scores,
                 "absent": judged.absent,
-                "inclusion": None,
+                "inclusion_probability": probability,
+                "inclusion": {
+                    metric: max(min(rate, 1.0) * probability, PROBABILITY_MIN) for metric, rate in rates.items()
+                }
+                or None,
                 "judged": None,
                 "beside": None,
             }

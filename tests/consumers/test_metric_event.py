@@ -79,7 +79,7 @@ def test_the_probability_of_a_metric_is_that_of_the_sample_times_its_rate(sample
     asked = RagInteraction(pipeline="shop", question="q", documents=[], response="r")
     by_judge = Labeling({"criteria.kind": 1.0, "trace.adherence": 1.0}, rates={"criteria.kind": 0.2})
     judge = LabelerId("judge", "1", "p")
-    judged = ReferenceLabeling(by_judge, judge, sampled, uniform=True)
+    judged = ReferenceLabeling(by_judge, judge, sampled, uniform_probability=1.0)
     of_sample = metric_event(
         asked, LabelerId("mine", "1", "p"), Labeling({}, judged=judged), labeled_at=utc_now(), latency_s=0.1
     ).judged
@@ -101,7 +101,7 @@ STEPS = [RetrievalStep(name=f"step{number}", kind="retriever", documents=(0,)) f
 def labeling_of(declared: Mapping[str, MetricDeclaration]) -> Labeling:
     names = list(declared)
     by = LabelerId("judge", "1", "p")
-    judged = ReferenceLabeling(Labeling(scores=dict.fromkeys(names, 0.2)), by, 0.5, uniform=True)
+    judged = ReferenceLabeling(Labeling(scores=dict.fromkeys(names, 0.2)), by, 0.5, uniform_probability=1.0)
     return Labeling(
         scores=dict.fromkeys(names[::2], 0.5), absent=dict.fromkeys(names[1::2], "undefined"), judged=judged,
         declared=declared, rates=dict.fromkeys(names, 0.5),

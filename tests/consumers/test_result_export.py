@@ -140,7 +140,8 @@ def test_an_event_has_level_version_response_and_the_judges_reason() -> None:
         answers={"criteria.asks_back": "yes"},
     )
     labeling = Labeling(
-        {"trace.adherence": 0.25}, judged=ReferenceLabeling(judged, judge, inclusion_probability=0.1, uniform=True)
+        {"trace.adherence": 0.25},
+        judged=ReferenceLabeling(judged, judge, inclusion_probability=0.1, uniform_probability=1.0),
     )
     by_judge_scores = JudgedScores(labeler="judge", labeler_version="gpt/7", profile="ragbench", scores=scores)
     scored = event(labeler="local", judged=by_judge_scores)

@@ -160,7 +160,7 @@ async def test_without_labels_steps_are_absent_for_the_reason_of_the_whole() -> 
 def test_the_judged_part_has_the_steps_of_its_own_labels() -> None:
     own = Labeling({"trace.adherence": 0.5}, labels=(labels(["0a"], ["0a"]),))
     judge = LabelerId("judge", "1", "ragbench")
-    judged = ReferenceLabeling(Labeling({"trace.adherence": 1.0}, labels=(labels(["2a"], ["2a"]),)), judge, 0.1, True)
+    judged = ReferenceLabeling(Labeling({"trace.adherence": 1.0}, labels=(labels(["2a"], ["2a"]),)), judge, 0.1, 0.1)
     labeling = Labeling(own.scores, labels=own.labels, judged=judged)
     event = metric_event(
         interaction(PIPELINE), LabelerId("local", "1", "ragbench"), labeling, labeled_at=NOW, latency_s=0

@@ -276,7 +276,9 @@ def entries() -> list[tuple[EntryKind, RecordedEntry]]:
         judge = Labeling(lenient(dict(labeling.scores)))
         if number % 2 == 0:
             by = LabelerId("judge", "2" if number % 4 == 0 or number < 10 else "1", "ragbench")
-            beside = ReferenceLabeling(judge, by, inclusion_probability=0.05 if number < 20 else 1.0, uniform=True)
+            beside = ReferenceLabeling(
+                judge, by, inclusion_probability=0.05 if number < 20 else 1.0, uniform_probability=0.05
+            )
             labeling = Labeling(labeling.scores, judged=beside)
         event = metric_event(interaction, labeler_id(labeler), labeling, labeled_at=NOW, latency_s=0.0)
         entry_id = f"{int((NOW + timedelta(minutes=number)).timestamp() * 1000)}-0"

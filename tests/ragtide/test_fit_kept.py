@@ -29,7 +29,7 @@ class LenientCascade:
     async def label(self, one: RagInteraction) -> Labeling:
         labeling = LocalLabeler().label_now(one)
         judge = Labeling({RELEVANCE: 0.3 + 0.6 * labeling.scores[RELEVANCE]})
-        judged = ReferenceLabeling(judge, LabelerId("judge", "m", "ragbench"), 1.0, uniform=True)
+        judged = ReferenceLabeling(judge, LabelerId("judge", "m", "ragbench"), 1.0, uniform_probability=1.0)
         return Labeling(labeling.scores, labeling.absent, labels=labeling.labels, judged=judged)
 
 

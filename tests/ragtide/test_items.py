@@ -30,7 +30,7 @@ class Judged:
         labels = SentenceLabels(relevant=("0a",), utilized=("0a",), support={"a": ("0a",)}, n_document_sentences=2)
         scores = {"trace.context_relevance": 0.5, "trace.adherence": 1.0}
         judge = Labeling(scores, labels=(labels,))
-        judged = ReferenceLabeling(judge, LabelerId("judge", "m", "ragbench"), 1.0, uniform=True)
+        judged = ReferenceLabeling(judge, LabelerId("judge", "m", "ragbench"), 1.0, uniform_probability=1.0)
         return Labeling(labeling.scores, labeling.absent, labels=labeling.labels, judged=judged)
 
 

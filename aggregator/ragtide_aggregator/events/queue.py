@@ -110,9 +110,12 @@ class EventQueue:
             declared = {**dict(kind.declared), **declared}
         # Columns have one declaration per metric; events with another declaration are applied row by row.
         conflicting = np.array([_conflicts(kind, declared) for kind in kinds], dtype=bool)[kind_of]
-        # Scores of a judge, or of another evaluator, are a second part of the event.
+        # Scores of a judge, of another evaluator, or with another probability are a second part of the event.
         # A session counts for no interaction, which columns cannot represent.
-        parts = np.array([event.judged is not None or bool(event.beside or event.unit) for event in events], dtype=bool)
+        parts = np.array(
+            [event.judged is not None or bool(event.beside or event.unit or event.inclusion) for event in events],
+            dtype=bool,
+        )
         # Without declarations an event has the code 0.
         declarations = _codes([(), *(kind.declared for kind in kinds)])[1:]
         return EventColumns(

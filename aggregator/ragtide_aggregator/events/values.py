@@ -127,7 +127,7 @@ class EventPart(NamedTuple):
     """Whether time and cost of labeling count with this part; the time counts once per event."""
     counts_absences: bool = False
     beside: bool = False
-    """Whether it follows another evaluator's part of the same event: then only its cost counts, not the time."""
+    """Whether it follows another part of the same event: then only its cost counts, not the time."""
 
 
 def scopes_of(event: MetricEvent, *, segments: bool) -> tuple[str | None, ...]:
@@ -210,7 +210,7 @@ def check(event: MetricEvent) -> None:
     Raises:
         InvalidEntryError: a score is outside its metric's range, or the event cannot be counted.
     """
-    if event.judged is not None or event.gold_scores or event.beside:
+    if event.judged is not None or event.gold_scores or event.beside or event.inclusion:
         parts_of(event)
         return
     with _EVENT_COUNTED:
@@ -223,6 +223,8 @@ def check(event: MetricEvent) -> None:
 def parts_of(event: MetricEvent, targets: Targets = ()) -> list[EventPart]:
     """Return the parts of an event: each evaluator's scores and its judge's, and people's scores if there are any.
 
+    Scores whose metrics were chosen with different probabilities are different parts.
+
     Args:
         event: the event.
         targets: rules on quantiles, whose shares are counted.
@@ -231,17 +233,13 @@ def parts_of(event: MetricEvent, targets: Targets = ()) -> list[EventPart]:
         InvalidEntryError: a score is outside its metric's range, or the event cannot be counted.
     """
     with _EVENT_COUNTED:
-        parts = []
-        for number, scored in enumerate(event.by_evaluator()):
-            beside = number > 0
-            own = _extracted(scored, targets)
-            # A session is no interaction of the traffic: its seconds and dollars are not those of an interaction.
-            counts_usage = not event.is_session
-            parts.append(EventPart(scored, own, counts_usage=counts_usage, counts_absences=True, beside=beside))
-            judgement = scored.judgement()
-            if judgement is not None:
-                judged = _extracted(judgement, targets)
-                parts.append(EventPart(judgement, judged, counts_absences=True, beside=beside))
+        parts = list[EventPart]()
+        for whole in event.by_evaluator():
+            for place, scored in enumerate(_scored(whole)):
+                own = _extracted(scored, targets)
+                # A session is no interaction of the traffic: its seconds and dollars are not those of an interaction.
+                counts_usage = place == 0 and not event.is_session
+                parts.append(EventPart(scored, own, counts_usage, counts_absences=True, beside=bool(parts)))
         return [*parts, *_from_people(event, event.gold_scores, targets=targets)]
 
 
@@ -260,16 +258,19 @@ def gold_parts(
         InvalidEntryError: a gold score is outside its metric's range, or cannot be counted.
     """
     with _GOLD_COUNTED:
-        parts = [
-            EventPart(part, _extracted_gold(part, gold_scores, probability), beside=number > 0)
-            for number, scored in enumerate(event.by_evaluator())
-            for part in (scored, scored.judgement())
-            if part is not None
-        ]
+        scored = [part for whole in event.by_evaluator() for part in _scored(whole)]
+        compared = [(part, _extracted_gold(part, gold_scores, probability)) for part in scored]
+        found = [(part, extracted) for part, extracted in compared if extracted.names]
         return [
             *_from_people(event, gold_scores, probability, targets),
-            *(part for part in parts if part.extracted.names),
+            *(EventPart(part, extracted, beside=place > 0) for place, (part, extracted) in enumerate(found)),
         ]
+
+
+def _scored(event: MetricEvent) -> tuple[MetricEvent, ...]:
+    """Return the scores of one evaluator and of its judge as events of one probability each: its own first."""
+    judgement = event.judgement()
+    return (*event.by_probability(), *(() if judgement is None else judgement.by_probability()))
 
 
 def _from_people(
@@ -282,7 +283,7 @@ def _from_people(
     given = event.model_copy(
         update={
             "labeler": GOLD_LABELER, "labeler_version": "1", "profile": "people", "scores": scores, "absent": {},
-            "gold_scores": {}, "judged": None, "beside": None,
+            "gold_scores": {}, "judged": None, "beside": None, "inclusion": None,
             "sampling_probability": event.sampling_probability * probability,
         }
     )  # fmt: skip

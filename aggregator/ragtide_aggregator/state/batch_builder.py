@@ -316,9 +316,8 @@ class BatchBuilder:
         places, size = self._parts.places, len(self._columns)
         found = np.asarray(np.diff(places, append=-1) == 0)
         gold = [part for _, part in self._columns.gold]
-        # Gold scores of an event that are followed by those of its judge's scores, or of another evaluator's.
         followed = [
-            (after.beside or (before.event.judged is not None and after.event.judged is None))
+            after.beside
             and (before.event.pipeline, before.event.interaction_id)
             == (after.event.pipeline, after.event.interaction_id)
             for before, after in pairwise(gold)

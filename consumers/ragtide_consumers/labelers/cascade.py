@@ -48,7 +48,9 @@ class Draw:
     inclusion_probability: float
     """Probability that it is chosen, given its segments and the scores of the proxy."""
     uniform: bool
-    """Whether it is in the part of the sample drawn at the lowest rate from all; plain means over it are unbiased."""
+    """Whether it is in the part of the sample that is drawn at the lowest rate from all."""
+    uniform_probability: float
+    """Probability of being in that part: the same for all interactions."""
 
 
 def draw(interaction: RagInteraction, scores: Labeling, settings: CascadeSettings) -> Draw:
@@ -66,7 +68,8 @@ def draw(interaction: RagInteraction, scores: Labeling, settings: CascadeSetting
     low = any(scores.scores.get(metric, float("inf")) < limit for metric, limit in settings.below.items())
     probability = min(1.0 if low else rate, _share_beside_middle(settings))
     lowest = min(settings.rate, *settings.segment_rates.values()) if settings.segment_rates else settings.rate
-    return Draw(place < probability, probability, place < min(lowest, probability))
+    uniform = min(lowest, probability)
+    return Draw(place < probability, probability, place < uniform, uniform)
 
 
 def draw_middle(interaction: RagInteraction, scores: Labeling, settings: CascadeSettings) -> Draw:
@@ -78,8 +81,9 @@ def draw_middle(interaction: RagInteraction, scores: Labeling, settings: Cascade
     place = position(interaction.pipeline, interaction.interaction_id, settings.salt)
     reference = draw(interaction, scores, settings)
     low = any(scores.scores.get(metric, float("inf")) < limit for metric, limit in settings.middle_below.items())
-    begin = reference.inclusion_probability if low else _share_beside_middle(settings)
-    return Draw(place >= begin and not reference.chosen, 1 - begin, place >= _share_beside_middle(settings))
+    share = _share_beside_middle(settings)
+    begin = reference.inclusion_probability if low else share
+    return Draw(place >= begin and not reference.chosen, 1 - begin, place >= share, 1 - share)
 
 
 def _share_beside_middle(settings: CascadeSettings) -> float:
@@ -154,7 +158,7 @@ class CascadeLabeler:
                 labeling=judged,
                 by=judged.by or labeler_id(sampled.labeler),
                 inclusion_probability=chance.inclusion_probability,
-                uniform=chance.uniform,
+                uniform_probability=chance.uniform_probability if chance.uniform else None,
             ),
         )
 

@@ -175,7 +175,8 @@ def _judged_scores(interaction: RagInteraction, judged: ReferenceLabeling, bound
         absent=bound.kept({**judged.labeling.absent, **steps.absent}),
         cost_usd=min(judged.labeling.cost_usd, COST_MAX_USD),
         inclusion_probability=judged.inclusion_probability,
-        uniform=judged.uniform,
+        uniform=judged.uniform_probability is not None,
+        uniform_probability=judged.uniform_probability,
         inclusion=_inclusion(judged.labeling, judged.inclusion_probability, bound),
     )
 

@@ -70,8 +70,8 @@ class ReferenceLabeling:
     by: LabelerId
     inclusion_probability: float
     """Probability with which the interaction was chosen."""
-    uniform: bool
-    """Whether the interaction is in the part of the sample that was drawn at a single rate from all interactions."""
+    uniform_probability: float | None
+    """Probability of being in the part of the sample that is drawn at one rate from all interactions; None outside."""
 
 
 @dataclass(frozen=True, slots=True)

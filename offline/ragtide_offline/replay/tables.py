@@ -163,7 +163,7 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
     pipeline, run, *labeler_id = (_codes(_column(table, name, pa.string())) for name in names)
     size = table.num_rows
     row_wise = np.zeros(size, dtype=bool)
-    for name in ("judged", "beside", "unit", EXACT):
+    for name in ("judged", "beside", "unit", "inclusion", EXACT):
         row_wise |= _numbers(pc.is_valid(_column(table, name, pa.string())))
     scores = _scores(table, "scores")
     declarations, declared = _declarations(table, scores, row_wise)

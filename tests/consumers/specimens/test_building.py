@@ -48,7 +48,7 @@ def test_the_labels_of_proxy_and_judge_are_in_one_specimen() -> None:
     one = interaction()
     by_judge = SentenceLabels(relevant=("0a",), utilized=None, support={"a": ("0a",)}, n_document_sentences=2)
     judge_id = LabelerId("judge", "m", "r")
-    judged = ReferenceLabeling(labeled(by_judge, scores={"trace.adherence": 1.0}), judge_id, 1, uniform=True)
+    judged = ReferenceLabeling(labeled(by_judge, scores={"trace.adherence": 1.0}), judge_id, 1, uniform_probability=1.0)
     labeling = Labeling({"trace.adherence": 0.3}, judged=judged, cost_usd=0.25)
     found = made(one, labeling, trace_id="a" * 32)
     proxy, judge = found.labelings

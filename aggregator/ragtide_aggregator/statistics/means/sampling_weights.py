@@ -16,6 +16,8 @@ _ITEMS: Final = slice(0, ITEMS)
 _CLUSTERS: Final = slice(9, 20)
 _LEAST, _MOST = 20, 21
 _SIZE: Final = 22
+_EQUAL: Final = 1 - 1e-9
+"""Weights whose ratio is nearer to 1 are products of the same probabilities, rounded in other ways."""
 _NOTHING: Final = (*[0.0] * _LEAST, np.inf, 0.0)
 """The sums of a row without values."""
 
@@ -46,7 +48,8 @@ class SampledSums:
 
     def mixed(self, n: ArrayLike) -> NDArray[np.bool_]:
         """Return which keys have values with different probabilities, given their numbers of values."""
-        return np.asarray((self.n > 0) & ((self.n < np.asarray(n)) | (self.least < self.most)))
+        differ = self.least < self.most * _EQUAL
+        return np.asarray((self.n > 0) & ((self.n < np.asarray(n)) | differ))
 
     def traffic(self, n: ArrayLike) -> Floats:
         """Return the sum of w over all values of each key, given their numbers of values."""
