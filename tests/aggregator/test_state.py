@@ -287,13 +287,14 @@ def test_a_metric_asked_of_a_part_of_the_sample_has_its_own_probability_in_its_p
         update={"scores": {"trace.adherence": 0.75, "mine.tone": 0.5}, "inclusion": {"mine.tone": 0.02}}
     )
     one = event(1, {"trace.adherence": 0.5, "mine.tone": 0.25}).model_copy(update={"judged": asked})
-    (by_labeler, by_judge) = parts_of(one)
+    by_labeler, *by_judge = parts_of(one)
     assert {pair.metric: pair.probability for pair in by_labeler.extracted.pairs} == {
         "trace.adherence": 0.1,
         "mine.tone": 0.02,
     }
-    # The share of the sample is that of every interaction, so the judge's own mean has no weights.
-    assert {by_judge.event.probability_of(metric) for metric in ("mine.tone", "trace.adherence")} == {1.0}
+    # This event does not state the rate of the uniform part, so the judge's own means have the rate of the metric alone.
+    found = {metric: part.event.kept_probability for part in by_judge for metric in part.event.scores}
+    assert found == {"trace.adherence": 1.0, "mine.tone": pytest.approx(0.2)}
 
 
 def test_an_event_whose_judged_scores_are_out_of_range_adds_nothing() -> None:
