@@ -292,7 +292,7 @@ def test_a_metric_asked_of_a_part_of_the_sample_has_its_own_probability_in_its_p
         "trace.adherence": 0.1,
         "mine.tone": 0.02,
     }
-    # This event does not state the rate of the uniform part, so the judge's own means have the rate of the metric alone.
+    # This event does not state the rate of the uniform part, so the judge has the rate of the metric alone.
     found = {metric: part.event.kept_probability for part in by_judge for metric in part.event.scores}
     assert found == {"trace.adherence": 1.0, "mine.tone": pytest.approx(0.2)}
 
