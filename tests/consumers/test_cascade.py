@@ -80,7 +80,8 @@ def test_the_uniform_part_is_always_chosen_and_does_not_depend_on_scores_or_segm
     rules = CascadeSettings(rate=rate, segment_rates=segment_rates, below={"trace.adherence": 0.5})
     one = draw(interaction(number, lang=language), Labeling({"trace.adherence": score}), rules)
     other = draw(interaction(number, lang="xx"), Labeling({}), rules)
-    assert one.uniform == other.uniform
+    assert (one.uniform, one.uniform_probability) == (other.uniform, other.uniform_probability)
+    assert one.uniform_probability == min([rate, *segment_rates.values()])
     assert one.chosen or not one.uniform
 
 

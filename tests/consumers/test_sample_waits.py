@@ -136,8 +136,8 @@ async def test_an_outage_that_outlives_workers_changes_no_score_no_probability_a
         assert (judged is None) == (wanted is None)
         if judged is not None and wanted is not None:
             assert judged.scores == wanted.labeling.scores
-            assert (judged.labeler, judged.inclusion_probability, judged.uniform) == (
-                wanted.by.name, wanted.inclusion_probability, wanted.uniform
+            assert (judged.labeler, judged.inclusion_probability, judged.uniform_probability) == (
+                wanted.by.name, wanted.inclusion_probability, wanted.uniform_probability
             )  # fmt: skip
     after = estimated(await events(async_redis))
     await async_redis.flushdb()
