@@ -14,7 +14,7 @@ from .base import Name, Probability, Value, WireModel
 from .declared import MetricDeclaration
 from .limits import SEGMENTS_MAX
 from .metric_definitions import CRITERIA_FAMILY
-from .metrics import Bands, Direction, Kind, MetricDefinition, check_range
+from .metrics import Bands, Direction, Kind, MetricDefinition, check_bands, check_range
 from .printable import STEERING, shortened
 
 CRITERIA_MAX: Final = 50
@@ -156,6 +156,7 @@ class Criterion(WireModel):
                 "values = { good = 1.0, bad = 0.0 }"
             )
         check_range(self.metric, self.lower, self.upper)
+        check_bands(self.metric, self.bands, self.lower, self.upper, self.direction)
         if len(set(self.needs)) < len(self.needs):
             raise ValueError(f"needs of the criterion {self.name} names a text twice: name each text once")
         if self.unit == "session" and (other := [need for need in self.needs if need not in SESSION_NEEDS]):

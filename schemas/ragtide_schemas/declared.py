@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from .base import Name, WireModel
 from .metric_definitions import CLOSED_FAMILIES, CRITERIA_FAMILY, METRICS
-from .metrics import Bands, Direction, Kind, MetricDefinition, MetricName, check_range
+from .metrics import Bands, Direction, Kind, MetricDefinition, MetricName, check_bands, check_range
 
 MEANING_MAX_CHARS = 500
 """Most characters of a declared meaning."""
@@ -85,11 +85,13 @@ def declaration_of(definition: MetricDefinition, version: str) -> MetricDeclarat
     """Return the declaration of a user's own metric, for events.
 
     Raises:
-        ValueError: the name or the family is one of ragtide's own, or the version is no name.
+        ValueError: the name or the family is one of ragtide's own, the version is no name, or the bands are in a wrong
+            order or outside the range.
     """
     check_not_built_in([definition.name])
     if definition.name.startswith("retrieval.step."):
         raise ValueError(f"{definition.name} is a name of a retrieval step's own metrics: give this one another name")
+    check_bands(definition.name, definition.bands, definition.lower, definition.upper, definition.direction)
     family = definition.name.partition(".")[0]
     if family in (*CLOSED_FAMILIES, CRITERIA_FAMILY):
         raise ValueError(

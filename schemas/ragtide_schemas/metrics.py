@@ -139,3 +139,23 @@ def check_range(name: str, lower: float, upper: float, edges: tuple[float, ...] 
         )
     if not all(a < b for a, b in pairwise((lower, *edges, upper))):
         raise ValueError(f"the edges of {name} are {edges}: give rising numbers inside its range")
+
+
+def check_bands(name: str, bands: Bands | None, lower: float, upper: float, direction: Direction) -> None:
+    """Check that the bands of a metric are inside its range, each better than the one before.
+
+    Raises:
+        ValueError: they are not, or the metric has no better or worse.
+    """
+    if bands is None:
+        return
+    if direction is Direction.NEITHER:
+        raise ValueError(f"{name} has bands, and no better or worse: state its direction, or leave the bands out")
+    levels = (bands.minimum, bands.good, bands.excellent)
+    ordered = levels if direction is Direction.HIGHER else levels[::-1]
+    if not lower <= ordered[0] <= ordered[1] <= ordered[2] <= upper:
+        order = "minimum <= good <= excellent" if direction is Direction.HIGHER else "minimum >= good >= excellent"
+        raise ValueError(
+            f"the bands of {name} are minimum {levels[0]:g}, good {levels[1]:g}, excellent {levels[2]:g}: give "
+            f"{order}, between {lower:g} and {upper:g}, because {direction.in_words}"
+        )

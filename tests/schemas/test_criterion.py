@@ -73,6 +73,14 @@ def test_the_layout_of_a_question_does_not_change_the_version() -> None:
         ({"rate": 0}, "rate"),
         ({"ratee": 0.5}, "ratee"),
         ({"pipelines": []}, "pipelines"),
+        ({"bands": {"minimum": 0.9, "good": 0.7, "excellent": 0.5}}, "minimum <= good <= excellent"),
+        ({"bands": {"minimum": 0.5, "good": 0.7, "excellent": 1.5}}, "between 0 and 1"),
+        ({"bands": {"minimum": 0.5, "good": float("nan"), "excellent": 1}}, "bands"),
+        (
+            {"direction": "lower", "bands": {"minimum": 0.5, "good": 0.7, "excellent": 0.9}},
+            "minimum >= good >= excellent",
+        ),
+        ({"direction": "neither", "bands": {"minimum": 0.5, "good": 0.7, "excellent": 0.9}}, "no better or worse"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(fields: dict[str, Any], named: str) -> None:

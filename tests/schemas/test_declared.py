@@ -7,7 +7,17 @@ from tests.support.cases import for_each
 from tests.support.metric_events import event
 
 from ragtide import InvalidEntryError
-from ragtide_schemas import MetricDeclaration, MetricEvent, definition_of, range_of
+from ragtide_schemas import (
+    Direction,
+    Kind,
+    MetricDeclaration,
+    MetricDefinition,
+    MetricEvent,
+    declaration_of,
+    definition_of,
+    range_of,
+)
+from ragtide_schemas.metrics import Bands
 
 
 def decoded(**declared: Any) -> MetricEvent:
@@ -52,6 +62,22 @@ def test_a_declaration_survives_the_wire_in_few_bytes() -> None:
 def test_a_declaration_that_cannot_be_is_refused_with_its_field(declared: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidEntryError, match=said):
         decoded(**declared)
+
+
+def test_bands_of_ones_own_metric_are_in_the_order_of_quality() -> None:
+    def declared(direction: Direction, *levels: float) -> MetricDeclaration:
+        own = MetricDefinition("mine.words", 0, 10, direction, Kind.ALGEBRAIC, "", "us", bands=Bands(*levels))
+        return declaration_of(own, "1")
+
+    assert declared(Direction.HIGHER, 2, 5, 5).bands == Bands(2, 5, 5)
+    assert declared(Direction.LOWER, 5, 2, 0).bands == Bands(5, 2, 0)
+    for direction, levels in (
+        (Direction.LOWER, (2, 5, 8)),
+        (Direction.HIGHER, (2, 5, 11)),
+        (Direction.NEITHER, (2, 5, 8)),
+    ):
+        with pytest.raises(ValueError, match=r"mine\.words"):
+            declared(direction, *levels)
 
 
 def test_a_definition_is_ragtides_own_or_declared_or_nothing() -> None:
