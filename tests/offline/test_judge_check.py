@@ -264,7 +264,7 @@ def test_after_an_interruption_the_table_is_of_the_answers_so_far(rows: Path, mo
     found = json.loads(done.stdout)
     assert 30 <= found["labeled"] <= 40
     assert found["cost_usd"] > 0
-    assert next(row["n"] for row in found["checks"] if row["measure"] == "equal_verdicts") >= 7
+    assert next(row["n"] for row in found["checks"] if row["measure"] == "equal_verdicts") >= 1
     assert "answers were paid for" in " ".join(done.stderr.split())
 
 
