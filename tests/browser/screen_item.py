@@ -60,11 +60,17 @@ async def test_keys_rate_an_item_and_undo(async_redis: Any, screen: Screen) -> N
 async def test_foreign_text_is_shown_and_never_runs(async_redis: Any, screen: Screen) -> None:
     documents = [{"id": SCRIPT, "text": SCRIPT, "sentences": [SCRIPT], "metadata": {"title": SCRIPT}}]
     fields = {"question": SCRIPT, "response": SCRIPT, "documents": documents, "reference_answer": SCRIPT}
-    await keep(async_redis, specimen("i-1", "shop", metadata={SCRIPT: SCRIPT}, segments={"a": SCRIPT}, **fields))
+    kept = specimen("i-1", "shop", metadata={SCRIPT: SCRIPT}, segments={"a": SCRIPT}, **fields)
+    reasons = dict.fromkeys(("trace.adherence", "sentence:a"), f"{SCRIPT}\n\u202e{'x' * 300}")
+    labelings = tuple(labeling.model_copy(update={"reasons": reasons}) for labeling in kept.labelings)
+    await keep(async_redis, kept.model_copy(update={"labelings": labelings}))
     for path in ("/i?pipeline=shop&list=worst", "/i/shop/i-1"):
         page = await screen.open(path)
         await expect(page.get_by_text("window.hacked").first).to_be_visible()
         await screen.ran_no_foreign_script()
+        await screen.fits()
+        assert "\u202e" not in await page.content()
+    await expect(page.locator(".scores .note.plain").first).to_contain_text("window.hacked")
 
 
 async def test_it_can_be_used_by_screen_reader_and_on_a_phone(async_redis: Any, screen: Screen) -> None:

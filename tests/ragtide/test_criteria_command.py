@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.support.in_process import Done, run_command
 from tests.support.owners import owners
+from tests.support.roles import command
 from tests.web.page.test_criteria import answers
 
 from ragtide.testing import Labels, ScriptedJudge
@@ -171,3 +172,19 @@ def test_mistakes_name_the_remedy(run: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert "change it there" in run("add", "mine", "--question", "Is it?", "--scale", "yes_no").stderr
     assert "remove it there" in run("remove", "mine").stderr
     assert json.loads(run("list", "--json").stdout)[0]["source"] == "settings"
+
+
+async def test_compare_says_which_criterion_has_no_version_in_common(async_redis: Any, redis_url: str) -> None:
+    before, now = (
+        Criterion(name="asks_back", question=question, scale="yes_no") for question in ("Does it ask?", QUESTION)
+    )
+    (owner,) = owners(async_redis, Settings())
+    await owner.commit(*answers(before, *[1.0, 0.0] * 50), *answers(now, *[1.0, 0.0] * 50, pipeline="docs"))
+    done = command(redis_url, "compare", "shop", "docs")
+    for criterion in (before, now):
+        assert criterion.version[:7] in done.stderr
+    assert f"{now.metric} is not compared" in done.stderr
+    await owner.commit(*answers(now, *[1.0, 0.0] * 50))
+    done = command(redis_url, "compare", "shop", "docs")
+    assert "is not compared" not in done.stderr
+    assert now.version[:7] in done.stdout

@@ -53,6 +53,11 @@ LENGTHS: dict[str, Any] = {
         for values, before, since in (("at most 400", 0.9, 0.5), ("above 400", 0.1, 0.5))
     ),
 }  # fmt: skip
+REASON = (
+    '<!channel> **bold** [see](https://evil.example)\n<script>alert("x")</script> \u202eevil @here =1+1 '
+    + "word " * 2_000
+)
+"""A judge's reason, as hostile as a text can be."""
 PLAIN = {"observed": None, "began_at": None, "run_length": None, "diagnosis": (), "worst_interaction_ids": ()}
 KINDS: dict[str, dict[str, Any]] = {
     "learned": {"segment": "lang=de", "status": "explained", "cause": WITHIN, "explained_at": RESOLVED},
@@ -148,7 +153,7 @@ async def channels(alert: Alert, notification: Notification, text: AlertText) ->
 @pytest.mark.parametrize("name", KINDS)
 async def test_every_channel_has_every_fact(name: str) -> None:
     alert = of_kind(name)
-    worst = (WorstAnswer("q-17", "What does <it> cost & why?", 0.1),) if alert.worst_interaction_ids else ()
+    worst = (WorstAnswer("q-17", "What does <it> cost & why?", 0.1, REASON),) if alert.worst_interaction_ids else ()
     until = RESOLVED + timedelta(days=1)
     given: dict[str, Any] = {"acknowledged": {alert.alert_id: "ann"}, "silenced_until": {alert.alert_id: until}}
     notification = told_of(alert, worst={alert.alert_id: worst}, **given)
@@ -158,6 +163,11 @@ async def test_every_channel_has_every_fact(name: str) -> None:
         for fact in (text.title, *text.sentences):
             bare = re.sub("^(Worst answer|Example|Sentinel|Diagnosis): ", "", fact) if channel == "terminal" else fact
             assert in_a_line(bare) in shown, f"{channel} lacks: {fact}"
+        for never in ("https://evil", "\u202e", "word " * 100):
+            assert never not in shown, channel
+    raw = json.dumps(message_of(notification)), body(await mail(notification), "html")
+    assert "<!channel>" not in raw[0]
+    assert "<script>" not in raw[1]
 
 
 @pytest.mark.parametrize("name", KINDS)

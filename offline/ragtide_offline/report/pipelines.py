@@ -1,6 +1,6 @@
 """The difference of two pipelines, or of two labelers of one pipeline, for every metric that both have."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
@@ -19,6 +19,7 @@ from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_schemas import METRICS, Direction, Workspace
+from ragtide_schemas.estimate import shown_metric
 from ragtide_schemas.metric_definitions import ANSWER_COST, ANSWER_LATENCY
 from ragtide_schemas.suggestions import unknown
 
@@ -320,6 +321,26 @@ async def unknown_side(sides: tuple[PipelineSide, PipelineSide], labelers: Seque
             if scored_by and labeler not in scored_by:
                 return unknown(f"labeler of {side.pipeline}", labeler, scored_by)
     return None
+
+
+async def other_versions(sides: tuple[PipelineSide, PipelineSide]) -> list[str]:
+    """Return a sentence about each metric that both sides have, but in no common version: it is not compared."""
+    versions: list[dict[str, set[str]]] = [{}, {}]
+    for side, found in zip(sides, versions, strict=True):
+        for key in [key for state in await side.deployment.states() for key in state.keys]:
+            hidden = key.metric.startswith(HIDDEN) or key.segment is not None
+            if key.pipeline == side.pipeline and key.measure is not None and not hidden:
+                found.setdefault(key.metric, set()).add(key.measure.version)
+    first, second = versions
+    return [
+        f"{metric} is not compared: {_versions_of(metric, first)} is another metric than {_versions_of(metric, second)}"
+        for metric in sorted(first.keys() & second.keys())
+        if not first[metric] & second[metric]
+    ]
+
+
+def _versions_of(metric: str, found: Mapping[str, Collection[str]]) -> str:
+    return ", ".join(shown_metric(metric, version) for version in sorted(found[metric]))
 
 
 def _moments(state: AggregatorState, side: PipelineSide, window: str) -> _Moments:

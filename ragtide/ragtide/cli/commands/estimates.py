@@ -239,6 +239,7 @@ def compare(
     from ragtide_offline.report.pipelines import (
         Compared,
         PipelineSide,
+        other_versions,
         read_comparison,
         read_labelers,
         unknown_side,
@@ -292,6 +293,8 @@ def compare(
                     f"the workspaces are compared by their means, although both replay {printable(source)}: give "
                     "--recording with it, so that they are compared interaction by interaction"
                 )
+        if not labelers:
+            warn(*await other_versions(both))
         return found, None if found else await unknown_side(both, labelers)
 
     found, missing = with_redis(settings, body)
