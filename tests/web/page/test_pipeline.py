@@ -1,8 +1,10 @@
 """The pipeline: bands, marks, segments, another pipeline, and foreign text."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from tests.support.alerts import alert
 from tests.support.http_service import http_service
 from tests.support.metric_events import beta, event
@@ -147,3 +149,24 @@ async def test_without_cost_and_latency_there_is_no_panel_of_them(async_redis: A
     async with http_service(redis_url, history=SETTINGS.history) as service:
         _, text = await page(service, "/p/shop")
     assert "uses-title" not in text
+
+
+async def test_the_latency_of_answers_has_its_quantiles_and_a_target_of_a_quantile_is_none_of_the_mean(
+    async_redis: Any, redis_url: str
+) -> None:
+    events = [
+        found.model_copy(update={"scores": {**found.scores, "answer.latency_s": 1.0 if place % 10 else 9.0}})
+        for place, found in enumerate(traffic())
+    ]
+    await commit(async_redis, *events)
+    for quantile, drawn in ((0.95, 0), (None, 1)):
+        rule = {"name": "slow", "kind": "threshold", "metric": "answer.latency_s", "target": 2.0, "run_length": 1000}
+        rules = [rule if quantile is None else rule | {"quantile": quantile}]
+        async with http_service(redis_url, history=SETTINGS.history, alerts=rules) as service:
+            _, text = await page(service, "/p/shop")
+        panel = text.partition('title="answer.latency_s"')[2].partition("</section>")[0]
+        shown = re.search(r"p50 ([0-9.]+) · p95 ([0-9.]+)", panel)
+        assert shown is not None
+        assert [float(value) for value in shown.groups()] == pytest.approx([1.0, 9.0], rel=0.03)
+        assert panel.count('class="target"') == drawn, quantile
+        assert "p50" not in text.partition('title="trace.adherence"')[2].partition("</section>")[0]

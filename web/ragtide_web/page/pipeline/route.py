@@ -169,6 +169,7 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
     apart += [alert.began_at for alert in alerts if alert.began_at is not None and alert.segment is None]
     histories = dict(zip(names, await _histories(shared, pipeline, names, span, apart), strict=True))
     whole = await _estimates(shared, pipeline)
+    numbers = [estimate for estimate in whole if estimate.segment is None]
     columns = important(names)
     rules = [rule for rule in shared.settings.alerts if rule.pipeline in ("*", pipeline) and rule.segment is None]
     labelers = sorted({name for headline in mine for name in (headline.labeler, *headline.other_labelers)})
@@ -176,9 +177,9 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
     return PipelineContent(
         row=row,
         span=span,
-        panels=panels(row, histories, Surroundings(span, alerts, rules, deploys)),
+        panels=panels(row, histories, Surroundings(span, alerts, rules, deploys, numbers)),
         history=shared.settings.history,
-        numbers=[estimate for estimate in whole if estimate.segment is None],
+        numbers=numbers,
         labelers=labelers if len(labelers) > 1 else [],
         labeler=labeler,
         segments=segment_rows(headlines, columns),

@@ -12,7 +12,7 @@ from ragtide_aggregator.estimates.headline import RANGES, HeadlineRange
 from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.statistics.intervals.ratio import Ratio, RatioEnds, ratio
 from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Estimate, Headline, MetricDefinition
-from ragtide_schemas.metric_definitions import ANSWER_COST, ANSWER_LATENCY
+from ragtide_schemas.metric_definitions import ANSWER_COST, ANSWER_LATENCY, USAGE
 
 from ..bands import BandChart, Mark, chart_start
 from ..fleet.screen import Cell, FleetRow, cell_of, importance
@@ -90,6 +90,8 @@ class MetricPanel:
     bands: tuple[float, float, float] | None
     """Where the bands acceptable, good and excellent begin; None without bands."""
     higher_is_better: bool | None
+    quantiles: Mapping[str, float]
+    """Of a number of the answer, such as its latency, over all time, by `p50` and so on; empty for others."""
     rule: str = ""
     """A rule that would watch the metric, in TOML, where its level moved and no rule watches it."""
 
@@ -126,6 +128,8 @@ class Surroundings:
     """Rules on the whole pipeline."""
     deploys: Sequence[Mark] = ()
     """First values of `version`."""
+    numbers: Sequence[Estimate] = ()
+    """Estimates of all time of the whole pipeline."""
 
 
 def panels(row: FleetRow, histories: Mapping[str, Sequence[History]], known: Surroundings) -> list[MetricPanel]:
@@ -159,7 +163,7 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
         lowest=lowest,
         highest=highest,
         target=_target(known.rules, cell.metric),
-        baseline=next((alert.normal for alert in mine if alert.normal is not None), None),
+        baseline=next((alert.normal for alert in mine if alert.normal is not None and alert.quantity == "mean"), None),
         marks=sorted((*_marks(mine, span), *known.deploys), key=lambda mark: mark.at),
         changed_at=next((alert.began_at for alert in mine if alert.status != "resolved" and alert.began_at), None),
     )
@@ -171,6 +175,7 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
         does_not_tell="" if definition is None else definition.does_not_tell,
         bands=None if bands is None else (bands.minimum, bands.good, bands.excellent),
         higher_is_better=_higher(definition),
+        quantiles=_quantiles(known.numbers, headline),
         rule=_rule(headline) if headline.state == "moved" and not headline.rules else "",
     )
 
@@ -198,7 +203,17 @@ def _higher(definition: MetricDefinition | None) -> bool | None:
 
 
 def _target(rules: Sequence[AlertRule], metric: str) -> float | None:
-    return next((rule.target for rule in rules if rule.metric == metric and rule.target is not None), None)
+    """Return the target of the mean; that of a quantile or of kappa is no value of the chart."""
+    of_mean = (rule for rule in rules if rule.metric == metric and rule.kind == "threshold" and rule.quantile is None)
+    return next((rule.target for rule in of_mean), None)
+
+
+def _quantiles(numbers: Sequence[Estimate], headline: Headline) -> Mapping[str, float]:
+    """Return the quantiles of a number of the answer over all time, such as its latency; scores have none here."""
+    if headline.metric not in {definition.name for definition in USAGE.values()}:
+        return {}
+    by = (headline.metric, headline.labeler)
+    return next((each.quantiles for each in numbers if (each.metric, each.labeler) == by and each.quantiles), {})
 
 
 def _marks(alerts: Sequence[Alert], span: TimeSpan) -> list[Mark]:
