@@ -86,6 +86,19 @@ def test_a_narrow_band_fills_the_chart_and_says_so() -> None:
     assert drawn.cut
 
 
+def test_an_interval_far_above_a_number_of_seconds_does_not_press_its_line_flat() -> None:
+    points = [point(0, 1.4, 1.2, 1.6), point(1, 1.0, 0.0, 70.0)]
+    drawn = BandChart(points, START, START + 100 * STEP, 0.0, 300.0)
+    low, high = drawn.limits
+    assert (low, drawn.cut) == (0.0, True)
+    assert 1.6 < high < 10
+    (stretch,) = drawn.stretches
+    assert all(0 <= y <= HEIGHT for _, y in places(drawn.band(stretch)))
+    assert max(y for _, y in places(drawn.line(stretch))) < 0.9 * HEIGHT
+    zero = BandChart([point(0, 0.0, 0.0, 70.0)], START, START + 100 * STEP, 0.0, 300.0)
+    assert zero.limits[1] > 70
+
+
 @pytest.mark.parametrize("name", list(RANGES))
 def test_a_range_of_a_button_ends_now(name: str) -> None:
     found = time_span(name, "", "", START)

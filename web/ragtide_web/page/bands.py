@@ -13,6 +13,8 @@ WIDTH: Final = 400.0
 """Width of this drawing."""
 LEAST_N: Final = 30
 """Values of a point of a chart, as far as there are so many: fewer make a band that says little."""
+TALLEST: Final = 4.0
+"""How many times as high as the highest mean of a number, such as seconds, its interval is drawn."""
 
 
 def chart_start(history: History | None, start: datetime) -> datetime:
@@ -69,14 +71,18 @@ class BandChart:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The values at the lower and the upper edge: the shown ones with a margin, within the metric's range."""
-        values = [
-            value for point in self.points for value in (point.lower, point.upper, point.mean) if value is not None
-        ]
+        """The values at the lower and the upper edge: the shown ones with a margin, within the metric's range.
+
+        An interval of a number such as seconds may end far above it: the line would be pressed flat, so it is cut.
+        """
+        values = [point.mean for point in self.points]
         values += [value for value in (self.target, self.baseline) if value is not None]
         values += [level.value for level in self.levels]
         if not values:
             return self.lowest, self.highest
+        ends = [end for point in self.points for end in (point.lower, point.upper) if end is not None]
+        most = TALLEST * max(values) if self.lowest == 0 and self.highest > 1 else self.highest
+        values += [min(end, most) for end in ends] if most > 0 else ends
         margin = 0.08 * ((max(values) - min(values)) or (self.highest - self.lowest) or 1.0)
         return max(min(values) - margin, self.lowest), min(max(values) + margin, self.highest)
 
@@ -104,7 +110,8 @@ class BandChart:
     def band(self, stretch: Sequence[HistoryPoint]) -> str:
         """Return the outline of the interval over a stretch, as points of a polygon."""
         known = [point for point in stretch if point.lower is not None and point.upper is not None]
-        upper = [(x, self.y(point.upper)) for x, point in self._corners(known) if point.upper is not None]
+        high = self.limits[1]
+        upper = [(x, self.y(min(point.upper, high))) for x, point in self._corners(known) if point.upper is not None]
         lower = [(x, self.y(point.lower)) for x, point in self._corners(known) if point.lower is not None]
         return " ".join(f"{x},{y}" for x, y in (*upper, *reversed(lower)))
 
