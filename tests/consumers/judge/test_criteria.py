@@ -14,7 +14,7 @@ from tests.consumers.judge.asking import settings as settings_of
 from tests.support.cases import for_each
 
 from ragtide import Labeling, RagInteraction
-from ragtide.testing import JudgePrompt, Labels, Says, ScriptedJudge, Status
+from ragtide.testing import JudgePrompt, Labels, Reply, Says, ScriptedJudge, Status
 from ragtide_consumers.labelers.asked_criteria import is_drawn
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.judge.answers import JudgeAnswer
@@ -23,6 +23,7 @@ from ragtide_consumers.labelers.judge.labeler import JudgeLabeler
 from ragtide_consumers.labelers.judge.prompts import Variant, criteria_prompt, key_of, trace_prompt
 from ragtide_consumers.labelers.protocol import take_criteria
 from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
 from ragtide_consumers.labelers.remote.usage import Usage
 from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_runtime.draws import draw_number
@@ -402,6 +403,22 @@ async def test_an_answer_that_was_cut_off_among_its_criteria_keeps_its_labels(se
     assert [prompt.kind for prompt in server.prompts] == ["trace", "criteria"]
     assert labeling.scores["trace.supported_fraction"] == 0.5
     assert (labeling.scores["criteria.of_0"], labeling.scores["criteria.of_1"]) == (1.0, 1.0)
+
+
+async def test_labels_that_were_unusable_before_an_outage_are_absent_after_it(server: ScriptedJudge) -> None:
+    def always(prompt: JudgePrompt) -> Reply | None:
+        if prompt.kind == "trace":
+            return Says("no idea")
+        return Status(503) if len(server.requests) == 4 else None
+
+    server.always = always
+    async with judge(server, criteria=TWENTY[:1], language="en", attempts=1) as labeler:
+        with pytest.raises(EndpointUnavailable):
+            await labeler.label(TOWER)
+        labeling = await labeler.label(TOWER)
+    assert labeling.absent["trace.adherence"] == "judge_unusable"
+    assert labeling.scores["criteria.of_0"] == 1.0
+    assert len(server.requests) == 5, "three tries of TRACe's labels, and two calls for the criterion"
 
 
 async def test_labels_that_are_unusable_leave_the_criteria_to_a_call_of_their_own(server: ScriptedJudge) -> None:

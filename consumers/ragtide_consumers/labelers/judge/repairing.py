@@ -72,6 +72,7 @@ async def ask_until_usable(
     asked_for = hash((prompt.rules, prompt.data))
     best: tuple[int, T, JudgeAnswer, Usage] | None = None
     corrections: list[Message] = []
+    fault = "earlier tries of this interaction had no usable answer"
     for asked in range(max(usage.unusable[asked_for], asked_before), client.settings.repairs + 1):
         if asked:
             usage.counters["judge_repairs"] += 1
@@ -86,11 +87,12 @@ async def ask_until_usable(
             best = len(reading.complaints), reading.labels, answer, repairs
         if not reading.complaints:
             break
+        fault = reading.complaints[0]
         corrections = _corrections(answer, reading.complaints, prompt.language)
     if best is None:
         raise NoLabels(
             AbsentReason.JUDGE_UNUSABLE,
-            f"the judge gave no usable answer in {client.settings.repairs + 1}: {reading.complaints[0]}",
+            f"the judge gave no usable answer in {client.settings.repairs + 1}: {fault}",
         )
     _, labels, answer, repairs = best
     usage.counters.update(repairs.counters)
