@@ -405,6 +405,40 @@ async def test_an_answer_that_was_cut_off_among_its_criteria_keeps_its_labels(se
     assert (labeling.scores["criteria.of_0"], labeling.scores["criteria.of_1"]) == (1.0, 1.0)
 
 
+async def test_criteria_that_one_answer_has_no_room_for_are_asked_in_further_calls(server: ScriptedJudge) -> None:
+    fifty = tuple(criterion(number, scale="1-5") for number in range(50))
+    labels = Labels(
+        answers={each.question: str(number % 5 + 1) for number, each in enumerate(fifty)},
+        reasons={each.question: "The response says so in plain words. " * 5 for each in fifty},
+    )
+
+    def cut_off(prompt: JudgePrompt) -> Says:
+        text, room = labels.answer(prompt), 4 * 1000
+        return Says(text[:room], finish="length" if len(text) > room else "stop")
+
+    server.always = cut_off
+    labeling = await labeled(server, fifty, answer_tokens=1000)
+    assert {each.metric: labeling.scores[each.metric] for each in fifty} == {
+        each.metric: number % 5 + 1.0 for number, each in enumerate(fifty)
+    }
+    assert "trace.adherence" in labeling.scores
+    assert len(server.requests) < 10
+
+
+@pytest.mark.parametrize("repairs", [0, 2])
+async def test_a_criterion_that_the_judge_leaves_out_is_asked_alone_at_most_once_more(
+    server: ScriptedJudge, repairs: int
+) -> None:
+    server.always = Says('{"criteria": {"K1": "yes", "K3": "good"}}')
+    labeling = await labeled(server, TWENTY[:3], families=[], repairs=repairs)
+    assert (labeling.scores["criteria.of_0"], labeling.scores["criteria.of_2"]) == (1.0, 1.0)
+    if repairs:
+        assert [len(prompt.criteria) for prompt in server.prompts] == [3, 3, 3, 1]
+    else:
+        assert len(server.requests) == 1
+        assert labeling.absent["criteria.of_1"] == "judge_unusable"
+
+
 async def test_labels_that_were_unusable_before_an_outage_are_absent_after_it(server: ScriptedJudge) -> None:
     def always(prompt: JudgePrompt) -> Reply | None:
         if prompt.kind == "trace":

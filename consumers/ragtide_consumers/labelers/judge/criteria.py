@@ -1,7 +1,7 @@
 """Criteria: which of them are asked about an interaction, the reading of their answers, and a call of their own."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -111,8 +111,18 @@ class CriteriaReading:
     """Reason by metric."""
     faults: Mapping[str, str] = field(default_factory=dict)
     """Fault of the answer by metric, in words for the judge: metrics without a usable answer."""
-    has_entries: bool = False
-    """Whether a criterion that was asked has an answer, usable or not."""
+    missing: Collection[str] = ()
+    """Metrics of the criteria that have no answer at all, as those at the end of an answer that was cut off."""
+
+    def joined(self, later: "CriteriaReading") -> "CriteriaReading":
+        """Return the reading with a later one, of criteria that were asked again."""
+        faults = {metric: fault for metric, fault in self.faults.items() if metric not in later.answers}
+        return CriteriaReading(
+            {**self.answers, **later.answers},
+            {**self.reasons, **later.reasons},
+            {**faults, **later.faults},
+            later.missing,
+        )
 
 
 def read_criteria(fields: Mapping[str, Any], asked: Sequence[Criterion], repairs: Usage) -> CriteriaReading:
@@ -153,7 +163,8 @@ def read_criteria(fields: Mapping[str, Any], asked: Sequence[Criterion], repairs
             repairs.counters["duplicate_keys"] += len(found) - 1
             if reason := _reason(found[0]):
                 reasons[criterion.metric] = reason
-    return CriteriaReading(answers, reasons, faults, has_entries=bool(entries))
+    missing = [criterion.metric for place, criterion in enumerate(asked) if key_of(place).casefold() not in entries]
+    return CriteriaReading(answers, reasons, faults, missing)
 
 
 _KEY_NAMES: Final = frozenset({"key", "criterion", "id"})
@@ -277,16 +288,16 @@ async def judge_criteria(
         EndpointUnavailable, OverBudget: the judge could not be called.
     """
     fitting, absent = split_by_room(client, interaction, criteria, language)
-    found = CriteriaReading()
+    asked_times, found = int(asked_before), CriteriaReading()
     while fitting:
         prompt = _prompt(client, interaction, fitting, language)
         try:
-            found = await ask_until_usable(
+            reading = await ask_until_usable(
                 client,
                 prompt,
                 _reader_of(fitting),
                 usage,
-                asked_before=int(asked_before),
+                asked_before=asked_times,
                 counts_failures=counts_failures,
             )
         except ContextTooLong:
@@ -300,7 +311,12 @@ async def judge_criteria(
             continue
         except NoLabels as error:
             absent |= _all_of(fitting, error.reason)
-        break
+            break
+        found = found.joined(reading)
+        # An answer that was cut off lacks the last of them: they are asked once more, as long as some are answered.
+        asked_times = client.settings.repairs
+        again = reading.missing if asked_times and reading.answers else ()
+        fitting = tuple(criterion for criterion in fitting if criterion.metric in again)
     return found, absent | dict.fromkeys(found.faults, str(AbsentReason.JUDGE_UNUSABLE))
 
 
@@ -311,7 +327,7 @@ def _all_of(criteria: Iterable[Criterion], reason: AbsentReason) -> dict[str, st
 def _reader_of(asked: Sequence[Criterion]) -> Any:
     def read(fields: dict[str, object], repairs: Usage) -> AnswerReading[CriteriaReading]:
         found = read_criteria(fields, asked, repairs)
-        return AnswerReading(found if found.has_entries else None, tuple(found.faults.values()))
+        return AnswerReading(found if len(found.missing) < len(asked) else None, tuple(found.faults.values()))
 
     return read
 

@@ -246,7 +246,7 @@ class JudgeLabeler:
             )
         elif pending:
             missing = dict.fromkeys(shared.faults, str(AbsentReason.JUDGE_UNUSABLE))
-        both = CriteriaReading({**shared.answers, **again.answers}, {**shared.reasons, **again.reasons})
+        both = shared.joined(again)
         scores, undecided = scores_of(both, asked)
         found.scores |= scores
         found.absent |= missing | undecided
