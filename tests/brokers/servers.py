@@ -120,8 +120,9 @@ class Broker:
 
     async def _read_until(self, topic: str, is_last: Callable[[bytes], bool]) -> list[bytes]:
         found: list[bytes] = []
-        async with asyncio.timeout(HANGS_S), aclosing(self.messages(topic)) as messages:
+        async with asyncio.timeout(HANGS_S) as limit, aclosing(self.messages(topic)) as messages:
             async for message in messages:
+                limit.reschedule(asyncio.get_running_loop().time() + HANGS_S)
                 found.append(message)
                 if is_last(message):
                     return found

@@ -69,8 +69,9 @@ class RedisProcess:
     def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, (self.folder / "redis.log").read_text()
-        with suppress(RedisError):
-            return bool(self.client.ping())
+        # Closed by hand: an error keeps the client for a while, and then its socket would be a warning.
+        with suppress(RedisError), self.client as client:
+            return bool(client.ping())
         return False
 
     def signal(self, number: signal.Signals) -> None:
