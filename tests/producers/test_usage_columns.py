@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 from tests.support.cases import for_each
 
 from ragtide_producers.files.columns import interaction_fields
@@ -98,7 +100,6 @@ def test_every_format_has_the_field(tmp_path: Path) -> None:
 
 def test_parquet_has_the_field(tmp_path: Path) -> None:
     options = FileOptions(pipeline="p")
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = [
         {**ROW, "usage": {"latency_s": 1.5, "cost_usd": None}},
         {**ROW, "usage": {"latency_s": None, "cost_usd": 1}},

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")
 
 @pytest.fixture
 async def server() -> AsyncIterator[Receiver]:
-    pytest.importorskip("apprise", reason="the extra ragtide[apprise] is not installed")
     async with receiver() as found:
         yield found
 
