@@ -369,8 +369,10 @@ def _json_type(value: object) -> str:
 ERRORS_TOLD = 10
 """Most errors in one message."""
 
-_SECRETS = frozenset({"api_key", "destinations", "redis_password", "storage_options", "user_id", "user_id_salt"})
-"""Fields whose value is never shown, and tables (`destinations`) of which no value is shown."""
+_SECRETS = frozenset(
+    {"api_key", "destinations", "federate", "redis_password", "storage_options", "user_id", "user_id_salt"}
+)
+"""Fields whose value is never shown, and tables (`destinations`, `federate`) of which no value is shown."""
 
 _REMEDIES = {
     "extra_forbidden": "is not a field of this schema: correct its name or move it into metadata",

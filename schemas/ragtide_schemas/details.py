@@ -4,12 +4,12 @@ Texts of users (questions, answers, documents) stand in fields named `untrusted_
 look at, never instructions. For a client that may not see texts these fields are null.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from .alert import Alert
-from .base import Count, UtcTime, WireModel
+from .base import Count, Name, UtcTime, WireModel
 from .headline import Headline, HeadlineState
 from .printable import printable
 
@@ -31,7 +31,7 @@ class ForeignText(WireModel):
 class FleetPipeline(WireModel):
     """One pipeline of the fleet."""
 
-    pipeline: str
+    pipeline: Name
     """Name of the pipeline."""
     state: HeadlineState
     """The worst state of its metrics; `firing` while any alert of it fires."""
@@ -43,6 +43,27 @@ class FleetPipeline(WireModel):
     """Metric, and segment value if there is one, of each alert that fires."""
     headlines: tuple[Headline, ...] = ()
     """The number of each shown metric, with its interval."""
+
+
+FLEET: Final[TypeAdapter[list[FleetPipeline]]] = TypeAdapter(list[FleetPipeline])
+"""Reads and writes the answer of `/v1/fleet`."""
+
+
+class FederatedDeployment(WireModel):
+    """Another deployment, as its `ragtide serve` shows its fleet."""
+
+    name: Name
+    """Name of the deployment in `serve.federate`."""
+    url: str
+    """Address of its page."""
+    answered_at: UtcTime | None = None
+    """Time of its last answer; null if it has given none since this service started."""
+    problem: str | None = None
+    """Why it has no numbers now, in a sentence; null if it answers."""
+    pipelines: tuple[FleetPipeline, ...] = ()
+    """Its pipelines, the worst first; none while it does not answer."""
+    has_more: bool = False
+    """Whether it has more pipelines than these."""
 
 
 class KeptSentence(WireModel):

@@ -21,14 +21,14 @@ from tests.web.page.test_item import METRIC
 from tests.web.test_details import OPERATOR, READER, SECRET, TOKENS, seed
 
 from ragtide import LocalLabeler
-from ragtide.mcp_server.service_client import ServiceClient
-from ragtide.mcp_server.serving import ANSWER_CHARS, answered
+from ragtide.mcp_server.serving import ANSWER_CHARS, answered, service_of
 from ragtide.mcp_server.tools import FleetAnswer, FleetArguments, PipelineNow, ReadingTool
 from ragtide.testing import interaction
 from ragtide_offline.replay.plan import open_recording
 from ragtide_offline.replay.rule_test import RuleTest
 from ragtide_offline.replay.selection import selection
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.service_client import ServiceClient
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.serve import McpSettings
 from ragtide_runtime.stored_criteria import StoredCriterion, store_criterion
@@ -277,7 +277,7 @@ async def test_a_rule_is_tested_on_the_recording_as_by_the_command(tmp_path: Pat
 @pytest.mark.parametrize("url", ["ftp://here", "127.0.0.1:8080", "http://", "http://ann:secret@here"])
 def test_an_address_that_cannot_be_used_is_refused_without_its_secret(url: str) -> None:
     with pytest.raises(ConfigurationError, match="RAGTIDE_MCP_ENDPOINT") as refused:
-        ServiceClient(McpSettings(endpoint=url))
+        service_of(McpSettings(endpoint=url))
     assert "secret" not in str(refused.value)
 
 
@@ -319,7 +319,7 @@ async def test_a_tool_that_breaks_answers_with_a_sentence(error: Exception, word
         raise error
 
     tool = ReadingTool("fleet", FleetArguments, FleetAnswer, broken)
-    async with ServiceClient(McpSettings()) as service:
+    async with service_of(McpSettings()) as service:
         found = await answered(tool, service, {})
     (block,) = found.content
     assert block.type == "text"
@@ -331,7 +331,7 @@ async def test_an_answer_that_is_too_long_is_refused_with_what_to_ask() -> None:
         return FleetAnswer(pipelines=(PipelineNow(pipeline="x" * ANSWER_CHARS, state="steady", n=1),), left_out=0)
 
     tool = ReadingTool("fleet", FleetArguments, FleetAnswer, endless)
-    async with ServiceClient(McpSettings()) as service:
+    async with service_of(McpSettings()) as service:
         found = await answered(tool, service, {})
     assert found.is_error
     assert found.structured_content is None

@@ -17,6 +17,7 @@ from .guard import Guard
 from .page.alerts.route import router as alerts
 from .page.criteria.route import router as criteria
 from .page.dead_letters.route import router as dead_letters
+from .page.deployments.route import router as deployments
 from .page.experiments.route import router as experiments
 from .page.fleet.route import router as fleet
 from .page.items.opinions import router as opinions
@@ -48,6 +49,7 @@ SCREENS: Final = (
     login,
     live,
     fleet,
+    deployments,
     pipeline,
     alerts,
     traffic,
@@ -85,7 +87,12 @@ def application(context: Context) -> ASGIApp:
     """Return the ASGI application of the service."""
     app = _routed()
     app.state.context = context
-    app.state.screens = {getattr(route, "path", "") for router in SCREENS for route in router.routes}
+    app.state.screens = {
+        getattr(route, "path", "")
+        for router in SCREENS
+        for route in router.routes
+        if router is not deployments or context.federation is not None
+    }
     app.add_exception_handler(HttpProblem, _problem)
     app.add_exception_handler(LoginNeededError, _login)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import Depends, Request
 from redis.asyncio import Redis
@@ -31,6 +31,9 @@ from .page.fleet.history import Sparklines
 from .page.live.changes import LiveHub
 from .page.shown_headlines import ShownHeadlines
 from .telemetry import HttpTelemetry
+
+if TYPE_CHECKING:
+    from .federation import Federation
 
 
 @dataclass
@@ -59,6 +62,8 @@ class Context:
     """Agreement of two labelers on kept items."""
     experiments: ExperimentsReading
     rule_replays: RuleReplays
+    federation: "Federation | None" = None
+    """Reads other deployments, if the settings name any."""
     capture: Capture | None = None
     """Writes requests of traces to files, if asked for."""
     decoding: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -6,7 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 import uvicorn
@@ -47,6 +47,9 @@ from .page.judge.route import KAPPA_FRESH_S, read_kappas, read_paired
 from .page.live.changes import LiveHub
 from .page.shown_headlines import ShownHeadlines
 from .telemetry import ROLE, HeadlineCollector, HttpTelemetry
+
+if TYPE_CHECKING:
+    from .federation import Federation
 
 HEADERS_MAX_BYTES: Final = 65_536
 """Most bytes of the head of a request."""
@@ -135,7 +138,10 @@ async def serve_http(
         rules: gives new alert rules; None leaves them as they are in the settings.
     """
     say_role(ROLE)
-    async with connect_async(url, connections=CONNECTIONS + settings.serve.connections // 10) as redis:
+    async with (
+        connect_async(url, connections=CONNECTIONS + settings.serve.connections // 10) as redis,
+        _federation(settings.serve) as federation,
+    ):
         ingest = IngestTelemetry(process)
         store = SpanStore(redis, settings.layout, settings.ingest)
         deployment = Deployment(redis, settings)
@@ -169,6 +175,7 @@ async def serve_http(
             kappas=kappas,
             experiments=experiments,
             rule_replays=rule_replays,
+            federation=federation,
             capture=capture,
         )
         server = _HttpServer(context)
@@ -208,6 +215,17 @@ async def serve_http(
                 await asyncio.wait((reading,))
         for task in (answering, reading):
             task.result()
+
+
+@asynccontextmanager
+async def _federation(settings: ServeSettings) -> "AsyncIterator[Federation | None]":
+    if not settings.federate:
+        yield None
+        return
+    from .federation import Federation  # noqa: PLC0415 - an import of 0.15 s, for deployments with others only
+
+    async with Federation(settings.federate) as federation:
+        yield federation
 
 
 async def _checked(shown: Deployment, description: str, redis: Redis, _: Deployment) -> list[Finding]:

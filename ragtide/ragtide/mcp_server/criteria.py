@@ -5,10 +5,9 @@ from typing import Final
 
 from pydantic import BaseModel, TypeAdapter
 
+from ragtide_runtime.service_client import ServiceClient
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.criterion import Criterion
-
-from .service_client import ServiceClient
 
 
 class _Listed(BaseModel):

@@ -10,6 +10,7 @@ from ragtide_offline.replay.plan import open_recording
 from ragtide_offline.replay.rule_test import RuleTest
 from ragtide_offline.replay.selection import selection
 from ragtide_roles.rule_checks import rule_findings
+from ragtide_runtime.service_client import ServiceClient, ServiceError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import AlertRule
 from ragtide_schemas.alert_text import alert_text
@@ -18,7 +19,6 @@ from ragtide_schemas.criterion import BUILT_IN
 from ragtide_schemas.metric_definitions import CRITERIA_FAMILY
 
 from .criteria import with_asked_criteria
-from .service_client import ServiceClient, ServiceError
 from .shapes import Text, ToolAnswer, ToolArguments
 
 TEST_S: Final = 120.0

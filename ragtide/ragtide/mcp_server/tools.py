@@ -10,15 +10,15 @@ from pydantic import BaseModel, Field, TypeAdapter
 from ragtide.cli.groups import unmet_option
 from ragtide.cli.metric_explanations import KnownMetrics
 from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.service_client import ServiceClient
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Headline
 from ragtide_schemas.alert_text import alert_text
 from ragtide_schemas.base import UtcTime
-from ragtide_schemas.details import AlertDetails, FleetPipeline, InteractionFate, KeptItem, KeptItemLine
+from ragtide_schemas.details import FLEET, AlertDetails, InteractionFate, KeptItem, KeptItemLine
 from ragtide_schemas.headline import HeadlineState
 
 from .criteria import with_asked_criteria
-from .service_client import ServiceClient
 from .shapes import NAME_CHARS, Limit, NumberNow, Text, ToolAnswer, ToolArguments
 
 
@@ -66,7 +66,7 @@ async def fleet(service: ServiceClient, asked: FleetArguments) -> FleetAnswer:
     its alarm), moved (the level changed and nobody was notified), silent (no value for a day), too few (the interval is
     too wide to conclude anything), learning, steady, unwatched.
     """
-    found = await service.get("/v1/fleet", _FLEET, q=asked.name, state=asked.state, range=asked.last)
+    found = await service.get("/v1/fleet", FLEET, q=asked.name, state=asked.state, range=asked.last)
     shown = [
         PipelineNow(
             pipeline=each.pipeline,
@@ -377,7 +377,6 @@ def tools_of(settings: Settings, recording: str | None) -> Sequence[ReadingTool[
     return found
 
 
-_FLEET: Final = TypeAdapter(list[FleetPipeline])
 _ALERTS: Final = TypeAdapter(list[Alert])
 _ALERT: Final = TypeAdapter(AlertDetails)
 _HEADLINES: Final = TypeAdapter(list[Headline])

@@ -27,6 +27,7 @@ from .assumptions import (
     swing_findings,
 )
 from .bridge import bridge_findings
+from .federation import federation_findings
 from .finding import Finding, Level, count_of
 from .labelers import endpoint_findings, labeler_findings, sentinel_findings
 from .partitions import partition_findings, waiting
@@ -56,6 +57,7 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
         *_rules(with_stored_criteria(settings, await read_stored_criteria(redis, settings.prefix))),
         *await notification_findings(settings),
         *await bridge_findings(settings),
+        *await federation_findings(settings.serve),
         *false_alarm_findings(states, settings),
         *await endpoint_findings(deployment),
         *await sentinel_findings(redis, settings),

@@ -5,6 +5,7 @@ import re
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -90,6 +91,54 @@ def _is_digest(text: str) -> bool:
 
 def _token_is_a_table(value: Any) -> Any:
     return {"token": value} if isinstance(value, str) else value
+
+
+def service_url(text: str) -> str:
+    """Return the address of a `ragtide serve` without a slash at its end.
+
+    Raises:
+        ValueError: the text is no such address, or has a user or a password; the message does not show it.
+
+    >>> service_url("https://ragtide.example.com/apps/ragtide/")
+    'https://ragtide.example.com/apps/ragtide'
+    """
+    problem = "must begin with http:// or https:// and have no user or password, such as http://127.0.0.1:8080"
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
+    except ValueError:
+        raise ValueError(problem) from None
+    if not known or parts.query or parts.fragment or not (text.isascii() and text.isprintable()) or " " in text:
+        raise ValueError(problem)
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+class FederatedSettings(BaseModel):
+    """Another deployment on the page: a table `[[serve.federate]]`, or only its address as a text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    name: Name
+    """Name of the deployment on the page; the host of its address unless given."""
+    url: Annotated[str, StringConstraints(max_length=2000), AfterValidator(service_url)]
+    """Address of its `ragtide serve`, with its path below a reverse proxy. The page links to it."""
+    token: SecretStr | None = None
+    """Token of its `serve.tokens` with the access `read` and all pipelines."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_name(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or "name" in value or not isinstance(value.get("url"), str):
+            return value
+        try:
+            name = urlsplit(service_url(value["url"])).netloc
+        except ValueError:
+            name = "unnamed"  # the check of the address has the sentence
+        return {**value, "name": name}
+
+
+def _url_is_a_table(value: Any) -> Any:
+    return {"url": value} if isinstance(value, str) else value
 
 
 def _nothing_is_none(value: Any) -> Any:
@@ -190,6 +239,14 @@ class ServeSettings(BaseModel):
     """Maximum number of requests of one token at once, event streams of the page included; half of `connections` unless
     given."""
 
+    federate: Annotated[
+        tuple[Annotated[FederatedSettings, BeforeValidator(_url_is_a_table)], ...],
+        BeforeValidator(_nothing_is_none),
+        Field(max_length=100),
+    ] = ()
+    """Other deployments that the page shows, read only: `[[serve.federate]]` in the TOML file; in the environment JSON,
+    or addresses with commas."""
+
     def trusts(self, address: str) -> bool:
         """Return whether the headers of a client are trusted as those of a proxy."""
         return _is_within(address, self.trusted_proxies)
@@ -200,6 +257,10 @@ class ServeSettings(BaseModel):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"tokens has two tokens named {name!r}: give each token a name of its own")
+        deployments = [deployment.name for deployment in self.federate]
+        for name in deployments:
+            if deployments.count(name) > 1:
+                raise ValueError(f"federate has two deployments named {name!r}: give each deployment a name of its own")
         return self
 
     @model_validator(mode="after")

@@ -101,24 +101,35 @@ class BackgroundRead(Generic[T]):
         name: of the read, for logs.
         read: makes it.
         fresh_s: seconds for which a result is shown before it is read again; `FRESH_S` unless given.
+        wait_s: most seconds that a page waits for a new result; unless given it shows the old one meanwhile, and waits
+            for the first one only.
     """
 
-    def __init__(self, name: str, read: Callable[[], Awaitable[T]], fresh_s: float | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[], Awaitable[T]],
+        fresh_s: float | None = None,
+        *,
+        wait_s: float | None = None,
+    ) -> None:
         self._name = name
         self._read = read
         self._fresh_s = fresh_s
+        self._wait_s = wait_s
         self._task: asyncio.Task[None] | None = None
         self._result: BackgroundResult[T] = BackgroundResult(None, None)
         self._ends_at = float("-inf")
 
     async def read(self) -> BackgroundResult[T]:
-        """Return the newest result, and begin a new read if it is old; the first one is waited for."""
+        """Return the newest result, and begin a new read if it is old."""
         loop = asyncio.get_running_loop()
         fresh_s = FRESH_S if self._fresh_s is None or self._result.failed else self._fresh_s
         if self._task is None and loop.time() - self._ends_at >= fresh_s:
             self._task = asyncio.create_task(self._run())
-        if self._task is not None and self._result.at is None:
-            await asyncio.wait((self._task,), timeout=FIRST_WAIT_S)
+        wait_s = FIRST_WAIT_S if self._wait_s is None else self._wait_s
+        if self._task is not None and (self._result.at is None or self._wait_s is not None):
+            await asyncio.wait((self._task,), timeout=wait_s)
         return self._result
 
     async def aclose(self) -> None:

@@ -20,6 +20,7 @@ FOLDERS: Final = (
     "login",
     "live",
     "fleet",
+    "deployments",
     "pipeline",
     "alerts",
     "traffic",

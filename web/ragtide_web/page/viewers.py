@@ -163,6 +163,16 @@ def _sees(settings: Settings, *, is_operator: bool) -> bool:
     return settings.web.texts == "viewer" or (settings.web.texts == "operator" and is_operator)
 
 
+def sees_all_pipelines(viewer: Viewer) -> None:
+    """Let a user of all pipelines pass.
+
+    Raises:
+        HttpProblem: 403, the user's token is for some pipelines.
+    """
+    if viewer.patterns:
+        raise HttpProblem(403, f"the token {viewer.name!r} is for some pipelines, and this is about all of them")
+
+
 async def reader(request: Request, shared: Annotated[Context, Depends(context_of)]) -> Viewer:
     """Return the user of a request.
 

@@ -19,8 +19,10 @@ from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, Streams, parts_of_worst
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, Reason, Specimen, utc_now
 from ragtide_schemas.details import (
+    FLEET,
     AlertDetails,
     AlertFact,
+    FederatedDeployment,
     FleetPipeline,
     ForeignText,
     InteractionFate,
@@ -41,6 +43,7 @@ from ..items import REDIS_ERRORS
 from ..page.alerts.texts import alert_with_items, find_alert
 from ..page.dead_letters.letter_index import summary_of
 from ..page.dead_letters.screen import MEANINGS, may_see, shown_letter
+from ..page.deployments.route import federated
 from ..page.fleet.route import FleetFilter, fleet_of
 from ..page.items.route import MOST, ItemChoice, missing_item, read_list
 from ..page.items.screen import SHOWN_CHARS, ShownDocument, ShownText, item_view
@@ -75,8 +78,13 @@ Chars = Annotated[int, Query(ge=1, le=SHOWN_CHARS, description="Most characters 
 
 
 @router.get("/v1/fleet", response_model=list[FleetPipeline])
-async def get_fleet(shared: Shared, viewer: ApiViewer, chosen: FleetFilter) -> Response:
-    """Return all pipelines, the worst first, each with its state and the numbers of its most important metrics."""
+async def get_fleet(
+    shared: Shared,
+    viewer: ApiViewer,
+    chosen: FleetFilter,
+    limit: Annotated[int | None, Query(ge=1, description="Most pipelines of the answer; all unless given.")] = None,
+) -> Response:
+    """Return the pipelines, the worst first, each with its state and the numbers of its most important metrics."""
     try:
         found = await fleet_of(shared, viewer, chosen)
     except REDIS_ERRORS as error:
@@ -92,9 +100,15 @@ async def get_fleet(shared: Shared, viewer: ApiViewer, chosen: FleetFilter) -> R
             firing=tuple(f"{metric}, {segment}" if segment else metric for metric, segment in row.firing),
             headlines=tuple(cell.headline for cell in row.cells.values()),
         )
-        for row in found.rows
+        for row in found.rows[:limit]
     ]
-    return await encoded_list(_FLEET, pipelines)
+    return await encoded_list(FLEET, pipelines)
+
+
+@router.get("/v1/deployments", responses=NOT_FOUND)
+async def get_deployments(shared: Shared, viewer: ApiViewer) -> list[FederatedDeployment]:
+    """Return the other deployments of `serve.federate`, each with its worst pipelines or its problem."""
+    return await federated(shared, viewer)
 
 
 @router.get("/v1/alert", responses=NOT_FOUND)
@@ -424,5 +438,4 @@ def _scored(stations: Sequence[PassedStation], settings: Settings) -> tuple[Inte
     return ("scored in part" if absent or (missing and by) else "scored"), " ".join(map(printable, sentences))
 
 
-_FLEET: Final = TypeAdapter(list[FleetPipeline])
 _LINES: Final = TypeAdapter(list[KeptItemLine])

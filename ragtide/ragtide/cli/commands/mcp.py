@@ -34,18 +34,17 @@ def mcp(
     from ragtide_runtime.errors import ConfigurationError
 
     try:
-        from ragtide.mcp_server.serving import serve_stdio
+        from ragtide.mcp_server.serving import serve_stdio, service_of
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
         if name.startswith("ragtide"):
             raise
         raise ConfigurationError(f"ragtide mcp needs {name}: pip install 'ragtide[mcp]'") from None
-    from ragtide.mcp_server.service_client import ServiceClient
     from ragtide.mcp_server.tools import tools_of
 
     settings = given(context).settings()
     address = settings.mcp if url is None else settings.mcp.model_copy(update={"endpoint": url})
-    serving = serve_stdio(ServiceClient(address), tools_of(settings, recording))
+    serving = serve_stdio(service_of(address), tools_of(settings, recording))
     # A thread waits for standard input and cannot be interrupted. There is nothing to finish, so signals end at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(serving)

@@ -1,23 +1,26 @@
 """Reads the HTTP service with a token, whose rights decide what is seen; each failure is one sentence."""
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
-from pydantic import TypeAdapter, ValidationError
+from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from ragtide_runtime import __version__
-from ragtide_runtime.errors import ConfigurationError, RagtideError
-from ragtide_runtime.settings.serve import McpSettings, is_loopback
 from ragtide_schemas.printable import printable
 
-TIMEOUT_S: Final = 60.0
-"""Seconds after which an answer is given up."""
+from . import __version__
+from .errors import ConfigurationError, RagtideError
+from .settings.serve import FederatedSettings, is_loopback, service_url
+
 ANSWER_BYTES: Final = 16_777_216
 """Most bytes of an answer of the service."""
+FEDERATED_TIMEOUT_S: Final = 5.0
+"""Seconds after which an answer of another deployment is given up."""
 DETAIL_CHARS: Final = 2_000
 
 T = TypeVar("T")
@@ -27,38 +30,52 @@ class ServiceError(RagtideError):
     """The HTTP service cannot be read, or refuses a question."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceNames:
+    """What a user may change when the service cannot be read, for its sentences."""
+
+    url: str
+    """Name of what gives the address, such as `RAGTIDE_MCP_ENDPOINT`."""
+    token: str
+    """Name of the setting that gives the token."""
+
+
 class ServiceClient:
     """Reads the routes below `/v1/` of a `ragtide serve`. It sends GET only.
 
     Args:
-        settings: address and token. The token is sent to this address only: redirects are not followed.
+        url: address of the service, with its path below a reverse proxy.
+        token: one of its `serve.tokens`; None for a service without tokens. The token is sent to this address only:
+            redirects are not followed.
+        names: of the settings.
+        timeout_s: seconds after which an answer is given up.
 
     Raises:
         ConfigurationError: the address or the token cannot be used.
     """
 
-    def __init__(self, settings: McpSettings) -> None:
-        parts = urlsplit(settings.endpoint)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+    def __init__(self, url: str, token: SecretStr | None, names: ServiceNames, *, timeout_s: float) -> None:
+        try:
+            self.url = service_url(url)
+            """Address of the service, without a slash at its end."""
+        except ValueError as error:
             raise ConfigurationError(
-                "the address of ragtide serve must begin with http:// or https:// and have no user or password: give "
-                "one such as http://127.0.0.1:8080 with --url or RAGTIDE_MCP_ENDPOINT, and the token in "
-                "RAGTIDE_MCP_TOKEN"
-            )
-        token = None if settings.token is None else settings.token.get_secret_value()
-        if token is not None and not (token.isascii() and token.isprintable() and token == token.strip()):
+                f"the address of ragtide serve {error}: correct {names.url}, and give the token in {names.token}"
+            ) from None
+        given = None if token is None else token.get_secret_value()
+        if given is not None and not (given.isascii() and given.isprintable() and given == given.strip()):
             raise ConfigurationError(
-                "the token in RAGTIDE_MCP_TOKEN has a space at an end or a character that is not printable ASCII: copy "
+                f"the token in {names.token} has a space at an end or a character that is not printable ASCII: copy "
                 "it again"
             )
-        self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-        """Address of the service, without a slash at its end."""
-        self._headers = {"User-Agent": f"ragtide-mcp/{__version__}", "Accept": "application/json"}
-        if token:
-            self._headers["Authorization"] = f"Bearer {token}"
-        self._has_token = bool(token)
+        self._names = names
+        self._timeout_s = timeout_s
+        self._headers = {"User-Agent": f"ragtide/{__version__}", "Accept": "application/json"}
+        if given:
+            self._headers["Authorization"] = f"Bearer {given}"
+        self._has_token = bool(given)
         # The way to this machine leads through no proxy, which would see the token.
-        self._uses_proxies = not is_loopback(parts.hostname)
+        self._uses_proxies = not is_loopback(urlsplit(self.url).hostname or "")
         self._stack = AsyncExitStack()
         self._http: httpx2.AsyncClient | None = None
 
@@ -67,7 +84,7 @@ class ServiceClient:
         self._http = await self._stack.enter_async_context(
             httpx2.AsyncClient(
                 headers=self._headers,
-                timeout=TIMEOUT_S,
+                timeout=self._timeout_s,
                 follow_redirects=False,
                 trust_env=self._uses_proxies,
             )
@@ -94,20 +111,24 @@ class ServiceClient:
         assert self._http is not None  # noqa: S101 - the caller has entered it
         given = {name: _text(value) for name, value in query.items() if value is not None}
         try:
-            async with self._http.stream("GET", self.url + path, params=given) as reply:
+            # The timeout of the client is for each piece of an answer; this one is for the whole answer.
+            async with (
+                asyncio.timeout(self._timeout_s),
+                self._http.stream("GET", self.url + path, params=given) as reply,
+            ):
                 body = bytearray()
                 async for part in reply.aiter_bytes():
                     body += part
                     if len(body) > ANSWER_BYTES:
                         raise ServiceError(f"the answer has more than {ANSWER_BYTES:,} bytes: ask for fewer with limit")
-        except httpx2.TimeoutException:
+        except (TimeoutError, httpx2.TimeoutException):
             raise ServiceError(
-                f"ragtide serve at {self.url} did not answer within {TIMEOUT_S:g} s: try again"
+                f"ragtide serve at {self.url} did not answer within {self._timeout_s:g} s: try again"
             ) from None
         except httpx2.HTTPError:  # its text may name a proxy with its password
             raise ServiceError(
-                f"ragtide serve does not answer at {self.url}: start it (ragtide serve, or ragtide up), or give its "
-                "address with --url or RAGTIDE_MCP_ENDPOINT"
+                f"ragtide serve does not answer at {self.url}: start it (ragtide serve, or ragtide up), or correct "
+                f"{self._names.url}"
             ) from None
         if reply.status_code != 200:
             raise ServiceError(self._problem(reply.status_code, bytes(body)))
@@ -124,8 +145,8 @@ class ServiceClient:
         if status == 401:
             given = "does not know the token" if self._has_token else "needs a token"
             return (
-                f"ragtide serve at {self.url} {given}: set RAGTIDE_MCP_TOKEN to a token of its serve.tokens that has "
-                "the access read"
+                f"ragtide serve at {self.url} {given}: set {self._names.token} to a token of its serve.tokens that "
+                "has the access read"
             )
         try:
             detail = _DETAIL.validate_json(body).get("detail")
@@ -134,6 +155,17 @@ class ServiceClient:
         if isinstance(detail, str) and detail:
             return printable(detail)[:DETAIL_CHARS]
         return f"{self.url} answered with the HTTP status {status}: is it the address of a ragtide serve?"
+
+
+def federated_service(settings: FederatedSettings) -> ServiceClient:
+    """Return the client of a deployment of `serve.federate`.
+
+    Raises:
+        ConfigurationError: the token cannot be used.
+    """
+    of = f"of the deployment {settings.name!r} in serve.federate"
+    names = ServiceNames(f"url {of}", f"token {of}")
+    return ServiceClient(settings.url, settings.token, names, timeout_s=FEDERATED_TIMEOUT_S)
 
 
 _DETAIL: Final[TypeAdapter[Mapping[str, Any]]] = TypeAdapter(Mapping[str, Any])
