@@ -31,6 +31,8 @@ class Stretch(NamedTuple):
     n: int
     mix: Mix = NORMAL
     begins_s: float | None = None
+    version: str | None = None
+    """Version of the labeler; drawn for each event if it is not given."""
 
 
 WRONG_BALANCE: Final = 0.75
@@ -94,6 +96,8 @@ def steps_of(traffic: Traffic, seed: int) -> list[Step]:
         for lang in rng.choice(list(stretch.mix), stretch.n, p=shares / shares.sum()).tolist():
             time_s += traffic.second * float(rng.choice([0.0, 1.0, 5.0, 40.0], p=[0.3, 0.5, 0.18, 0.02]))
             drawn = _event(traffic, rng, len(events), time_s=time_s, lang=lang, mean=stretch.mix[lang][1])
+            if stretch.version is not None:
+                drawn = drawn.model_copy(update={"labeler_version": stretch.version})
             events.append(drawn)
             steps.append(drawn)
             if rng.random() < traffic.later:

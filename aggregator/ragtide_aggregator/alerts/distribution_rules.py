@@ -34,10 +34,12 @@ class DistributionRules:
 
     def __init__(self, rules: Sequence[AlertRule], origin: str = "") -> None:
         self._rules = [rule for rule in rules if rule.covariate is not None]
-        self._evaluator = RuleEvaluator((), origin=origin)
+        self.evaluator = RuleEvaluator((), origin=origin)
+        """Of these rules."""
         self._rows: dict[tuple[str, EstimateKey], int] = {}
         self._fields: dict[str, int] = {}
-        self._changed: set[str] = set()
+        self.changed = set[str]()
+        """Names of the states that changed since the last commit."""
 
     def rows_of(self, event: MetricEvent, *, segments: bool) -> list[int]:
         """Return the rows of the rules that apply to an event; a rule on a new key gets a row.
@@ -59,12 +61,12 @@ class DistributionRules:
     def _row(self, rule: AlertRule, key: EstimateKey) -> int:
         row = self._rows.get((rule.name, key))
         if row is None:
-            row = self._rows[rule.name, key] = self._evaluator.add_row(key, [rule])
+            row = self._rows[rule.name, key] = self.evaluator.add_row(key, [rule])
             self._fields[self._state(row).field] = row
         return row
 
     def _state(self, row: int) -> RuleState:
-        return self._evaluator.of(row)[0]
+        return self.evaluator.of(row)[0]
 
     def _baseline(self, row: int) -> DistributionBaseline:
         baseline = self._state(row).baseline
@@ -77,13 +79,12 @@ class DistributionRules:
         if owner is None:
             return False
         row = self._row(*owner)
-        self._state(row).load(data)
-        self._evaluator.refresh(row)
+        self.evaluator.load(row, self._state(row), data)
         return True
 
     def firing(self) -> list[Alert]:
         """Return the alerts that fire."""
-        return self._evaluator.firing()
+        return self.evaluator.firing()
 
     @property
     def keys(self) -> list[EstimateKey]:
@@ -119,7 +120,7 @@ class DistributionRules:
     def _take(self, row: int, batch: EventBatch, parts: Rows, values: Sequence[Any]) -> list[Raised]:
         """Give values to a rule; return its alerts with the parts that decided them."""
         state, baseline = self._state(row), self._baseline(row)
-        self._changed.add(state.field)
+        self.changed.add(state.field)
         before, places = baseline.n, batch.places[parts]
 
         def interaction_id(position: int) -> str:
@@ -135,7 +136,7 @@ class DistributionRules:
             hours=np.zeros(parts.size, dtype=np.intp),
         )
         raised = []
-        for found in self._evaluator.evaluate([Arrived(taken, np.arange(parts.size))]):
+        for found in self.evaluator.evaluate([Arrived(taken, np.arange(parts.size))]):
             alert, n = found.alert, found.alert.observed_n or 1
             change = baseline.change(found.position, n, interaction_id)
             # A rule on a covariate has a run length, which the alert states exactly.
@@ -151,6 +152,6 @@ class DistributionRules:
 
     def take_changes(self) -> dict[str, bytes]:
         """Return the states that changed since the last call, by the names of their fields."""
-        changed, self._changed = sorted(self._changed), set()
+        changed, self.changed = sorted(self.changed), set()
         rows = {field: self._fields[field] for field in changed}
         return {field: self._state(row).to_bytes(self._baseline(row).n) for field, row in rows.items()}

@@ -119,6 +119,10 @@ class RuleEvaluator:
         self._windows: dict[int, int] = {}
         # Of the rows whose rules take first answers.
         self._first_counts: dict[int, FirstAnswerCounts] = {}
+        self.firing_states: dict[RuleState, int] = {}
+        """The states whose alerts fire, with their rows."""
+        self.hour = 0
+        """The newest hour of values, counted from 1970."""
 
     def add_row(self, key: EstimateKey, rules: Sequence[AlertRule] | None = None) -> int:
         """Add the rules on the key of the next row, those that match it unless given; return the row."""
@@ -192,6 +196,19 @@ class RuleEvaluator:
     def firing(self) -> list[Alert]:
         """Return the alerts that fire, of all rows."""
         return [state.firing for states in self._states for state in states if state.firing is not None]
+
+    def end_alert(self, state: RuleState) -> None:
+        """Let a rule whose alert fires look for a change again, because the version of the alert has ended."""
+        row = self.firing_states[state]
+        state.end_alert()
+        self._changed(row, state)
+
+    def _changed(self, row: int, state: RuleState) -> None:
+        """Take note that an alert of a row began or ended to fire."""
+        self.firing_states.pop(state, None)
+        if state.firing is not None:
+            self.firing_states[state] = row
+        self.refresh(row)
 
     def refresh(self, row: int) -> None:
         """Copy the changes of the rule states of a row into the arrays."""
@@ -467,7 +484,7 @@ class RuleEvaluator:
         at = Place(int(batch.numbers[position]), int(batch.hours[position]), position)
         rate = self.level.rate if state.rule.run_length is None else None
         alert = state.alarmed(state.detectors[number], alarm, at, event, rate=rate)
-        self.refresh(row)
+        self._changed(row, state)
         return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
 
     def load(self, row: int, state: RuleState, data: bytes) -> None:
@@ -479,19 +496,20 @@ class RuleEvaluator:
         if RuleState.took_first_answers(data):
             self.begin_first_answers(row)
         state.load(data)
-        self.refresh(row)
+        self._changed(row, state)
 
     def dump(self, row: int, number: int) -> dict[str, bytes]:
         """Return the rule states of a row, whose key has `number` values so far, by the names of their fields."""
         return {state.field: state.to_bytes(number) for state in self._states[row]}
 
     def dump_clock(self) -> bytes:
-        """Return the shared level and the present windows, for `load_clock`."""
+        """Return the shared level, the present windows and the newest hour, for `load_clock`."""
         windows = {str(size): number for size, number in sorted(self._windows.items())}
-        return json.dumps({"windows": windows, **self.level.dump()}).encode()
+        return json.dumps({"windows": windows, "hour": self.hour, **self.level.dump()}).encode()
 
     def load_clock(self, data: bytes) -> None:
-        """Set level and windows to those that `dump_clock` returned."""
+        """Set level, windows and hour to those that `dump_clock` returned."""
         state = json.loads(data)
+        self.hour = state.get("hour", 0)
         self._windows = {int(size): number for size, number in state["windows"].items() if int(size) in self._sizes}
         self.level.load(state)

@@ -30,34 +30,35 @@ class KappaRules:
         self._rules = [rule for rule in rules if rule.compares_verdicts]
         self._sessions = sessions
         # Rules on the same pairs have couples of their own, so each has a row.
-        self._evaluator = RuleEvaluator((), origin=origin)
+        self.evaluator = RuleEvaluator((), origin=origin)
+        """Of these rules."""
         # By row of pairs: the row of the score in the state, and the rows of the rules.
         self._rows: dict[int, tuple[int, list[int]]] = {}
         self._fields: dict[str, int] = {}
-        self._changed: set[str] = set()
+        self.changed = set[str]()
+        """Names of the states that changed since the last commit."""
 
     def add_row(self, row: int, key: PairKey, proxy_row: int) -> None:
         """Add a row of pairs, with the row of its score in the state."""
-        rows = [self._evaluator.add_row(key.proxy, [rule]) for rule in self._rules if _matches(rule, key)]
+        rows = [self.evaluator.add_row(key.proxy, [rule]) for rule in self._rules if _matches(rule, key)]
         self._fields |= {self._state(own).field: own for own in rows}
         if rows:
             self._rows[row] = proxy_row, rows
 
     def _state(self, row: int) -> RuleState:
-        return self._evaluator.of(row)[0]
+        return self.evaluator.of(row)[0]
 
     def load(self, field: str, data: bytes) -> bool:
         """Set the state with the name of a field in a checkpoint; return False if there is none."""
         row = self._fields.get(field)
         if row is None:
             return False
-        self._state(row).load(data)
-        self._evaluator.refresh(row)
+        self.evaluator.load(row, self._state(row), data)
         return True
 
     def firing(self) -> list[Alert]:
         """Return the alerts that fire."""
-        return self._evaluator.firing()
+        return self.evaluator.firing()
 
     def take(self, batch: EventBatch) -> list[Raised]:
         """Take the pairs of a batch in their order; return the alerts with the parts that decided them."""
@@ -90,10 +91,10 @@ class KappaRules:
     def _take(self, row: int, pairs: JoinedPairs) -> Iterator[tuple[int, Alert]]:
         """Give pairs to a rule; yield the positions of the pairs that decided alerts, and these."""
         state = self._state(row)
-        self._changed.add(state.field)
+        self.changed.add(state.field)
         items = _baseline(state).items(pairs)
         couples = items.couples(row)
-        for found in self._evaluator.evaluate([Arrived(couples, couples.positions)]):
+        for found in self.evaluator.evaluate([Arrived(couples, couples.positions)]):
             alert = found.alert
             if alert.status == "firing":
                 mixed = (MIXED_GOLD_NOTE,) if items.mixed(found.position) else ()
@@ -104,7 +105,7 @@ class KappaRules:
 
     def take_changes(self) -> dict[str, bytes]:
         """Return the states that changed since the last call, by the names of their fields."""
-        changed, self._changed = sorted(self._changed), set()
+        changed, self.changed = sorted(self.changed), set()
         states = {field: self._state(self._fields[field]) for field in changed}
         return {field: state.to_bytes(_baseline(state).taken) for field, state in states.items()}
 

@@ -5,7 +5,7 @@ The notes are the sentences that no field of an alert states: an assumption, a c
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from ragtide_schemas import (
     Alert,
@@ -17,7 +17,7 @@ from ragtide_schemas import (
     definition_of,
     from_milliseconds,
 )
-from ragtide_schemas.alert_text import message_of
+from ragtide_schemas.alert_text import message_of, scope_of, short_name, time
 
 from ..events.keys import EstimateKey
 from ..statistics.drift.kappa import kappa_interval, kappa_of
@@ -214,6 +214,50 @@ def explained_alert(
     at = max(explained_at, alert.fired_at)
     known = {"cause": cause, "cause_sought": False, "moved_step": moved_step, "step_sought": False}
     return restated(alert, status="explained", explained_at=at, n=n, **known)
+
+
+class VersionEnd(NamedTuple):
+    """How the version of an alert ended."""
+
+    key: EstimateKey
+    """Of its scores, of the whole pipeline."""
+    successor: EstimateKey | None
+    """The version that had its first score after the alert fired; None without one."""
+    last: datetime
+    """Time of the newest interaction that it scored."""
+    now: datetime
+    """Time of the newest interaction of the pipeline."""
+    interactions: int
+    """Interactions of the pipeline after its last score."""
+
+
+def ended_alert(alert: Alert, end: VersionEnd) -> Alert:
+    """Return the end of an alert whose version has ended; it says nothing about whether the answers recovered."""
+    replaced = "was replaced, paused or removed"
+    if end.successor is not None:
+        replaced = f"was replaced by {_version_of(end.successor, beside=end.key)}"
+    where, what = scope_of(alert.model_copy(update={"segment": None})), _version_of(end.key)
+    message = (
+        f"The version that this alert is about has ended: it {replaced}. {what[0].upper()}{what[1:]} gave its last "
+        f"score at {time(end.last)}, and {where} has had {end.interactions:,} interactions since. The alert ends "
+        "without a recovery."
+    )
+    return alert.resolve(max(end.now, alert.explained_at or alert.fired_at), message)
+
+
+def _version_of(key: EstimateKey, *, beside: EstimateKey | None = None) -> str:
+    """Return the version of scores in words; beside another version only what differs."""
+    others = {} if beside is None else _version_parts(beside)
+    parts = {name: part for name, part in _version_parts(key).items() if part and part != others.get(name)}
+    return ", ".join(f"{name} {part}" for name, part in parts.items())
+
+
+def _version_parts(key: EstimateKey) -> dict[str, str]:
+    return {
+        "labeler": f"{short_name(key.labeler)} {short_name(key.labeler_version)}",
+        "metric version": "" if key.measure is None else short_name(key.measure.version),
+        "profile": short_name(key.profile),
+    }
 
 
 def _normal_of(decision: Decision) -> str | None:

@@ -25,6 +25,7 @@ from .messages import Decision, alert_of
 from .rule_values import LearnedValues
 from .seasonal_baseline import SeasonTables
 from .statistic import RuleDetector
+from .version_watch import VersionWatch
 
 DEFAULT_RUN_LENGTH: Final = 10_000.0
 """Mean number of values between false alarms, for a rule without a run length in a deployment without a budget."""
@@ -141,6 +142,7 @@ class RuleState:
         contributors: interactions with a value beyond a limit.
         first: what it has for first answers; None before the first session, and for a rule that does not take them.
         search: the search for the cause of the alert that fires; None without segments.
+        watch: whether the version of the alert that fires still has values; None while none fires.
     """
 
     def __init__(
@@ -172,6 +174,7 @@ class RuleState:
         """Length of the past window from which the baseline is taken; None without such a window."""
         self.contributors = Contributors()
         self.search: CauseSearch | None = None
+        self.watch: VersionWatch | None = None
         self._fired: Alert | None = None
         self._times_fired = 0
         self._phase: Phase = "learning"
@@ -353,7 +356,7 @@ class RuleState:
         return (self.rule.run_length or DEFAULT_RUN_LENGTH) * self.share
 
     def _look_for_change(self) -> None:
-        self._phase, self._fired = "watching", None
+        self._phase, self._fired, self.watch = "watching", None, None
         self._look_at_whole()
         self._look_at_first_answers()
 
@@ -452,6 +455,10 @@ class RuleState:
         """The alert that fires; None if none does."""
         return self._fired
 
+    def end_alert(self) -> None:
+        """Look for a change again, because the version of the alert that fires has ended."""
+        self._look_for_change()
+
     def fired_as(self, alert: Alert) -> None:
         """Replace the alert that fires by the same alert with more facts."""
         if self._fired is not None and self._fired.alert_id == alert.alert_id:
@@ -482,6 +489,8 @@ class RuleState:
             }
         if self.search is not None:
             state["search"] = self.search.dump()
+        if self.watch is not None:
+            state["watch"] = self.watch.dump()
         return json.dumps(state, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
     def _longest(self, detectors: Iterable[RuleDetector]) -> int:
@@ -506,6 +515,7 @@ class RuleState:
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
         if self._fired is not None and "search" in state:
             self.search = CauseSearch.read(state["search"], self._fired)
+        self.watch = VersionWatch.read(state["watch"]) if "watch" in state else None
         self._set_statistics(self.baseline, self.whole)
         if dumped_first is not None and self.first is not None:
             first = self.first

@@ -28,7 +28,7 @@ from ..alerts.rule_state import RuleState
 from ..alerts.rule_values import Arrived, RuleValues
 from ..alerts.step_search import EXPLAINED_FAMILIES, StepKey, StepSearch
 from ..errors import reading
-from ..events.batch import BLOCKS, EventBatch, Scope
+from ..events.batch import BLOCKS, EventBatch, Scope, Times
 from ..events.keys import VERSION, EstimateKey
 from ..statistics.causes.mix_shift import DesignEffects
 from ..statistics.drift.seasons import HOUR_MS
@@ -41,7 +41,8 @@ from .measured_rows import DependenceRows
 from .open_clusters import TakenParts
 from .options import StateOptions
 from .pane_rows import PaneTable
-from .rows import ClosedClusters, KeyRows, StatePart, add_values
+from .rows import AddedBatch, ClosedClusters, KeyRows, StatePart, add_values
+from .version_ends import VersionEnds, WatchedRules
 
 LEAST_BEFORE: Final = 200
 """Values that the panes before a change must hold; else everything before the alarm is the stretch before."""
@@ -330,11 +331,20 @@ class StateAlerts(StatePart):
         self._independent = np.zeros(0, dtype=bool)
         self._levels = levels
         self._causes = AlertCauses(rows, self.rules, panes, clusters)
+        self._ends = VersionEnds(
+            rows,
+            [
+                WatchedRules(self.rules, lambda state: rows.changed.add(rows.row(state.key))),
+                WatchedRules(kappa.evaluator, lambda state: kappa.changed.add(state.field)),
+                WatchedRules(distributions.evaluator, lambda state: distributions.changed.add(state.field)),
+            ],
+        )
         self._alerts: list[Alert] = []
 
     def add_key(self, row: int, key: EstimateKey) -> None:
         """Add the rules on a key."""
         self.rules.add_row(key)
+        self._ends.add_key(row, key)
         if self._clusters is not None and (key.pipeline, key.run) in self._clusters.scopes:
             self._begin_first_answers([row])
 
@@ -344,6 +354,7 @@ class StateAlerts(StatePart):
 
     def complete(self) -> None:
         """Let rules begin or end to take first answers, if an older release or other settings wrote the checkpoint."""
+        self._ends.complete()
         if self._clusters is not None and self._clusters.options.has_first_answers:
             self._begin_first_answers([row for row in range(len(self._rows)) if self._clusters.has(row)])
             return
@@ -365,6 +376,27 @@ class StateAlerts(StatePart):
         """Return the alerts since the last call."""
         alerts, self._alerts = self._alerts, []
         return alerts
+
+    def tick(self, time_ms: int) -> None:
+        """End the alerts of versions that have ended, before the first part of an hour."""
+        hour = time_ms // HOUR_MS
+        if hour <= self.rules.hour or not self._has_rules:
+            return
+        self.rules.hour = hour
+        for state, alert in self._ends.ended():
+            own = self._rows.find(state.key)
+            is_main = own is not None and state in self.rules.of(own)
+            self._alerts.append(self._causes.end(own, alert) if is_main and own is not None else alert)
+
+    def undecided(self, times_ms: Times) -> int:
+        """Return the number of parts, given their times, before the first `tick` at which an alert may end."""
+        return self._ends.undecided(times_ms, self.rules.hour) if self._has_rules else times_ms.size
+
+    def take(self, added: AddedBatch) -> None:
+        """Take note of the versions that a batch has values of."""
+        if self._has_rules:
+            self.rules.hour = max(self.rules.hour, int(added.batch.times_ms.max(initial=0)) // HOUR_MS)
+            self._ends.take(added.batch)
 
     def arrivals(self, batch: EventBatch) -> tuple[list[Arrived], ClosedClusters | None]:
         """Return the values and the closed clusters of a batch that rules or levels take, and the closed clusters."""
@@ -448,6 +480,8 @@ class StateAlerts(StatePart):
                 first = waiting.popleft()
                 adding.until(first.position)
                 self._alerts.append(self._raised(first, adding))
+                if first.alert.status == "firing":
+                    self._ends.begin(first.alert)
             elif look is not None:
                 adding.until(look.part)
                 explained = self._causes.look(look, adding.batch)

@@ -305,8 +305,10 @@ class AggregatorState:
         while start < len(builder):
             if rules.interrupts(int(builder.times_ms[start])):
                 self._rows.changed.update(rules.begin(int(builder.times_ms[start])))
+            self._alerts.tick(int(builder.times_ms[start]))
             stop = builder.stop(start, VALUES_AT_ONCE)
             stop = start + rules.uninterrupted(builder.times_ms[start:stop])
+            stop = start + self._alerts.undecided(builder.times_ms[start:stop])
             while builder.until_clusters_change(start, stop) == start:
                 self._prepare_clusters(builder.scope(start))
             stop = builder.until_clusters_change(start, stop)
