@@ -29,7 +29,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest, workspace_prefix
 from ragtide_runtime.redis.layout import Layout
-from ragtide_schemas import Feedback, MetricEvent
+from ragtide_schemas import Estimate, Feedback, MetricDeclaration, MetricEvent
 
 ADHERENCE = "trace.adherence"
 RULES = (
@@ -272,6 +272,53 @@ async def test_when_all_was_seen_nothing_is_uncertain(async_redis: Any, recordin
         # The event out of its range was announced with shop's and never counted.
         if one.pipeline != "shop":
             assert one.population_size == one.n
+            assert one.lower == one.estimate == one.upper
+
+
+async def test_the_population_of_a_metric_of_sessions_is_the_number_of_sessions(
+    async_redis: Any, tmp_path: Path
+) -> None:
+    solved = {"criteria.solved": MetricDeclaration(version="of-sessions", lower=0, upper=1)}
+    tone = {"criteria.tone": MetricDeclaration(version="of-answers", lower=0, upper=1)}
+    random, found = Random(3), list[MetricEvent]()
+    for number in range(240):
+        lang = {"lang": "de" if number % 3 else "en"}
+        found.append(
+            event(number, {ADHERENCE: random.random(), "criteria.tone": random.random()}, declared=tone, segments=lang)
+        )
+        if number % 4 == 0:
+            absent = {"criteria.solved": "judge_cannot_tell"} if number % 20 == 0 else {}
+            scores = {} if absent else {"criteria.solved": float(random.random() < 0.6)}
+            found.append(
+                event(
+                    number, scores, interaction_id=f"s-{number}", unit="session", absent=absent, declared=solved,
+                    segments=lang,
+                )
+            )  # fmt: skip
+    entries = [
+        (EntryKind.METRICS, RecordedEntry(0, f"{1_795_240_000_000 + at}-0", one)) for at, one in enumerate(found)
+    ]
+    await replay(async_redis, record(entries, tmp_path / "recording")).run(asyncio.Event(), unseen)
+    options = replace(STATE, rules=())
+    lived = AggregatorState(options)
+    for at, one in enumerate(found):
+        lived.apply(one, 1_795_240_000_000 + at)
+
+    def in_order(found: Estimate) -> str:
+        return f"{found.metric} {found.segment} {found.window} {found.window_start}"
+
+    again = await estimates_of(async_redis, RUN, known=False)
+    before = estimates(AggregatorState.merged([lived], options))
+    assert sorted(again, key=in_order) == sorted(before, key=in_order)
+    replayed = [one for one in await estimates_of(async_redis, RUN, known=True) if one.window == "all"]
+    sizes = {one.metric: one.population_size for one in replayed if one.segment is None}
+    assert (sizes["criteria.solved"], sizes["criteria.tone"], sizes[ADHERENCE]) == (60, 240, 240)
+    # The sessions of which the judge cannot tell are a part of the population.
+    assert {one.n for one in replayed if one.metric == "criteria.solved" and one.segment is None} == {48}
+    by_lang = {one.segment: one.population_size for one in replayed if one.metric == "criteria.solved"}
+    assert by_lang["lang=de"] + by_lang["lang=en"] == 60
+    for one in replayed:
+        if one.metric in ("criteria.tone", ADHERENCE):
             assert one.lower == one.estimate == one.upper
 
 

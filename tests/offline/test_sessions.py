@@ -105,6 +105,7 @@ def test_sessions_are_no_part_of_the_population_of_answers(tmp_path: Path) -> No
         Recording.open(str(tmp_path / "recording")), EntryKind.METRICS, Selection(), ("pipeline", "labeler")
     )
     assert (counts.total, counts.scopes[Scope(("shop", "test"))]) == (8, 5)
+    assert counts.of_sessions == {("criteria.resolved", None)}
 
 
 @pytest.fixture

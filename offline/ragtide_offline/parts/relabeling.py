@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple, Self
@@ -31,10 +32,10 @@ from ragtide_runtime.workspaces import parts_folder
 from ..replay.plan import ReplayPlan, begin, settings_of_replay
 from ..replay.replay import WorkspaceReplay
 from ..replay.result import ReplayResult
-from ..replay.selection import SCOPE_FIELDS, EntryCounts, Scope, count_selected
+from ..replay.selection import SCOPE_FIELDS, EntryCounts, count_selected
 from ..replay.session import ReplayProgress
 from ..replay.speed import Speed
-from ..replay.tables import by_unit, scopes
+from ..replay.tables import scope_counts
 from ..sessions import refuse_sessions, session_criteria
 from .part_files import ScoringPlan, all_parts, missing_parts, read_part, recorded, shards_of
 from .processes import write_parts_together
@@ -257,15 +258,11 @@ def relabeled(folder: Path, recording: Recording) -> Relabeled:
     skipped = list(_repeated(paths, digests))
     parts = [_LabeledPart(*of_part) for of_part in zip(paths, partitions, skipped, strict=True)]
     of_parts = RelabeledRecording(recording.url, recording.partitions, recording._store, parts)
-    found: Counter[Scope] = Counter()
-    for table in of_parts.tables(EntryKind.METRICS):
-        for unit, rows in by_unit(table):
-            for values, segment, count in scopes(rows, SCOPE_FIELDS):
-                found[Scope((*values, *unit), segment)] += count
-    total = sum(count for scope, count in found.items() if scope.segment is None)
-    for scope in found:
-        found[scope] += problems[scope.fields[0] or ""]
-    return Relabeled(of_parts, EntryCounts(total, found), problems, problem, sum(map(len, skipped)), cost_usd)
+    tables = of_parts.tables(EntryKind.METRICS)
+    counted = EntryCounts.of(chain.from_iterable(scope_counts(table, SCOPE_FIELDS) for table in tables))
+    for scope in counted.scopes:
+        counted.scopes[scope] += problems[scope.fields[0] or ""]
+    return Relabeled(of_parts, counted, problems, problem, sum(map(len, skipped)), cost_usd)
 
 
 class _RowNames(NamedTuple):

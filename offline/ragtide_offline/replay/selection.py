@@ -1,12 +1,12 @@
 """Selects the part of a recording to replay, by time, pipeline and segment, and counts its entries for every scope."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, Protocol, Self, cast
 
-from ragtide_aggregator.events.keys import EstimateKey
+from ragtide_aggregator.events.keys import EstimateKey, scored_metric
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_schemas import MetricEvent, RagInteraction
@@ -129,14 +129,25 @@ class NothingSelectedError(ConfigurationError):
     """A selection of a recording holds no entry."""
 
 
+OF_SESSIONS: Final = ("session",)
+"""The value that a scope of whole sessions has after the others."""
+
+
 class Scope(NamedTuple):
     """The values of the fields that separate scopes, and a segment value such as `lang=de`; None for all segments.
 
-    A scope of whole sessions has one value more.
+    A scope of whole sessions has `OF_SESSIONS` after them.
     """
 
     fields: tuple[str | None, ...]
     segment: str | None = None
+
+
+class MetricVersion(NamedTuple):
+    """The name of a metric, and its version; None for a metric without a declaration."""
+
+    metric: str
+    version: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +156,29 @@ class EntryCounts:
 
     total: int = 0
     scopes: Counter[Scope] = field(default_factory=Counter)
+    of_sessions: frozenset[MetricVersion] = frozenset()
+    """Metrics of metric events about whole sessions. The unit is a part of the version of a criterion."""
+
+    @classmethod
+    def of(cls, counts: Iterable["ScopeCount"]) -> Self:
+        """Return the sum of numbers."""
+        scopes: Counter[Scope] = Counter()
+        of_sessions = set[MetricVersion]()
+        for found in counts:
+            scopes[found.scope] += found.n
+            of_sessions |= found.of_sessions
+        total = sum(count for scope, count in scopes.items() if scope.segment is None)
+        return cls(total, scopes, frozenset(of_sessions))
 
     def population_of(self, key: EstimateKey) -> int:
-        """Return the number of metric events in the scope of a key, counted by `SCOPE_FIELDS`; 0 if it has none."""
-        return self.scopes.get(Scope(tuple(getattr(key, name) for name in SCOPE_FIELDS), key.segment), 0)
+        """Return the number of metric events in the scope of a key, counted by `SCOPE_FIELDS`; 0 if it has none.
+
+        The population of a metric of sessions is the number of sessions, and that of other metrics the number of
+        answers.
+        """
+        version = MetricVersion(scored_metric(key.metric), None if key.measure is None else key.measure.version)
+        unit = OF_SESSIONS if version in self.of_sessions else ()
+        return self.scopes.get(Scope((*(getattr(key, name) for name in SCOPE_FIELDS), *unit), key.segment), 0)
 
 
 def count_selected(recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]) -> EntryCounts:
@@ -168,16 +198,13 @@ def count_selected(recording: Recording, kind: EntryKind, selection: Selection, 
     for name in sorted(selection.pipelines or ()):
         if name not in (known := recording.pipelines()):
             raise ConfigurationError(f"--pipeline: {unknown('pipeline', name, known)}")
-    scopes: Counter[Scope] = Counter()
-    for values, of_segment, count in _scope_counts(recording, kind, selection, fields):
-        scopes[Scope(values, of_segment)] += count
-    _check_segments(recording, kind, selection, {scope.segment for scope in scopes})
-    total = sum(count for scope, count in scopes.items() if scope.segment is None)
-    if not total:
+    counts = EntryCounts.of(_scope_counts(recording, kind, selection, fields))
+    _check_segments(recording, kind, selection, {scope.segment for scope in counts.scopes})
+    if not counts.total:
         raise NothingSelectedError(
             f"{recording.url} has no {NAMES[kind]} in this selection: widen --since, --until, --pipeline or --segment"
         )
-    return EntryCounts(total, scopes)
+    return counts
 
 
 def _check_segments(
@@ -192,7 +219,8 @@ def _check_segments(
     if not missing:
         return
     everything = Selection(pipelines=selection.pipelines)
-    known = {segment for _, segment, _ in _scope_counts(recording, kind, everything, ()) if segment is not None}
+    counted = (found.scope.segment for found in _scope_counts(recording, kind, everything, ()))
+    known = {segment for segment in counted if segment is not None}
     for name in missing:
         if name not in known:
             raise ConfigurationError(f"--segment: {unknown('segment value', name, known)}")
@@ -203,25 +231,43 @@ def first_entry(selection: Selection) -> datetime | None:
     return None if selection.since is None else selection.since - EARLY
 
 
+class ScopeCount(NamedTuple):
+    """The number of entries of a scope in a part of a recording."""
+
+    scope: Scope
+    n: int
+    of_sessions: frozenset[MetricVersion] = frozenset()
+    """Metrics of those of them that are metric events about whole sessions."""
+
+
 def _scope_counts(
     recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]
-) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
-    """Yield values of the fields, a segment value (None for all), and the number of entries that have them.
+) -> Iterator[ScopeCount]:
+    """Yield the numbers of entries by scope.
 
-    Entries about whole sessions have one value more: they are no part of the population of answers.
+    Entries about whole sessions are scopes of their own: they are no part of the population of answers.
     """
     since, pipelines = first_entry(selection), selection.pipelines
     if any(file.format != "jsonl" for file in recording.files(kind, since=since, pipelines=pipelines)):
-        from .tables import by_unit, scopes, selected_rows  # noqa: PLC0415 - JSON Lines need no pyarrow
+        from .tables import scope_counts, selected_rows  # noqa: PLC0415 - JSON Lines need no pyarrow
 
         for table in recording.tables(kind, since=since, pipelines=pipelines):
-            for unit, rows in by_unit(selected_rows(table, selection)):
-                for values, segment, count in scopes(rows, fields):
-                    yield (*values, *unit), segment, count
+            yield from scope_counts(selected_rows(table, selection), fields)
         return
     for entry in recording.entries(kind, since=since, pipelines=pipelines):
         model = cast("RagInteraction | MetricEvent", entry.model)
         if selection.takes(model):
-            values = (*(getattr(model, name) for name in fields), *(["session"] if model.is_session else []))
+            values = (*(getattr(model, name) for name in fields), *(OF_SESSIONS if model.is_session else ()))
+            scored = isinstance(model, MetricEvent) and model.is_session
+            metrics = _metric_versions(cast("MetricEvent", model)) if scored else frozenset()
             for segment in (None, *(f"{name}={value}" for name, value in model.segments.items())):
-                yield values, segment, 1
+                yield ScopeCount(Scope(values, segment), 1, metrics)
+
+
+def _metric_versions(event: MetricEvent) -> frozenset[MetricVersion]:
+    """Return the metrics of an event, and those that it declares, with their versions."""
+    declared = event.declared or {}
+    return frozenset(
+        MetricVersion(metric, declared[metric].version if metric in declared else None)
+        for metric in {*event.scores, *event.absent, *declared}
+    )

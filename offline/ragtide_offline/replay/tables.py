@@ -33,7 +33,7 @@ from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
 from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX
 
-from .selection import Selection
+from .selection import OF_SESSIONS, MetricVersion, Scope, ScopeCount, Selection
 
 _LATEST_US: Final = 1000 * to_milliseconds(TIME_MAX)
 
@@ -58,7 +58,33 @@ def selected_rows(table: Any, selection: Selection) -> Any:
     return table
 
 
-def scopes(table: Any, fields: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
+def scope_counts(table: Any, fields: Sequence[str]) -> Iterator[ScopeCount]:
+    """Yield the numbers of rows by scope: by the values of the fields, and those by each segment value."""
+    of_session = pc.is_valid(_column(table, "unit", pa.string()))
+    if pc.any(of_session, min_count=0).as_py():
+        sessions, table = table.filter(of_session), table.filter(pc.invert(of_session))
+        metrics = _metric_versions(sessions)
+        for values, segment, count in _scopes(sessions, fields):
+            yield ScopeCount(Scope((*values, *OF_SESSIONS), segment), count, metrics)
+    for values, segment, count in _scopes(table, fields):
+        yield ScopeCount(Scope(values, segment), count)
+
+
+def _metric_versions(table: Any) -> frozenset[MetricVersion]:
+    """Return the metrics that rows have, and those that they declare, with their versions."""
+    names = set(_scores(table, "scores"))
+    names |= {name for absent in _column(table, "absent", _NAMES).to_pylist() for name, _ in absent or ()}
+    texts = pc.unique(_column(table, "declared", pa.string()).cast(pa.string())).to_pylist()
+    found = {
+        MetricVersion(name, MetricDeclaration.model_validate(fields).version)
+        for text in texts
+        if text is not None
+        for name, fields in from_json(text).items()
+    }
+    return frozenset({*found, *(MetricVersion(name, None) for name in names - {version.metric for version in found})})
+
+
+def _scopes(table: Any, fields: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
     """Yield values of the fields, a segment value (None for all), and the number of rows that have them."""
     named = {name: table[name].combine_chunks().cast(pa.string()) for name in fields}
     yield from _count_groups(named, pa.nulls(table.num_rows, pa.string()))
@@ -78,16 +104,6 @@ def _count_groups(named: dict[str, Any], segments: Any) -> Iterator[tuple[tuple[
     columns = [found[name].to_pylist() for name in (*keys, "count_all")]
     for *values, segment, count in zip(*columns, strict=True):
         yield tuple(values), segment, count
-
-
-def by_unit(table: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the rows about answers with an empty tuple, and the rows about whole sessions with their unit."""
-    of_session = pc.is_valid(_column(table, "unit", pa.string()))
-    if not pc.any(of_session, min_count=0).as_py():
-        yield (), table
-        return
-    yield (), table.filter(pc.invert(of_session))
-    yield ("session",), table.filter(of_session)
 
 
 def after(table: Any, position: tuple[int, int]) -> Any:
