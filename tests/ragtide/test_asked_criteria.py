@@ -10,11 +10,14 @@ import pytest
 from redis.asyncio import Redis
 from tests.support.conditions import until
 from tests.support.in_process import Done, run_command
+from tests.support.metric_events import event
+from tests.support.recorded import record
 
 from ragtide.testing import Labels, ScriptedJudge
 from ragtide_offline.demo import demo_interactions
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.serving import serve
+from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.stored_criteria import StoredCriterion, store_criterion
@@ -67,6 +70,26 @@ def test_a_rule_on_a_stored_criterion_passes_the_check(stored: str, capsys: pyte
     assert (done.code, "1 of 1 rules can fire" in done.stdout) == (0, True), said(done)
     asyncio.run(keep(stored, SHORT, paused=True))
     assert run_command(capsys, "rules", "check", "rules.toml", "--strict").code == 1
+
+
+def test_a_rule_that_a_recording_tests_is_checked_against_the_stored_criterion(
+    stored: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    declared = {SHORT.metric: SHORT.declaration()}
+    events = [event(number, {SHORT.metric: float(number % 2)}, declared=declared) for number in range(40)]
+    entries = [
+        (EntryKind.METRICS, RecordedEntry(0, f"{1_795_300_000_000 + number}-0", found))
+        for number, found in enumerate(events)
+    ]
+    record(entries, tmp_path / "recording")
+    words = ("rules", "test", "rules.toml", "--recording", "recording", "--json")
+    found = run_command(capsys, *words)
+    assert (found.code, json.loads(found.stdout)["n"]) == (0, 40)
+    Path("rules.toml").write_text(f"{RULE}baseline = 5.0\n", encoding="utf-8")
+    refused = run_command(capsys, *words)
+    assert refused.code == 1
+    assert "could never fire" in said(refused)
+    del stored
 
 
 def test_a_gate_suggests_a_stored_criterion(stored: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -358,6 +358,7 @@ def back_test(
     """Show which alerts the rules of a file would have raised over a recording.
 
     The recorded metric events are aggregated again, in memory. The command needs no Redis and changes no estimate.
+    Redis is read only for a rule on a criterion that the settings do not have: an operator may have stored it.
     """
     import asyncio
 
@@ -368,13 +369,16 @@ def back_test(
     from ragtide_roles.running import on_signal
     from ragtide_runtime.telemetry.logs import configure_logging
 
+    from ..asked_criteria import criteria_of_metrics
     from ..progress import interrupted, progress_bar
     from ..replay_views import print_rule_test, shown_replay
 
-    settings = given(context).settings()
+    tested = rules_of(file)
+    asked = criteria_of_metrics(given(context).settings(), [rule.metric for rule in tested])
+    settings = asked.settings
     configure_logging("error")
     opened = open_recording(recording, settings)
-    testing = RuleTest(settings, opened, selection(since, until, pipeline, None), rules_of(file))
+    testing = RuleTest(settings, opened, selection(since, until, pipeline, None), tested)
     total = testing.counted.total
 
     async def body() -> ReplayResult:
@@ -387,6 +391,6 @@ def back_test(
         print_json(found.as_dict())
     else:
         print_rule_test(opened, found, total)
-    warn(*found.unfired)
+    warn(*found.unfired, *filter(None, [asked.unread]))
     if not found.counts["complete"]:
         interrupted(f"Only {found.counts['n']:,} of {total:,} metric events were tested.")
