@@ -16,6 +16,7 @@ from ragtide import Labeler, LabelerUnavailable, Labeling, RagInteraction
 from ragtide.testing import ScriptedJudge
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_consumers.labelers import evaluators
 from ragtide_consumers.labelers.evaluators import (
     Evaluator,
     EvaluatorSet,
@@ -419,10 +420,14 @@ class Builds:
 
     def __init__(self) -> None:
         self.made: list[Scorer] = []
+        self.broken = {"broken"}
+        """Names that cannot be built."""
+        self.tries = 0
 
     async def __call__(self, wanted: Settings, stack: Any) -> Labeler:
         name = wanted.evaluators[0].name if wanted.evaluators else "single"
-        if name == "broken":
+        self.tries += 1
+        if name in self.broken:
             raise ConfigurationError("no such labeler")
         scorer = Scorer(name)
         self.made.append(scorer)
@@ -467,6 +472,35 @@ async def test_evaluators_that_cannot_start_change_nothing_and_are_counted() -> 
     await until(lambda: outcomes == ["refused", "taken"])
     assert labeler.name == "right"
     await labeler.aclose()
+
+
+async def test_evaluators_that_cannot_start_are_tried_again_and_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluators, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(evaluators, "LONGEST_RETRY_S", 0.001)
+    builds, outcomes = Builds(), list[str]()
+    labeler = ReplaceableLabeler(builds, outcomes.append)
+    await labeler.open(named("old"))
+    labeler.take(named("broken"))
+    await until(lambda: builds.tries >= 4)
+    assert (outcomes, labeler.name) == (["refused"], "old")
+    builds.broken.clear()
+    await until(lambda: labeler.name == "broken")
+    assert outcomes == ["refused", "taken"]
+    await labeler.aclose()
+
+
+async def test_evaluators_that_cannot_start_hold_up_neither_newer_ones_nor_the_end() -> None:
+    builds, outcomes = Builds(), list[str]()
+    labeler = ReplaceableLabeler(builds, outcomes.append)
+    await labeler.open(named("old"))
+    labeler.take(named("broken"))
+    await until(lambda: outcomes == ["refused"])
+    labeler.take(named("new"))
+    await until(lambda: labeler.name == "new")
+    labeler.take(named("broken"))
+    await until(lambda: outcomes == ["refused", "taken", "refused"])
+    await labeler.aclose()
+    assert all(scorer.closed for scorer in builds.made)
 
 
 async def test_a_worker_takes_evaluators_in_place_of_its_single_labeler() -> None:

@@ -21,7 +21,7 @@ import structlog
 from ragtide_runtime.draws import draw_number
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.user_code import error_text
-from ragtide_runtime.processes.waiting import end
+from ragtide_runtime.processes.waiting import Backoff, end, sleep_or_stop
 from ragtide_runtime.settings.evaluators import EvaluatorSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import CheckResult
@@ -49,6 +49,12 @@ NONE: Final = "none"
 
 _PURPOSE: Final = b"ragtide evaluate"
 """Makes these draws independent of those for a producer's sample, a specimen and a cascade."""
+
+FIRST_RETRY_S: Final = 1.0
+"""Seconds after which evaluators that cannot start are tried again."""
+
+LONGEST_RETRY_S: Final = 60.0
+"""Most seconds between two tries."""
 
 MOST_PIPELINES: Final = 10_000
 """Pipelines whose evaluators are remembered."""
@@ -309,7 +315,7 @@ class ReplaceableLabeler(OfAnother):
 
     Args:
         build: builds a labeler.
-        count: called with `taken` or `refused` after each attempt to replace it.
+        count: called with `taken` when it was replaced, and with `refused` when that fails for a new reason.
     """
 
     def __init__(self, build: Build, count: Callable[[str], None] = lambda _: None) -> None:
@@ -318,6 +324,7 @@ class ReplaceableLabeler(OfAnother):
         self._now: _InForce | None = None
         self._retired: list[_InForce] = []
         self._wanted: Settings | None = None
+        self._asked = asyncio.Event()
         self._criteria: Sequence[Criterion] | None = None
         self._replacing: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -379,23 +386,37 @@ class ReplaceableLabeler(OfAnother):
         self._criteria = criteria
 
     def take(self, settings: Settings) -> None:
-        """Replace the labeler by that of other settings, in the background; one that cannot be built is refused."""
+        """Replace the labeler by that of other settings, in the background.
+
+        One that cannot be built is refused and tried again, until it can be built or other settings come.
+        """
         self._wanted = settings
+        self._asked.set()
         if self._replacing is None or self._replacing.done():
             self._replacing = asyncio.create_task(self._replace())
 
     async def _replace(self) -> None:
+        backoff, detail = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S), ""
         while self._wanted is not None:
             settings, self._wanted = self._wanted, None
+            self._asked.clear()
             try:
                 new = await self._built(settings)
                 if self._criteria is not None:
                     take_criteria(new.labeler, self._criteria)
             except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: the old one continues
-                log.warning(
-                    "the evaluators stay as they are, because the new ones cannot start", detail=error_text(error)
-                )
-                self._count("refused")
+                # Tries that fail alike are one refusal.
+                if error_text(error) != detail:
+                    detail = error_text(error)
+                    log.warning(
+                        "the evaluators stay as they are, because the new ones cannot start: they are tried again",
+                        detail=detail,
+                    )
+                    self._count("refused")
+                if await sleep_or_stop(self._asked, backoff.pause_s()):
+                    backoff, detail = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S), ""
+                else:
+                    self._wanted = settings
                 continue
             old, self._now = self._now, new
             log.info("new evaluators are in force", evaluators=[evaluator.name for evaluator in settings.evaluators])
