@@ -167,6 +167,8 @@ def test_summaries_that_differ_or_have_no_sums_are_not_merged(tmp_path: Path) ->
         b"", b"{}", b"[]", b"null", b'{"ragtide": "summary", "form": 99}',
         b'{"ragtide":"summary","form":1,"strategy":"normal","confidence":0.9,"ordered":true,"problems":[],"fields":{"estimate:[]":"AA=="}}',
         b'{"ragtide":"summary","form":1,"strategy":"normal","confidence":0.9,"ordered":true,"problems":[],"fields":{"a":"?"}}',
+        b'{"ragtide":"summary","form":1,"strategy":"magic","confidence":0.9,"ordered":true,"problems":[],"fields":{}}',
+        b'{"ragtide":"summary","form":1,"strategy":"normal","confidence":9,"ordered":true,"problems":[],"fields":{}}',
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_summary_is_named(content: bytes, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -140,6 +141,11 @@ def test_no_type_of_a_column_ends_the_stream(name: str, column: str) -> None:
     assert all((each["problem"] is None) != (each["scores"] is None) for each in found), name
 
 
+def test_two_columns_of_one_name_are_a_problem_of_every_row() -> None:
+    twice = TABLE.slice(0, 2).append_column("answer", pa.array(["another answer"] * 2))
+    assert all("several columns have the name 'answer'" in problem for problem in scored(twice)["problem"].to_pylist())
+
+
 def test_a_labeler_of_the_caller_that_fails_is_a_problem_of_the_row() -> None:
     labeler = FakeLabeler(
         lambda _: Labeling({"own.score": 0.5}), script=[Labeling({"own.score": 1.0}), ValueError("no")]
@@ -181,6 +187,7 @@ def test_rows_are_read_as_they_are_needed() -> None:
         (TABLE, {"profile": "nothing"}, "nothing"),
         ("a.parquet", {}, "type str"),
         ([1], {}, "type list"),
+        (pd.DataFrame({"answer": ["yes", 1.5, None]}), {}, "give the column one type"),
     ],
 )
 def test_a_mistake_is_one_sentence_before_the_first_row(data: Any, options: dict[str, Any], words: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 from tests.support.cases import for_each
 from tests.support.conditions import wait_until
-from tests.support.dying_labeler import FATAL
+from tests.support.dying_labeler import FATAL, VERSION
 from tests.support.in_process import Done, run_command
 
 from ragtide import MetricEvent, score_batches
@@ -31,6 +31,7 @@ from ragtide_offline.parts.part_files import (
     write_parts,
 )
 from ragtide_offline.parts.processes import write_parts_together
+from ragtide_offline.parts.repeated_ids import IdSample
 from ragtide_offline.score.scoring import ScoringStopped
 from ragtide_offline.score.summary import OF_ORDER, Summary, summarize
 from ragtide_producers import FileOptions, UnreadableFileError
@@ -286,6 +287,102 @@ def test_parts_of_other_runs_and_missing_parts_are_refused() -> None:
         part_path(folder, 1, 2).write_bytes(content)
         with pytest.raises(UnusablePartsError, match=r"part-00001-of-00002\.parquet cannot be read"):
             read_part(part_path(folder, 1, 2))
+
+
+def test_an_input_that_changed_since_the_parts_were_scored_is_refused() -> None:
+    folder, rows = Path("parts"), [json.dumps({**table().slice(number, 1).to_pylist()[0]}) for number in (0, 1)]
+    settings = settings_of_application(labeler="local")
+
+    def of(*sources: str) -> ScoringPlan:
+        return ScoringPlan(large_input(sources, FileOptions(pipeline="shop")), settings, 2)
+
+    plan(1)
+    Path("c.jsonl").write_text("\n".join(rows))
+    write_parts(folder, of("in", "c.jsonl"), (1,))
+    Path("elsewhere").mkdir()
+    Path("in").rename("elsewhere/in")
+    assert missing_parts(folder, of("elsewhere/in", "c.jsonl"), (1, 2)) == [2]
+    before = parquet.read_table("elsewhere/in/b.parquet")
+    for path, write in (
+        ("c.jsonl", lambda: Path("c.jsonl").write_text("\n".join(reversed(rows)))),
+        (
+            "elsewhere/in/b.parquet",
+            lambda: parquet.write_table(before.slice(0, 32).take([*range(31), 0, 1]), "elsewhere/in/b.parquet"),
+        ),
+    ):
+        old = Path(path).read_bytes()
+        write()
+        with pytest.raises(UnusablePartsError, match=r"of another run \(input"):
+            missing_parts(folder, of("elsewhere/in", "c.jsonl"), (1, 2))
+        Path(path).write_bytes(old)
+
+
+def test_a_part_has_its_own_name_and_its_labeler() -> None:
+    folder = Path("parts")
+    write_parts(folder, plan(3, LABELER), (1, 2))
+    VERSION.write_text("2")
+    with pytest.raises(UnusablePartsError, match=r"was scored by dying 1 .*, and the labeler is dying 2"):
+        write_parts(folder, plan(3, LABELER), (3,))
+    write_parts(Path("others"), plan(3, LABELER), (3,))
+    part_path(Path("others"), 3, 3).rename(part_path(folder, 3, 3))
+    with pytest.raises(UnusablePartsError, match="another run than part-00001"):
+        merge_parts(folder, strategy="normal", confidence=0.9)
+    part_path(folder, 3, 3).write_bytes(part_path(folder, 2, 3).read_bytes())
+    with pytest.raises(UnusablePartsError, match=r"is the part part-00002-of-00003\.parquet"):
+        merge_parts(folder, strategy="normal", confidence=0.9)
+
+
+def test_a_file_that_is_given_twice_is_refused_and_folders_name_their_pipelines() -> None:
+    plan(1)
+    for twice in (
+        ["in", "in/a.parquet"],
+        ["in/a.parquet", "./in/../in/a.parquet"],
+        [f"file://{Path('in').absolute()}"] * 2,
+    ):
+        with pytest.raises(UnreadableFileError, match="is given twice"):
+            large_input(twice, FileOptions())
+    for name in ("shop.v1", "shop.v2"):
+        Path(name).mkdir()
+        parquet.write_table(table(), f"{name}/a.parquet")
+    found = large_input(["shop.v1", "shop.v2/", "in/a.parquet"], FileOptions())
+    assert [file.pipeline for file in found.files] == ["shop.v1", "shop.v2", "a"]
+    (url,) = large_input([f"file://{Path('shop.v1').absolute()}/*.parquet"], FileOptions()).files
+    assert url.pipeline == "shop.v1"
+
+
+def test_rows_that_repeat_an_id_are_counted_over_all_parts() -> None:
+    rows = [{**each, "interaction_id": f"i-{number % 40}"} for number, each in enumerate(table().to_pylist())]
+    Path("repeated").mkdir()
+    parquet.write_table(pa.Table.from_pylist(rows), "repeated/a.parquet")
+    settings = settings_of_application(labeler="local")
+    of = ScoringPlan(large_input(["repeated"], FileOptions()), settings, 5)
+    write_parts(Path("parts"), of, of.numbers)
+    assert merge_parts(Path("parts"), strategy="normal", confidence=0.9).repeats == 13 - 1  # the row 8 has a problem
+
+
+def test_the_sample_of_ids_does_not_depend_on_how_rows_are_split() -> None:
+    names = [f"i-{number * 7919 % 9000}" for number in range(12_000)]
+    samples = []
+    for size in (12_000, 700):
+        merged = IdSample()
+        for start in range(0, len(names), size):
+            part = IdSample()
+            for name in names[start : start + size]:
+                part.add("shop", name)
+            merged.merge(part.kept())
+        samples.append(merged)
+    assert samples[0].kept() == samples[1].kept()
+    assert len(samples[0].kept()) == 512
+    assert samples[0].repeats(12_000) == pytest.approx(3000, rel=0.2)
+
+
+def test_a_damaged_parquet_file_is_one_sentence() -> None:
+    plan(1)
+    content = bytearray(Path("in/b.parquet").read_bytes())
+    content[4:200] = b"\xff" * 196
+    Path("in/b.parquet").write_bytes(content)
+    with pytest.raises(UnreadableFileError, match=r"in/b\.parquet: it cannot be read .*: check whether"):
+        write_parts(Path("parts"), plan(1), (1,))
 
 
 def test_a_part_states_its_problems_and_what_cannot_be_counted() -> None:

@@ -9,6 +9,9 @@ from ragtide import Labeling, RagInteraction
 FATAL = Path("fatal")
 """A file with the question, in the working directory."""
 
+VERSION = Path("version")
+"""A file with the version of the labeler, in the working directory."""
+
 REFUSED = "Who refuses?"
 """A question that is not labeled."""
 
@@ -16,7 +19,10 @@ REFUSED = "Who refuses?"
 class DyingLabeler:
     """Scores by the length of the question."""
 
-    name, version, profile = "dying", "1", "plain"
+    name, profile = "dying", "plain"
+
+    def __init__(self) -> None:
+        self.version = VERSION.read_text() if VERSION.exists() else "1"
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return a score, or end the process."""

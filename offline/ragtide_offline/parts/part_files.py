@@ -8,9 +8,9 @@ import fcntl
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from threading import Semaphore
@@ -25,6 +25,7 @@ from pydantic_core import from_json, to_json
 from ragtide_aggregator.estimates.estimates import ORDERED
 from ragtide_aggregator.events.columns import EventColumns
 from ragtide_aggregator.state.state import AggregatorState
+from ragtide_consumers.labelers.protocol import LabelerId
 from ragtide_producers import Row
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.waiting import blocking_iterator
@@ -35,6 +36,7 @@ from ..replay.tables import columns_of
 from ..score.batches import SCHEMA, batch_of, outcomes_of
 from ..score.scoring import Outcome
 from ..score.summary import NO_TIME, OPTIONS, Summary, decoded, encoded, summary_of
+from .repeated_ids import IdSample
 
 PART_ROWS: Final = 2_500
 """Rows of a part, if the number of shards is not given and there are few enough."""
@@ -128,6 +130,8 @@ class ScoredPart:
     number: int
     """Number of its shard, from 1."""
     identity: Mapping[str, Any]
+    labeler: str
+    """The labeler that was asked, with its version and profile."""
     counts: Mapping[str, int]
     """Rows `scored`, and rows with `problems`."""
     cost_usd: float
@@ -137,6 +141,8 @@ class ScoredPart:
     """The latest column of each field that has another name in the files."""
     summary: Summary
     """With the events that cannot be counted as its problems."""
+    ids: Sequence[tuple[int, int]]
+    """The sample of its ids (`IdSample.kept`)."""
 
 
 Show = Callable[[int, float], None]
@@ -184,26 +190,41 @@ def write_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int], show: S
     reader, numbers = plan.input.reader(), list(numbers)
     if not numbers:
         return
-    may_begin = Semaphore(1)
+    may_begin, labelers = Semaphore(1), list[LabelerId]()
 
     def groups() -> Iterator[Iterator[Row]]:
         for number in numbers:
             may_begin.acquire()  # the part before it is written: a process that is killed loses one part
             yield reader.between(*plan.input.shard(number, plan.shards))
 
-    with closing(blocking_iterator(lambda: outcomes_of(groups(), plan.settings, keep_answers=True))) as scored:
+    def outcomes() -> AsyncGenerator[list[Outcome]]:
+        return outcomes_of(groups(), plan.settings, keep_answers=True, ready=labelers.append)
+
+    with closing(blocking_iterator(outcomes)) as scored:
         try:
             next(scored)  # the labeler is ready
+            labeler = " ".join(filter(None, astuple(labelers[0])))
+            _check_labeler(folder, labeler)
             for number in numbers:
                 path = part_path(folder, number, plan.shards)
                 folder.mkdir(parents=True, exist_ok=True)
                 with _whole_file(path) as file:
-                    _write_part(file, plan, number, scored, show)
+                    _write_part(file, plan, number, labeler, scored, show)
                 may_begin.release()
         except OSError as error:
             raise UnusablePartsError(f"{folder} cannot be written ({error.strerror}): give another --output") from None
         finally:
             may_begin.release()
+
+
+def _check_labeler(folder: Path, labeler: str) -> None:
+    """Refuse to go on with the parts of another version of a labeler, whose settings are not in the plan."""
+    for path, _, _ in _parts_in(folder)[:1]:
+        found = read_part(path).labeler
+        if found != labeler:
+            raise UnusablePartsError(
+                f"{path} was scored by {found}, and the labeler is {labeler} now: give another --output"
+            )
 
 
 @contextmanager
@@ -248,6 +269,7 @@ class _Tally:
     problems: list[tuple[str, int, str]] = field(default_factory=list)
     not_counted: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
+    ids: IdSample = field(default_factory=IdSample)
 
     def add(self, outcomes: Sequence[Outcome], files: Sequence[str], batch: Any) -> None:
         """Count outcomes, and add the scores of their batch to the sums."""
@@ -257,6 +279,7 @@ class _Tally:
             self.cost_usd += 0.0 if outcome.event is None else outcome.event.cost_usd
             if outcome.event is not None and problem is None:
                 self.counts["scored"] += 1
+                self.ids.add(outcome.event.pipeline, outcome.event.interaction_id)
                 ids.append(outcome.event.interaction_id)
                 continue
             self.counts["problems"] += 1
@@ -268,8 +291,13 @@ class _Tally:
                 self.not_counted.append(f"{ids[rejected.place]}: {rejected.error.detail}")
 
 
-def _write_part(
-    file: IO[bytes] | None, plan: ScoringPlan, number: int, scored: Iterator[list[Outcome]], show: Show
+def _write_part(  # noqa: PLR0917 - what the parts of a run share, and one part
+    file: IO[bytes] | None,
+    plan: ScoringPlan,
+    number: int,
+    labeler: str,
+    scored: Iterator[list[Outcome]],
+    show: Show,
 ) -> None:
     """Write the outcomes of a shard as a part; without a file they are read and left, because it is there already."""
     place, stop = plan.input.shard(number, plan.shards)
@@ -287,24 +315,26 @@ def _write_part(
                 writer.write_batch(pa.RecordBatch.from_arrays([names, *batch.columns], schema=_COLUMNS))
             show(len(outcomes), tally.cost_usd - cost_usd)
         if writer is not None:
-            writer.add_key_value_metadata({_KEY: to_json(_footer(plan, number, tally))})
+            writer.add_key_value_metadata({_KEY: to_json(_footer(plan, number, labeler, tally))})
     finally:
         if writer is not None:
             writer.close()
 
 
-def _footer(plan: ScoringPlan, number: int, tally: _Tally) -> dict[str, Any]:
+def _footer(plan: ScoringPlan, number: int, labeler: str, tally: _Tally) -> dict[str, Any]:
     summary = summary_of(tally.state, strategy="normal", confidence=plan.settings.confidence)
     assert summary.sums is not None  # noqa: S101 - for the type checker: it is of a state
     return {
         "form": _FORM,
         "number": number,
         "identity": plan.identity,
+        "labeler": labeler,
         "counts": dict(tally.counts),
         "cost_usd": tally.cost_usd,
         "problems": tally.problems,
         "columns": tally.columns,
         "summary": encoded(summary.sums, tally.not_counted).decode(),
+        "ids": tally.ids.kept(),
     }
 
 
@@ -312,20 +342,25 @@ def read_part(path: Path) -> ScoredPart:
     """Return what is known of a part.
 
     Raises:
-        UnusablePartsError: the file cannot be read, or is no part.
+        UnusablePartsError: the file cannot be read, is no part, or has the name of another part.
     """
     try:
         footer = from_json((parquet.read_metadata(path).metadata or {})[_KEY])
         if footer["form"] != _FORM:
             raise UnusablePartsError(f"{path} is a part of another version of ragtide: score the input again")
+        named = part_path(path.parent, footer["number"], footer["identity"]["shards"])
+        if named.name != path.name:
+            raise UnusablePartsError(f"{path} is the part {named.name}: give it its name again, or remove it")
         return ScoredPart(
             footer["number"],
             footer["identity"],
+            footer["labeler"],
             footer["counts"],
             footer["cost_usd"],
             [(file, row, problem) for file, row, problem in footer["problems"]],
             footer["columns"],
             decoded(footer["summary"].encode()),
+            [(digest, count) for digest, count in footer["ids"]],
         )
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
         shown = f"{type(error).__name__}: {error}"[:200]
@@ -372,6 +407,8 @@ class MergedParts:
     cost_usd: float
     problems: Sequence[tuple[str, int, str]]
     columns: Mapping[str, str]
+    repeats: int
+    """About how many rows repeat the id of another row."""
 
 
 def merge_parts(
@@ -401,12 +438,13 @@ def merge_parts(
         for path in listed:
             part = read_part(path)
             first = part if first is None else first
-            if part.identity != first.identity:
+            if (part.identity, part.labeler) != (first.identity, first.labeler):
                 raise UnusablePartsError(f"{path} is of another run than {listed[0].name}: keep those of one run")
             tally.counts.update(part.counts)
             tally.cost_usd += part.cost_usd
             tally.problems += part.problems
             tally.columns |= part.columns
+            tally.ids.merge(part.ids)
             not_counted.extend(part.summary.problems)
             if ordered:
                 for columns in _columns_in(path):
@@ -424,7 +462,8 @@ def merge_parts(
         problems=not_counted,
         ordered=ordered,
     )
-    return MergedParts(summary, tally.counts, tally.cost_usd, tally.problems, tally.columns)
+    repeats = tally.ids.repeats(tally.counts["scored"])
+    return MergedParts(summary, tally.counts, tally.cost_usd, tally.problems, tally.columns, repeats)
 
 
 def _columns_in(path: Path) -> Iterator[Any]:

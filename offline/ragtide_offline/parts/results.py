@@ -61,5 +61,5 @@ def _results(table: Any) -> Any:
         )
     try:
         return table.select(SCHEMA.names).cast(SCHEMA)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+    except (pa.ArrowException, ValueError, KeyError) as error:  # KeyError: several columns have one name
         raise UnreadableFileError(f"the columns are not those of score_batches: {error}") from None

@@ -1,6 +1,6 @@
 """Scores Arrow batches as a pure function of their rows: no Redis, no clock in the result. Needs pyarrow."""
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import chain
 from typing import Any, Final
@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from ragtide_consumers.labelers.plugins import check_labeler
 from ragtide_consumers.labelers.profiles import check_profiles
-from ragtide_consumers.labelers.protocol import Labeler, criteria_of
+from ragtide_consumers.labelers.protocol import Labeler, LabelerId, criteria_of
 from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_producers import FileOptions, Row, UnreadableFileError
 from ragtide_producers.files.formats.arrow import records_of
@@ -22,6 +22,7 @@ from ragtide_runtime.recordings.json_lines import SOURCE_ENTRY
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import MetricEvent
+from ragtide_schemas.printable import shortened
 
 from ..sessions import refuse_sessions, session_criteria
 from .lines import patterns_of
@@ -102,7 +103,12 @@ def score_batches(
 
 
 async def outcomes_of(
-    groups: Iterable[Iterable[Row]], settings: Settings, own: Labeler | None = None, *, keep_answers: bool = False
+    groups: Iterable[Iterable[Row]],
+    settings: Settings,
+    own: Labeler | None = None,
+    *,
+    keep_answers: bool = False,
+    ready: Callable[[LabelerId], object] = lambda _: None,
 ) -> AsyncGenerator[list[Outcome]]:
     """Yield an empty list when the labeler is ready, then the outcomes of all rows in order, some of a group together.
 
@@ -111,6 +117,7 @@ async def outcomes_of(
         settings: of the labeler, and of the pseudonyms of users.
         own: the labeler, if it is the caller's; it is not closed.
         keep_answers: whether answers of remote labelers are kept for a later run.
+        ready: called with the id of the labeler before the empty list.
 
     Raises:
         ConfigurationError: the labeler or a profile is unknown, or a criterion is about sessions.
@@ -118,6 +125,7 @@ async def outcomes_of(
     """
     refuse_sessions(session_criteria(settings) if own is None else criteria_of(own))
     async with labeling_of(settings, own, keep_answers=keep_answers) as (label, labeler, at_once):
+        ready(labeler)
         yield []
         most = ROWS_AT_ONCE if at_once == AT_ONCE_LOCAL else REMOTE_ROWS
         for rows in groups:
@@ -154,7 +162,13 @@ def batches_of(reader: Any) -> Iterable[Any]:
         UnreadableFileError: the reader is no Arrow data.
     """
     if hasattr(reader, "__arrow_c_stream__"):
-        stream: Iterable[Any] = pa.RecordBatchReader.from_stream(reader)
+        try:
+            stream: Iterable[Any] = pa.RecordBatchReader.from_stream(reader)
+        except pa.ArrowException as error:
+            raise UnreadableFileError(
+                f"the {type(reader).__name__} has a column that Arrow cannot represent ({shortened(str(error))}): give "
+                "the column one type"
+            ) from None
         return stream
     if isinstance(reader, Iterable) and not isinstance(reader, str | bytes | Mapping):
         batches = iter(reader)

@@ -262,8 +262,11 @@ def decoded(data: bytes) -> Summary:
         fields = {name: b64decode(field, validate=True) for name, field in saved["fields"].items()}
         sums = Sums(saved["strategy"], saved["confidence"], fields, saved["ordered"])
         problems = tuple(saved["problems"])
+        is_usable = sums.strategy in STRATEGIES and 0 < sums.confidence < 1
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise UnusableSummaryError("it is not a summary: give a file that Summary.save has written") from None
+        is_usable = False
+    if not is_usable:
+        raise UnusableSummaryError("it is not a summary: give a file that Summary.save has written")
     state = sums.state()
     found = summary_of(
         state, strategy=sums.strategy, confidence=sums.confidence, problems=problems, ordered=sums.ordered

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -125,6 +125,25 @@ def count_rows(source: str | Path, options: FileOptions) -> int | None:
     """
     counted: list[int | None] = list(_guarded(source, lambda: iter([_count(_format(source, options), _place(source))])))
     return counted[0]
+
+
+def digest_of(source: str | Path, options: FileOptions) -> str:
+    """Return a digest that changes with the content of a file; empty for a data set of Hugging Face.
+
+    Raises:
+        UnreadableFileError: the source cannot be opened, or has another format.
+    """
+
+    def found() -> Iterator[str]:
+        if huggingface.is_huggingface(source):
+            yield ""
+        elif _format(source, options) is parquet:
+            yield parquet.digest(_place(source))
+        else:
+            with Path(source).open("rb") as content:
+                yield file_digest(content, partial(blake2b, digest_size=8)).hexdigest()
+
+    return str(next(_guarded(source, found)))
 
 
 def _count(form: ModuleType, place: str | Path) -> int | None:

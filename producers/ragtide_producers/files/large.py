@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..errors import UnreadableFileError
 from .formats import Record, huggingface, parquet
-from .interactions import FileOptions, Row, count_rows, name_of, pending_records, records_between, row_of
+from .interactions import FileOptions, Row, count_rows, digest_of, name_of, pending_records, records_between, row_of
 
 _SUFFIXES: Final = (".parquet", ".pq")
 
@@ -23,6 +23,8 @@ class InputFile:
     pipeline: str
     """Pipeline of its rows without one."""
     rows: int
+    digest: str = ""
+    """Of its content (`digest_of`)."""
 
 
 def shard_of(rows: int, number: int, shards: int) -> tuple[int, int]:
@@ -75,7 +77,8 @@ class LargeInput:
 
     def description(self) -> Any:
         """Return what identifies the input, as values of JSON: the files may have moved to another folder."""
-        return [[[Path(file.source).name, file.pipeline, file.rows] for file in self.files], asdict(self.options)]
+        files = [[Path(file.source).name, file.pipeline, file.rows, file.digest] for file in self.files]
+        return [files, asdict(self.options)]
 
 
 def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
@@ -87,17 +90,37 @@ def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
         options: of every file; a file's rows without a pipeline have the name of the file, or of the folder.
 
     Raises:
-        UnreadableFileError: a source cannot be read, or has no files.
+        UnreadableFileError: a source cannot be read, has no files, or has a file that another one has.
     """
-    found = []
+    found: dict[str, InputFile] = {}
     for source in sources:
-        named = name_of(source.rstrip("/")) if options.unnamed is None else options.unnamed
-        for name in _files_of(source):
+        names = _files_of(source)
+        named = _pipeline_of(source) if options.unnamed is None else options.unnamed
+        for name in names:
+            place = name if huggingface.is_huggingface(name) or parquet.is_url(name) else str(Path(name).resolve())
+            if place in found:
+                raise UnreadableFileError(
+                    f"{name} is given twice, so its rows would count twice: leave out one of them"
+                )
             rows = count_rows(name, options)
             if rows is None:
                 rows = sum(1 for _ in pending_records(name, options))
-            found.append(InputFile(name, named, rows))
-    return LargeInput(found, options)
+            found[place] = InputFile(name, named, rows, digest_of(name, options))
+    return LargeInput(list(found.values()), options)
+
+
+def _pipeline_of(source: str) -> str:
+    """Return the pipeline of rows without one: the name of the file without its ending, or the name of the folder.
+
+    >>> _pipeline_of("s3://bucket/answers.v1/*.parquet"), _pipeline_of("s3://bucket/answers.parquet")
+    ('answers.v1', 'answers')
+    """
+    if huggingface.is_huggingface(source) or ("*" not in source and source.lower().endswith(_SUFFIXES)):
+        return name_of(source)
+    if parquet.is_url(source):
+        return [part for part in source.split("/") if part and "*" not in part][-1]
+    path = Path(source)
+    return path.resolve().name if path.is_dir() else name_of(path)
 
 
 def _files_of(source: str) -> list[str]:

@@ -100,14 +100,18 @@ def write_summary(path: Path | None, fields: Mapping[str, Any]) -> None:
         write_file(path, f"{printable_json(fields)}\n".encode(), "--summary-json")
 
 
-def repeated_rows(events: Sequence[MetricEvent]) -> str:
+def repeats_of(events: Sequence[MetricEvent]) -> int:
+    """Return how many rows repeat the id of another row."""
+    return len(events) - len({(event.pipeline, event.interaction_id) for event in events})
+
+
+def repeated_rows(repeats: int, about: str = "") -> str:
     """Return a sentence about rows that repeat the id of another row; empty if none does."""
-    repeats = len(events) - len({(event.pipeline, event.interaction_id) for event in events})
     if not repeats:
         return ""
     return (
-        f"{repeats:,} times a row repeats the interaction id of another row of its pipeline: each counts as an answer "
-        "of its own, so the intervals are too narrow if they are copies"
+        f"{about}{repeats:,} times a row repeats the interaction id of another row of its pipeline: each counts as an "
+        "answer of its own, so the intervals are too narrow if they are copies"
     )
 
 

@@ -1,6 +1,7 @@
 """Rows of Arrow batches as records; a few hundred rows are Python objects at once. Needs pyarrow."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -12,6 +13,9 @@ AT_ONCE: Final = 256
 """Rows that are Python objects at once."""
 
 
+_TWICE: Final = "several columns have the name {!r}, and only one of them would count: rename or remove the others"
+
+
 def records_of(batches: Iterable[Any], *, first: int = 1) -> Iterator[Record]:
     """Yield every row of batches; a value that Python cannot represent is a problem of its row alone.
 
@@ -21,10 +25,11 @@ def records_of(batches: Iterable[Any], *, first: int = 1) -> Iterator[Record]:
     """
     number = first
     for batch in batches:
+        twice = [name for name, count in Counter(batch.schema.names).items() if count > 1]
         for start in range(0, batch.num_rows, AT_ONCE):
             part = batch.slice(start, AT_ONCE)
-            for row in _rows(part):
-                yield _record(number, row)
+            for row in [None] * part.num_rows if twice else _rows(part):
+                yield Record(number, problem=_TWICE.format(twice[0])) if row is None else _record(number, row)
                 number += 1
 
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .arrow import AT_ONCE, records_of
 from .record import Record, RecordError
@@ -49,6 +50,20 @@ def count(path: str | Path) -> int:
         return int(file.metadata.num_rows)
 
 
+def digest(path: str | Path) -> str:
+    """Return a digest of the sizes, places and ranges of all columns: of the end of the file, so that it costs little.
+
+    Raises:
+        RecordError: as `records`.
+    """
+    with _content(path) as content:
+        content.seek(-8, 2)
+        length = int.from_bytes(content.read(4), "little")
+        size = content.seek(0, 2)
+        content.seek(max(size - 8 - length, 0))
+        return blake2b(b"%d:" % size + content.read(length), digest_size=8).hexdigest()
+
+
 def is_url(source: str | Path) -> bool:
     """Return whether a source is a URL of an object store."""
     return "://" in str(source)
@@ -73,17 +88,33 @@ def filesystem(url: str) -> Iterator[tuple[Any, str]]:
 
 
 @contextmanager
+def _content(path: str | Path) -> Iterator[IO[bytes]]:
+    if is_url(path):
+        with filesystem(str(path)) as (files, place), files.open(place, "rb") as content:
+            yield content
+    else:
+        with Path(path).open("rb") as content:
+            yield content
+
+
+@contextmanager
 def _opened(path: str | Path) -> Iterator[Any]:
     try:
-        from pyarrow import ArrowInvalid, parquet  # noqa: PLC0415 - an extra; only this format needs it
+        from pyarrow import ArrowException, ArrowInvalid, parquet  # noqa: PLC0415 - an extra; only this format needs it
     except ModuleNotFoundError:
         raise RecordError("reading Parquet needs pyarrow: pip install 'ragtide[parquet]'") from None
     try:
         if is_url(path):
-            with filesystem(str(path)) as (files, place), files.open(place, "rb") as content:
+            with _content(path) as content:
                 yield parquet.ParquetFile(content)
         else:
             with parquet.ParquetFile(path) as file:
                 yield file
     except ArrowInvalid as error:
         raise RecordError(f"it is not Parquet ({str(error)[:100]}): correct the path or give --format") from None
+    except (ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        # pyarrow has errors of its own for a damaged file, and OSErrors without a number.
+        text = " ".join(str(error).split())[:100]
+        raise RecordError(f"it cannot be read ({text}): check whether the file is complete") from None

@@ -130,6 +130,7 @@ def score(
         kept_results,
         partial_summary,
         repeated_rows,
+        repeats_of,
         report_summary,
         row_counts,
         score_all,
@@ -175,7 +176,7 @@ def score(
         write_summary(summary_json, {**scored.totals(), "partial": True, **found.as_dict()})
         interrupted(kept_results(scored) + (" The gate is not decided." if gate is not None else ""))
     err.print(row_counts(scored), highlight=False)
-    warn(*filter(None, [columns_line(scored.columns), repeated_rows(scored.events)]))
+    warn(*filter(None, [columns_line(scored.columns), repeated_rows(repeats_of(scored.events))]))
     if not scored.counts.total():
         err.print(f"{file} has no interactions to score", style="red", markup=False, highlight=False)
     result = None
@@ -260,13 +261,13 @@ def _end(
 
     from ..file_rows import columns_line
     from ..gates import exit_for, with_gate
-    from ..scoring import report_summary, write_summary
+    from ..scoring import repeated_rows, report_summary, write_summary
 
     found = merged.summary
     report_summary(found, f"intervals: {strategy}, {level:.0%}", reference, as_json=False)
     money = f", ${merged.cost_usd:.4f}" if merged.cost_usd else ""
     err.print(f"{merged.counts['scored']:,} scored, {merged.counts['problems']:,} problems{money}", highlight=False)
-    warn(*filter(None, [columns_line(merged.columns)]))
+    warn(*filter(None, [columns_line(merged.columns), repeated_rows(merged.repeats, "about ")]))
     if not merged.counts.total():
         err.print("there are no interactions to score", style="red", markup=False, highlight=False)
     result = None if gate is None else gate.decide(of_estimates(found.estimates, None), as_json=False)
