@@ -1,15 +1,16 @@
 """`ragtide bridge` beside real brokers: what it acknowledges is in Redis, what it sends has arrived. `make brokers`."""
 
+import asyncio
 import json
 import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import pytest
-from tests.brokers.servers import BROKERS, Broker, Mosquitto, Nats
+from tests.brokers.servers import BROKERS, Broker, Mosquitto, Nats, Rabbit, Tansu
 from tests.monitoring.programs import program
 from tests.support.conditions import wait_until
 from tests.support.forked import ForkedProcess
@@ -19,6 +20,8 @@ from tests.support.roles import STREAMS, begin, command, dead_letters, kill
 from ragtide_runtime.redis.keys import DATA_FIELD
 
 TOPIC, OUT = "rag.answers", "ragtide.out"
+
+B = TypeVar("B", bound=Broker)
 
 CONNECTED = b'"event": "bridge connected"'
 
@@ -38,11 +41,11 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def nats_server(tmp_path: Path) -> Iterator[Broker]:
+def nats_server(tmp_path: Path) -> Iterator[Nats]:
     yield from started(Nats(tmp_path / "broker"))
 
 
-def started(found: Broker) -> Iterator[Broker]:
+def started(found: B) -> Iterator[B]:
     try:
         found.start()
         found.create(TOPIC, OUT)
@@ -54,6 +57,16 @@ def started(found: Broker) -> Iterator[Broker]:
 @pytest.fixture
 def mosquitto(tmp_path: Path) -> Iterator[Broker]:
     yield from started(Mosquitto(tmp_path / "broker"))
+
+
+@pytest.fixture
+def rabbit(tmp_path: Path) -> Iterator[Rabbit]:
+    yield from started(Rabbit(tmp_path / "broker"))
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[Tansu]:
+    yield from started(Tansu(tmp_path / "broker"))
 
 
 @pytest.fixture
@@ -312,3 +325,97 @@ def test_a_refused_password_and_a_forbidden_topic_of_mqtt_are_a_line_each(
             assert b"Traceback" not in log.read_bytes()
     finally:
         broker.end()
+
+
+def test_headers_of_kafka_that_are_no_text_lose_no_message(
+    kafka: Tansu, redis_server: RedisProcess, tmp_path: Path
+) -> None:
+    with Bridge(redis_server, tmp_path / "log", "--from", kafka.url(TOPIC)) as bridge:
+        headers = [("trace", b"\xff\xfe"), ("reply_to", OUT.encode())]
+        bodies = [body(answer(number, interaction_id=f"i-{number}")) for number in range(5)]
+        asyncio.run(kafka.apublish(TOPIC, bodies, headers=headers))
+        wait_until(lambda: len(ids(redis_server)) == 5)
+        bridge.stop()
+
+
+def test_a_bridge_answers_no_message_of_rabbitmq_that_asks_for_a_reply(
+    rabbit: Rabbit, redis_server: RedisProcess, tmp_path: Path
+) -> None:
+    with Bridge(redis_server, tmp_path / "log", "--from", rabbit.url(TOPIC)) as bridge:
+        asyncio.run(rabbit.apublish(TOPIC, [body(answer(1, interaction_id="i-1"))], reply_to=OUT))
+        wait_until(lambda: ids(redis_server) == ["i-1"])
+        bridge.stop()
+    rabbit.publish(OUT, [b"the first"])
+    assert rabbit.read(OUT, 1) == [b"the first"]
+
+
+def test_a_queue_that_is_deleted_and_created_again_is_read_on(
+    rabbit: Rabbit, redis_server: RedisProcess, tmp_path: Path
+) -> None:
+    with Bridge(redis_server, tmp_path / "log", "--from", rabbit.url(TOPIC)) as bridge:
+        asyncio.run(rabbit.create_again(TOPIC))
+        rabbit.publish(TOPIC, [body(answer(1, interaction_id="i-1"))])
+        wait_until(lambda: ids(redis_server) == ["i-1"])
+        bridge.stop()
+
+
+def test_a_consumer_of_nats_that_is_for_another_subject_is_refused(
+    nats_server: Nats, redis_server: RedisProcess, tmp_path: Path
+) -> None:
+    asyncio.run(nats_server.acreate_stream("shop.one", "shop.two"))
+    with Bridge(redis_server, tmp_path / "log", "--from", nats_server.url("shop.one")) as bridge:
+        bridge.stop()
+    done = command(redis_server.url, "bridge", "--from", nats_server.url("shop.two"))
+    assert done.returncode == 1
+    assert "is for shop.one: give this bridge a --group of its own" in done.stderr.splitlines()[-1]
+    nats_server.publish("shop.two", [body(answer(2, interaction_id="i-2"))])
+    with Bridge(redis_server, tmp_path / "log", "--from", nats_server.url("shop.two"), "--group", "two") as bridge:
+        wait_until(lambda: ids(redis_server) == ["i-2"])
+        bridge.stop()
+
+
+def test_two_subjects_of_one_stream_of_nats_get_all_alerts(
+    nats_server: Nats, redis_server: RedisProcess, tmp_path: Path
+) -> None:
+    subjects = ("shop.one", "shop.two")
+    asyncio.run(nats_server.acreate_stream(*subjects))
+    redis_server.client.xadd(STREAMS.alerts, {DATA_FIELD: json.dumps({"alert_id": "a-1"})})
+    for number, subject in enumerate(subjects, start=1):
+
+        def all_sent(number: int = number) -> bool:
+            groups = redis_server.client.xinfo_groups(STREAMS.alerts)
+            return len(groups) == number and all(not group["pending"] and group["lag"] == 0 for group in groups)
+
+        with Bridge(redis_server, tmp_path / "log", "--to-alerts", nats_server.url(subject)) as bridge:
+            wait_until(all_sent)
+            bridge.stop()
+        assert json.loads(nats_server.read(subject, 1)[0])["alert_id"] == "a-1"
+
+
+def test_a_password_of_nats_may_have_any_signs(redis_server: RedisProcess, tmp_path: Path) -> None:
+    server = Nats(tmp_path / "broker")
+    server.options, server.login = ["--user", "reader", "--pass", "p@ss/1"], {"user": "reader", "password": "p@ss/1"}
+    server.start()
+    try:
+        server.create(TOPIC)
+        url = server.url(TOPIC).replace("nats://", "nats://reader:p%40ss%2F1@")
+        with Bridge(redis_server, tmp_path / "log", "--from", url) as bridge:
+            server.publish(TOPIC, [body(answer(1, interaction_id="i-1"))])
+            wait_until(lambda: ids(redis_server) == ["i-1"])
+            bridge.stop()
+    finally:
+        server.end()
+
+
+def test_an_event_that_the_broker_finds_too_large_is_a_dead_letter(
+    nats_server: Nats, redis_server: RedisProcess, tmp_path: Path
+) -> None:
+    large = {"interaction_id": "large", "pipeline": "shop", "text": "x" * 2_000_000}
+    for event in ({"interaction_id": "one"}, large, {"interaction_id": "two"}):
+        redis_server.client.xadd(STREAMS.metrics, {DATA_FIELD: json.dumps(event)})
+    with Bridge(redis_server, tmp_path / "log", "--to-events", nats_server.url(OUT)) as bridge:
+        assert {json.loads(found)["interaction_id"] for found in nats_server.read(OUT, 2)} == {"one", "two"}
+        wait_until(lambda: dead_letters(binary(redis_server)))
+        bridge.stop()
+    (letter,) = dead_letters(binary(redis_server))
+    assert (letter.reason.value, letter.stream, letter.is_about("large")) == ("too_large", STREAMS.metrics, True)

@@ -9,11 +9,12 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 from urllib.request import Request, urlopen
 
@@ -142,20 +143,27 @@ class Nats(Broker):
     """NATS with JetStream."""
 
     scheme = "nats"
+    options: Sequence[str] = ()
+    login: Mapping[str, str] = MappingProxyType({})
 
     def command(self) -> list[str]:
         # The data are written before the answer, as a replica would keep them.
-        return [program("nats-server"), "-js", "-sd", str(self.folder), "-a", "127.0.0.1", "-p", str(self.port)]
+        place = ["-sd", str(self.folder), "-a", "127.0.0.1", "-p", str(self.port)]
+        return [program("nats-server"), "-js", *place, *self.options]
 
     async def _connected(self) -> Any:
         import nats
 
-        return await nats.connect(f"nats://127.0.0.1:{self.port}", allow_reconnect=False)
+        return await nats.connect(f"nats://127.0.0.1:{self.port}", allow_reconnect=False, **self.login)
 
     async def acreate(self, *topics: str) -> None:
-        client = await self._connected()
         for topic in topics:
-            await client.jetstream().add_stream(name=topic.replace(".", "_"), subjects=[topic])
+            await self.acreate_stream(topic)
+
+    async def acreate_stream(self, *subjects: str) -> None:
+        """Create one stream of all subjects."""
+        client = await self._connected()
+        await client.jetstream().add_stream(name=subjects[0].replace(".", "_"), subjects=list(subjects))
         await client.close()
 
     async def apublish(self, topic: str, bodies: Sequence[bytes]) -> None:
@@ -241,7 +249,15 @@ class Rabbit(Broker):
             for topic in topics:
                 await channel.declare_queue(topic, durable=True)
 
-    async def apublish(self, topic: str, bodies: Sequence[bytes]) -> None:
+    async def create_again(self, topic: str) -> None:
+        """Delete a queue, and create it again."""
+        connection = await self._connected()
+        async with connection:
+            channel = await connection.channel()
+            await channel.queue_delete(topic)
+            await channel.declare_queue(topic, durable=True)
+
+    async def apublish(self, topic: str, bodies: Sequence[bytes], **properties: Any) -> None:
         import aio_pika
 
         connection = await self._connected()
@@ -251,7 +267,8 @@ class Rabbit(Broker):
                 await asyncio.gather(
                     *(
                         channel.default_exchange.publish(
-                            aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT), topic
+                            aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT, **properties),
+                            topic,
                         )
                         for body in bodies[first : first + 200]
                     )
@@ -324,7 +341,7 @@ class Tansu(Broker):
         await admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=1) for topic in topics])
         await admin.close()
 
-    async def apublish(self, topic: str, bodies: Sequence[bytes]) -> None:
+    async def apublish(self, topic: str, bodies: Sequence[bytes], *, headers: Sequence[tuple[str, bytes]] = ()) -> None:
         from aiokafka import AIOKafkaProducer
 
         servers = f"127.0.0.1:{self.port}"
@@ -336,7 +353,7 @@ class Tansu(Broker):
             # Tansu makes an object of each batch, and lists all of them to find one.
             batch = producer.create_batch()
             for body in bodies:
-                assert batch.append(key=None, value=body, timestamp=None) is not None
+                assert batch.append(key=None, value=body, timestamp=None, headers=list(headers)) is not None
             await (await producer.send_batch(batch, topic, partition=random.randrange(2)))
         finally:
             await producer.stop()

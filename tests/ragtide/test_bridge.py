@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,15 @@ from google.protobuf.json_format import MessageToJson
 from redis.asyncio import Redis
 from tests.support.conditions import until
 from tests.support.redis_processes import RedisProcess
-from tests.support.wire_spans import rag, request
+from tests.support.wire_spans import rag, request, span
 
 from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
-from ragtide_roles.bridge.addresses import read_address
+from ragtide_roles.bridge.addresses import SCHEMES, read_address
 from ragtide_roles.bridge.intake import read_message
 from ragtide_roles.bridge.links import Received, link_class
+from ragtide_roles.bridge.outlet import group_of
 from ragtide_roles.bridge.service import bridge_addresses, forget_bridge, run_bridge
+from ragtide_roles.bridge.span_intake import read_spans
 from ragtide_roles.doctor.bridge import bridge_findings
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
@@ -67,11 +70,71 @@ def test_a_wrong_url_is_one_sentence_that_does_not_quote_it(text: str) -> None:
 def test_the_last_part_of_a_path_is_the_topic() -> None:
     rabbit = read_address("x", "amqps://user:p%40ss@host/shop/rag%2Fanswers")
     assert (rabbit.server, rabbit.topic) == ("amqps://user:p%40ss@host:5671/shop", "rag/answers")
-    assert (rabbit.username, rabbit.password, rabbit.shown) == ("user", "p@ss", "amqps://host:5671/rag/answers")
+    assert (rabbit.username, rabbit.password, rabbit.shown) == ("user", "p@ss", "amqps://host:5671/shop/rag/answers")
     assert read_address("x", "kafka://a,b:9/t").hosts == ("a:9092", "b:9")
     assert read_address("x", "otlp+kafka://a/t").is_otlp
     with pytest.raises(ConfigurationError, match="only --from takes spans"):
         bridge_addresses(Settings(bridge={"alerts": "otlp+nats://host/a"}).bridge)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("amqp://user:s3cret@a,b/rag", "takes one"),
+        ("redis://user:s3cret@a,b/rag", "takes one"),
+        ("redis://user:s3cret@host/shop/rag", "is no number"),
+        ("amqps://user:s3cret@host/rag?verify=no", "leave them out"),
+        ("kafka://user:s3cret@host/rag#1", "leave them out"),
+        ("nats://user:s3cret@host/rag%20answers", "correct it"),
+        ("nats://user:s3cret@host/rag%0d%0aPUB", "correct it"),
+        ("nats://user:s3cret@host/rag..answers", "correct it"),
+        ("nats://user:s3cret@host/>.answers", "correct it"),
+    ],
+)
+def test_what_a_client_would_ignore_or_misread_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words) as raised:
+        bridge_addresses(Settings(bridge={"source": text}).bridge)
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.pure
+def test_nothing_is_sent_to_a_wildcard_of_nats() -> None:
+    assert bridge_addresses(Settings(bridge={"source": "nats://host/rag.*.>"}).bridge)["from"].topic == "rag.*.>"
+    for subject in ("rag.*", "rag.>"):
+        with pytest.raises(ConfigurationError, match="nothing can be sent"):
+            bridge_addresses(Settings(bridge={"alerts": f"nats://host/{subject}"}).bridge)
+
+
+@pytest.mark.pure
+def test_signs_in_a_password_that_were_not_encoded_stay_in_it() -> None:
+    for text in ("amqp://us/er:p:a/ss@host/rag", "redis://us/er:p:a/ss@host/2/rag"):
+        found = read_address("x", text)
+        assert (found.username, found.password, found.hosts[0].partition(":")[0]) == ("us/er", "p:a/ss", "host")
+        assert "us%2Fer:p%3Aa%2Fss@host" in found.server
+    assert read_address("x", "redis://:pass@host/rag").server == "redis://:pass@host:6379"
+
+
+@pytest.mark.pure
+def test_topics_of_two_virtual_hosts_or_databases_have_positions_of_their_own() -> None:
+    for one, two in (("amqp://h/one/rag", "amqp://h/two/rag"), ("redis://h/1/rag", "redis://h/2/rag")):
+        first, second = read_address("x", one), read_address("x", two)
+        assert first.shown != second.shown
+        assert group_of("alerts", first) != group_of("alerts", second)
+
+
+@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+async def test_a_broker_that_is_away_is_an_error_of_the_link_with_every_scheme(scheme: str) -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        address = read_address("x", f"{scheme}://user:s3cret@127.0.0.1:{reserved.getsockname()[1]}/rag")
+        link = link_class(address.kind)(address, "bridge", 10)
+        try:
+            with pytest.raises(link.errors) as raised:
+                await link.open(None)
+        finally:
+            await link.close()
+    assert "s3cret" not in str(raised.value)
 
 
 @pytest.mark.pure
@@ -128,6 +191,8 @@ def test_a_message_that_comes_again_has_the_same_ids_and_another_message_others(
     assert ids(two) == ids(two)
     assert not set(ids(two)) & set(ids(two, "1/7"))
     assert ids(answer(interaction_id="mine")) == ["mine"]
+    # The place of a message says little: a new topic, or that of another cluster, begins with the same ones.
+    assert not set(ids(answer())) & set(ids(answer(response="Another answer.")))
 
 
 @pytest.mark.pure
@@ -196,6 +261,45 @@ async def both_directions(redis: Any, redis_url: str) -> None:
     assert [finding.level for finding in await bridge_findings(settings)] == ["problem", "ok"]
     with pytest.raises(ConfigurationError, match="there is no stream answers"):
         await run_bridge(settings, redis_url, asyncio.Event(), ProcessTelemetry(Health("bridge")))
+
+
+async def test_a_stream_whose_group_was_removed_is_read_on(tmp_path: Path) -> None:
+    with RedisProcess(tmp_path) as server:
+        async with Redis.from_url(server.url) as redis:
+            await redis.xadd("answers", {DATA_FIELD: json.dumps(answer(interaction_id="first"))})
+            settings = Settings(redis_url=server.url, bridge={"source": f"{server.url}/answers"})
+            interactions, stop = Streams(settings.prefix, 0).interactions, asyncio.Event()
+            running = asyncio.create_task(run_bridge(settings, server.url, stop, ProcessTelemetry(Health("bridge"))))
+
+            async def has_taken(count: int) -> bool:
+                return int(await redis.xlen(interactions)) == count
+
+            try:
+                await until(lambda: has_taken(1))
+                await redis.xgroup_destroy("answers", "ragtide-bridge")
+                await redis.xadd("answers", {DATA_FIELD: json.dumps(answer(interaction_id="second"))})
+                await until(lambda: has_taken(2))
+            finally:
+                stop.set()
+                await running
+
+
+async def test_a_stream_to_send_to_begins_with_its_first_entry(tmp_path: Path) -> None:
+    with RedisProcess(tmp_path) as server:
+        address = bridge_addresses(Settings(bridge={"alerts": f"{server.url}/alerts-out"}).bridge)["alerts"]
+        link = link_class("redis")(address, "bridge", 10)
+        try:
+            await link.open(None)
+            await link.check()
+        finally:
+            await link.close()
+
+
+@pytest.mark.pure
+def test_protobuf_that_looks_like_json_after_a_blank_is_protobuf() -> None:
+    of_sizes = (request(span(1), service="s" * size).SerializeToString() for size in range(100))
+    body = next(encoded for encoded in of_sizes if encoded.startswith(b"\n{"))
+    assert read_spans(body)
 
 
 async def test_spans_of_a_collector_become_interactions_and_other_bytes_a_dead_letter(tmp_path: Path) -> None:

@@ -37,12 +37,16 @@ _STREAMS: Final[Mapping[str, _Stream]] = {
     "interactions": _Stream(
         f"Interactions to be labeled. Workers read them in the consumer group `{LABEL_GROUP}`.",
         [RagInteraction],
-        ["producer", "replay", "experiment driver"],
+        ["producer", "bridge", "replay", "experiment driver"],
         ["worker", "recorder"],
         traced=True,
     ),
     "metrics": _Stream(
-        "Scores of labeled interactions.", [MetricEvent], ["worker"], ["aggregator", "recorder"], traced=True
+        "Scores of labeled interactions.",
+        [MetricEvent],
+        ["worker"],
+        ["aggregator", "recorder", "bridge"],
+        traced=True,
     ),
     "feedback": _Stream(
         "Gold scores that come after their interaction.", [Feedback], ["producer"], ["aggregator", "recorder"]
@@ -51,16 +55,16 @@ _STREAMS: Final[Mapping[str, _Stream]] = {
         "Estimates of whole pipelines over all time, at most one entry for each in `estimates_interval_s`.",
         [Estimate],
         ["aggregator"],
-        ["client"],
+        ["bridge", "client"],
     ),
     "alerts": _Stream(
         "Alerts: an entry when one fires, is explained, or resolves. Each subscriber has a group.",
         [Alert],
         ["aggregator"],
-        ["alert subscriber", "recorder"],
+        ["alert subscriber", "recorder", "bridge"],
     ),
     "dead-letters": _Stream(
-        "Entries that could not be used, with the reason.", [DeadLetter], ["worker", "aggregator"], ["client"]
+        "Entries that could not be used, with the reason.", [DeadLetter], ["worker", "aggregator", "bridge"], ["client"]
     ),
     "experiment": _Stream(
         "The log of an experiment: its plan, every command, every comparison point and its end.",

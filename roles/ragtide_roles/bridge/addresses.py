@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas.suggestions import unknown
@@ -47,23 +47,27 @@ class BrokerAddress:
     """Each with its port."""
     topic: str
     """Topic, subject, queue or stream."""
+    space: str = ""
+    """Virtual host of RabbitMQ, or number of a database of Redis."""
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     tls: bool = False
     is_otlp: bool = False
     """Whether the messages are spans and not interactions."""
+    is_target: bool = False
+    """Whether messages are sent to it, and not taken from it."""
 
     @property
     def shown(self) -> str:
         """The address without user name and password."""
-        return f"{self.scheme}://{','.join(self.hosts)}/{self.topic}"
+        return "/".join([f"{self.scheme}://{','.join(self.hosts)}", *filter(None, (self.space, self.topic))])
 
 
 def read_address(name: str, text: str) -> BrokerAddress:
     """Return the topic that a URL names.
 
-    >>> read_address("--from", "nats://user:secret@broker/rag.answers")
-    BrokerAddress(kind='nats', scheme='nats', hosts=('broker:4222',), topic='rag.answers', tls=False, is_otlp=False)
+    >>> read_address("--from", "nats://user:secret@broker/rag.answers").shown
+    'nats://broker:4222/rag.answers'
 
     Args:
         name: of the option or setting, for errors.
@@ -86,33 +90,56 @@ def read_address(name: str, text: str) -> BrokerAddress:
         before = ""
     else:
         user_info, _, place = rest.rpartition("@")
-        place = place.partition("#")[0].partition("?")[0]
+        if "?" in place or "#" in place:
+            raise ConfigurationError(f"{name} has options after ? or #, which a bridge does not take: leave them out")
         hosts_text, _, path = place.partition("/")
         # The path before the topic is the virtual host of RabbitMQ or the database of Redis.
         before, _, topic = path.rpartition("/")
     topic = unquote(topic)
     hosts = tuple(_with_port(name, host, scheme.port) for host in hosts_text.split(",") if host)
-    if scheme.kind == "mqtt" and len(hosts) > 1:
-        raise ConfigurationError(f"{name} has {len(hosts)} hosts, but MQTT takes one: write {scheme_name}://host/topic")
+    if len(hosts) > 1 and scheme.kind not in {"kafka", "nats"}:
+        raise ConfigurationError(f"{name} has {len(hosts)} hosts, but takes one: write {scheme_name}://host/topic")
     if not hosts or not topic:
         raise ConfigurationError(f"{name} has no {'topic' if hosts else 'host'}: write {scheme_name}://host/topic")
     if before and scheme.kind not in {"rabbit", "redis"}:
         raise ConfigurationError(f"{name} has more than a topic after the host: write {scheme_name}://host/topic")
-    username, _, password = user_info.partition(":")
-    server = (
-        f"{scheme.of_client}://{f'{user_info}@' if user_info else ''}{','.join(hosts)}{f'/{before}' * bool(before)}"
-    )
+    if before and scheme.kind == "redis" and not before.isdecimal():
+        raise ConfigurationError(
+            f"{name} has a database that is no number: write {scheme_name}://host/2/stream, and %2F for a / in a stream"
+        )
+    username, separator, password = map(unquote, user_info.partition(":"))
+    # Signs that a user did not encode would end the user or the password in the client.
+    user = f"{quote(username, safe='')}{separator}{quote(password, safe='')}@" if user_info else ""
     return BrokerAddress(
         scheme.kind,
         scheme_name,
-        server,
-        hosts,
-        topic,
-        unquote(username),
-        unquote(password),
-        scheme.tls,
-        text.startswith(OTLP),
+        server=f"{scheme.of_client}://{user}{','.join(hosts)}{f'/{before}' * bool(before)}",
+        hosts=hosts,
+        topic=topic,
+        space=before,
+        username=username,
+        password=password,
+        tls=scheme.tls,
+        is_otlp=text.startswith(OTLP),
     )
+
+
+def check_nats_subject(name: str, subject: str, *, sends: bool) -> None:
+    """Check a subject of NATS.
+
+    Args:
+        name: of the option or setting, for errors.
+        subject: from an address.
+        sends: whether messages are sent to it, so that it may have no wildcards.
+
+    Raises:
+        ConfigurationError: it is no subject.
+    """
+    tokens = subject.split(".")
+    if not all(token.isprintable() and " " not in token and token for token in tokens) or ">" in tokens[:-1]:
+        raise ConfigurationError(f"{name}: the subject has an empty part, a blank, or > before its end: correct it")
+    if sends and not {"*", ">"}.isdisjoint(tokens):
+        raise ConfigurationError(f"{name}: nothing can be sent to {subject}: such a subject has no * and no >")
 
 
 def check_mqtt_topic(name: str, topic: str, *, sends: bool) -> None:

@@ -7,6 +7,7 @@ then the link acknowledges. A kill in between brings the messages again, with th
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Final
 
 from redis import RedisError
@@ -44,71 +45,26 @@ class StoppedError(Exception):
     """The bridge stops before the messages are in Redis: they are not acknowledged, and come again."""
 
 
-class Intake:
-    """Publishes the interactions of messages.
+class RedisWriter:
+    """Writes to Redis until it succeeds, and reports meanwhile why it waits.
 
     Args:
         redis: client.
         settings: of the deployment.
-        address: of the topic.
-        telemetry: counts items.
+        telemetry: of the bridge.
         stop: ends waiting for Redis or for room.
+        direction: whose health it reports.
     """
 
     def __init__(
-        self, redis: Redis, settings: Settings, address: BrokerAddress, telemetry: BridgeTelemetry, stop: asyncio.Event
+        self, redis: Redis, settings: Settings, telemetry: BridgeTelemetry, stop: asyncio.Event, direction: str
     ) -> None:
         self._redis = redis
         self._layout = settings.layout
-        self._address = address
         self._telemetry = telemetry
         self._stop = stop
-        self._route = InteractionRoute.of(settings)
-        self._outage = redis_outage(redis).attempt("taking messages")
-
-    async def take(self, messages: Sequence[Received]) -> None:
-        """Return once all interactions of the messages are in their stream, or among the dead letters.
-
-        Args:
-            messages: of the topic.
-
-        Raises:
-            StoppedError: the bridge stops first.
-        """
-        size = sum(len(message.body) for message in messages)
-        found = self._read(messages) if size <= COUNTED_BYTES else await asyncio.to_thread(self._read, messages)
-        outcomes: Counter[str] = Counter()
-        commands = [item for item in found if isinstance(item, PublishCommand)]
-        for first in range(0, len(commands), ROUND_TRIP):
-            outcomes += await self._publish(commands[first : first + ROUND_TRIP])
-        letters = [item for item in found if isinstance(item, DeadLetter)]
-        if letters:
-            await self.reject(letters)
-            outcomes["dead_letter"] += len(letters)
-        self._telemetry.taken(outcomes)
-
-    def _read(self, messages: Sequence[Received]) -> list[PublishCommand | DeadLetter]:
-        return [item for message in messages for item in read_message(message, self._address, self._route)]
-
-    async def _publish(self, commands: Sequence[PublishCommand]) -> Counter[str]:
-        outcomes: Counter[str] = Counter()
-        waiting, pause = list(commands), Backoff(longest_s=LONGEST_PAUSE_S)
-        while waiting:
-            try:
-                found = await publish_commands(self._redis, self._route, waiting)
-            except REDIS_ERRORS as error:
-                await self.redis_failed(error, pause)
-                continue
-            self._outage.succeeded()
-            outcomes.update(_outcome(publication) for publication in found if publication is not None)
-            full = [command for command, publication in zip(waiting, found, strict=True) if publication is None]
-            if len(full) < len(waiting):
-                pause.succeeded()
-            waiting = full
-            if waiting:
-                outcomes["waited"] += len(waiting)
-                await self.wait("the stream has no room: start workers, or raise interactions_cap", pause)
-        return outcomes
+        self._direction = direction
+        self._outage = redis_outage(redis).attempt("sending messages" if direction != "from" else "taking messages")
 
     async def reject(self, letters: Sequence[DeadLetter]) -> None:
         """Write dead letters.
@@ -156,9 +112,72 @@ class Intake:
         Raises:
             StoppedError: the bridge stops first.
         """
-        self._telemetry.loops["from"].failed(why)
+        self._telemetry.loops[self._direction].failed(why)
         if await sleep_or_stop(self._stop, pause.pause_s()):
             raise StoppedError
+
+
+class Intake(RedisWriter):
+    """Publishes the interactions of messages.
+
+    Args:
+        redis: client.
+        settings: of the deployment.
+        address: of the topic.
+        telemetry: counts items.
+        stop: ends waiting for Redis or for room.
+    """
+
+    def __init__(
+        self, redis: Redis, settings: Settings, address: BrokerAddress, telemetry: BridgeTelemetry, stop: asyncio.Event
+    ) -> None:
+        super().__init__(redis, settings, telemetry, stop, "from")
+        self._address = address
+        self._route = InteractionRoute.of(settings)
+
+    async def take(self, messages: Sequence[Received]) -> None:
+        """Return once all interactions of the messages are in their stream, or among the dead letters.
+
+        Args:
+            messages: of the topic.
+
+        Raises:
+            StoppedError: the bridge stops first.
+        """
+        size = sum(len(message.body) for message in messages)
+        found = self._read(messages) if size <= COUNTED_BYTES else await asyncio.to_thread(self._read, messages)
+        outcomes: Counter[str] = Counter()
+        commands = [item for item in found if isinstance(item, PublishCommand)]
+        for first in range(0, len(commands), ROUND_TRIP):
+            outcomes += await self._publish(commands[first : first + ROUND_TRIP])
+        letters = [item for item in found if isinstance(item, DeadLetter)]
+        if letters:
+            await self.reject(letters)
+            outcomes["dead_letter"] += len(letters)
+        self._telemetry.taken(outcomes)
+
+    def _read(self, messages: Sequence[Received]) -> list[PublishCommand | DeadLetter]:
+        return [item for message in messages for item in read_message(message, self._address, self._route)]
+
+    async def _publish(self, commands: Sequence[PublishCommand]) -> Counter[str]:
+        outcomes: Counter[str] = Counter()
+        waiting, pause = list(commands), Backoff(longest_s=LONGEST_PAUSE_S)
+        while waiting:
+            try:
+                found = await publish_commands(self._redis, self._route, waiting)
+            except REDIS_ERRORS as error:
+                await self.redis_failed(error, pause)
+                continue
+            self._outage.succeeded()
+            outcomes.update(_outcome(publication) for publication in found if publication is not None)
+            full = [command for command, publication in zip(waiting, found, strict=True) if publication is None]
+            if len(full) < len(waiting):
+                pause.succeeded()
+            waiting = full
+            if waiting:
+                outcomes["waited"] += len(waiting)
+                await self.wait("the stream has no room: start workers, or raise interactions_cap", pause)
+        return outcomes
 
 
 def read_message(
@@ -181,9 +200,11 @@ def read_message(
         detail = "the message has no items: send an object, a list or lines of objects"
         return [dead_letter(message.body, message.entry_id, address, Reason.INVALID, detail)]
     found: list[PublishCommand | DeadLetter] = []
+    # With the body, because a topic of another cluster, or a new one of this name, has the same places.
+    digest = blake2b(message.body, digest_size=16).hexdigest()
+    key = f"{address.topic}/{message.entry_id}/{digest}"
     for index, item in enumerate(items):
         try:
-            key = f"{address.topic}/{message.entry_id}"
             interaction = sent_interaction(read_item(item), source=address.scheme, key=key, index=index)
             found.append(route.command(interaction))
         except InvalidEntryError as error:

@@ -1,16 +1,21 @@
 """The link to Kafka, and to brokers that speak its protocol."""
 
 import asyncio
+import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from aiokafka.errors import KafkaError
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from faststream.exceptions import IncorrectState
 from faststream.kafka import KafkaBroker
-from faststream.kafka.message import KafkaMessage
+from faststream.kafka.security import parse_security
+from faststream.message import StreamMessage
 from faststream.middlewares import AckPolicy
 from faststream.security import BaseSecurity, SASLPlaintext
+
+from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from .addresses import BrokerAddress
 from .links import (
@@ -18,14 +23,18 @@ from .links import (
     GRACE_S,
     BrokerAwayError,
     ClientLog,
+    MessageTooLargeError,
     Outgoing,
     Received,
     Take,
     TopicMissingError,
     close_all,
-    whole_message,
 )
+from .raw_messages import undecoded, unparsed
 
+MOST_BYTES: Final = 2 * ENTRY_MAX_BYTES
+"""Most bytes of a message to send; the topic may take fewer."""
+REQUEST_MS: Final = int(2000 * CONNECT_S)
 COLLECT_MS: Final = 200
 """Most milliseconds in which a batch is collected."""
 
@@ -45,27 +54,40 @@ class KafkaLink:
         self._address = address
         self._group = group
         self._batch = batch
-        security = (
-            SASLPlaintext(address.username, address.password, use_ssl=address.tls)
+        context = ssl.create_default_context() if address.tls else None
+        self._security = (
+            SASLPlaintext(address.username, address.password, ssl_context=context)
             if address.username
-            else BaseSecurity(use_ssl=address.tls)
+            else BaseSecurity(ssl_context=context)
         )
         self._broker = KafkaBroker(
             list(address.hosts),
-            security=security,
+            security=self._security,
             logger=ClientLog(),
             apply_types=False,
             client_id=group,
             acks="all",
             allow_auto_create_topics=False,
-            request_timeout_ms=int(2000 * CONNECT_S),
+            max_request_size=MOST_BYTES,
+            request_timeout_ms=REQUEST_MS,
             graceful_timeout=GRACE_S,
         )
 
     async def open(self, take: Take | None) -> None:
         """Connect, and begin to take messages if there is a `take`."""
+        # FastStream leaves a producer open that finds no broker.
+        admin = AIOKafkaAdminClient(
+            bootstrap_servers=list(self._address.hosts),
+            client_id=self._group,
+            request_timeout_ms=REQUEST_MS,
+            **parse_security(self._security),
+        )
+        try:
+            await admin.start()
+            await self._find_topic(admin)
+        finally:
+            await admin.close()
         await self._broker.connect()
-        await self._find_topic()
         if take is not None:
             self._subscribe(take)
         await self._broker.start()
@@ -79,24 +101,26 @@ class KafkaLink:
             max_records=self._batch,
             auto_offset_reset="earliest",
             ack_policy=AckPolicy.MANUAL,
-            decoder=whole_message,
+            parser=unparsed,
+            decoder=undecoded,
         )
 
         @subscriber
-        async def received(message: KafkaMessage) -> None:
-            raw: Any = message.raw_message
-            found = [Received(record.value or b"", f"{record.partition}/{record.offset}") for record in raw]
+        async def received(message: StreamMessage[Any]) -> None:
+            consumer: Any = subscriber.consumer
+            records = message.raw_message
+            found = [Received(record.value or b"", f"{record.partition}/{record.offset}") for record in records]
             if await take(found):
                 # A rebalance may have given the partition away: then the messages come again.
                 with suppress(*self.errors):
-                    await message.ack()
+                    await consumer.commit()
             else:
                 # The next commit would pass over this batch: nothing may be read before the link is closed.
                 await asyncio.Event().wait()
 
-    async def _find_topic(self) -> None:
+    async def _find_topic(self, admin: Any) -> None:
         async with asyncio.timeout(CONNECT_S):
-            topics = await self._broker.config.admin_client.list_topics()
+            topics = await admin.list_topics()
         if self._address.topic not in topics:
             raise TopicMissingError(
                 f"{self._address.shown}: there is no topic {self._address.topic}: create it, or correct the name"
@@ -106,21 +130,24 @@ class KafkaLink:
         """Return if a broker answers and has the topic."""
         if not await self._broker.ping(timeout=CONNECT_S):
             raise BrokerAwayError("no broker of the cluster answers")
-        await self._find_topic()
+        await self._find_topic(self._broker.config.admin_client)
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Send messages by their keys; each is there when all replicas in sync have it."""
         await asyncio.gather(*(self._publish(message) for message in messages))
 
     async def _publish(self, message: Outgoing) -> None:
-        sent: Any = await self._broker.publish(
-            message.body,
-            self._address.topic,
-            key=message.key.encode(),
-            headers={"message-id": message.message_id, "content-type": "application/json"},
-            no_confirm=True,
-        )
-        await sent
+        try:
+            sent: Any = await self._broker.publish(
+                message.body,
+                self._address.topic,
+                key=message.key.encode(),
+                headers={"message-id": message.message_id, "content-type": "application/json"},
+                no_confirm=True,
+            )
+            await sent
+        except MessageSizeTooLargeError as error:
+            raise MessageTooLargeError(message, error) from None
 
     async def close(self) -> None:
         """Disconnect."""

@@ -53,6 +53,19 @@ class Outgoing:
     """Names the message; one that is sent again has the same name."""
 
 
+class MessageTooLargeError(Exception):
+    """The broker takes no message of this size, however often it is sent.
+
+    Args:
+        message: that is too large.
+        why: what the broker or its client says.
+    """
+
+    def __init__(self, message: Outgoing, why: object) -> None:
+        super().__init__(str(why))
+        self.message = message
+
+
 Take = Callable[[Sequence[Received]], Awaitable[bool]]
 """Takes messages; returns whether all are in Redis now, so that they may be acknowledged. It never raises."""
 
@@ -75,7 +88,11 @@ class Link(Protocol):
         """Return if the broker answers and still has the topic; raise one of `errors` or `TopicMissingError` if not."""
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
-        """Send messages, and return when the broker has all of them."""
+        """Send messages, and return when the broker has all of them.
+
+        Raises:
+            MessageTooLargeError: the broker never takes one of them; others may have been sent.
+        """
 
     async def close(self) -> None:
         """Disconnect; messages that were taken but not acknowledged come again."""
@@ -122,15 +139,6 @@ async def close_all(*closes: Callable[[], Awaitable[Any]]) -> None:
                 await close()
 
 
-async def whole_message(message: Any) -> Any:
-    """Return a message of FastStream as it is, for a handler that needs its body, its names and its `ack`.
-
-    Args:
-        message: of FastStream.
-    """
-    return message
-
-
 _MODULES: Final[dict[Kind, tuple[str, str]]] = {
     "kafka": ("kafka_link", "KafkaLink"),
     "mqtt": ("mqtt_link", "MqttLink"),
@@ -153,7 +161,8 @@ def link_class(kind: Kind) -> Callable[[BrokerAddress, str, int], Link]:
     try:
         found: Callable[[BrokerAddress, str, int], Link] = getattr(import_module(f".{module}", __package__), name)
     except ImportError as error:
+        extra = "service" if kind == "redis" else kind
         raise ConfigurationError(
-            f"the bridge to {kind} needs a package that is not installed: pip install 'ragtide[{kind}]'"
+            f"the bridge to {kind} needs a package that is not installed: pip install 'ragtide[{extra}]'"
         ) from error
     return found

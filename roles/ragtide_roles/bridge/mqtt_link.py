@@ -184,6 +184,8 @@ class MqttLink:
         Raises:
             ConfigurationError: another client took the session over.
         """
+        if self._taking is not None and self._taking.done():
+            self._taking.result()  # a defect must not end the taking in silence
         if not self._ended.done():
             return
         code = self._ended.result()

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import nats.errors
 import nats.js.errors
+from faststream.message import StreamMessage
 from faststream.middlewares import AckPolicy
-from faststream.nats import ConsumerConfig, JStream, NatsBroker, PullSub
-from faststream.nats.message import NatsBatchMessage
+from faststream.nats import ConsumerConfig, JStream, NatsBroker, NatsToken, NatsUserPassword, PullSub
+
+from ragtide_runtime.errors import ConfigurationError
 
 from .addresses import BrokerAddress
 from .links import (
@@ -16,13 +19,14 @@ from .links import (
     GRACE_S,
     BrokerAwayError,
     ClientLog,
+    MessageTooLargeError,
     Outgoing,
     Received,
     Take,
     TopicMissingError,
     close_all,
-    whole_message,
 )
+from .raw_messages import undecoded, unparsed
 
 COLLECT_S: Final = 0.2
 """Most seconds in which a batch is collected."""
@@ -73,7 +77,8 @@ class NatsLink:
         self._is_consumer = False
         self._client: Any = None
         self._broker = NatsBroker(
-            [f"{address.server.partition('://')[0]}://{host}" for host in _servers(address)],
+            [f"{'tls' if address.tls else 'nats'}://{host}" for host in address.hosts],
+            security=_security(address),
             logger=ClientLog(),
             apply_types=False,
             allow_reconnect=False,
@@ -99,12 +104,26 @@ class NatsLink:
                 f"{self._address.shown}: this server has no JetStream: start it with `nats-server --jetstream`"
             ) from None
         if take is not None:
+            await self._check_consumer()
             self._is_consumer = True
             subscriber = self._subscribe(take)
             await self._broker.start()
             subscriber.subscription = _Paced(subscriber.subscription)
         else:
             await self._broker.start()
+
+    async def _check_consumer(self) -> None:
+        """Refuse a consumer of other subjects, which the client would take as it is."""
+        try:
+            found = await self._jetstream().consumer_info(self._stream, self._group)
+        except nats.js.errors.NotFoundError:
+            return
+        subjects = found.config.filter_subjects or [found.config.filter_subject]
+        if any(subject not in {None, "", self._address.topic} for subject in subjects):
+            raise ConfigurationError(
+                f"{self._address.shown}: the consumer {self._group} of the stream {self._stream} is for "
+                f"{', '.join(map(str, subjects))}: give this bridge a --group of its own"
+            )
 
     def _subscribe(self, take: Take) -> Any:
         subscriber = self._broker.subscriber(
@@ -114,16 +133,18 @@ class NatsLink:
             pull_sub=PullSub(batch_size=self._batch, timeout=COLLECT_S, batch=True),
             config=ConsumerConfig(ack_wait=ACK_WAIT_S, max_ack_pending=10 * self._batch),
             ack_policy=AckPolicy.MANUAL,
-            decoder=whole_message,
+            parser=unparsed,
+            decoder=undecoded,
         )
 
         @subscriber
-        async def received(message: NatsBatchMessage) -> None:
-            found = [Received(raw.data, self._name(raw)) for raw in message.raw_message]
-            if await take(found):
-                await message.ack()
-            else:
-                await message.nack()
+        async def received(message: StreamMessage[Any]) -> None:
+            messages = message.raw_message
+            is_taken = await take([Received(raw.data, self._name(raw)) for raw in messages])
+            # If the connection is closed, the messages come again.
+            with suppress(*self.errors):
+                for raw in messages:
+                    await (raw.ack() if is_taken else raw.nak())
 
         return subscriber
 
@@ -153,12 +174,19 @@ class NatsLink:
             await self._broker.publish(
                 message.body,
                 self._address.topic,
-                headers={"Nats-Msg-Id": message.message_id, "key": message.key, "content-type": "application/json"},
+                # JetStream drops a message whose id it has in the stream, also if that is of another subject.
+                headers={
+                    "Nats-Msg-Id": f"{self._address.topic}/{message.message_id}",
+                    "key": message.key,
+                    "content-type": "application/json",
+                },
                 stream=self._stream,
                 timeout=CONNECT_S,
             )
         except nats.js.errors.NoStreamResponseError:
             raise self._missing() from None
+        except nats.errors.MaxPayloadError as error:
+            raise MessageTooLargeError(message, error) from None
 
     async def close(self) -> None:
         """Disconnect."""
@@ -175,9 +203,11 @@ class NatsLink:
         )
 
 
-def _servers(address: BrokerAddress) -> list[str]:
-    user_info, at, _ = address.server.partition("://")[2].rpartition("@")
-    return [f"{user_info}{at}{host}" for host in address.hosts]
+def _security(address: BrokerAddress) -> NatsToken | NatsUserPassword | None:
+    # Not in the URLs of the servers, where the client takes the signs as they are.
+    if address.password:
+        return NatsUserPassword(address.username, address.password)
+    return NatsToken(address.username) if address.username else None
 
 
 async def _ignore(error: Exception) -> None:

@@ -7,8 +7,9 @@ from hashlib import blake2b
 from typing import Any
 
 import aio_pika.exceptions
+from faststream.message import StreamMessage
 from faststream.middlewares import AckPolicy
-from faststream.rabbit import Channel, RabbitBroker, RabbitMessage, RabbitQueue
+from faststream.rabbit import Channel, RabbitBroker, RabbitQueue
 
 from .addresses import BrokerAddress
 from .gathering import Gatherer
@@ -22,8 +23,8 @@ from .links import (
     Take,
     TopicMissingError,
     close_all,
-    whole_message,
 )
+from .raw_messages import undecoded, unparsed
 
 
 class RabbitLink:
@@ -65,12 +66,13 @@ class RabbitLink:
     def _subscribe(self, gatherer: Gatherer) -> None:
         self._gatherer = gatherer
 
-        @self._broker.subscriber(self._queue, ack_policy=AckPolicy.MANUAL, decoder=whole_message)
-        async def received(message: RabbitMessage) -> None:
-            if await gatherer.take(Received(message.body, _name(message.raw_message))):
+        @self._broker.subscriber(self._queue, ack_policy=AckPolicy.MANUAL, parser=unparsed, decoder=undecoded)
+        async def received(message: StreamMessage[Any]) -> None:
+            raw = message.raw_message
+            if await gatherer.take(Received(raw.body, _name(raw))):
                 # If the channel is closed, the message comes again.
                 with suppress(*self.errors):
-                    await message.ack()
+                    await raw.ack()
 
     async def _find_queue(self) -> None:
         async with asyncio.timeout(CONNECT_S):

@@ -9,14 +9,17 @@ from faststream.middlewares import AckPolicy
 from faststream.redis import RedisBroker, StreamSub
 from redis import RedisError
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from ragtide_runtime.ownership.ownership import process_name
 from ragtide_runtime.redis.consumer_groups import create_group
 from ragtide_runtime.redis.entries import START, raw_of
+from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import DATA_FIELD
 
 from .addresses import BrokerAddress
-from .links import GRACE_S, ClientLog, Outgoing, Received, Take, TopicMissingError, close_all, whole_message
+from .links import GRACE_S, BrokerAwayError, ClientLog, Outgoing, Received, Take, TopicMissingError, close_all
+from .raw_messages import undecoded, unparsed
 
 COLLECT_MS: Final = 200
 CLAIM_MS: Final = 15_000
@@ -38,6 +41,7 @@ class RedisLink:
         self._address = address
         self._group = group
         self._batch = batch
+        self._is_consumer = False
         self._redis: Redis = Redis.from_url(address.server)
         self._broker = RedisBroker(
             address.server,
@@ -54,6 +58,7 @@ class RedisLink:
         await self.check()
         # FastStream would create the group at the end of the stream.
         await create_group(self._redis, self._address.topic, self._group, START)
+        self._is_consumer = True
         self._subscribe(take)
         await self._broker.start()
 
@@ -70,8 +75,8 @@ class RedisLink:
                 polling_interval=COLLECT_MS,
             ),
             ack_policy=AckPolicy.MANUAL,
-            parser=_unparsed,
-            decoder=whole_message,
+            parser=unparsed,
+            decoder=undecoded,
         )
         async def received(message: StreamMessage[Any]) -> None:
             await self._take(take, message.raw_message)
@@ -80,8 +85,8 @@ class RedisLink:
         @self._broker.subscriber(
             stream=StreamSub(stream, group=self._group, consumer=consumer, min_idle_time=CLAIM_MS),
             ack_policy=AckPolicy.MANUAL,
-            parser=_unparsed,
-            decoder=whole_message,
+            parser=unparsed,
+            decoder=undecoded,
         )
         async def abandoned(message: StreamMessage[Any]) -> None:
             raw: Any = message.raw_message
@@ -95,11 +100,20 @@ class RedisLink:
                 await self._redis.xack(self._address.topic, self._group, *ids)
 
     async def check(self) -> None:
-        """Return if Redis answers and has the stream."""
-        if not await self._redis.exists(self._address.topic):
+        """Return if Redis answers and has the stream and the group; a stream to send to begins with its first entry."""
+        if self._address.is_target:
+            await self._redis.ping()
+            return
+        try:
+            groups = await self._redis.xinfo_groups(self._address.topic)
+        except ResponseError as error:
+            if not is_missing(error):
+                raise
             raise TopicMissingError(
                 f"{self._address.shown}: there is no stream {self._address.topic}: add an entry, or correct the name"
-            )
+            ) from None
+        if self._is_consumer and self._group.encode() not in [found["name"] for found in groups]:
+            raise BrokerAwayError(f"the group {self._group} was removed")  # FastStream stops reading in silence then
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Add entries with the field `data`, as ragtide's own streams have it."""
@@ -112,8 +126,3 @@ class RedisLink:
     async def close(self) -> None:
         """Disconnect."""
         await close_all(self._broker.stop, self._redis.aclose)
-
-
-async def _unparsed(raw: Any) -> StreamMessage[Any]:
-    """Return the entries as they are: FastStream's own parser fails at bytes that are no text."""
-    return StreamMessage(raw_message=raw, body=b"")

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -22,11 +23,23 @@ from ragtide_runtime.settings.bridge import BridgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_runtime.telemetry.outages import Outage, redis_outage
+from ragtide_schemas import DeadLetter, Reason
+from ragtide_schemas.printable import printable
 
 from ..running import together
-from .addresses import BrokerAddress, check_mqtt_topic, read_address
-from .intake import REDIS_ERRORS, Intake, StoppedError
-from .links import CONNECT_S, GRACE_S, Link, Outgoing, Received, Take, TopicMissingError, link_class
+from .addresses import BrokerAddress, check_mqtt_topic, check_nats_subject, read_address
+from .intake import REDIS_ERRORS, Intake, RedisWriter, StoppedError
+from .links import (
+    CONNECT_S,
+    GRACE_S,
+    Link,
+    MessageTooLargeError,
+    Outgoing,
+    Received,
+    Take,
+    TopicMissingError,
+    link_class,
+)
 from .outlet import Outlet, Output, group_of, source_of
 from .telemetry import ROLE, BridgeTelemetry
 
@@ -63,17 +76,19 @@ def bridge_addresses(settings: BridgeSettings) -> dict[str, BrokerAddress]:
         "estimates": settings.estimates,
     }
     found = {
-        direction: read_address(_option(direction), url.get_secret_value())
+        direction: replace(read_address(_option(direction), url.get_secret_value()), is_target=direction != "from")
         for direction, url in given.items()
         if url is not None
     }
     if not found:
         raise ConfigurationError("the bridge has no topic: give --from or --to-alerts, such as nats://host/rag.answers")
     for direction, address in found.items():
-        if address.is_otlp and direction != "from":
+        if address.is_otlp and address.is_target:
             raise ConfigurationError(f"bridge --to-{direction} begins with otlp+: only --from takes spans")
         if address.kind == "mqtt":
-            check_mqtt_topic(_option(direction), address.topic, sends=direction != "from")
+            check_mqtt_topic(_option(direction), address.topic, sends=address.is_target)
+        if address.kind == "nats":
+            check_nats_subject(_option(direction), address.topic, sends=address.is_target)
     return found
 
 
@@ -104,7 +119,9 @@ async def run_bridge(settings: Settings, url: str, stop: asyncio.Event, process:
                 works += _inlets(redis, settings, address, telemetry, stop, process)
             else:
                 output = next(output for output in OUTPUTS if output == direction)
-                works.append(Sender(redis, settings, Outlet(output, settings.layout), address, telemetry).run(stop))
+                writer = RedisWriter(redis, settings, telemetry, stop, direction)
+                sender = Sender(redis, settings, Outlet(output, settings.layout), address, telemetry, writer)
+                works.append(sender.run(stop))
         with process.health.reporting(ROLE, *telemetry.loops.values()):
             await together(*works, stop=stop)
 
@@ -290,12 +307,20 @@ class Sender(_LinkKeeper):
         outlet: makes the messages.
         address: of the topic.
         telemetry: of the bridge.
+        writer: writes dead letters.
     """
 
-    def __init__(
-        self, redis: Redis, settings: Settings, outlet: Outlet, address: BrokerAddress, telemetry: BridgeTelemetry
+    def __init__(  # noqa: PLR0917 - what all directions share, and two of its own
+        self,
+        redis: Redis,
+        settings: Settings,
+        outlet: Outlet,
+        address: BrokerAddress,
+        telemetry: BridgeTelemetry,
+        writer: RedisWriter,
     ) -> None:
         super().__init__(settings, outlet.output, address, telemetry)
+        self._writer = writer
         self._outlet = outlet
         self._source = source_of(outlet, address, redis, at_once=settings.bridge.batch)
         self._redis_outage = redis_outage(redis).attempt(f"reading {outlet.output}")
@@ -316,7 +341,8 @@ class Sender(_LinkKeeper):
                     link = await self.open(None)
                     watching = asyncio.create_task(self._checks(link))
                     try:
-                        await self._send_all(link, watching, stop)
+                        with suppress(StoppedError):
+                            await self._send_all(link, watching, stop)
                     finally:
                         await end(watching)
                         await _closed(link)
@@ -362,14 +388,32 @@ class Sender(_LinkKeeper):
         warning = self._outlet.unreadable.due_warning()
         if warning is not None:
             log.warning(warning)
-        if not messages:
-            return
-        try:
-            async with asyncio.timeout(SEND_S):
-                await link.send(messages)
-        except _failures(link) as error:
-            raise BrokerFailedError(explained(error)) from error
-        self._telemetry.sent(self._direction, len(messages))
+        waiting = list(messages)
+        while waiting:
+            try:
+                async with asyncio.timeout(SEND_S):
+                    await link.send(waiting)
+            except MessageTooLargeError as error:
+                waiting.remove(error.message)
+                await self._reject(error)
+            except _failures(link) as error:
+                raise BrokerFailedError(explained(error)) from error
+            else:
+                self._telemetry.sent(self._direction, len(waiting))
+                return
+
+    async def _reject(self, error: MessageTooLargeError) -> None:
+        stream, _, entry_id = error.message.message_id.rpartition("/")
+        detail = f"{self._address.shown} takes no message of this size ({error}): let its topic take larger ones"
+        letter = DeadLetter.of(
+            error.message.body,
+            stream=stream,
+            entry_id=entry_id,
+            reason=Reason.TOO_LARGE,
+            detail=printable(detail),
+            component=ROLE,
+        )
+        await self._writer.reject([letter])
 
 
 def _raise_failure(watching: asyncio.Task[None], link: Link) -> None:

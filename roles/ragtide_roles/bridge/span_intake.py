@@ -54,7 +54,7 @@ class SpanIntake(Intake):
         """
         for message in messages:
             try:
-                request = await asyncio.to_thread(_read, message.body)
+                request = await asyncio.to_thread(read_spans, message.body)
             except InvalidTracesError as error:
                 reason = Reason.TOO_LARGE if isinstance(error, TooManySpansError) else Reason.INVALID
                 letter = dead_letter(message.body, message.entry_id, self._address, reason, str(error))
@@ -78,5 +78,14 @@ class SpanIntake(Intake):
                 return
 
 
-def _read(body: bytes) -> ReadRequest:
-    return read_body((body,), "json" if body.lstrip()[:1] == b"{" else "protobuf")
+def read_spans(body: bytes) -> ReadRequest:
+    """Return the request in a message.
+
+    Args:
+        body: an export request of traces, in protobuf or JSON.
+
+    Raises:
+        InvalidTracesError: it is none.
+    """
+    # No blanks are skipped: protobuf begins with the byte of a new line, and the next one is a length.
+    return read_body((body,), "json" if body[:1] == b"{" else "protobuf")
