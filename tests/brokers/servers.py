@@ -213,6 +213,11 @@ class Rabbit(Broker):
             env=self.environment(), check=True, capture_output=True, timeout=HANGS_S,
         )  # fmt: skip
 
+    def end(self) -> None:
+        super().end()
+        # The daemon that gives names to Erlang's programs outlives them.
+        subprocess.run([program("epmd"), "-port", str(self._epmd), "-kill"], check=False, capture_output=True)
+
     def environment(self) -> dict[str, str]:
         return {
             **os.environ,

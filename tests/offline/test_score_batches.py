@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -187,7 +186,7 @@ def test_rows_are_read_as_they_are_needed() -> None:
         (TABLE, {"profile": "nothing"}, "nothing"),
         ("a.parquet", {}, "type str"),
         ([1], {}, "type list"),
-        (pd.DataFrame({"answer": ["yes", 1.5, None]}), {}, "give the column one type"),
+        (TABLE.to_pandas().assign(answer=["yes", 1.5] * 30), {}, "give the column one type"),
     ],
 )
 def test_a_mistake_is_one_sentence_before_the_first_row(data: Any, options: dict[str, Any], words: str) -> None:

@@ -137,6 +137,28 @@ async def test_a_broker_that_is_away_is_an_error_of_the_link_with_every_scheme(s
     assert "s3cret" not in str(raised.value)
 
 
+async def test_a_password_is_not_sent_to_a_server_of_nats_without_tls() -> None:
+    sent: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"server_id": "a", "version": "2.10.0", "auth_required": true, "max_payload": 1000}\r\n')
+        sent.append(await reader.read())
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        address = read_address("x", f"nats+tls://user:s3cret@127.0.0.1:{port}/rag")
+        link = link_class("nats")(address, "bridge", 10)
+        try:
+            with pytest.raises(link.errors, match="has no TLS"):
+                await link.open(None)
+        finally:
+            await link.close()
+        await until(lambda: sent)
+    assert sent == [b""]
+
+
 @pytest.mark.pure
 def test_the_path_of_mqtt_is_the_topic() -> None:
     mqtt = read_address("x", "mqtts://user:p%40ss@host/$share/ragtide/rag@shop/+/a?b/#")

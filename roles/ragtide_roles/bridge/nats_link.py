@@ -94,6 +94,8 @@ class NatsLink:
 
     async def open(self, take: Take | None) -> None:
         """Connect, and begin to take messages if there is a `take`."""
+        if self._address.tls:
+            await self._require_tls()
         self._client = await self._broker.connect()
         try:
             self._stream = await self._jetstream().find_stream_name_by_subject(self._address.topic)
@@ -111,6 +113,21 @@ class NatsLink:
             subscriber.subscription = _Paced(subscriber.subscription)
         else:
             await self._broker.start()
+
+    async def _require_tls(self) -> None:
+        """Refuse servers without TLS, to which the client would send the password as it is."""
+        for host in self._address.hosts:
+            name, _, port = host.rpartition(":")
+            # The client tries the hosts that do not answer, too.
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(CONNECT_S):
+                    reader, writer = await asyncio.open_connection(name.strip("[]"), int(port))
+                    try:
+                        information = await reader.readline()
+                    finally:
+                        writer.close()
+                if b'"tls_required":true' not in information.replace(b" ", b""):
+                    raise nats.errors.Error(f"{host} has no TLS: configure it, or begin the URL with nats://")
 
     async def _check_consumer(self) -> None:
         """Refuse a consumer of other subjects, which the client would take as it is."""
