@@ -103,6 +103,9 @@ def test_the_end_names_both_versions_and_the_silence() -> None:
     _, resolved = alerts_of([*fallen(), *after(DAY, REPLACED["a changed question"])])
     for fact in ("v1", "v2", "2026-11-21 03:29 UTC"):
         assert fact in resolved.message
+    # Titles stand alone where a message lists several alerts, and they are short.
+    for fact in ("shop", TONE, "v2"):
+        assert fact in alert_text(resolved).title
 
 
 def test_a_paused_criterion_ends_its_alert_after_a_day_of_other_interactions() -> None:

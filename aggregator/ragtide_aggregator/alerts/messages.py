@@ -17,7 +17,7 @@ from ragtide_schemas import (
     definition_of,
     from_milliseconds,
 )
-from ragtide_schemas.alert_text import message_of, scope_of, short_name, time
+from ragtide_schemas.alert_text import covariate_name, message_of, scope_of, short_name, time
 
 from ..events.keys import EstimateKey
 from ..statistics.drift.kappa import kappa_interval, kappa_of
@@ -236,11 +236,12 @@ def ended_alert(alert: Alert, end: VersionEnd) -> Alert:
     replaced = "was replaced, paused or removed"
     if end.successor is not None:
         replaced = f"was replaced by {_version_of(end.successor, beside=end.key)}"
-    where, what = scope_of(alert.model_copy(update={"segment": None})), _version_of(end.key)
+    what = short_name(alert.metric) if alert.covariate is None else covariate_name(alert)
+    where, version = scope_of(alert.model_copy(update={"segment": None})), _version_of(end.key)
     message = (
-        f"The version that this alert is about has ended: it {replaced}. {what[0].upper()}{what[1:]} gave its last "
-        f"score at {time(end.last)}, and {where} has had {end.interactions:,} interactions since. The alert ends "
-        "without a recovery."
+        f"The alert on {what} ends without a recovery, because its version {replaced}. {version[0].upper()}"
+        f"{version[1:]} gave its last score at {time(end.last)}, and {where} has had {end.interactions:,} interactions "
+        "since."
     )
     return alert.resolve(max(end.now, alert.explained_at or alert.fired_at), message)
 

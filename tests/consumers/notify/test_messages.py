@@ -113,6 +113,15 @@ def test_an_alert_that_is_over_says_so_without_advice() -> None:
     assert "false alarm" not in told
 
 
+def test_an_alert_that_ends_without_a_recovery_says_why_alone_and_in_a_list() -> None:
+    why = "The alert on trace.adherence ends without a recovery, because its version was replaced by labeler judge 2."
+    ended = tuple(drift(alert_id=name).resolve(RESOLVED, why) for name in "ab")
+    alone, listed = (message_text(told_of(*alerts)) for alerts in (ended[:1], ended))
+    assert alone.title == f"Resolved: shop: {why}"
+    assert "back at" not in " ".join(alone.sentences)
+    assert sum(why in sentence for sentence in listed.sentences) == 2
+
+
 def test_an_alert_without_statistics_tells_its_own_message() -> None:
     behind = "Labeling is behind: the oldest interaction has waited 900 s."
     stalled = alert("stall-1", message=behind, pipeline="*", fired_at=FIRED)
