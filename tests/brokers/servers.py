@@ -196,6 +196,7 @@ class Rabbit(Broker):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._distribution, self._epmd = free_port(), free_port()
+        self._names = Process(folder / "names.log")
 
     def command(self) -> list[str]:
         return [self._program("rabbitmq-server")]
@@ -213,10 +214,16 @@ class Rabbit(Broker):
             env=self.environment(), check=True, capture_output=True, timeout=HANGS_S,
         )  # fmt: skip
 
+    def start(self) -> None:
+        # The server would start one that outlives it.
+        if not self._names.runs:
+            self._names.start([program("epmd"), "-port", str(self._epmd)], self.environment())
+            wait_until(lambda: self._names.listens(self._epmd))
+        super().start()
+
     def end(self) -> None:
         super().end()
-        # The daemon that gives names to Erlang's programs outlives them.
-        subprocess.run([program("epmd"), "-port", str(self._epmd), "-kill"], check=False, capture_output=True)
+        self._names.kill()
 
     def environment(self) -> dict[str, str]:
         return {

@@ -4,12 +4,14 @@ import asyncio
 import json
 import socket
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf.json_format import MessageToJson
 from redis.asyncio import Redis
+from structlog.testing import capture_logs
 from tests.support.conditions import until
 from tests.support.redis_processes import RedisProcess
 from tests.support.wire_spans import rag, request, span
@@ -304,6 +306,37 @@ async def test_a_stream_whose_group_was_removed_is_read_on(tmp_path: Path) -> No
             finally:
                 stop.set()
                 await running
+
+
+async def test_a_broker_that_refuses_every_message_is_one_outage(tmp_path: Path) -> None:
+    with RedisProcess(tmp_path) as server:
+        async with Redis.from_url(server.url) as redis:
+            settings = Settings(redis_url=server.url, bridge={"alerts": f"{server.url}/alerts-out"})
+            await redis.xadd(Streams(settings.prefix, 0).alerts, {DATA_FIELD: json.dumps({"alert_id": "a-1"})})
+            await redis.set("alerts-out", "no stream")
+            stop, process = asyncio.Event(), ProcessTelemetry(Health("bridge"))
+
+            async def refused() -> int:
+                return int((await redis.info("errorstats"))["errorstat_WRONGTYPE"]["count"])
+
+            with capture_logs() as lines:
+                running = asyncio.create_task(run_bridge(settings, server.url, stop, process))
+                try:
+                    await until(lambda: any("retrying" in line["event"] for line in lines))
+                    before = await refused()
+                    await until(lambda: is_more(refused, before + 2))
+                    await redis.delete("alerts-out")
+                    await until(lambda: is_more(lambda: redis.xlen("alerts-out"), 0))
+                finally:
+                    stop.set()
+                    await running
+    words = ("retrying", "answers again", "bridge connected")
+    assert [sum(word in line["event"] for line in lines) for word in words] == [1, 1, 1]
+    assert "a-1" not in str(lines)
+
+
+async def is_more(count: Callable[[], Awaitable[int]], than: int) -> bool:
+    return await count() > than
 
 
 async def test_a_stream_to_send_to_begins_with_its_first_entry(tmp_path: Path) -> None:

@@ -121,7 +121,11 @@ class RedisLink:
             for message in messages:
                 fields: dict[Any, Any] = {DATA_FIELD: message.body, b"message_id": message.message_id}
                 pipe.xadd(self._address.topic, fields)
-            await pipe.execute()
+            # redis-py would quote the message in its error.
+            replies = await pipe.execute(raise_on_error=False)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
 
     async def close(self) -> None:
         """Disconnect."""

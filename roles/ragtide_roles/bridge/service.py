@@ -166,7 +166,7 @@ class _LinkKeeper:
         self._outage = Outage(f"The broker of {address.shown}").attempt("connecting")
         self._backoff = Backoff(longest_s=LONGEST_PAUSE_S)
         self._make = link_class(address.kind)
-        self._was_open = False
+        self._was_open = self._is_working = False
 
     async def open(self, take: Take | None) -> Link:
         """Return an open link.
@@ -190,12 +190,18 @@ class _LinkKeeper:
         except BaseException:
             await _closed(link)
             raise
+        self._was_open = True
+        return link
+
+    def works(self) -> None:
+        """Report that the broker does what it is asked for; a broker that only answers may refuse every message."""
+        if self._is_working:
+            return
+        self._is_working = True
         self._outage.succeeded()
         self._backoff.succeeded()
-        self._was_open = True
         self._telemetry.connected(self._direction, is_connected=True)
         log.info("bridge connected", direction=self._direction, topic=self._address.shown)
-        return link
 
     async def failed(self, error: Exception, stop: asyncio.Event) -> None:
         """Wait after a failure of the broker."""
@@ -204,6 +210,7 @@ class _LinkKeeper:
 
     def report(self, error: Exception) -> None:
         """Report a failure of the broker."""
+        self._is_working = False
         self._telemetry.connected(self._direction, is_connected=False)
         self._outage.failed(error)
         self._loop.failed(f"the broker failed: {error}")
@@ -253,6 +260,7 @@ class Receiver(_LinkKeeper):
             self._defect = asyncio.get_running_loop().create_future()
             try:
                 link = await self.open(self._take)
+                self.works()
                 try:
                     await self._watch(link, stop)
                 except BrokerFailedError as error:
@@ -381,6 +389,7 @@ class Sender(_LinkKeeper):
             self._redis_outage.succeeded()
             pause.succeeded()
             await self._send(link, self._outlet.messages(entries))
+            self.works()
             self._source.finish()
             self._loop.beat(f"sending {self._direction}")
 
