@@ -1,11 +1,14 @@
 """`ragtide score` of a large input by one process, by two, and in shards: speed, memory, and the same bits.
 
-    python benchmarks/large_scoring.py [--interactions 20000] [--rounds 3] [--shards 64]
+    PYTHONPATH=. python benchmarks/large_scoring.py [--interactions 20000] [--rounds 3] [--shards 64]
+        [--engines ray dask]
 
 The interactions are those of the bundled data, again and again with ids of their own, in a folder of two Parquet files.
 Each round scores it with one and with two processes, one after the other; the ratio is the median over the rounds, so
-that a slow round does not decide. With `--shards` a command for each shard follows, and `ragtide merge`. All summaries
-must be equal byte for byte.
+that a slow round does not decide. With `--shards` a command for each shard follows, and `ragtide merge`. With
+`--engines` Ray and Dask score the same folder on two local workers (large_engines.py), in the environments of
+`make engines`. The numbers of all summaries must be equal byte for byte. Processes that Ray detaches from its command
+are missing in its processor seconds, and memory that processes share is counted in each.
 
 Other programs change the seconds, so their share of the processors is printed beside each run. Above a few percent the
 ratio says little; processor seconds still show what the second process costs. Resident memory is that of all processes
@@ -29,10 +32,13 @@ from statistics import median
 import psutil
 import pyarrow as pa
 from pyarrow import parquet
+from tests.engines.engines import ENVIRONMENTS
 
 import ragtide_offline
 
 DATA = Path(ragtide_offline.__file__).parent / "data" / "demo_interactions.jsonl"
+RAGTIDE = (sys.executable, "-m", "ragtide")
+SCORE = (*RAGTIDE, "score", "--labeler", "local", "--pipeline", "shop")
 AT_ONCE = 5_000
 """Rows that are made at once."""
 
@@ -95,7 +101,7 @@ def run(commands: Sequence[Sequence[str]]) -> Run:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for words in commands:
         process = psutil.Popen(
-            [sys.executable, "-m", "ragtide", *words],
+            words,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=environment,
@@ -108,22 +114,33 @@ def run(commands: Sequence[Sequence[str]]) -> Run:
                 pass
             time.sleep(0.1)
         if process.returncode:
-            raise SystemExit(f"ragtide {' '.join(words)} ended with {process.returncode}")
+            raise SystemExit(f"{' '.join(words)} ended with {process.returncode}")
     seconds, busy_s = time.monotonic() - began, own_s() - own
     return Run(seconds, busy_s, max(all_s() - every - busy_s, 0.0) / (seconds * (os.cpu_count() or 1)), most)
 
 
 def scored(folder: Path, processes: int, summary: Path) -> Run:
     """Score a folder in processes."""
-    words = ["score", str(folder), "--labeler", "local", "--pipeline", "shop", "--processes", str(processes)]
-    return run([[*words, "--summary-json", str(summary)]])
+    return run([[*SCORE, str(folder), "--processes", str(processes), "--summary-json", str(summary)]])
 
 
 def scored_in_shards(folder: Path, shards: int, summary: Path, parts: Path) -> Run:
     """Score a folder by a command for each shard, and merge the parts."""
-    words = ["score", str(folder), "--labeler", "local", "--pipeline", "shop", "--output", str(parts)]
-    merge = ["merge", str(parts), "--summary-json", str(summary)]
+    words = [*SCORE, str(folder), "--output", str(parts)]
+    merge = [*RAGTIDE, "merge", str(parts), "--summary-json", str(summary)]
     return run([*([*words, "--shard", f"{number}/{shards}"] for number in range(1, shards + 1)), merge])
+
+
+def scored_by(engine: str, folder: Path, summary: Path) -> Run:
+    """Score a folder with an engine."""
+    script = Path(__file__).with_name("large_engines.py")
+    return run([[str(ENVIRONMENTS.python_of(engine)), str(script), engine, str(folder), str(summary)]])
+
+
+def numbers(summary: Path) -> str:
+    """Return the numbers of a summary as text."""
+    found = json.loads(summary.read_text(encoding="utf-8"))
+    return json.dumps({name: found[name] for name in ("estimates", "diagnoses", "not_counted")})
 
 
 def row(name: str, count: int, runs: Sequence[Run]) -> str:
@@ -142,8 +159,11 @@ def main() -> None:
     parser.add_argument("--interactions", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--shards", type=int, default=0)
+    parser.add_argument("--engines", nargs="*", choices=("ray", "dask"), default=[])
     options = parser.parse_args()
     count, rounds = options.interactions, options.rounds
+    for engine in options.engines:
+        ENVIRONMENTS.python_of(engine)
     runs: dict[int, list[Run]] = {1: [], 2: []}
     with tempfile.TemporaryDirectory() as place:
         folder, few = Path(place) / "answers", Path(place) / "few"
@@ -157,11 +177,15 @@ def main() -> None:
         if options.shards:
             shards = scored_in_shards(folder, options.shards, Path(place) / "shards.json", Path(place) / "parts")
             rows.append(row(f"{options.shards} shards, one after another", count, [shards]))
-        summaries = {path.read_bytes() for path in Path(place).glob("*.json") if path.name != "few.json"}
+        for engine in options.engines:
+            rows.append(
+                row(f"{engine.title()}, 2 workers", count, [scored_by(engine, folder, Path(place) / f"{engine}.json")])
+            )
+        summaries = {numbers(path) for path in Path(place).glob("*.json") if path.name != "few.json"}
     ratio = median(one.seconds / two.seconds for one, two in zip(runs[1], runs[2], strict=True))
     busy = median(two.busy_s / one.busy_s for one, two in zip(runs[1], runs[2], strict=True))
     print("# Scoring a large input\n")
-    shown = " ".join(["python benchmarks/large_scoring.py", *sys.argv[1:]])
+    shown = " ".join(["PYTHONPATH=. python benchmarks/large_scoring.py", *sys.argv[1:]])
     print(f"Written by `{shown}`: {os.cpu_count()} cores, Python {platform.python_version()}. Seconds, ", end="")
     print(
         f"processor seconds and the share of other programs are medians of {rounds} round{'s' if rounds > 1 else ''}; ",
