@@ -184,6 +184,7 @@ def test_rows_are_read_as_they_are_needed() -> None:
     [
         (TABLE, {"labeler": "nobody"}, "nobody"),
         (TABLE, {"profile": "nothing"}, "nothing"),
+        (TABLE, {"labeler": FakeLabeler(lambda _: Labeling({})), "profile": "ragbench"}, "leave out the profile"),
         ("a.parquet", {}, "type str"),
         ([1], {}, "type list"),
         (TABLE.to_pandas().assign(answer=["yes", 1.5] * 30), {}, "give the column one type"),

@@ -97,6 +97,18 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(tmp_path: Path) -> None
     assert "0 scored, 80 scored before" in score(ROWS, "--output", cut).stderr
 
 
+def test_scores_of_another_profile_are_not_gone_on_with(tmp_path: Path) -> None:
+    output = tmp_path / "scores.jsonl"
+    score(ROWS, "--labeler", "stored", "--profile", "ragbench", "--limit", 2, "--output", output)
+    score(ROWS, "--labeler", "stored", "--profile", "ragbench", "--limit", 4, "--output", output)
+    for arguments, words in (
+        (["--labeler", "stored", "--profile", "capstone"], "scores of the profile ragbench"),
+        (["--labeler", "local"], "scores of stored 1 ragbench, and the labeler is local"),
+    ):
+        result = CliRunner().invoke(cli, ["score", str(ROWS), *arguments, "--output", str(output)])
+        assert words in str(result.exception)
+
+
 def test_scores_of_another_labeler_are_not_gone_on_with(tmp_path: Path) -> None:
     output = tmp_path / "scores.jsonl"
     event = {**lines(score(ROWS, "--json", "--limit", 1).stdout)[0], "labeler_version": "older"}

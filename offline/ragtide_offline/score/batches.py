@@ -15,6 +15,7 @@ from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_producers import FileOptions, Row, UnreadableFileError
 from ragtide_producers.files.formats.arrow import records_of
 from ragtide_producers.files.interactions import row_of
+from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.waiting import blocking_iterator
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.columns import COLUMNS, NUMBERS, TEXTS, Codec, too_large
@@ -77,14 +78,14 @@ def score_batches(
         reader: anything with Arrow's C stream protocol (`__arrow_c_stream__`), such as a table of Polars, DuckDB,
             pandas or pyarrow, or an iterable of record batches. Columns have the names that they may have in files.
         labeler: name of the labeler, or a labeler; by default that of the settings.
-        profile: variant of the TRACe formulas; by default that of the settings.
+        profile: variant of the TRACe formulas of a labeler by name; by default that of the settings.
         pipeline: pipeline of rows without one; such rows have a problem unless it is given.
         columns: column by field, as for `load`.
         labels: whether the column `labels` has the labels of each row as JSON; otherwise it is null.
         settings: all settings at once, instead of the environment.
 
     Raises:
-        ConfigurationError: the labeler or the profile is unknown.
+        ConfigurationError: the labeler or the profile is unknown, or a labeler that is given has its own profile.
         UnreadableFileError: the reader is no Arrow data.
         ScoringStopped: raised while the result is read: no more rows can be labeled now, such as after a spend limit.
     """
@@ -93,7 +94,9 @@ def score_batches(
     chosen |= {} if profile is None else {"profile": profile}
     known = settings_of_application(**chosen) if settings is None else settings.model_copy(update=chosen)
     own = None if labeler is None or isinstance(labeler, str) else check_labeler(labeler, "the given labeler")
-    if profile is not None and own is None and known.labeler in (*BUILT_IN, STORED):
+    if profile is not None and own is not None:
+        raise ConfigurationError(f"the labeler {own.name} has the formulas {own.profile}: leave out the profile")
+    if profile is not None and known.labeler in (*BUILT_IN, STORED):
         check_profiles(known)
     options = FileOptions(pipeline, columns=columns or {})
     rows = (row_of(record, options) for record in records_of(batches))

@@ -1,7 +1,7 @@
 """The output of `ragtide score`: a line of JSON for each interaction, which a later run continues."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,12 +64,13 @@ def read_lines(path: Path) -> Iterator[tuple[MetricEvent, dict[str, Any]]]:
 class ScoreFile:
     """A file of scores that grows by a line per interaction. If a crash left an incomplete last line, it is removed."""
 
-    def __init__(self, path: Path, *, labeler: str | None) -> None:
+    def __init__(self, path: Path, *, labeler: str | None, profiles: Collection[str] = ()) -> None:
         """Open the file and read its lines.
 
         Args:
             path: created if it does not exist.
-            labeler: name and version that its lines must have; None takes any.
+            labeler: name, version and profile that its lines must have; None takes any.
+            profiles: of which the profile of each line must be made; none take any.
 
         Raises:
             UnusableScoresError: it is not a file of scores, or has scores of another labeler.
@@ -80,7 +81,7 @@ class ScoreFile:
         try:
             if path.exists():
                 self._mend()
-            self._read(labeler)
+            self._read(labeler, profiles)
             self._file = path.open("ab")
         except OSError as error:
             raise UnusableScoresError(f"{path} cannot be written ({error.strerror}): give another --output") from None
@@ -91,14 +92,19 @@ class ScoreFile:
         if len(whole) < len(content):
             self.path.write_bytes(whole)
 
-    def _read(self, labeler: str | None) -> None:
+    def _read(self, labeler: str | None, profiles: Collection[str]) -> None:
         if not self.path.exists():
             return
         for event, _ in read_lines(self.path):
-            found = f"{event.labeler} {event.labeler_version}"
+            found = " ".join(filter(None, (event.labeler, event.labeler_version, event.profile)))
             if labeler is not None and found != labeler:
                 raise UnusableScoresError(
                     f"{self.path} has scores of {found}, and the labeler is {labeler} now: choose another --output"
+                )
+            if profiles and not set(event.profile.split("+")) <= set(profiles):
+                raise UnusableScoresError(
+                    f"{self.path} has scores of the profile {event.profile}, and the profiles are "
+                    f"{' and '.join(profiles)} now: choose another --output"
                 )
             self.done[event.pipeline, event.interaction_id].append(event)
 

@@ -4,7 +4,7 @@ import json
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -95,8 +95,10 @@ class ScoredFile:
         """
         options = self.options
         async with labeling_of(self.settings, keep_answers=True) as (label, labeler, at_once):
-            named = None if labeler.name in {STORED, "cascade"} else f"{labeler.name} {labeler.version}"
-            output = ScoreFile(options.output, labeler=named) if options.output is not None else None
+            named = None if labeler.name in {STORED, "cascade"} else " ".join(filter(None, astuple(labeler)))
+            own = self.settings.profile, self.settings.claim_profile
+            profiles = own if labeler.name == STORED else ()
+            output = ScoreFile(options.output, labeler=named, profiles=profiles) if options.output is not None else None
             rows = self._new_rows(read_rows(options.source, options.file), {} if output is None else output.done)
             try:
                 async with aclosing(score_rows(rows, label, labeler, at_once=at_once)) as outcomes:
