@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from ragtide_consumers.labelers.asked_criteria import asked_about, may_be_asked_of_session
 from ragtide_producers import Row
@@ -24,8 +25,15 @@ def session_criteria(settings: Settings) -> tuple[Criterion, ...]:
     )
 
 
-def refuse_sessions(criteria: Iterable[Criterion]) -> None:
+_PARTS: Final = "score one file as a whole"
+
+
+def refuse_sessions(criteria: Iterable[Criterion], remedy: str = _PARTS) -> None:
     """Refuse criteria about sessions where rows are scored in parts, because the turns of a session may be in several.
+
+    Args:
+        criteria: that are asked.
+        remedy: what asks criteria about sessions, as words of a sentence.
 
     Raises:
         ConfigurationError: a criterion is about sessions.
@@ -34,7 +42,7 @@ def refuse_sessions(criteria: Iterable[Criterion]) -> None:
         if criterion.is_of_session:
             raise ConfigurationError(
                 f'unit of the criterion {criterion.name} is "session", and rows are scored here in parts, so a session '
-                "may be in several of them: score one file as a whole, or leave the criterion out"
+                f"may be in several of them: {remedy}, or leave the criterion out"
             )
 
 

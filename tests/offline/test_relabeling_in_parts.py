@@ -1,6 +1,5 @@
 """Relabeling a recording in processes: the numbers and alerts of one process, to the bit, whatever is killed."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,60 +7,35 @@ from typing import Any
 
 import pytest
 from tests.support.cases import for_each
-from tests.support.dying_labeler import FATAL, REFUSED
+from tests.support.dying_labeler import FATAL
 from tests.support.in_process import run_command
-from tests.support.recorded import record
+from tests.support.relabeling import (
+    COUNT,
+    START_MS,
+    bits,
+    interaction,
+    parts_in,
+    recording_of,
+    relabel,
+    settings_at,
+)
 
 from ragtide_offline.parts import part_files
-from ragtide_offline.parts.part_files import UnusablePartsError
-from ragtide_offline.parts.relabeling import PartsRelabeling
-from ragtide_offline.replay.plan import ReplayPlan
+from ragtide_offline.parts.part_files import UnusablePartsError, read_part
+from ragtide_offline.parts.relabeled import relabeled
 from ragtide_offline.replay.result import ReplayResult
 from ragtide_offline.replay.selection import Selection
 from ragtide_offline.score.scoring import ScoringStopped
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
-from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.recordings import Recording
 from ragtide_runtime.settings.model import settings_of_application
 from ragtide_runtime.workspaces import parts_folder
-from ragtide_schemas import AlertRule, Feedback, RagInteraction, RetrievedDocument, from_milliseconds
-
-COUNT = 120
-"""Recorded interactions of each of two pipelines, without a duplicate and a refused one."""
-LABELER = "tests.support.dying_labeler:DyingLabeler"
-START_MS = 1_795_300_000_000
-RULE = AlertRule(name="floor", kind="threshold", metric="own.length", target=0.6)
-
-
-def interaction(number: int, pipeline: str, question: str | None = None) -> RagInteraction:
-    return RagInteraction(
-        interaction_id=f"i-{number}",
-        pipeline=pipeline,
-        occurred_at=from_milliseconds(START_MS + 1000 * number),
-        question=question or f"When was tower {'x' * (number * number % 7)} built?",
-        documents=[RetrievedDocument(text="It was built in 1889.")],
-        response="In 1889.",
-        segments={"lang": "de" if number % 3 else "en"},
-        population_size=9,
-        run="live",
-    )
+from ragtide_schemas import from_milliseconds
 
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
-    """Return the interactions of two partitions, with a duplicate, one that is not labeled, and feedback."""
-    entries: list[tuple[EntryKind, RecordedEntry]] = []
-    for partition, pipeline in enumerate(("shop", "news")):
-        rows = [interaction(number, pipeline) for number in range(COUNT)]
-        if pipeline == "shop":
-            rows[50:50] = [interaction(3, pipeline), interaction(COUNT, pipeline, REFUSED)]
-        entries += [
-            (EntryKind.INTERACTIONS, RecordedEntry(partition, f"{START_MS + 1000 * place}-{place % 3}", row))
-            for place, row in enumerate(rows)
-        ]
-        gold = Feedback(pipeline=pipeline, interaction_id="i-5", gold_scores={"own.length": 1.0})
-        entries.append((EntryKind.FEEDBACK, RecordedEntry(partition, f"{START_MS + 30_000}-1", gold)))
-    return record(entries, tmp_path / "recording", partitions=2)
+    return recording_of(tmp_path / "recording")
 
 
 @pytest.fixture(autouse=True)
@@ -72,47 +46,30 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 Relabel = Callable[..., ReplayResult]
 
 
-@pytest.fixture
-def relabel(recording: Recording, redis: Any, redis_url: str, tmp_path: Path) -> Relabel:
-    """Return a function that relabels into a workspace, with a data directory of a name."""
+@pytest.fixture(name="relabel")
+def _relabel(recording: Recording, redis: Any, redis_url: str, tmp_path: Path) -> Relabel:
+    """Return a function that relabels in processes, with a data directory of a name."""
 
-    def run(processes: int, data: str, *, stopped: bool = False, selection: Selection = Selection()) -> ReplayResult:  # noqa: B008
-        settings = settings_of_application(
-            labeler=LABELER, data_dir=tmp_path / data, segments=True, alerts=(RULE,), lease_s=60
-        )
-        plan = ReplayPlan("again", recording, selection, relabel=True, rules=(RULE,), in_parts=True)
-
-        async def body() -> ReplayResult:
-            stop = asyncio.Event()
-            if stopped:
-                stop.set()
-            async with connect_async(redis_url) as client:
-                relabeling = PartsRelabeling(settings, plan, processes)
-                return await relabeling.run(client, stop, lambda _done, _usd: None, lambda _progress: None)
-
-        return asyncio.run(body())
+    def run(processes: int, data: str, *, covariates: tuple[str, ...] = (), **how: Any) -> ReplayResult:
+        settings = settings_at(tmp_path / data, covariates=covariates)
+        return relabel(redis_url, settings, recording, processes, **how)
 
     return run
 
 
-def bits(found: ReplayResult) -> str:
-    """Return all that a replay results in, without its duration."""
-    return json.dumps({**found.as_dict(), "seconds": None}, sort_keys=True)
-
-
-def parts(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 @pytest.mark.processes
 def test_two_processes_give_the_numbers_and_alerts_of_one_process_to_the_bit(
-    relabel: Relabel, redis: Any, tmp_path: Path
+    relabel: Relabel, recording: Recording, redis: Any, tmp_path: Path
 ) -> None:
     one = relabel(1, "one")
     assert (one.counts["n"], one.counts["complete"], one.counts["labeled"]) == (2 * COUNT, True, 2 * COUNT + 2)
-    assert (one.counts["duplicates"], one.counts["problems"], one.counts["feedback"]) == (1, 1, 2)
-    assert "it is refused" in one.counts["problem"]
+    assert (one.counts["duplicates"], one.counts["dead_letters"], one.counts["feedback"]) == (
+        1,
+        {"labeling_failed": 1},
+        2,
+    )
     assert {alert.rule for alert in one.alerts} == {"floor"}
+    assert not one.unfired
     means = {estimate.pipeline: estimate for estimate in one.estimates or () if estimate.segment is None}
     (shop, news) = (
         next(
@@ -134,10 +91,21 @@ def test_two_processes_give_the_numbers_and_alerts_of_one_process_to_the_bit(
     two = relabel(2, "two")
     assert bits(two) == bits(one)
     first, second = (
-        parts(parts_folder(settings_of_application(data_dir=tmp_path / name), "again")) for name in ("one", "two")
+        parts_in(parts_folder(settings_of_application(data_dir=tmp_path / name), "again")) for name in ("one", "two")
     )
     assert first == second
     assert len(first) == 13
+    folder = parts_folder(settings_of_application(data_dir=tmp_path / "one"), "again")
+    events = relabeled(folder, recording).recording
+    recorded: dict[str, Any] = {
+        entry.entry_id: entry.model for entry in recording.entries("interactions", partitions=[1])
+    }
+    found: dict[str, Any] = {entry.entry_id: entry.model for entry in events.entries("metrics", partitions=[1])}
+    assert [event.interaction_id for event in found.values()] == [row.interaction_id for row in recorded.values()]
+    assert list(found) == list(recorded)
+    for table in events.tables("metrics"):
+        orders = zip(*(table[name].to_pylist() for name in ("entry_ms", "entry_number")), strict=True)
+        assert [f"{ms}-{number}" for ms, number in orders] == table["entry_id"].to_pylist()
 
 
 @pytest.mark.processes
@@ -165,18 +133,24 @@ def test_a_stop_is_a_pause(relabel: Relabel, redis: Any) -> None:
     redis.flushdb()
     paused = relabel(2, "paused", stopped=True)
     assert not paused.counts["complete"]
+    assert paused.counts["labeled"] < whole.counts["labeled"]
     assert bits(relabel(2, "paused")) == bits(whole)
 
 
 def test_a_selection_of_the_recording_is_labeled_and_a_grown_recording_refused(
-    relabel: Relabel, recording: Recording, redis: Any
+    relabel: Relabel, tmp_path: Path, redis: Any
 ) -> None:
     part = Selection(pipelines=frozenset({"news"}), segments=(("lang", "en"),))
     found = relabel(1, "some", selection=part)
-    assert found.counts["n"] == sum(number % 3 == 0 for number in range(COUNT))
+    selected = sum(number % 3 == 0 for number in range(COUNT))
+    parts = parts_folder(settings_of_application(data_dir=tmp_path / "some"), "again").glob("part-*")
+    assert found.counts["n"] == sum(read_part(path).counts["scored"] for path in parts) == selected
     redis.flushdb()
     with pytest.raises(UnusablePartsError, match="of another run"):
         relabel(1, "some")
+    redis.flushdb()
+    with pytest.raises(UnusablePartsError, match="of another run"):
+        relabel(1, "some", selection=part, covariates=("documents",))
     with pytest.raises(ConfigurationError, match="no interactions in this selection"):
         relabel(1, "some", selection=Selection(since=from_milliseconds(START_MS + 10**9)))
 
@@ -195,7 +169,7 @@ def deployment(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_
     (
         (("--processes", "2"), "--processes needs --relabel"),
         (("--relabel", "--processes", "2", "--speed", "10x"), "leave --speed out"),
-        (("--relabel", "--processes", "2", "--max-cost-usd", "1"), "leave --processes out"),
+        (("--relabel", "--processes", "2", "--speed", "original"), "leave --speed out"),
     ),
 )
 def test_options_that_need_one_process_are_refused(
@@ -226,6 +200,9 @@ def test_the_command_pairs_the_interactions_of_two_labelings_and_removes_them_wi
     assert found["response.empty"] == ("paired", [COUNT, COUNT], 0.0), found
     refused = run_command(capsys, "replay", recording.url, "--relabel", "--workspace", "a", "--pipeline", "news")
     assert "began with" in refused.told
+    for command in (("worker",), ("aggregator",), ("dead-letters", "retry", "--all")):
+        done = run_command(capsys, *command, "--workspace", "a")
+        assert "no role reads its interactions" in done.told, command
     folder = deployment / "relabeled"
     assert sorted(path.name for path in folder.iterdir()) == ["ragtide.a", "ragtide.b"]
     assert run_command(capsys, "workspaces", "remove", "a").code == 0

@@ -152,20 +152,24 @@ STAGES = {
 
 
 @pytest.mark.processes
-def test_a_run_that_is_killed_at_any_stage_goes_on_to_the_same_bits() -> None:
+def test_a_shard_that_is_killed_at_any_stage_goes_on_to_the_same_bits(capsys: pytest.CaptureFixture[str]) -> None:
     whole = Path("whole")
     write_parts(whole, plan(3), (1, 2, 3))
     program = (
         "import fcntl, os, pathlib, signal, sys\n"
         "from pyarrow import parquet\n"
-        "from tests.offline.test_score_parts import plan, write_parts\n"
+        "from ragtide.cli.app import cli\n"
+        "from ragtide_offline.parts import part_files\n"
+        "options = ['--pipeline', 'shop', '--labeler', 'local']\n"
         "die = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "for number, code in enumerate(sys.argv[1:]):\n"
         "    if os.fork() == 0:\n"
         "        exec(code)\n"
-        "        write_parts(pathlib.Path(f'parts-{number}'), plan(3), (1, 2, 3))\n"
+        "        for shard in ('1/3', '2/3', '3/3'):\n"
+        "            output = ['--shard', shard, '--output', f'parts-{number}']\n"
+        "            cli(['score', 'in', *options, *output], standalone_mode=False)\n"
         "        os._exit(0)\n"
-        "    print(-os.WTERMSIG(os.wait()[1]))\n"
+        "    print(-os.WTERMSIG(os.wait()[1]), flush=True)\n"
     )
     root = Path(__file__).parents[2]
     done = subprocess.run(
@@ -181,8 +185,10 @@ def test_a_run_that_is_killed_at_any_stage_goes_on_to_the_same_bits() -> None:
         folder = Path(f"parts-{number}")
         missing = missing_parts(folder, plan(3), (1, 2, 3))
         assert len(missing) == (2 if number >= 4 else 3), stage
-        write_parts(folder, plan(3), missing)
         for shard in (1, 2, 3):
+            shown = ("--shard", f"{shard}/3", "--output", str(folder))
+            again = run_command(capsys, "score", "in", "--pipeline", "shop", "--labeler", "local", *shown)
+            assert again.code == 0, (stage, again.stderr)
             assert part_path(folder, shard, 3).read_bytes() == part_path(whole, shard, 3).read_bytes(), stage
         assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in whole.iterdir()), stage
 

@@ -1,18 +1,22 @@
 """Recordings for tests: the entries of streams, written as the recorder writes them, in several steps."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from ragtide_consumers.recorder.writing import FileWriter
+from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, RecordedFile, Recording
 from ragtide_runtime.recordings.manifest import Manifest, data_name, data_path, day_of, manifest_path
 from ragtide_runtime.recordings.parquet import encode_table, table_of
 from ragtide_runtime.recordings.store import open_store
+from ragtide_runtime.redis.entries import Entry
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.user_ids import UserIds
 
 
 def record_streams(redis: Any, layout: Layout, folder: Path, *, steps: int = 3) -> Recording:
@@ -83,4 +87,30 @@ def record(
                 schema_version=1,
             )
             store.create(manifest_path(partition, step), manifest.encode())
+    return Recording.open(str(folder))
+
+
+def record_raw(folder: Path, payloads: Mapping[str, bytes], *, partition: int = 0, step: int) -> Recording:
+    """Record payloads by entry id as the next step of a recording, as the recorder does; they may be unreadable.
+
+    Returns:
+        The recording, opened again.
+    """
+    store = open_store(str(folder), None)
+    writer = FileWriter(
+        store, partition, form="parquet", redaction=Redaction(), user_ids=UserIds(hashed=False), suffix="raw"
+    )
+    entries = [Entry(entry_id, {DATA_FIELD: payload}) for entry_id, payload in payloads.items()]
+    written = writer.write(step, {EntryKind.INTERACTIONS: entries})
+    manifest = Manifest(
+        partition=partition,
+        number=step,
+        prefix="ragtide",
+        files=written.files,
+        written_at=datetime.now(UTC),
+        written_by="test",
+        ragtide_version="0",
+        schema_version=1,
+    )
+    store.create(manifest_path(partition, step), manifest.encode())
     return Recording.open(str(folder))

@@ -164,6 +164,19 @@ def labeler_id(labeler: Labeler) -> LabelerId:
     return LabelerId(labeler.name, labeler.version, labeler.profile)
 
 
+def labeling_failed(labeler: str, deliveries: int, error: str) -> str:
+    """Return the sentence of a dead letter about an interaction that a labeler could not label.
+
+    Args:
+        labeler: its name.
+        deliveries: number of tries.
+        error: the last error.
+    """
+    return (
+        f"labeler {labeler} failed at all {deliveries} deliveries, last with {error}: correct the cause, then retry it"
+    )
+
+
 def _judged_scores(interaction: RagInteraction, judged: ReferenceLabeling, bound: _CappedDeclarations) -> JudgedScores:
     steps = step_scores(interaction, judged.labeling.labels, judged.labeling.absent)
     return JudgedScores(

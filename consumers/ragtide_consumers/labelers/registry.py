@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from redis.asyncio import Redis
@@ -25,6 +25,9 @@ from .protocol import Labeler, Labeling, close
 from .remote.services import Services
 from .remote.telemetry import LabelerTelemetry
 from .with_metrics import WithMetrics
+
+if TYPE_CHECKING:
+    from .remote.spend import Spend
 
 CLOSE_S: Final = 10.0
 """Seconds that closing a labeler may take."""
@@ -73,6 +76,7 @@ async def labeler_of(
     telemetry: LabelerTelemetry | None = None,
     also: Sequence[CustomMetric] = (),
     answers: Path | None = None,
+    account: "Spend | None" = None,
 ) -> AsyncIterator[Labeler]:
     """Build the labeler that the settings name, with custom metrics, and close it after the body.
 
@@ -84,6 +88,7 @@ async def labeler_of(
             available, because the worker continues without it.
         also: more custom metrics than the settings name.
         answers: without Redis, a file that caches answers for later processes; None caches in memory.
+        account: counts the dollars of this run, beside the account of the deployment; not for evaluators.
 
     Raises:
         ConfigurationError: no labeler has that name, or a setting that it needs is missing.
@@ -98,7 +103,7 @@ async def labeler_of(
         return
     models = await _models(settings) if "model" in settings.labelers else None
     local = await _local(settings) if _uses_local(settings) else None
-    build = _Builder(settings, redis, telemetry, models=models, local=local, answers=answers)
+    build = _Builder(settings, redis, telemetry, models=models, local=local, answers=answers, account=account)
     labeler = build.cascade(patient=patient) if settings.labeler == "cascade" else build.one(settings.labeler)
     outages = labeler.outages if isinstance(labeler, CascadeLabeler) else ()
     reporting = telemetry.health.reporting(settings.cascade.reference, *outages) if outages else nullcontext()
@@ -189,6 +194,7 @@ class _Builder:
         models: Labeler | None,
         local: LocalLabeler | None,
         answers: Path | None,
+        account: "Spend | None",
     ) -> None:
         self._settings = settings
         self._redis = redis
@@ -196,6 +202,7 @@ class _Builder:
         self._models = models
         self._local = local
         self._answers = answers
+        self._account = account
 
     def cascade(self, *, patient: bool) -> CascadeLabeler:
         cascade = self._settings.cascade
@@ -217,7 +224,7 @@ class _Builder:
             return Bounded(self._models, self._settings.label_timeout_s)
         if name in IN_ONE_FILE:
             check_profiles(self._settings)
-        services = Services(self._settings, self._redis, self._telemetry.services, self._answers)
+        services = Services(self._settings, self._redis, self._telemetry.services, self._answers, self._account)
         labeler = custom_labeler(IN_ONE_FILE.get(name, name), self._settings, services)
         if labeler is None:
             found = unknown("labeler", name, [*BUILT_IN, *installed_labelers()])
@@ -229,7 +236,14 @@ class _Builder:
         from .judge.labeler import judge_of  # noqa: PLC0415
 
         fallback = self._local if _falls_back(self._settings) else None
-        return judge_of(self._settings, self._redis, self._telemetry.judge, fallback=fallback, answers=self._answers)
+        return judge_of(
+            self._settings,
+            self._redis,
+            self._telemetry.judge,
+            fallback=fallback,
+            answers=self._answers,
+            account=self._account,
+        )
 
 
 def _falls_back(settings: Settings) -> bool:

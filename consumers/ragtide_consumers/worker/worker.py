@@ -28,7 +28,7 @@ from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, from_milliseconds, utc_now
 from ragtide_schemas.declared import DECLARED_MAX
 
-from ..labelers.event import METRICS_LEFT_OUT, labeler_id, metric_event
+from ..labelers.event import METRICS_LEFT_OUT, labeler_id, labeling_failed, metric_event
 from ..labelers.protocol import Labeling, SampleUnavailable, criteria_of
 from ..specimens.keeping import ProposedSpecimen, SpecimenKeeper
 from ..specimens.lists import ListPlace
@@ -452,8 +452,7 @@ class LabelWorker:
                 raise _DeliverAgainError from None
             raise _RejectedError(
                 Reason.LABELING_FAILED,
-                f"labeler {self._labeler.name} failed at all {entry.deliveries} deliveries, last with {detail}: "
-                "correct the cause, then retry it",
+                labeling_failed(self._labeler.name, entry.deliveries, detail),
                 interaction.interaction_id,
             ) from None
         if labeler := awaited_labeler(entry.awaiting):

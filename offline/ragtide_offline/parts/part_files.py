@@ -26,6 +26,7 @@ from ragtide_aggregator.estimates.estimates import ORDERED
 from ragtide_aggregator.events.columns import EventColumns
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_consumers.labelers.protocol import LabelerId
+from ragtide_consumers.labelers.remote.spend import FileSpend
 from ragtide_producers import Row
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.waiting import blocking_iterator
@@ -34,7 +35,7 @@ from ragtide_runtime.settings.model import Settings
 
 from ..replay.tables import columns_of
 from ..score.batches import SCHEMA, batch_of, outcomes_of
-from ..score.scoring import Outcome
+from ..score.scoring import Outcome, WorkerRules
 from ..score.summary import NO_TIME, OPTIONS, Summary, decoded, encoded, summary_of
 from .repeated_ids import IdSample
 
@@ -102,6 +103,20 @@ class ScoringPlan:
     settings: Settings
     shards: int
     labels: bool = False
+    rules: WorkerRules | None = None
+    """Of a worker, in whose place the rows are scored; then an account of the run is beside the parts."""
+    max_cost_usd: float | None = None
+    """Limit of that account; parts with different limits belong together."""
+
+    def account(self, folder: Path) -> FileSpend | None:
+        """Return the account of the run, of all processes that write parts into a folder; None if it has none.
+
+        Raises:
+            ConfigurationError: the account cannot be read or written.
+        """
+        if self.rules is None:
+            return None
+        return FileSpend(folder, None, name="labeling", run_usd=self.max_cost_usd)
 
     @property
     def numbers(self) -> range:
@@ -143,6 +158,9 @@ class ScoredPart:
     """With the events that cannot be counted as its problems."""
     ids: Sequence[tuple[int, int]]
     """The sample of its ids (`IdSample.kept`)."""
+    rejected: Sequence[tuple[int, str, str]] = ()
+    """Of rows that were scored in the place of a worker: those whose event cannot be counted, by their number in the
+    part, from 0, with reason and sentence."""
 
 
 Show = Callable[[int, float], None]
@@ -185,12 +203,13 @@ def write_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int], show: S
         show: takes the progress.
 
     Raises:
+        CostLimitReached: the limit of cost of the run is reached.
         RagtideError: the input cannot be read, a part cannot be written, or no more rows can be labeled now.
     """
     reader, numbers = plan.input.reader(), list(numbers)
     if not numbers:
         return
-    may_begin, labelers = Semaphore(1), list[LabelerId]()
+    may_begin, labelers, account = Semaphore(1), list[LabelerId](), plan.account(folder)
 
     def groups() -> Iterator[Iterator[Row]]:
         for number in numbers:
@@ -198,7 +217,14 @@ def write_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int], show: S
             yield reader.between(*plan.input.shard(number, plan.shards))
 
     def outcomes() -> AsyncGenerator[list[Outcome]]:
-        return outcomes_of(groups(), plan.settings, keep_answers=True, ready=labelers.append)
+        return outcomes_of(
+            groups(),
+            plan.settings,
+            keep_answers=True,
+            ready=labelers.append,
+            rules=plan.rules,
+            account=account,
+        )
 
     with closing(blocking_iterator(outcomes)) as scored:
         try:
@@ -270,10 +296,14 @@ class _Tally:
     not_counted: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
     ids: IdSample = field(default_factory=IdSample)
+    keeps_rejected: bool = False
+    """Whether all events that cannot be counted are kept, as a worker's would become dead letters."""
+    rejected: list[tuple[int, str, str]] = field(default_factory=list)
 
     def add(self, outcomes: Sequence[Outcome], files: Sequence[str], batch: Any) -> None:
         """Count outcomes, and add the scores of their batch to the sums."""
         ids: list[str] = []
+        rows: list[int] = []
         for outcome, file, problem in zip(outcomes, files, batch["problem"].to_pylist(), strict=True):
             self.columns |= outcome.row.columns
             self.cost_usd += 0.0 if outcome.event is None else outcome.event.cost_usd
@@ -281,12 +311,15 @@ class _Tally:
                 self.counts["scored"] += 1
                 self.ids.add(outcome.event.pipeline, outcome.event.interaction_id)
                 ids.append(outcome.event.interaction_id)
+                rows.append(self.counts["scored"] + self.counts["problems"] - 1)
                 continue
             self.counts["problems"] += 1
             if len(self.problems) < SHOWN:
                 self.problems.append((file, outcome.row.line, problem or ""))
         for rejected in self.state.apply_columns(columns_of_results(pa.Table.from_batches([batch]))):
             self.counts["not_counted"] += 1
+            if self.keeps_rejected:
+                self.rejected.append((rows[rejected.place], rejected.error.reason, rejected.error.detail))
             if len(self.not_counted) < SHOWN:
                 self.not_counted.append(f"{ids[rejected.place]}: {rejected.error.detail}")
 
@@ -301,7 +334,7 @@ def _write_part(  # noqa: PLR0917 - what the parts of a run share, and one part
 ) -> None:
     """Write the outcomes of a shard as a part; without a file they are read and left, because it is there already."""
     place, stop = plan.input.shard(number, plan.shards)
-    tally = _Tally()
+    tally = _Tally(keeps_rejected=plan.rules is not None)
     writer = None if file is None else parquet.ParquetWriter(file, _COLUMNS, compression="zstd")
     try:
         while place < stop:
@@ -335,6 +368,7 @@ def _footer(plan: ScoringPlan, number: int, labeler: str, tally: _Tally) -> dict
         "columns": tally.columns,
         "summary": encoded(summary.sums, tally.not_counted).decode(),
         "ids": tally.ids.kept(),
+        **({"rejected": tally.rejected} if tally.keeps_rejected else {}),
     }
 
 
@@ -361,6 +395,7 @@ def read_part(path: Path) -> ScoredPart:
             footer["columns"],
             decoded(footer["summary"].encode()),
             [(digest, count) for digest, count in footer["ids"]],
+            [(row, reason, detail) for row, reason, detail in footer.get("rejected", ())],
         )
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
         shown = f"{type(error).__name__}: {error}"[:200]

@@ -10,12 +10,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Event, Thread
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.telemetry.logs import configure_logging
 
-from ..score.scoring import ScoringStopped
+from ..score.scoring import CostLimitReached, ScoringStopped
 from .part_files import ScoringPlan, Show, write_parts
 
 LOOK_S: Final = 0.2
@@ -31,6 +31,14 @@ class _PartWork:
     numbers: Sequence[int]
 
 
+class _Problem(NamedTuple):
+    """Why a process ended before its last part."""
+
+    text: str
+    is_cost: bool = False
+    """Whether the limit of cost of the run is reached."""
+
+
 def write_parts_together(
     folder: Path,
     plan: ScoringPlan,
@@ -44,7 +52,8 @@ def write_parts_together(
 
     Of four processes the first takes the shards 1, 5, 9 and so on, so that each reads a file of text once. The limits
     of endpoints are divided among the processes; they share the spend limit and the answers that are kept, in files of
-    the data directory. If a process dies, the others go on, and its other shards are missing.
+    the data directory, and the account of the run. If a process dies, the others go on, and its other shards are
+    missing.
 
     Args:
         folder: of the parts.
@@ -55,6 +64,7 @@ def write_parts_together(
         stop: ends the processes when it is set; then also one process is not this process.
 
     Raises:
+        CostLimitReached: the limit of cost of the run is reached, and there is no other problem.
         RagtideError: the problem of a process, after the others have ended.
     """
     processes = min(processes, len(numbers))
@@ -65,7 +75,7 @@ def write_parts_together(
         return
     context = multiprocessing.get_context("spawn")
     readers: dict[Connection, BaseProcess] = {}
-    problems: list[str] = []
+    problems: list[_Problem] = []
     with _ended(readers):
         for number in range(processes):
             own = replace(plan, settings=plan.settings.of_process(number, processes))
@@ -85,17 +95,18 @@ def write_parts_together(
                     if ended.exitcode:
                         problems.append(_ending(ended.exitcode))
                     continue
-                if isinstance(message, str):
+                if isinstance(message, _Problem):
                     problems.append(message)
                 else:
                     show(*message)
     if problems:
-        raise ScoringStopped("; ".join(dict.fromkeys(problems)))
+        stopped = CostLimitReached if all(problem.is_cost for problem in problems) else ScoringStopped
+        raise stopped("; ".join(dict.fromkeys(problem.text for problem in problems)))
 
 
-def _ending(code: int) -> str:
+def _ending(code: int) -> _Problem:
     how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with the code {code}"
-    return f"a scoring process {how}: give the same command again, which scores the parts that are missing"
+    return _Problem(f"a scoring process {how}: give the same command again, which scores the parts that are missing")
 
 
 @contextmanager
@@ -120,7 +131,7 @@ def _run(work: _PartWork, writer: Connection) -> None:
     try:
         write_parts(work.folder, work.plan, work.numbers, lambda rows, usd: writer.send((rows, usd)))
     except RagtideError as error:
-        writer.send(str(error))
+        writer.send(_Problem(str(error), isinstance(error, CostLimitReached)))
 
 
 def _end_with_parent() -> None:

@@ -1,6 +1,6 @@
 """The interactions of a recording as an input that is scored in parts. Needs pyarrow."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple, Self, cast
@@ -44,9 +44,13 @@ class RecordedInput:
     options: Any
     """What else the scores depend on, as values of JSON."""
     steps: Sequence[RecordedStep]
+    sizes: Mapping[str, int]
+    """Number of selected interactions of each pipeline."""
 
     @classmethod
-    def of(cls, recording: Recording, selection: Selection, run: str, options: Any) -> Self:
+    def of(
+        cls, recording: Recording, selection: Selection, run: str, options: Any, *, sizes: Mapping[str, int]
+    ) -> Self:
         """Return the selected interactions of a recording, after a pass over it.
 
         Args:
@@ -54,6 +58,7 @@ class RecordedInput:
             selection: the part to score.
             run: of every row.
             options: what else the scores depend on, as values of JSON.
+            sizes: number of selected interactions of each pipeline.
 
         Raises:
             UnreadableRecordingError: a file is missing or damaged.
@@ -61,7 +66,7 @@ class RecordedInput:
         files = recording.files(EntryKind.INTERACTIONS, since=first_entry(selection), pipelines=selection.pipelines)
         steps = [RecordedStep(*step, 0) for step, _ in groupby(files, key=lambda file: (file.partition, file.step))]
         counted = [step._replace(rows=_table(recording, selection, step).num_rows) for step in steps]
-        return cls(recording, selection, run, options, counted)
+        return cls(recording, selection, run, options, counted, sizes)
 
     @property
     def rows(self) -> int:
@@ -110,7 +115,8 @@ class RecordedReader:
                 rows = self._step(step).slice(place, min(AT_ONCE, until - place))
                 for number, entry in enumerate(entries_of(EntryKind.INTERACTIONS, rows), first + place + 1):
                     interaction = cast("RagInteraction", entry.model)
-                    of_run = interaction.model_copy(update={"run": self._of.run, "population_size": None})
+                    size = self._of.sizes[interaction.pipeline]
+                    of_run = interaction.model_copy(update={"run": self._of.run, "population_size": size})
                     yield RecordedRow(number, of_run, place=f"{entry.entry_id}-{entry.partition}")
             first += step.rows
 

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from redis.asyncio import Redis
 
+from ragtide_consumers.labelers.judge.costs import price_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.settings.alerting import StallSettings
@@ -170,6 +171,22 @@ def _option_text(value: Any) -> str:
         return "not given"
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) < 80 else f"{text[:80]}..."
+
+
+def check_cost_limit(settings: Settings, max_cost_usd: float | None) -> None:
+    """Check that the cost of labeling is known, if it is limited.
+
+    Args:
+        settings: of the workspace.
+        max_cost_usd: the limit; None for no limit.
+
+    Raises:
+        ConfigurationError: the price of the judge's model is not known.
+    """
+    if max_cost_usd is not None and "judge" in settings.labelers and price_of(settings.judge) is None:
+        raise ConfigurationError(
+            f"--max-cost-usd needs the price of {settings.judge.model}: add it under judge.prices in ragtide.toml"
+        )
 
 
 def settings_of_replay(settings: Settings, info: Workspace) -> Settings:

@@ -11,9 +11,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_consumers.labelers.judge.costs import price_of
 from ragtide_roles.rule_checks import check_rules, known_metrics
-from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
@@ -22,7 +20,7 @@ from ragtide_schemas import Workspace
 
 from ..sessions import session_criteria
 from .metrics_replay import MetricsReplay, ReplayOptions
-from .plan import ReplayPlan, begin, settings_of_replay
+from .plan import ReplayPlan, begin, check_cost_limit, settings_of_replay
 from .publishing import RecordedInteractions
 from .relabeling import Relabeling, RelabelOptions, RelabelProgress
 from .result import ReplayResult, by_rule, recorded_alerts, without_values
@@ -145,11 +143,7 @@ class RecordingReplay:
 
     async def _relabel(self, url: str, workspace: Workspace, stop: asyncio.Event, show: Show) -> dict[str, Any]:
         settings, plan = settings_of_replay(self._settings, workspace), self._plan
-        asked = "judge" in settings.labelers
-        if self._max_cost_usd is not None and asked and price_of(settings.judge) is None:
-            raise ConfigurationError(
-                f"--max-cost-usd needs the price of {settings.judge.model}: add it under judge.prices in ragtide.toml"
-            )
+        check_cost_limit(settings, self._max_cost_usd)
         items = RecordedInteractions(
             plan.recording, plan.selection, session_criteria(settings), settings.clusters.quiet_s
         )

@@ -297,7 +297,7 @@ def named_recording(settings: Settings, info: Workspace, given: str | None) -> R
 def _of_parts(settings: Settings, info: Workspace) -> Recording | None:
     """Return the recording with the scores in the parts of a workspace; None if they or the recording are elsewhere."""
     from ..parts.part_files import UnusablePartsError  # noqa: PLC0415 - needs pyarrow, and few workspaces have parts
-    from ..parts.relabeling import relabeled  # noqa: PLC0415 - as above
+    from ..parts.relabeled import relabeled  # noqa: PLC0415 - as above
 
     try:
         recording = Recording.open(info.source, storage_options=settings.recorder.storage_options)

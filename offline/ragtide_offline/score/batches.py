@@ -12,6 +12,7 @@ from ragtide_consumers.labelers.plugins import check_labeler
 from ragtide_consumers.labelers.profiles import check_profiles
 from ragtide_consumers.labelers.protocol import Labeler, LabelerId, criteria_of
 from ragtide_consumers.labelers.registry import BUILT_IN
+from ragtide_consumers.labelers.remote.spend import FileSpend
 from ragtide_producers import FileOptions, Row, UnreadableFileError
 from ragtide_producers.files.formats.arrow import records_of
 from ragtide_producers.files.interactions import row_of
@@ -28,7 +29,7 @@ from ragtide_schemas.printable import shortened
 from ..sessions import refuse_sessions, session_criteria
 from .lines import patterns_of
 from .scored_file import AT_ONCE_LOCAL, labeling_of
-from .scoring import STORED, Outcome, ScoringStopped, score_rows
+from .scoring import STORED, Outcome, ScoringStopped, WorkerRules, score_rows
 
 ROWS_AT_ONCE: Final = 1000
 """Rows of a batch of results, whatever the batches of the input are."""
@@ -112,6 +113,8 @@ async def outcomes_of(
     *,
     keep_answers: bool = False,
     ready: Callable[[LabelerId], object] = lambda _: None,
+    rules: WorkerRules | None = None,
+    account: FileSpend | None = None,
 ) -> AsyncGenerator[list[Outcome]]:
     """Yield an empty list when the labeler is ready, then the outcomes of all rows in order, some of a group together.
 
@@ -121,20 +124,24 @@ async def outcomes_of(
         own: the labeler, if it is the caller's; it is not closed.
         keep_answers: whether answers of remote labelers are kept for a later run.
         ready: called with the id of the labeler before the empty list.
+        rules: of a worker, in whose place the rows are scored.
+        account: of the run.
 
     Raises:
         ConfigurationError: the labeler or a profile is unknown, or a criterion is about sessions.
         ScoringStopped: no more rows can be labeled now; the outcomes before it are yielded first.
     """
     refuse_sessions(session_criteria(settings) if own is None else criteria_of(own))
-    async with labeling_of(settings, own, keep_answers=keep_answers) as (label, labeler, at_once):
+    opened = labeling_of(settings, own, keep_answers=keep_answers, patient=rules is not None, account=account)
+    async with opened as (label, labeler, at_once):
         ready(labeler)
         yield []
         most = ROWS_AT_ONCE if at_once == AT_ONCE_LOCAL else REMOTE_ROWS
         for rows in groups:
             waiting: list[Outcome] = []
             stopped: ScoringStopped | None = None
-            async with aclosing(score_rows(_pseudonymous(rows, settings), label, labeler, at_once=at_once)) as outcomes:
+            scored = score_rows(_pseudonymous(rows, settings), label, labeler, at_once=at_once, rules=rules)
+            async with aclosing(scored) as outcomes:
                 try:
                     async for outcome in outcomes:
                         waiting.append(outcome)

@@ -15,6 +15,7 @@ from ragtide_consumers.labelers.profiles import check_profiles
 from ragtide_consumers.labelers.protocol import Labeler, LabelerId, Labeling, scores_of
 from ragtide_consumers.labelers.registry import Bounded, labeler_of
 from ragtide_consumers.labelers.remote.file_cache import NAME as ANSWERS
+from ragtide_consumers.labelers.remote.spend import FileSpend
 from ragtide_consumers.metrics.ragchecker import ragchecker_metrics
 from ragtide_producers import FileOptions, Row, count_rows, read_rows
 from ragtide_runtime.settings.model import Settings
@@ -23,7 +24,7 @@ from ragtide_schemas import ClaimLabels, MetricEvent, RagInteraction
 
 from ..sessions import session_criteria, with_sessions
 from .lines import ScoreFile, line_of
-from .scoring import STORED, Label, Outcome, ScoringStopped, score_rows, stored_labeling
+from .scoring import STORED, CostLimitReached, Label, Outcome, ScoringStopped, score_rows, stored_labeling
 
 AT_ONCE_LOCAL = 1
 """Rows in flight for a labeler without calls: it computes one row after the other."""
@@ -152,7 +153,12 @@ class ScoredFile:
 
 @asynccontextmanager
 async def labeling_of(
-    settings: Settings, own: Labeler | None = None, *, keep_answers: bool = False
+    settings: Settings,
+    own: Labeler | None = None,
+    *,
+    keep_answers: bool = False,
+    patient: bool = False,
+    account: FileSpend | None = None,
 ) -> AsyncIterator[tuple[Label, LabelerId, int]]:
     """Yield the function that labels a row, the labeler's id, and the number of rows in flight.
 
@@ -161,6 +167,8 @@ async def labeling_of(
         own: the labeler, if it is the caller's; it is not closed.
         keep_answers: whether answers of remote labelers are cached in a file of the data directory, so that another run
             pays for none of them again.
+        patient: whether the sample of a cascade may wait for its labeler, as in a worker.
+        account: of the run. When it refuses a call, the function raises `CostLimitReached` from then on.
 
     Raises:
         ConfigurationError: the labeler or a profile is unknown, or a setting that the labeler needs is missing.
@@ -178,14 +186,27 @@ async def labeling_of(
         yield label_stored, LabelerId(STORED, "1", ""), AT_ONCE_LOCAL
         return
     answers = settings.data_dir / ANSWERS if keep_answers else None
-    async with labeler_of(settings, None, patient=False, answers=answers) as labeler:
-        yield _labels_of(labeler), labeler_id(labeler), rows_at_once(settings)
+    async with labeler_of(settings, None, patient=patient, answers=answers, account=account) as labeler:
+        yield _labels_of(labeler, account), labeler_id(labeler), rows_at_once(settings)
 
 
-def _labels_of(labeler: Labeler) -> Label:
+def _labels_of(labeler: Labeler, account: FileSpend | None = None) -> Label:
+    def check() -> None:
+        # A labeler may hide that a call was refused: its scores are then not those that the settings ask for.
+        if account is not None and account.reached:
+            raise CostLimitReached(
+                "the limit of cost of this run is reached: raise it, then run the same command again"
+            )
+
     async def label(row: Row) -> Labeling:
         assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled
-        return await scores_of(labeler, row.interaction)
+        try:
+            labeling = await scores_of(labeler, row.interaction)
+        except Exception:
+            check()
+            raise
+        check()
+        return labeling
 
     return label
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
-from ragtide_consumers.labelers.event import metric_event
+from ragtide_consumers.labelers.event import labeling_failed, metric_event
 from ragtide_consumers.labelers.protocol import LabelerId, LabelerUnavailable, Labeling
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, OverBudget
 from ragtide_consumers.metrics.ragchecker import RAGCHECKER, ragchecker_metrics
@@ -16,7 +16,8 @@ from ragtide_producers import Row
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.user_code import error_text
 from ragtide_runtime.processes.waiting import end
-from ragtide_schemas import MetricEvent, SentenceLabels, utc_now
+from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, SentenceLabels, utc_now
+from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 FAILURES_IN_A_ROW: Final = 20
 """Scoring stops after this number of failed interactions in a row."""
@@ -32,6 +33,24 @@ class ScoringStopped(RagtideError):  # noqa: N818  # reads as the state it names
     """Scoring ended before the end of the file, because no more rows can be labeled now."""
 
 
+class CostLimitReached(ScoringStopped):
+    """The next call would exceed the limit of cost of this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRules:
+    """The rules of a label worker, for rows that are scored in its place: no row may end in another way than there.
+
+    A row whose labeler fails is labeled again, and then a dead letter, however many follow each other. A row that a
+    worker refuses to read is one, too. A row whose labeler is unavailable is none: scoring stops.
+    """
+
+    max_deliveries: int
+    """Times that a row is labeled at most."""
+    covariates: tuple[str, ...] = ()
+    """Names of the covariates to compute."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of one row: an event, or a problem."""
@@ -42,7 +61,9 @@ class Outcome:
     problem: str | None = None
 
 
-async def score_rows(rows: Iterable[Row], label: Label, labeler: LabelerId, *, at_once: int) -> AsyncGenerator[Outcome]:
+async def score_rows(
+    rows: Iterable[Row], label: Label, labeler: LabelerId, *, at_once: int, rules: WorkerRules | None = None
+) -> AsyncGenerator[Outcome]:
     """Yield the outcome of every row, in order.
 
     A row that cannot be labeled has a problem, and the next rows are still labeled. A refused key or a reached spend
@@ -54,8 +75,10 @@ async def score_rows(rows: Iterable[Row], label: Label, labeler: LabelerId, *, a
         label: labels one row.
         labeler: id of the labeler, for the events.
         at_once: rows in flight.
+        rules: of a worker; the problem of a row then begins with its reason as a code.
 
     Raises:
+        CostLimitReached: the limit of cost of the run is reached.
         ScoringStopped: no more rows can be labeled now.
     """
     waiting: deque[asyncio.Task[Outcome]] = deque()
@@ -64,7 +87,7 @@ async def score_rows(rows: Iterable[Row], label: Label, labeler: LabelerId, *, a
     try:
         while True:
             while len(waiting) < at_once and (row := next(iterator, None)) is not None:
-                waiting.append(asyncio.create_task(_score(row, label, labeler)))
+                waiting.append(asyncio.create_task(_score(row, label, labeler, rules)))
             if not waiting:
                 return
             try:
@@ -76,7 +99,7 @@ async def score_rows(rows: Iterable[Row], label: Label, labeler: LabelerId, *, a
             waiting.popleft()
             failed = failed + 1 if outcome.problem is not None and outcome.row.interaction is not None else 0
             yield outcome
-            if failed >= FAILURES_IN_A_ROW:
+            if failed >= FAILURES_IN_A_ROW and rules is None:
                 async for finished in _in_order(waiting):
                     yield finished
                 raise ScoringStopped(
@@ -100,22 +123,50 @@ async def _in_order(waiting: deque[asyncio.Task[Outcome]]) -> AsyncIterator[Outc
             yield outcome
 
 
-async def _score(row: Row, label: Label, labeler: LabelerId) -> Outcome:
+async def _score(row: Row, label: Label, labeler: LabelerId, rules: WorkerRules | None) -> Outcome:
     interaction = row.interaction
     if interaction is None:
         return Outcome(row, problem=row.problem)
-    started = perf_counter()
+    if rules is not None and (refusal := _refusal(interaction)):
+        return Outcome(row, problem=refusal)
+    problem = ""
+    for _ in range(1 if rules is None else rules.max_deliveries):
+        started = perf_counter()
+        try:
+            labeling = await label(row)
+            latency_s = perf_counter() - started
+            covariates = () if rules is None else rules.covariates
+            event = metric_event(
+                interaction, labeler, labeling, labeled_at=utc_now(), latency_s=latency_s, covariates=covariates
+            )
+        except ScoringStopped:
+            raise
+        except (EndpointMisconfigured, OverBudget) as error:
+            raise ScoringStopped(f"{error}; then run the same command again") from None
+        except LabelerUnavailable as error:
+            if rules is not None:
+                raise ScoringStopped(f"{error}; then run the same command again") from None
+            return Outcome(row, problem=str(error))
+        except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: a bad row must not stop the file
+            problem = error_text(error)
+        else:
+            return Outcome(row, event, labeling)
+    if rules is not None:
+        failed = labeling_failed(labeler.name, rules.max_deliveries, problem)
+        return Outcome(row, problem=f"{Reason.LABELING_FAILED}: {failed}")
+    return Outcome(row, problem=f"labeling failed with {problem}")
+
+
+def _refusal(interaction: RagInteraction) -> str:
+    """Return the reason and the sentence with which a worker refuses to read an interaction; empty if it reads it."""
+    payload = interaction.encode()
+    if len(payload) <= ENTRY_MAX_BYTES:
+        return ""
     try:
-        labeling = await label(row)
-        latency_s = perf_counter() - started
-        event = metric_event(interaction, labeler, labeling, labeled_at=utc_now(), latency_s=latency_s)
-    except (EndpointMisconfigured, OverBudget) as error:
-        raise ScoringStopped(f"{error}; then run the same command again") from None
-    except LabelerUnavailable as error:
-        return Outcome(row, problem=str(error))
-    except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: a bad row must not stop the file
-        return Outcome(row, problem=f"labeling failed with {error_text(error)}")
-    return Outcome(row, event, labeling)
+        RagInteraction.decode(payload)
+    except InvalidEntryError as error:
+        return f"{error.reason}: {error.detail}"
+    return ""
 
 
 def stored_labeling(row: Row, *, profile: str, claim_profile: str) -> Labeling:

@@ -80,15 +80,18 @@ def _part_files() -> Any:
     return part_files
 
 
-def relabeling_in_parts(settings: Settings, plan: "ReplayPlan", processes: int) -> "PartsRelabeling":
+def relabeling_in_parts(
+    settings: Settings, plan: "ReplayPlan", processes: int, max_cost_usd: float | None
+) -> "PartsRelabeling":
     """Return a replay that labels interactions again in processes.
 
     Raises:
-        ConfigurationError: pyarrow is not installed, a rule is wrong, or nothing is selected.
+        ConfigurationError: pyarrow is not installed, a rule is wrong, nothing is selected, or only one process can do
+            what is asked.
     """
     with _with_pyarrow():
         from ragtide_offline.parts.relabeling import PartsRelabeling  # noqa: PLC0415
-    return PartsRelabeling(settings, plan, processes)
+    return PartsRelabeling(settings, plan, processes, max_cost_usd=max_cost_usd)
 
 
 def score_in_parts(large: LargeScoring, settings: Settings, strategy: str, confidence: float) -> "MergedParts | None":

@@ -38,11 +38,13 @@ def shown_labels(bar: Shown) -> Callable[[int, float], None]:
     return lambda done, spent_usd: bar(done, cost_note(spent_usd, done, None))
 
 
-def unlabeled(counts: Mapping[str, Any]) -> str:
-    """Return a sentence about interactions that could not be labeled in processes; empty if there are none."""
-    if not counts.get("problems"):
+def unlabeled(counts: Mapping[str, Any], workspace: str) -> str:
+    """Return a sentence about the dead letters of a replay; empty if there are none."""
+    reasons: Mapping[str, int] = counts.get("dead_letters", {})
+    if not reasons:
         return ""
-    return f"{counts['problems']:,} interactions could not be labeled. The first problem: {counts['problem']}"
+    named = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items()))
+    return f"Dead letters: {named}. Show them with: ragtide dead-letters --workspace {workspace}"
 
 
 def _cost(progress: RelabelProgress) -> str:

@@ -8,7 +8,7 @@ import typer
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.errors import RedisUnavailable
+from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.layout import check_layout
@@ -57,24 +57,35 @@ def with_redis(
             raise RedisUnavailable(f"{redact(handle.url)}: {explained(error)}; try again when Redis works") from error
 
 
-def settings_with(context: typer.Context, workspace: str | None) -> Settings:
+def settings_with(context: typer.Context, workspace: str | None, *, roles: bool = False) -> Settings:
     """Return the settings of the deployment or, with a name, of one of its workspaces.
 
+    Args:
+        context: of the command.
+        workspace: its name; None for the deployment.
+        roles: whether roles of the workspace are to work on its interactions.
+
     Raises:
-        ConfigurationError: there is no workspace of that name.
+        ConfigurationError: there is no workspace of that name, or no role works on it.
     """
     settings = given(context).settings()
     if workspace is None:
         return settings
-    return with_redis(settings, lambda redis, _: settings_of(redis, settings, workspace))
+    return with_redis(settings, lambda redis, _: settings_of(redis, settings, workspace, roles=roles))
 
 
-async def settings_of(redis: Redis, settings: Settings, workspace: str) -> Settings:
+async def settings_of(redis: Redis, settings: Settings, workspace: str, *, roles: bool = False) -> Settings:
     """Return the settings of a workspace.
 
     Raises:
-        ConfigurationError: there is no workspace of that name.
+        ConfigurationError: there is no workspace of that name, or `roles` are needed and no role works on it.
     """
     from ragtide_offline.replay.plan import settings_of_replay  # noqa: PLC0415 - imports recordings too
 
-    return settings_of_replay(settings, await get_workspace(redis, settings, workspace))
+    info = await get_workspace(redis, settings, workspace)
+    if roles and info.options.get("in_parts"):
+        raise ConfigurationError(
+            f"workspace {workspace!r} is of ragtide replay --processes, and no role reads its interactions: replay the "
+            "recording into another workspace"
+        )
+    return settings_of_replay(settings, info)

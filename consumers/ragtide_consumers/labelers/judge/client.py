@@ -54,13 +54,19 @@ class JudgeClient:
         redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
         answers: without Redis, a file that caches answers for later processes; None caches in memory.
+        account: counts the dollars of this run, beside the account of the deployment.
 
     Raises:
         ConfigurationError: no model, no key for an endpoint that needs one, or a spend limit without a price.
     """
 
     def __init__(
-        self, settings: Settings, redis: Redis | None, telemetry: EndpointTelemetry, answers: Path | None = None
+        self,
+        settings: Settings,
+        redis: Redis | None,
+        telemetry: EndpointTelemetry,
+        answers: Path | None = None,
+        account: Spend | None = None,
     ) -> None:
         judge = settings.judge
         if judge.model is None:
@@ -95,7 +101,14 @@ class JudgeClient:
             unusable=AbsentReason.JUDGE_UNUSABLE,
         )
         self._access = Access(
-            info, judge, settings, redis, telemetry, tokens_per_minute=judge.tokens_per_minute, answers=answers
+            info,
+            judge,
+            settings,
+            redis,
+            telemetry,
+            tokens_per_minute=judge.tokens_per_minute,
+            answers=answers,
+            account=account,
         )
         self._cache: Cache = self._access.cache
         self._answer_tokens = float(FIRST_ANSWER_TOKENS)

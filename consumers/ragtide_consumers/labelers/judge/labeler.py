@@ -27,6 +27,7 @@ from ..event import labeler_id
 from ..profiles import check_profiles
 from ..protocol import Labeler, Labeling
 from ..remote.errors import ContextTooLong, NoLabels, OverBudget
+from ..remote.spend import Spend
 from ..remote.telemetry import EndpointTelemetry
 from ..remote.usage import UnfinishedUsage, Usage
 from .claims import judge_claims, planned_claims, uncached_claim_prompts
@@ -439,6 +440,7 @@ def judge_of(
     *,
     fallback: Labeler | None,
     answers: Path | None = None,
+    account: Spend | None = None,
 ) -> JudgeLabeler:
     """Return the judge; the caller closes it.
 
@@ -448,6 +450,7 @@ def judge_of(
         telemetry: counts calls.
         fallback: labeler that scores while a spend limit is reached; None makes interactions wait.
         answers: without Redis, a file that caches answers for later processes; None caches in memory.
+        account: counts the dollars of this run, beside the account of the deployment.
 
     Raises:
         ConfigurationError: the model or the key is missing, a profile is unknown, or the function that redacts cannot
@@ -455,7 +458,7 @@ def judge_of(
     """
     check_profiles(settings)
     redaction = PromptRedaction(Redaction.of("judge", settings.judge, patterns_here=True))
-    client = JudgeClient(settings, redis, telemetry, answers)
+    client = JudgeClient(settings, redis, telemetry, answers, account)
     return JudgeLabeler(
         client,
         redaction,

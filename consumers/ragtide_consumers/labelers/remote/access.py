@@ -1,7 +1,7 @@
 """A labeler's access to its endpoint: cache, spend limit, paced calls, and the state that `ragtide doctor` shows."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from .cache import Cache, MemoryCache, NoCache, RedisCache
 from .endpoint import Call, Endpoint, EndpointInfo, Reply
 from .errors import EndpointUnavailable, OverBudget
 from .file_cache import FileCache
-from .spend import FileSpend, LimitReached, NoSpendLimit, RedisSpend, Reservation, Spend
+from .spend import RUN, FileSpend, LimitReached, NoSpendLimit, RedisSpend, Reservation, Spend
 from .state import StateReporter
 from .telemetry import EndpointTelemetry
 from .usage import Usage
@@ -37,6 +37,7 @@ class Access:
         telemetry: counts calls.
         tokens_per_minute: most tokens that one worker sends and requests.
         answers: without Redis, a file that caches answers for later processes; None caches in memory.
+        account: counts the dollars of this run, beside the account of the deployment.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Access:
         *,
         tokens_per_minute: float | None = None,
         answers: Path | None = None,
+        account: Spend | None = None,
     ) -> None:
         name = info.name
         self._info = info
@@ -56,6 +58,7 @@ class Access:
         self.endpoint = Endpoint(info, remote, self.telemetry, tokens_per_minute=tokens_per_minute)
         self.cache = _cache(name, remote, settings, redis, answers)
         self._spend = _spend(name, remote, settings, redis)
+        self._accounts = [self._spend] if account is None else [account, self._spend]
         self._over_budget = ""
         self.adapted: Callable[[], str] = lambda: ""
         """Returns what the endpoint is asked for less, in words."""
@@ -88,7 +91,9 @@ class Access:
         """
         if self._reporter is not None:
             self._reporter.start()
-        async with self._paid(usage, expected_usd):
+        async with AsyncExitStack() as stack:
+            for account in self._accounts:
+                await stack.enter_async_context(self._paid(account, usage, expected_usd))
             return await self.endpoint.call(call, usage.counters)
 
     def found(self, saved_usd: float) -> None:
@@ -102,27 +107,29 @@ class Access:
         self.telemetry.found(saved_usd)
 
     @asynccontextmanager
-    async def _paid(self, usage: Usage, expected_usd: float) -> AsyncIterator[None]:
+    async def _paid(self, account: Spend, usage: Usage, expected_usd: float) -> AsyncIterator[None]:
         """Reserve the probable cost for the body of a `with`, then correct it to the real cost."""
-        reservation = await self._reserve(expected_usd)
+        reservation = await self._reserve(account, expected_usd)
         before = usage.cost_usd
         try:
             yield
         finally:
             try:
-                await self._spend.settle(reservation, usage.cost_usd - before)
+                await account.settle(reservation, usage.cost_usd - before)
             except RedisError as error:
                 log.warning(
                     "a cost could not be recorded; its estimate stays", endpoint=self._info.name, error=str(error)
                 )
 
-    async def _reserve(self, expected_usd: float) -> Reservation:
+    async def _reserve(self, account: Spend, expected_usd: float) -> Reservation:
         try:
-            reserved = await self._spend.reserve(expected_usd)
+            reserved = await account.reserve(expected_usd)
         except RedisError as error:
             raise EndpointUnavailable(f"the spend limit cannot be read ({error}): check Redis") from error
         self._over_budget = reserved.period if isinstance(reserved, LimitReached) else ""
         if isinstance(reserved, LimitReached):
+            if reserved.period == RUN:
+                raise OverBudget("the limit of cost of this run is reached: raise it", reserved.resumes_in_s)
             raise OverBudget(
                 f"{self._info.subject}'s spend limit of the {reserved.period} is reached: raise it, or wait for the "
                 f"next {reserved.period}",

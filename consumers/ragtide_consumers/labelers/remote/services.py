@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
     from .http import HttpService
+    from .spend import Spend
 
 
 class Services:
@@ -23,6 +24,7 @@ class Services:
         redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
         answers: without Redis, a file that caches answers for later processes; None caches in memory.
+        account: counts the dollars of this run, beside the account of the deployment.
     """
 
     def __init__(
@@ -31,11 +33,13 @@ class Services:
         redis: "Redis | None",
         telemetry: EndpointTelemetry,
         answers: Path | None = None,
+        account: "Spend | None" = None,
     ) -> None:
         self._settings = settings
         self._redis = redis
         self._telemetry = telemetry
         self._answers = answers
+        self._account = account
 
     def open(self, name: str, path: str = "") -> "HttpService":
         """Return a service; the caller closes it.
@@ -66,5 +70,13 @@ class Services:
             refused=AbsentReason.SERVICE_REFUSED,
             unusable=AbsentReason.SERVICE_UNUSABLE,
         )
-        access = Access(info, service, self._settings, self._redis, self._telemetry, answers=self._answers)
+        access = Access(
+            info,
+            service,
+            self._settings,
+            self._redis,
+            self._telemetry,
+            answers=self._answers,
+            account=self._account,
+        )
         return HttpService(service, access, path)

@@ -6,6 +6,7 @@ the call the reservation is corrected to the real cost. The reservation of a wor
 
 import fcntl
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -29,6 +30,9 @@ from ragtide_schemas import Alert, InvalidEntryError, utc_now
 RESERVE: Final = Lua("reserve_spend")
 RESOLVE: Final = Lua("resolve_spend_alert")
 
+RUN: Final = "run"
+"""The period of the account of one run: from its beginning to its end, however often it is continued."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
@@ -44,9 +48,9 @@ class LimitReached:
     """A limit was reached; nothing was reserved."""
 
     period: str
-    """`hour` or `day`."""
+    """`hour`, `day` or `run`."""
     resumes_in_s: float
-    """Seconds until the next period begins."""
+    """Seconds until the next period begins; infinite for a run."""
 
 
 class Spend(Protocol):
@@ -60,7 +64,9 @@ class Spend(Protocol):
 
 
 def limit_reached(name: str, now: datetime) -> LimitReached:
-    """Return that the limit of the hour or day is reached, with the seconds until the next period."""
+    """Return that the limit of the hour, day or run is reached, with the seconds until the next period."""
+    if name == RUN:
+        return LimitReached(name, math.inf)
     whole = now.replace(minute=0, second=0, microsecond=0)
     ends = whole + timedelta(hours=1) if name == "hour" else whole.replace(hour=0) + timedelta(days=1)
     return LimitReached(name, (ends - now).total_seconds())
@@ -213,13 +219,15 @@ class RedisSpend:
 class FileSpend:
     """An account in a file, for all processes that use the same data directory, one after another or together.
 
-    The file, such as `judge-spend.json`, holds dollars by hour and day; past periods are removed. Each change takes a
-    lock file and replaces the file in one step, so a process that is killed leaves the old or the new amounts.
+    The file, such as `judge-spend.json`, holds dollars by hour and day; past periods are removed. The account of a run
+    holds the dollars of all its calls. Each change takes a lock file and replaces the file in one step, so a process
+    that is killed leaves the old or the new amounts.
 
     Args:
         data_dir: directory of the file; made if it does not exist.
-        settings: the limits.
-        name: of the labeler.
+        settings: the limits of hour and day; None for the account of a run.
+        name: of the labeler; of what the run does.
+        run_usd: limit of the run; None for no limit.
         now: returns the time.
 
     Raises:
@@ -227,13 +235,24 @@ class FileSpend:
     """
 
     def __init__(
-        self, data_dir: Path, settings: RemoteSettings, *, name: str = "judge", now: Callable[[], datetime] = utc_now
+        self,
+        data_dir: Path,
+        settings: RemoteSettings | None,
+        *,
+        name: str = "judge",
+        run_usd: float | None = None,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._name = name
         self._path = data_dir / f"{name}-spend.json"
-        self._hour_limit = settings.spend_per_hour_usd
-        self._day_limit = settings.spend_per_day_usd
+        self._limits = (
+            {RUN: run_usd}
+            if settings is None
+            else {"day": settings.spend_per_day_usd, "hour": settings.spend_per_hour_usd}
+        )
         self._now = now
+        self.reached = False
+        """Whether a limit has refused a call of this process."""
         try:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             check_private(data_dir)
@@ -248,11 +267,13 @@ class FileSpend:
     async def reserve(self, amount_usd: float) -> Reservation | LimitReached:
         """Reserve dollars for a call."""
         now = self._now()
-        hour, day = spend_periods(now)
+        hour, day = (RUN, RUN) if RUN in self._limits else spend_periods(now)
+        keys = {"hour": hour, "day": day, RUN: RUN}
         with self._locked():
             spent = self._read()
-            for name, key, limit in (("day", day, self._day_limit), ("hour", hour, self._hour_limit)):
-                if limit is not None and spent.get(key, 0.0) + amount_usd > limit:
+            for name, limit in self._limits.items():
+                if limit is not None and spent.get(keys[name], 0.0) + amount_usd > limit:
+                    self.reached = True
                     return limit_reached(name, now)
             current = {key: spent.get(key, 0.0) + amount_usd for key in (hour, day)}
             # The amounts of the day before stay for calls that are settled after its end.
@@ -260,11 +281,21 @@ class FileSpend:
             self._write({key: spent_usd for key, spent_usd in (spent | current).items() if key[:8] in days})
         return Reservation(amount_usd, hour, day)
 
+    @property
+    def run_usd(self) -> float:
+        """Dollars of the run so far: those of ended calls, and those that are reserved.
+
+        Raises:
+            ConfigurationError: the file cannot be read.
+        """
+        with self._locked():
+            return self._read().get(RUN, 0.0)
+
     async def settle(self, reservation: Reservation, cost_usd: float) -> None:
         """Correct a reservation to the real cost of the call."""
         with self._locked():
             spent = self._read()
-            for key in (reservation.hour, reservation.day):
+            for key in {reservation.hour, reservation.day}:  # in the account of a run they are one
                 if key in spent:
                     spent[key] = max(spent[key] + cost_usd - reservation.amount_usd, 0.0)
             self._write(spent)

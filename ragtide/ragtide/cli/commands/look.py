@@ -271,6 +271,6 @@ def retry(
 
     if bool(ids) == every:
         raise typer.BadParameter("give ids of dead letters, or --all")
-    settings = settings_with(context, workspace)
+    settings = settings_with(context, workspace, roles=True)
     retried = with_redis(settings, lambda redis, _: retry_letters(redis, settings, ids))
     err.print(f"{retried:,} published again", highlight=False)

@@ -94,7 +94,7 @@ def worker(
     from ..roles import run_until_signal
     from ..with_redis import settings_with
 
-    settings = settings_with(context, workspace)
+    settings = settings_with(context, workspace, roles=True)
     if workspace is not None:
         local = given(context).settings()
         check_labeler(settings.labeler, local, workspace)
@@ -114,7 +114,7 @@ def aggregator(context: typer.Context, workspace: WorkspaceOption = None) -> Non
     from ..roles import run_until_signal
     from ..with_redis import settings_with
 
-    run_until_signal(settings_with(context, workspace), Role.AGGREGATOR)
+    run_until_signal(settings_with(context, workspace, roles=True), Role.AGGREGATOR)
 
 
 @command("ragtide recorder --url s3://bucket/recording", "ragtide recorder --forget")

@@ -136,7 +136,7 @@ def replay(
     if criterion and labeler not in (None, "judge"):
         raise ConfigurationError(f"--criterion asks the judge, and --labeler is {labeler}: leave --labeler out")
     if processes is not None:
-        _check_processes(relabel=relabel, speed=speed, max_cost_usd=max_cost_usd)
+        _check_processes(relabel=relabel, speed=speed)
     if dry_run and not criterion:
         raise ConfigurationError("--dry-run prints the price of criteria: add --criterion NAME")
     plan = ReplayPlan(
@@ -157,7 +157,7 @@ def replay(
             replaying = RecordingReplay(settings, plan, pace, max_cost_usd=max_cost_usd)
             total = replaying.counted.total
         else:
-            relabeling = relabeling_in_parts(settings, plan, processes)
+            relabeling = relabeling_in_parts(settings, plan, processes, max_cost_usd)
             total = relabeling.total
     err.print(f"workspace {plan.run}: {total:,} {'interactions' if relabel else 'metric events'}", highlight=False)
 
@@ -173,7 +173,7 @@ def replay(
         print_json({"workspace": plan.run, **found.as_dict()})
     else:
         print_replay(plan, found)
-    warn(*found.unfired, *filter(None, [unlabeled(found.counts)]))
+    warn(*found.unfired, *filter(None, [unlabeled(found.counts, plan.run)]))
     if not found.counts["complete"]:
         go_on = f"to go on, give the same command with --workspace {plan.run}"
         if not found.counts.get("over_cost"):
@@ -185,7 +185,7 @@ def replay(
         raise typer.Exit(1)
 
 
-def _check_processes(*, relabel: bool, speed: str, max_cost_usd: float | None) -> None:
+def _check_processes(*, relabel: bool, speed: str) -> None:
     """Refuse options that a replay in parts does not have.
 
     Raises:
@@ -196,10 +196,8 @@ def _check_processes(*, relabel: bool, speed: str, max_cost_usd: float | None) -
     if not relabel:
         raise ConfigurationError("--processes needs --relabel: metric events are replayed by one process")
     if speed != "max":
-        raise ConfigurationError("--processes labels as fast as it can: leave --speed out")
-    if max_cost_usd is not None:
         raise ConfigurationError(
-            "--max-cost-usd needs one process: leave --processes out, or limit the day with judge.spend_per_day_usd"
+            "--processes labels parts of the recording at once, so there is no pace: leave --speed out, or --processes"
         )
 
 
