@@ -349,6 +349,18 @@ def test_a_bridge_answers_no_message_of_rabbitmq_that_asks_for_a_reply(
     assert rabbit.read(OUT, 1) == [b"the first"]
 
 
+def test_a_virtual_host_that_does_not_exist_is_named(
+    rabbit: Rabbit, redis_server: RedisProcess, tmp_path: Path
+) -> None:
+    bridge = Bridge(redis_server, tmp_path / "log", "--from", rabbit.url(f"shop/{TOPIC}"))
+    bridge.begin()
+    try:
+        wait_until(lambda: b"it has no virtual host shop, or the user may not use it" in bridge.log.read_bytes())
+        bridge.stop()
+    finally:
+        bridge.kill()
+
+
 def test_a_queue_that_is_deleted_and_created_again_is_read_on(
     rabbit: Rabbit, redis_server: RedisProcess, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
+from urllib.parse import unquote
 
 import aio_pika.exceptions
 from faststream.message import StreamMessage
@@ -57,7 +58,12 @@ class RabbitLink:
 
     async def open(self, take: Take | None) -> None:
         """Connect, and begin to take messages if there is a `take`."""
-        self._connection = await self._broker.connect()
+        try:
+            self._connection = await self._broker.connect()
+        except aio_pika.exceptions.ProtocolSyntaxError:
+            # The client reads the server's refusal as a wrong frame.
+            space = unquote(self._address.space) or "/"
+            raise BrokerAwayError(f"it has no virtual host {space}, or the user may not use it") from None
         await self._find_queue()
         if take is not None:
             self._subscribe(Gatherer(take, self._batch))
