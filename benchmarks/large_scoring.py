@@ -1,6 +1,6 @@
 """`ragtide score` of a large input by one process, by two, and in shards: speed, memory, and the same bits.
 
-    PYTHONPATH=. python benchmarks/large_scoring.py [--interactions 20000] [--rounds 3] [--shards 64]
+    python benchmarks/large_scoring.py [--interactions 20000] [--rounds 3] [--shards 64]
         [--engines ray dask]
 
 The interactions are those of the bundled data, again and again with ids of their own, in a folder of two Parquet files.
@@ -32,9 +32,13 @@ from statistics import median
 import psutil
 import pyarrow as pa
 from pyarrow import parquet
-from tests.engines.engines import ENVIRONMENTS
 
 import ragtide_offline
+
+# The engines have the environments of the tests.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from tests.engines.engines import ENVIRONMENTS
 
 DATA = Path(ragtide_offline.__file__).parent / "data" / "demo_interactions.jsonl"
 RAGTIDE = (sys.executable, "-m", "ragtide")
@@ -185,7 +189,7 @@ def main() -> None:
     ratio = median(one.seconds / two.seconds for one, two in zip(runs[1], runs[2], strict=True))
     busy = median(two.busy_s / one.busy_s for one, two in zip(runs[1], runs[2], strict=True))
     print("# Scoring a large input\n")
-    shown = " ".join(["PYTHONPATH=. python benchmarks/large_scoring.py", *sys.argv[1:]])
+    shown = " ".join(["python benchmarks/large_scoring.py", *sys.argv[1:]])
     print(f"Written by `{shown}`: {os.cpu_count()} cores, Python {platform.python_version()}. Seconds, ", end="")
     print(
         f"processor seconds and the share of other programs are medians of {rounds} round{'s' if rounds > 1 else ''}; ",
