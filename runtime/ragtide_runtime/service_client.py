@@ -32,7 +32,7 @@ class ServiceError(RagtideError):
 
 @dataclass(frozen=True, slots=True)
 class ServiceNames:
-    """What a user may change when the service cannot be read, for its sentences."""
+    """Names of the settings that the errors of the client name."""
 
     url: str
     """Name of what gives the address, such as `RAGTIDE_MCP_ENDPOINT`."""

@@ -310,16 +310,16 @@ async def test_the_population_of_a_metric_of_sessions_is_the_number_of_sessions(
     again = await estimates_of(async_redis, RUN, known=False)
     before = estimates(AggregatorState.merged([lived], options))
     assert sorted(again, key=in_order) == sorted(before, key=in_order)
-    replayed = [one for one in await estimates_of(async_redis, RUN, known=True) if one.window == "all"]
-    sizes = {one.metric: one.population_size for one in replayed if one.segment is None}
+    replayed = [found for found in await estimates_of(async_redis, RUN, known=True) if found.window == "all"]
+    sizes = {found.metric: found.population_size for found in replayed if found.segment is None}
     assert (sizes["criteria.solved"], sizes["criteria.tone"], sizes[ADHERENCE]) == (60, 240, 240)
-    # The sessions of which the judge cannot tell are a part of the population.
-    assert {one.n for one in replayed if one.metric == "criteria.solved" and one.segment is None} == {48}
-    by_lang = {one.segment: one.population_size for one in replayed if one.metric == "criteria.solved"}
+    # The sessions that the judge could not decide are a part of the population.
+    assert {found.n for found in replayed if found.metric == "criteria.solved" and found.segment is None} == {48}
+    by_lang = {found.segment: found.population_size for found in replayed if found.metric == "criteria.solved"}
     assert by_lang["lang=de"] + by_lang["lang=en"] == 60
-    for one in replayed:
-        if one.metric in ("criteria.tone", ADHERENCE):
-            assert one.lower == one.estimate == one.upper
+    for found in replayed:
+        if found.metric in ("criteria.tone", ADHERENCE):
+            assert found.lower == found.estimate == found.upper
 
 
 async def test_a_selection_is_replayed_as_if_nothing_else_had_been(async_redis: Any, recording: Recording) -> None:

@@ -33,7 +33,7 @@ REPLACED_MS: Final = HOUR_MS
 
 @dataclass(slots=True)
 class VersionWatch:
-    """What is known of the version of an alert since it fired."""
+    """The interactions and scores of the version that an alert is about, since the alert fired."""
 
     fired: int
     """Interactions of the pipeline when the alert fired."""

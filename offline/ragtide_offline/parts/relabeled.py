@@ -67,17 +67,17 @@ class _LabeledPart:
             return
         table, reader = self._table(), of.reader()
         for row in sorted([*self.failed, *self.rejected]):
-            one = table.slice(row, 1)
-            ms, number, partition = _place(one["file"][0].as_py())
+            result = table.slice(row, 1)
+            ms, number, partition = _place(result["file"][0].as_py())
             streams, entry_id = layout[partition], f"{ms}-{number}"
             if row in self.failed:
-                place = one["row"][0].as_py()
+                place = result["row"][0].as_py()
                 (found,) = reader.between(place - 1, place)
                 assert found.interaction is not None  # noqa: S101 - for the type checker: recorded rows have one
                 payload, stream = user_ids.with_pseudonym(found.interaction).encode(), streams.interactions
-                reason, detail = _reason_of(one["problem"][0].as_py())
+                reason, detail = _reason_of(result["problem"][0].as_py())
             else:
-                (entry,) = entries_of(EntryKind.METRICS, _as_recorded(one))
+                (entry,) = entries_of(EntryKind.METRICS, _as_recorded(result))
                 payload, stream = entry.model.encode(), streams.metrics
                 reason, detail = self.rejected[row]
             letter = DeadLetter.of(
