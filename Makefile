@@ -1,12 +1,12 @@
 # The targets a newcomer needs are demo and test; each sets up what it needs in .venv.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
-	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11, 2))' && echo $$p && break; done)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples tools hatch_build.py
 
-.PHONY: help demo engines capacity story pictures house recorded-day test test-heavy test-lowest instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo engines capacity story pictures house recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -31,6 +31,12 @@ test-lowest: .venv/.dev ## run the tests of test-fast with the lowest versions o
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
 	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct --editable '.[service,embedded,dev]'
 	.venv-lowest/bin/python -m pytest -q --numprocesses 2 --dist worksteal -m "pure and not heavy" $(DESCRIBED:%=--deselect %) $(ARGS)
+
+test-pythons: .venv/.dev ## run the tests of test-fast on the newest release of each line of Python found here, in .venv-pythons; CI runs it
+	for python in $$($(BIN)/python tools/pythons.py newest); do \
+		$$python --version && $(BIN)/uv venv --quiet --clear --python $$python .venv-pythons \
+		&& $(BIN)/uv pip install --quiet --python .venv-pythons --editable '.[service,embedded,dev]' \
+		&& .venv-pythons/bin/python -m pytest -q --numprocesses 3 --dist worksteal -m "pure and not heavy" $(ARGS) || exit 1; done
 
 instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Haystack, ... and TypeScript into ragtide, after make programs; CI runs both
 	$(BIN)/python -m tests.instrumentations.environments
@@ -86,7 +92,7 @@ record: .venv/.dev ## record 20,000 live interactions while workers and recorder
 journeys: .venv/.dev ## take the journeys of a new user from a fresh wheel, and keep the screens in build/journeys
 	$(BIN)/python -m tests.journeys.record $(ARGS)
 
-check: lint layers types workflows site wheel test test-heavy guard programs instrumentations monitoring brokers browser deploy-files ## everything CI looks at
+check: lint layers types workflows site wheel test test-pythons test-heavy guard programs instrumentations monitoring brokers browser deploy-files ## everything CI looks at
 
 lint: .venv/.dev ## style and mistakes
 	$(BIN)/ruff check $(SOURCES)
@@ -249,10 +255,10 @@ movedsteps: .venv/.dev ## inject faults into steps of retrieval: which step the 
 	$(BIN)/python benchmarks/moved_steps.py > docs/measured/moved_steps.md
 
 clean: ## remove the environment and caches
-	rm -rf .venv .venv-lowest .venv-instrumentations .venv-engines .venv-peers dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-pythons .venv-instrumentations .venv-engines .venv-peers dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/bin/python:
-	@test -n "$(PYTHON)" || { echo "ragtide needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "ragtide needs Python 3.11.2 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv .venv
 
 .venv/.service: .venv/bin/python pyproject.toml

@@ -11,7 +11,7 @@ from typing import Any, Final
 DEPTH: Final = 40
 """Most levels of a value."""
 
-_SPACE: Final = re.compile(r"(?:[\s\u200b\ufeff]++|//[^\n]{0,2000}+|#[^\n]{0,2000}+|/\*(?:[^*]|\*(?!/)){0,2000}+\*/)*+")
+_SPACE: Final = re.compile(r"[\s\u200b\ufeff]++|//[^\n]{0,2000}+|#[^\n]{0,2000}+|/\*(?s:.{0,2000}?)\*/")
 _CLOSERS: Final = {
     '"': '"', "'": "'", "`": "`", "“": "”“\"", "”": "”“\"", "„": "“”", "‟": "”", "«": "»", "‘": "’'", "’": "’'",
     "＂": "＂", "「": "」",
@@ -20,7 +20,7 @@ _RUNS: Final = {opener: re.compile(rf"[^\\{re.escape(closers)}]*+") for opener, 
 _QUOTES: Final = "".join(_CLOSERS)
 _COLON: Final = re.compile(r"[ \t\r\n]{0,200}[:：]")
 _AFTER_ITEM: Final = re.compile(r"[ \t\r\n]{0,200}(?:[,，\])]|//|#|/\*|$)")
-_NAME: Final = rf"(?:[{_QUOTES}]?[\w $.-]{{1,80}}[{_QUOTES}”’»」]?|\"(?:[^\"\\\n]|\\.){{0,120}}+\")\s{{0,40}}[:：]"
+_NAME: Final = rf"(?:[{_QUOTES}]?[\w $.-]{{1,80}}[{_QUOTES}”’»」]?|\"(?:[^\"\\\n]|\\.){{0,120}}\")\s{{0,40}}[:：]"
 _AFTER_VALUE: Final = re.compile(
     rf"[ \t\r\n]{{0,200}}(?:\}}|[,，;]\s{{0,200}}(?:{_NAME}|\}}|//|#|/\*|$)|//|#|/\*|\n\s{{0,200}}{_NAME}|$)"
 )
@@ -127,10 +127,9 @@ class _SloppyReader:
         return self._bare()
 
     def _peek(self) -> str:
-        found = _SPACE.match(self._text, self.at)
-        end = found.end() if found is not None else self.at
-        self._budget.use(end - self.at)
-        self.at = end
+        while found := _SPACE.match(self._text, self.at):
+            self._budget.use(found.end() - self.at)
+            self.at = found.end()
         if self.at >= len(self._text):
             self.cut = True
             return ""
