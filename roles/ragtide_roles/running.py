@@ -27,6 +27,9 @@ log = structlog.get_logger("ragtide")
 def on_signal(action: Callable[[], object], *, parent: Connection | None = None) -> Iterator[None]:
     """Call `action` at the first SIGTERM or SIGINT; a second signal ends the process at once, and so does `END_S`.
 
+    From the first SIGTERM on, and after the body, the handler of the process holds: `cli.run` sets one where the kernel
+    would drop the signal.
+
     Args:
         action: called at most once for each signal.
         parent: in a process of several, its connection to their parent, whose end counts as a signal. Such a process
@@ -37,12 +40,13 @@ def on_signal(action: Callable[[], object], *, parent: Connection | None = None)
     limit = threading.Timer(END_S, _end_at_once)
     limit.daemon = True
     numbers = (signal.SIGTERM, signal.SIGINT) if parent is None else (signal.SIGTERM,)
+    before = signal.getsignal(signal.SIGTERM)
     stopping = False
 
     def act(number: signal.Signals) -> None:
         nonlocal stopping
         if parent is None:
-            loop.remove_signal_handler(number)
+            restore(number)
         else:
             loop.remove_reader(parent)
             if stopping:
@@ -51,6 +55,10 @@ def on_signal(action: Callable[[], object], *, parent: Connection | None = None)
             limit.start()
         stopping = True
         action()
+
+    def restore(number: signal.Signals) -> None:
+        if loop.remove_signal_handler(number) and number == signal.SIGTERM:
+            signal.signal(number, before)
 
     for number in numbers:
         loop.add_signal_handler(number, act, number)
@@ -63,7 +71,7 @@ def on_signal(action: Callable[[], object], *, parent: Connection | None = None)
         if parent is not None:
             loop.remove_reader(parent)
         for number in numbers:
-            loop.remove_signal_handler(number)
+            restore(number)
 
 
 def _end_at_once() -> None:

@@ -128,7 +128,7 @@ def test_a_role_has_probes_limits_and_rights_like_those_that_docs_promise(role: 
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert found[probe]["httpGet"]["port"] in ports
     # Their probes are asked by the kubelet, from another address than this pod's own.
-    assert variables(role)["RAGTIDE_HTTP_HOST"] == "0.0.0.0"
+    assert variables(role)["RAGTIDE_HTTP_HOST"] == "::"
     assert pod["terminationGracePeriodSeconds"] > KILL_S + (5 if role == "serve" else 0)
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["runAsUser"] > 0

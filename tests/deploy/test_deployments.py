@@ -108,7 +108,7 @@ def test_the_secrets_of_compose_are_made_once_and_set_what_they_name(tmp_path: P
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("RAGTIDE_SECRETS_DIR", str(folder))
         # The strictest check of tokens is the one for an address that other machines reach.
-        patched.setenv("RAGTIDE_SERVE_HOST", "0.0.0.0")
+        patched.setenv("RAGTIDE_SERVE_HOST", "::")
         settings = load_settings()
     assert settings.redis_password is not None
     assert settings.redis_password.get_secret_value() == made["ragtide_redis_password"]

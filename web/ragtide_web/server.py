@@ -22,6 +22,7 @@ from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import LEVELS, Finding
 from ragtide_roles.running import in_background
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.processes.listening import listening_socket
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.url import redact
@@ -68,20 +69,7 @@ def listen(settings: ServeSettings) -> socket.socket:
     Raises:
         ConfigurationError: the address cannot be used.
     """
-    port = _port_of(settings)
-    try:
-        found = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, *_, address = found[0]
-        listening = socket.create_server((str(address[0]), port), family=family, backlog=1024)
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot serve on {settings.host}:{port} ({error.strerror or error}): set RAGTIDE_SERVE_PORT to a free "
-            "port, or to 0 for any"
-        ) from None
-    # asyncio sets this option only on sockets that name their protocol. An accepted socket has the options of this
-    # socket. Without the option, the body of an answer waits 40 ms for the acknowledgment of its head.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
+    return listening_socket(settings.host, _port_of(settings), "RAGTIDE_SERVE_PORT")
 
 
 def listen_near(settings: ServeSettings) -> socket.socket:

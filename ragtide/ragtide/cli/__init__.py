@@ -1,8 +1,10 @@
 """The command `ragtide`: each module parses the options of a command, calls the package, and prints the result."""
 
 import gc
+import os
+import signal
 import sys
-from typing import Final
+from typing import Final, NoReturn
 
 from ragtide_runtime import __version__
 
@@ -12,6 +14,8 @@ NOT_IN_WORKER: Final = ("jinja2", "scipy")
 
 def run() -> None:
     """Run the command line; a user's mistake ends in one sentence on standard error and exit code 1 or 2."""
+    if os.getpid() == 1 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)  # the kernel drops what process 1 of a container has no handler for
     if sys.argv[1:] in (["--version"], ["-V"]):  # works without any extra
         print(__version__)  # noqa: T201 - typer is in an extra
         return
@@ -31,3 +35,8 @@ def run() -> None:
         if name not in NOT_IN_WORKER:
             raise
         sys.exit(f"ragtide: this command needs {name}, which the extra worker lacks: pip install 'ragtide[service]'")
+
+
+def _end(number: int, _: object) -> NoReturn:
+    """End at once, as any process but the first of a container does without a handler; a role sets its own."""
+    os._exit(128 + number)

@@ -252,7 +252,8 @@ class Settings(BaseSettings):
     http_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     """Port for /metrics, /healthz and /readyz of a role; None serves nothing, 0 takes a free port and logs it."""
     http_host: str = "127.0.0.1"
-    """Address for that port; with `0.0.0.0` or `::` other machines reach it, without a password."""
+    """Address for that port; with `0.0.0.0` (IPv4) or `::` (both IPv6 and IPv4) other machines reach it, without a
+    password."""
 
     @model_validator(mode="after")
     def _rule_names_are_unique(self) -> Self:

@@ -192,7 +192,8 @@ class ServeSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "127.0.0.1"
-    """Address to listen on. Without tokens only an address of this machine is allowed."""
+    """Address to listen on: `::` is every address, IPv6 and IPv4; `0.0.0.0` every IPv4 address. Without tokens only an
+    address of this machine is allowed."""
     port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     """Port; 0 takes a free port and logs it. Unless a port is set, `ragtide serve` uses 8080, and `ragtide up` 8080 or
     the next free port."""

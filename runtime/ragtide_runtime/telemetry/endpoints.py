@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from ..errors import ConfigurationError
+from ..processes.listening import listening_socket
 from ..settings.model import Settings
 from .health import HealthReport
 from .role_endpoints import RoleEndpoints
@@ -31,13 +31,8 @@ async def serving(settings: Settings, endpoints: RoleEndpoints) -> AsyncIterator
     runner = web.AppRunner(_application(endpoints), handle_signals=False, access_log=None, shutdown_timeout=SHUTDOWN_S)
     try:
         await runner.setup()
-        try:
-            await web.TCPSite(runner, settings.http_host, settings.http_port).start()
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot serve on {settings.http_host}:{settings.http_port} ({error.strerror or error}): set "
-                "RAGTIDE_HTTP_PORT to a free port, or to 0 for any"
-            ) from None
+        listening = listening_socket(settings.http_host, settings.http_port, "RAGTIDE_HTTP_PORT")
+        await web.SockSite(runner, listening).start()
         port = int(runner.addresses[0][1])
         log.info("serving metrics and health", address=settings.http_host, port=port)
         yield port
