@@ -74,15 +74,16 @@ def worst_answer(alert: Alert, interaction_id: str, specimen: Specimen | None, *
 
 @dataclass(frozen=True, slots=True)
 class CurrentLevel:
-    """How the statistic of an alert is now, as the screens show it."""
+    """How the statistic of an alert is now, over a time that has no answer from before the change."""
 
-    value: float
-    lower: float
-    upper: float
-    n: int
+    start: datetime
+    """Start of this time, which lasts until now; it may be yet to come."""
+    n: int = 0
     """Number of answers."""
-    over: str
-    """Range of time in words, such as `the last 24 hours`."""
+    value: float | None = None
+    """None while it is too early to say."""
+    lower: float | None = None
+    upper: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +113,9 @@ class AlertText:
     to_value: float | None
     """The level during the change: what was observed when the alert fired. In the statistic's unit."""
     now_value: float | None
-    """The level after the change, of an alert that has recovered, or as the caller knows it; None if it is unknown."""
+    """The level now, as the caller knows it; None if it does not."""
     now: str | None
-    """How it is now, as the caller knows it; None if it does not."""
+    """How it is now, or that it is too early to say; None if the caller does not know."""
     began_at: datetime
     """Beginning of the change, never after `fired_at`."""
     fired_at: datetime
@@ -152,7 +153,7 @@ class AlertText:
         whole = line(self.alert.message)
         found = [
             ("What", None if self.change or self.title.endswith(whole) else cut(whole, LONGEST_SENTENCE)),
-            ("Seen" if self.state == "firing" else "Now", self.change),
+            ("Seen", self.change),
             ("Target" if self.alert.baseline_source == "target" else "Normal", self.normal),
             ("Values", self.values),
             ("Now", self.now),
@@ -214,7 +215,7 @@ class AlertText:
             subject = ("Covariate", short_name(alert.covariate))
         found += [subject, ("Rule", f"{short_name(alert.rule)} ({alert.severity})")]
         if self.change is not None:
-            found.append(("Now" if self.state == "resolved" else "Since the change", _level(alert)))
+            found.append(("Since it came back" if self.state == "resolved" else "Since the change", _level(alert)))
             name = "Target" if alert.baseline_source == "target" else "Normal"
             found.append((name, f"{_value(alert, self.from_value)}{_learned(alert)}"))
             if _limit(alert) is not None:
@@ -280,8 +281,8 @@ def alert_text(
         values=_values(alert),
         from_value=from_value if measured else None,
         to_value=(alert.fired_observed if recovered else alert.observed) if measured else None,
-        now_value=current.value if current is not None else alert.observed if recovered else None,
-        now=None if current is None else _now(alert, current),
+        now_value=None if current is None else current.value,
+        now=None if current is None else _now(alert, current, now),
         began_at=began_at,
         fired_at=alert.fired_at,
         resolved_at=resolved_at,
@@ -598,9 +599,17 @@ def _values(alert: Alert) -> str | None:
     return cut(f"{covariate_name(alert)}: {'; '.join(found)}.{apart}", LONGEST_SENTENCE)
 
 
-def _now(alert: Alert, current: CurrentLevel) -> str:
-    value, lower, upper = (_value(alert, number) for number in (current.value, current.lower, current.upper))
-    return f"Now it is {value} ({lower} to {upper}), over {current.over}, {_answers(alert, current.n)}."
+def _now(alert: Alert, current: CurrentLevel, now: datetime | None) -> str:
+    start = time(current.start)
+    if None not in (current.value, current.lower, current.upper):
+        value, lower, upper = (_value(alert, number) for number in (current.value, current.lower, current.upper))
+        return f"Now it is {value} ({lower} to {upper}), since {start}, {_answers(alert, current.n)}."
+    if current.n:
+        return f"It is too early to say how it is now: {_answers(alert, current.n)} since {start} give no interval yet."
+    if now is not None and now < current.start:
+        moment = "its end" if alert.status == "resolved" else "the change"
+        return f"It is too early to say how it is now: until {start} later answers count with those before {moment}."
+    return f"Since {start} there is no answer, so it is not known how it is now."
 
 
 def _status(

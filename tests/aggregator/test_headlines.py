@@ -76,12 +76,18 @@ async def test_without_a_history_all_values_count(async_redis: Any) -> None:
 
 
 async def test_a_new_version_counts_alone_once_it_has_enough_values(async_redis: Any) -> None:
+    """The pane of its first value has values of the version before, and no number since the version has one of them."""
     settings = Settings(history=HistorySettings(segments=("version",)))
-    old = [at(0.9, 9, number, segments={"version": "1"}) for number in range(400)]
-    new = [at(0.5, 3, number, segments={"version": "2"}) for number in range(400)]
+    old = [at(0.9, hours, -number, segments={"version": "1"}) for hours in (9, 3) for number in range(1, 200)]
+    new = [at(0.5, 3, 5 * number, segments={"version": "2"}) for number in range(400)]
     await committed(async_redis, [*old, *new], settings)
     (found,) = await Deployment(async_redis, settings).headlines()
-    assert [found.range, found.version, found.n, found.estimate] == ["since version", "2", 400, pytest.approx(0.5)]
+    pane_s, first_s = 300, new[0].occurred_at.timestamp()
+    start_s = (first_s // pane_s + 1) * pane_s
+    n = sum(each.occurred_at.timestamp() >= start_s for each in new)
+    assert [found.range, found.version, found.n, found.estimate] == ["since version", "2", n, pytest.approx(0.5)]
+    assert found.start is not None
+    assert found.start.timestamp() == start_s
 
 
 async def test_a_new_version_with_few_values_leaves_the_day(async_redis: Any) -> None:
@@ -247,13 +253,15 @@ async def test_values_before_a_start_are_in_no_number_since_it(async_redis: Any)
     assert (found.range, found.n) == ("since", 100)
 
 
-async def test_a_start_a_moment_ago_has_the_values_of_its_pane(async_redis: Any) -> None:
-    """A reader who asks for the last minutes gets their pane, and not all time."""
+async def test_a_start_a_moment_ago_has_no_number_yet(async_redis: Any) -> None:
+    """The pane of the last minutes has values from before the start: none counts, and not those of all time either."""
     now = utc_now()
     latest = at(0.2, -(now - NOW).total_seconds() / 3600, 0).model_copy(update={"labeled_at": now})
     await committed(async_redis, [*[at(0.9, 20, number) for number in range(50)], latest], Settings())
-    deployment, start = Deployment(async_redis, Settings()), now - timedelta(seconds=1)
+    deployment, start = Deployment(async_redis, Settings()), now - timedelta(milliseconds=1)
     (found,) = await deployment.headlines(HeadlineRange("since", start))
-    assert (found.range, found.n) == ("since", 1)
-    assert found.start is not None
-    assert found.start <= start
+    assert (found.range, found.n, found.estimate, found.state) == ("since", 0, None, "too few")
+    (given,) = await deployment.headlines(HeadlineRange("since", start, now + timedelta(minutes=1)))
+    assert (given.range, given.n) == ("since", 1), "a range with an end has the panes that hold a part of it"
+    assert given.start is not None
+    assert given.start <= start

@@ -26,13 +26,13 @@ from ragtide_schemas import Alert, MetricEvent
 METRIC = "trace.adherence"
 HOUR = 3_600
 WHOLE = EstimateKey("shop", None, None, METRIC, "ragbench", "test", "1")
-SINCE = f"{START + timedelta(hours=2, minutes=20):%Y-%m-%dT%H:%M:%S}"
+SINCE = f"{START + timedelta(hours=2):%Y-%m-%dT%H:%M:%S}"
 
 Means = dict[str, float]
 
 
 def traffic(
-    seed: int, shares: Means, means: Means, *, first: int = 0, hours: int = 2, n: int = 3_000, **changes: Any
+    seed: int, shares: Means, means: Means, *, first: float = 0, hours: float = 2, n: int = 3_000, **changes: Any
 ) -> Iterator[MetricEvent]:
     """Yield interactions of some hours, each in a language and on a channel that does not matter."""
     rng = np.random.default_rng(seed)
@@ -118,7 +118,7 @@ def alert_of(alert_id: str, began: datetime, **changes: Any) -> Alert:
 
 def test_an_alert_states_the_time_and_the_metric(redis: Any, run: Callable[..., Result]) -> None:
     store(redis, traffic(1, BEFORE, MEANS), traffic(2, MIX, MEANS, first=2))
-    began = START + timedelta(hours=2, minutes=5)
+    began = START + timedelta(hours=2)
     one = alert_of("a-1", began)
     others = [
         one.model_copy(update={"alert_id": "a-2", "segment": "lang=de", "fired_at": began + timedelta(hours=1)}),
@@ -137,6 +137,30 @@ def test_an_alert_states_the_time_and_the_metric(redis: Any, run: Callable[..., 
     ):
         with pytest.raises(NotExplainable, match=said):
             raise run("explain-drift", "shop", *options).exception or AssertionError
+
+
+def test_scores_of_the_pane_that_holds_the_change_are_neither_before_nor_since(
+    redis: Any, run: Callable[..., Result]
+) -> None:
+    """The means fall at 01:30, and panes are an hour long."""
+    fallen = {name: mean - 0.5 for name, mean in MEANS.items()}
+    store(
+        redis,
+        traffic(1, BEFORE, MEANS, hours=1, n=400),
+        traffic(2, BEFORE, MEANS, first=1, n=300, hours=0.5),
+        traffic(3, BEFORE, fallen, first=1.5, n=300, hours=0.5),
+    )
+    options = ("explain-drift", "shop", "--metric", METRIC, "--since", "2026-11-21T01:30")
+    with pytest.raises(NotExplainable, match=r"too early .* again when there are scores after 2026-11-21 02:00 UTC"):
+        raise run(*options).exception or AssertionError
+    store(
+        redis,
+        traffic(1, BEFORE, MEANS, hours=1, n=400),
+        traffic(2, BEFORE, MEANS, first=1, n=300, hours=0.5),
+        traffic(3, BEFORE, fallen, first=1.5, n=900, hours=1.5),
+    )
+    found = json.loads(run(*options, "--json").output)
+    assert (found["change"]["n"], found["since"]) == ([400, 600], "2026-11-21T02:00:00+00:00")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +218,7 @@ def test_an_alert_about_a_segment_value_states_the_time_for_the_whole_pipeline(
     redis: Any, run: Callable[..., Result]
 ) -> None:
     store(redis, traffic(1, BEFORE, MEANS), traffic(2, MIX, MEANS, first=2))
-    began = START + timedelta(hours=2, minutes=5)
+    began = START + timedelta(hours=2)
     redis.xadd(Streams("ragtide", 0).alerts, {DATA_FIELD: alert_of("a-2", began, segment="lang=de").encode()})
     for options in ([], ["--alert", "a-2"]):
         found = json.loads(run("explain-drift", "shop", *options, "--json").output)

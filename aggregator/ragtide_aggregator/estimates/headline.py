@@ -7,8 +7,9 @@ Rules, in this order:
   Scores that people gave count only where no labeler scores the metric.
 - **Range.** The last 24 hours unless a reader chooses another range. If the level changed within them, or a version
   began, only the values since then count, once their interval is narrow enough, and in whole panes of the history that
-  hold no value from before. All values count without a value in the
-  range, and where the default range has too few judged answers for an interval.
+  hold no value from before. Until then the number of a mean that fires is what the rule saw since the change. All
+  values count without a value in the last hours or days, and where the default range has too few judged answers for an
+  interval; without a value since a given time there is no number.
 - **State.** The worst of `HEADLINE_STATES` that holds.
 - **Band.** Only where the whole interval lies in one band, the labeler is fit for thresholds, and nothing fires.
 """
@@ -73,6 +74,11 @@ class HeadlineRange:
     """None for a range that reaches until now."""
     shortens: bool = False
     """Whether values before the last change, or before the newest version, are left out."""
+
+    @property
+    def is_since(self) -> bool:
+        """Whether it reaches from a moment until now, and no value from before the moment counts."""
+        return self.name.startswith("since") and self.end is None
 
 
 def headline_range(name: str, now: datetime) -> HeadlineRange:
@@ -147,11 +153,45 @@ def number_of_all(mean: MetricMean) -> HeadlineNumber:
     return HeadlineNumber("all", None, None, mean.n, mean.estimate, mean.lower, mean.upper)
 
 
+def no_number(chosen: HeadlineRange) -> HeadlineNumber:
+    """Return the number of a range without a value."""
+    return HeadlineNumber(chosen.name, chosen.start, chosen.end, 0, None, None, None)
+
+
+def number_since_change(mean: MetricMean, around: Circumstances) -> HeadlineNumber | None:
+    """Return what the rule of the newest alert that fires about a mean saw since its change; None without one."""
+    alerts = [
+        alert
+        for alert in _firing(mean, around)
+        if mean.estimator == "mean" and is_of_mean(alert) and measures(alert, mean) and alert.observed_of == "answers"
+    ]
+    if not alerts:
+        return None
+    alert = max(alerts, key=lambda each: each.fired_at)
+    ends = alert.observed_lower, alert.observed_upper
+    return HeadlineNumber(
+        "since change", alert.began_at or alert.fired_at, None, alert.observed_n or 0, alert.observed, *ends
+    )
+
+
+def is_of_mean(alert: Alert) -> bool:
+    """Return whether an alert is about the mean of a metric, and says what it is since the change."""
+    return alert.observed is not None and alert.observed_n is not None and alert.quantity == "mean"
+
+
+def measures(alert: Alert, mean: MetricMean) -> bool:
+    """Return whether the values of an alert are those of a mean."""
+    return (alert.profile, alert.labeler, alert.labeler_version, alert.metric_version) == (
+        mean.profile, mean.labeler, mean.labeler_version, mean.metric_version,
+    )  # fmt: skip
+
+
 def number_of_point(
     point: HistoryPoint, range_name: str, end: datetime | None, version: str | None = None
 ) -> HeadlineNumber:
     """Return the number of a point of the history."""
-    return HeadlineNumber(range_name, point.start, end, point.n, point.mean, point.lower, point.upper, version)
+    until = None if end is None else point.end
+    return HeadlineNumber(range_name, point.start, until, point.n, point.mean, point.lower, point.upper, version)
 
 
 def by_group(means: Iterable[MetricMean]) -> dict[Group, list[MetricMean]]:
@@ -353,7 +393,7 @@ def _state(
         and watch.move is not None
         and (watch.move.found_at >= start or number.range == "since change"),
         "silent": mean.updated_at is not None and around.now - mean.updated_at > SILENT,
-        "too few": width is not None and width > NARROW,
+        "too few": number.n == 0 if width is None else width > NARROW,
         "learning": watch is not None and watch.needed > 0,
         "steady": watch is not None,
         "unwatched": True,

@@ -41,11 +41,13 @@ class TimeRange(NamedTuple):
     end_ms: int
     """Exclusive."""
     points_max: int
-    """At least 1. One point covers exactly the panes that hold a part of the range."""
+    """At least 1. One point covers exactly the panes that hold a part of the range, see `whole`."""
     coarse: bool = False
     """Whether a point is at least one coarse pane long."""
     joining: "Joining | None" = None
     """How neighbouring points are joined; None leaves them apart, each with the interval of a window."""
+    whole: bool = False
+    """Whether one point leaves out the pane that holds the start, unless it begins there: it has values from before."""
 
 
 class Joining(NamedTuple):
@@ -210,8 +212,11 @@ def grid_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> PointG
     """
     pane_ms = options.coarse_ms if coarse else options.fine_ms
     if span.points_max == 1:
-        start_ms = span.start_ms // pane_ms * pane_ms
-        return PointGrid(start_ms, -(-span.end_ms // pane_ms) * pane_ms - start_ms, pane_ms, 0, 0)
+        start_ms = (-(-span.start_ms // pane_ms) if span.whole else span.start_ms // pane_ms) * pane_ms
+        length_ms = -(-span.end_ms // pane_ms) * pane_ms - start_ms
+        if length_ms <= 0:
+            return PointGrid(start_ms, pane_ms, pane_ms, 0, -1)
+        return PointGrid(start_ms, length_ms, pane_ms, 0, 0)
     step_ms = step_of(span, options, coarse=coarse)
     pane_ms = options.coarse_ms if step_ms >= options.coarse_ms else options.fine_ms
     return PointGrid(0, step_ms, pane_ms, span.start_ms // step_ms, (span.end_ms - 1) // step_ms)

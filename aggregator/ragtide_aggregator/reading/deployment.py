@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Self
+from typing import Final, Self
 
 from redis.asyncio import Redis
 
@@ -31,7 +31,7 @@ from ..state.state import AggregatorState
 from ..statistics.means.strategies import AUTO
 from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
-from .headlines import Headlines
+from .headlines import AHEAD, Headlines
 from .history import HistoryReader
 from .level_watches import LevelWatches
 from .overview import Overview, SegmentMeans
@@ -39,6 +39,9 @@ from .partitions import PartitionStatus, read_partitions
 from .states import PartitionStates
 from .suspicions import Suspicion, Suspicions, covariate_keys
 from .versions import Deploy, Versions
+
+_OF_ALERT: Final = ("pipeline", "run", "segment", "metric", "profile", "labeler", "labeler_version")
+# Fields of a key that an alert has, too.
 
 
 class Deployment:
@@ -337,6 +340,35 @@ class Deployment:
             method=IntervalMethod(strategy, self.settings.confidence if confidence is None else confidence),
             joining=None if least_n is None else Joining(least_n, tuple(to_milliseconds(time) for time in apart)),
         )
+
+    async def level_since(self, alert: Alert, start: datetime) -> History | None:
+        """Return the mean of the metric, scope and labeler version of an alert from a time until now.
+
+        No value from before the time counts: the point begins with the first pane that does, and states its start.
+
+        Args:
+            alert: about the mean of a metric of live traffic.
+            start: such as the beginning of the change.
+
+        Returns: one point; None without a value, or while no pane began at this time or later.
+
+        Raises:
+            DamagedFieldError: a pane cannot be read.
+        """
+        found = await self._history.read(
+            self.settings.layout.all_of(alert.pipeline),
+            {name: getattr(alert, name) for name in _OF_ALERT},
+            start,
+            utc_now() + AHEAD,
+            points_max=1,
+            method=IntervalMethod(AUTO, self.settings.confidence),
+            whole=True,
+        )
+        for history in found:
+            measure = history.key.measure
+            if history.points and alert.metric_version == (None if measure is None else measure.version):
+                return history
+        return None
 
     async def alerts(self) -> list[Alert]:
         """Return the alerts in their latest state, in the order in which they fired."""

@@ -2,13 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Headline, LevelWatch, utc_now
-from ragtide_schemas.alert_rule import duration_ms
 
 from ..estimates.headline import (
     CHANGED,
@@ -24,8 +23,10 @@ from ..estimates.headline import (
     has_interval,
     headline,
     is_narrow,
+    no_number,
     number_of_all,
     number_of_point,
+    number_since_change,
 )
 from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
@@ -33,8 +34,6 @@ from ..statistics.means.strategies import AUTO
 from .history import HistoryReader
 from .suspicions import Suspicion
 from .versions import Versions
-
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 AHEAD: Final = timedelta(days=1)
 """How far the clocks of producers may be ahead: values up to then are in a range that reaches until now."""
@@ -109,7 +108,10 @@ class Headlines:
             if place is not None:
                 mean, number = of_group[place], known.get(place)
                 too_few = chosen.shortens and mean.estimator == "prediction_powered"
-                if number is None or (too_few and not has_interval(mean, number)):
+                if number is None and chosen.is_since:
+                    # The number of all time would be about what was before.
+                    number = no_number(chosen)
+                elif number is None or (too_few and not has_interval(mean, number)):
                     number = number_of_all(mean)
                 selected.append((of_group, place, number))
         shorter = await self._shorter(selected, chosen, around) if chosen.shortens else {}
@@ -125,14 +127,14 @@ class Headlines:
             return {}
         end = chosen.end or utc_now() + AHEAD
         keys = {mean.key: mean for mean in means if mean.key is not None}
-        start, length = chosen.start, timedelta(milliseconds=duration_ms(self._settings.history.fine))
-        if chosen.name in ("since change", "since version") or (
-            chosen.name == "since" and min(end, utc_now()) - start > 2 * length
-        ):
-            # The pane that holds the start has values from before it. A short range that a reader chose begins with it.
-            start = EPOCH + -((EPOCH - start) // length) * length
         points = await self._history.numbers(
-            self._partitions, keys.keys(), start, end, method=self._method, exact=chosen.name.startswith("since")
+            self._partitions,
+            keys.keys(),
+            chosen.start,
+            end,
+            method=self._method,
+            exact=chosen.name.startswith("since"),
+            whole=chosen.is_since,
         )
         return {keys[key]: number_of_point(point, chosen.name, chosen.end) for key, point in points.items()}
 
@@ -149,10 +151,16 @@ class Headlines:
         for beginning, places in by_start.items():
             name = "since change" if beginning.version is None else "since version"
             means = {place: selected[place][0][selected[place][1]] for place in places}
-            numbers = await self._numbers([*means.values()], HeadlineRange(name, beginning.at))
+            # The pane that holds the first value of a version may hold values of the version before.
+            start = beginning.at if beginning.version is None else beginning.at + timedelta(milliseconds=1)
+            numbers = await self._numbers([*means.values()], HeadlineRange(name, start))
             for place, mean in means.items():
-                number = numbers.get(mean)
+                number, observed = numbers.get(mean), number_since_change(mean, around)
                 widest = CHANGED if beginning.version is None else NARROW
                 if number is not None and is_narrow(number.lower, number.upper, mean.value_range, widest):
                     found[place] = number._replace(version=beginning.version)
+                elif observed is not None:
+                    # How bad it is while it fires matters before it is known precisely.
+                    more = number is not None and number.n >= observed.n and has_interval(mean, number)
+                    found[place] = number if more and number is not None else observed
         return found

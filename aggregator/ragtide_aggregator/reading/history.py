@@ -187,6 +187,7 @@ class HistoryReader:
         points_max: int,
         method: IntervalMethod,
         joining: Joining | None = None,
+        whole: bool = False,
     ) -> list[History]:
         """Return the histories of the keys with the wanted fields, in the order of the keys.
 
@@ -198,6 +199,7 @@ class HistoryReader:
             points_max: most points of a history.
             method: of the intervals.
             joining: how neighbouring points are joined; None leaves them apart.
+            whole: whether one point (`points_max=1`) leaves out the pane that holds the start, unless it begins there.
 
         Raises:
             DamagedFieldError: a pane cannot be read.
@@ -212,7 +214,7 @@ class HistoryReader:
         options = self._options
         if options is None:
             return []
-        span = TimeRange(to_milliseconds(start), to_milliseconds(end), points_max, joining=joining)
+        span = TimeRange(to_milliseconds(start), to_milliseconds(end), points_max, joining=joining, whole=whole)
         wanted_keys = {streams: await self._matching(streams, wanted) for streams in partitions}
         return await self._histories(wanted_keys, span, options, method)
 
@@ -225,6 +227,7 @@ class HistoryReader:
         *,
         method: IntervalMethod,
         exact: bool = False,
+        whole: bool = False,
     ) -> dict[EstimateKey | PairKey, HistoryPoint]:
         """Return the mean of each key in a range: one point over the panes that hold a part of it.
 
@@ -239,6 +242,8 @@ class HistoryReader:
             end: of the range, exclusive.
             method: of the intervals.
             exact: whether a long range is read from fine panes too, while they are kept.
+            whole: whether the pane that holds the start is left out, unless it begins there: the point has no value
+                from before the start.
 
         Raises:
             DamagedFieldError: a pane cannot be read.
@@ -249,7 +254,8 @@ class HistoryReader:
         start_ms, end_ms = to_milliseconds(start), to_milliseconds(end)
         # A range that reaches until now ends later, for the sake of clocks that are ahead.
         past_ms = min(end_ms, to_milliseconds(utc_now())) - start_ms
-        span = TimeRange(start_ms, end_ms, 1, coarse=not exact and past_ms >= COARSE_FROM * options.coarse_ms)
+        coarse = not exact and past_ms >= COARSE_FROM * options.coarse_ms
+        span = TimeRange(start_ms, end_ms, 1, coarse=coarse, whole=whole)
         listings = {streams: await self._all(streams) for streams in partitions}
         kept = {streams: [key for key in listing.keys if key in keys] for streams, listing in listings.items()}
         found = await self._histories(kept, span, options, method)

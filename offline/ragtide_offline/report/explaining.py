@@ -95,7 +95,7 @@ class ExplainedDrift:
     segment: str
     """Name of the segment, such as `lang`."""
     since: datetime
-    """Start of the pane that holds the time of the change."""
+    """Start of the first pane that holds no score from before the change."""
     before_since: datetime
     """Start of the stretch before; no earlier than the oldest pane that is kept."""
     alert_id: str | None
@@ -209,14 +209,16 @@ async def explain_drift(
     """
     level = deployment.settings.confidence if confidence is None else confidence
     state, pane_ms = _with_panes(await deployment.states(pipeline))
-    since_ms = to_milliseconds(moment.since) // pane_ms * pane_ms
+    # The pane that holds the change has values from before it and since: it is in neither stretch.
+    until_ms = to_milliseconds(moment.since) // pane_ms * pane_ms
+    since_ms = -(-to_milliseconds(moment.since) // pane_ms) * pane_ms
     scopes = (pipeline, None), (pipeline, workspace_of(deployment.settings.prefix))
     wholes = _keys_of_metric(state, scopes, metric, labeler if moment.alert is None else moment.alert.labeler)
     whole = max(wholes, key=lambda key: _count(_since(state, key, since_ms, pane_ms), key))
     kept_ms, newest_ms = _kept_since(state, whole, pane_ms)
     # A segment value without new scores holds older panes than the whole pipeline: they are no part of its mix.
-    start_ms = max(kept_ms, 0 if before_ms is None else (since_ms - before_ms) // pane_ms * pane_ms)
-    views = View(state, span=WindowSpan(start_ms, since_ms, 0)), _since(state, whole, since_ms, pane_ms)
+    start_ms = max(kept_ms, 0 if before_ms is None else (until_ms - before_ms) // pane_ms * pane_ms)
+    views = View(state, span=WindowSpan(start_ms, until_ms, 0)), _since(state, whole, since_ms, pane_ms)
     for view, name in zip(views, ("before", "since"), strict=True):
         if not _count(view, whole):
             if kept_ms + pane_ms >= newest_ms:
@@ -224,6 +226,12 @@ async def explain_drift(
                     f"{metric} of {pipeline} has scores from {_minute(kept_ms)} to {_minute(newest_ms)} only, which is "
                     f"one pane of a window and cannot be divided: try again when there are scores after "
                     f"{_minute(newest_ms)}"
+                )
+            if name == "since" and until_ms < since_ms == newest_ms:
+                raise NotExplainable(
+                    f"it is too early to explain {metric} of {pipeline}: scores up to {_minute(since_ms)} are counted "
+                    "together with those from before the change. Try again when there are scores after "
+                    f"{_minute(since_ms)}. An alert says itself what its own search found: ragtide alerts"
                 )
             raise NotExplainable(
                 f"{metric} of {pipeline} has no scores {name} {_minute(since_ms)}: give --since with a time from "

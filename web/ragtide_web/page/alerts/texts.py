@@ -6,18 +6,22 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from ragtide_aggregator.estimates.headline import HeadlineRange, is_narrow
+from ragtide_aggregator.estimates.headline import is_narrow, is_of_mean
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.notify.silences import MutedAlerts, read_muted
-from ragtide_schemas import Alert, Specimen, utc_now
-from ragtide_schemas.alert_text import AlertText, CurrentLevel, WorstAnswer, alert_text, time, worst_answer
+from ragtide_schemas import Alert, Specimen, from_milliseconds, to_milliseconds, utc_now
+from ragtide_schemas.alert_rule import duration_ms
+from ragtide_schemas.alert_text import AlertText, CurrentLevel, WorstAnswer, alert_text, worst_answer
 
 from ...context import Context
 from ...problems import HttpProblem
 from ..viewers import Viewer
 
-NOW: Final = {timedelta(hours=1): "the last hour", timedelta(days=1): "the last 24 hours"}
+NOW: Final = (timedelta(minutes=15), timedelta(hours=1), timedelta(days=1))
 """Times over which a statistic is how it is now, the wanted one first."""
+
+WIDEST: Final = 0.99
+"""Width of an interval, as a share of the range, from which on it says nothing."""
 
 
 def in_words(
@@ -106,29 +110,26 @@ async def alert_with_items(shared: Context, alert: Alert, now: datetime, *, text
 
 
 async def current_level(shared: Context, alert: Alert, now: datetime) -> CurrentLevel | None:
-    """Return how the mean of an alert is now: over the last hour, or over the last day if an hour has too few values.
+    """Return how the mean of an alert is now: over the last minutes, or longer if these have too few values.
 
-    Both begin with the change of the alert, or with its end, if that is later. None for another statistic, for an
-    offline run, and without values in this time.
+    No time begins before the change of the alert, or before its end, if that is later, and no value from before it
+    counts. None for another statistic, for an offline run, and without a history.
     """
-    if alert.observed is None or alert.run is not None or alert.quantity != "mean":
+    if alert.run is not None or not is_of_mean(alert) or not shared.settings.history.enabled:
         return None
     event = alert.resolved_at or alert.began_at or alert.fired_at
-    found = None
-    for length, over in NOW.items():
+    found, start = None, event
+    for length in NOW:
         start = max(event, now - length)
-        headlines = await shared.deployment.headlines(
-            HeadlineRange("since", start), pipeline=alert.pipeline, segment=alert.segment, labeler=alert.labeler
-        )
-        headline = next((headline for headline in headlines if headline.metric == alert.metric), None)
-        if headline is None or headline.range != "since":
-            continue
-        value, lower, upper = headline.estimate, headline.lower, headline.upper
-        if value is None or lower is None or upper is None:
-            continue
-        found = CurrentLevel(
-            value, lower, upper, headline.n, f"the time since {time(start)}" if start == event else over
-        )
-        if is_narrow(lower, upper, headline.value_range) or start == event:
+        history = await shared.deployment.level_since(alert, start)
+        if history is not None:
+            point, value_range = history.points[0], history.key.value_range
+            found = CurrentLevel(point.start, point.n)
+            if is_narrow(point.lower, point.upper, value_range, WIDEST):
+                found = CurrentLevel(point.start, point.n, point.mean, point.lower, point.upper)
+            if is_narrow(point.lower, point.upper, value_range):
+                break
+        if start == event:
             break
-    return found
+    pane_ms = duration_ms(shared.settings.history.fine)
+    return found or CurrentLevel(from_milliseconds(-(-to_milliseconds(start) // pane_ms) * pane_ms))
