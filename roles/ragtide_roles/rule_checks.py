@@ -1,6 +1,6 @@
 """Checks of alert rules against the metrics that a process knows: rules that do not suit, and rules that never fire."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal
@@ -105,12 +105,12 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
     """Return the problems of rules in a deployment with these settings.
 
     A metric that is unknown here gives only a warning, because a worker elsewhere may declare it. A default rule on a
-    metric that the labeler never publishes is no problem while another default rule can fire.
+    metric that the labeler never publishes is no problem while another rule can fire.
 
     Raises:
         ConfigurationError: a metric that the settings name cannot be loaded.
     """
-    known = known_metrics(settings)
+    rules, known = tuple(rules), known_metrics(settings)
     everywhere = scored_metrics(settings)
     found: list[RuleFinding] = []
     names: set[str] = set()
@@ -131,7 +131,7 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
             found.append(RuleFinding(rule.name, "warning", _unknown(rule.metric, known)))
             continue
         there = scored_metrics(settings, rule.pipeline)
-        if there is None or rule.metric in there or _spare(rule, there):
+        if there is None or rule.metric in there or _spare(rule, rules, there):
             continue
         elsewhere = everywhere is None or rule.metric in everywhere
         message = _scored_elsewhere(rule) if elsewhere else _unpublished(rule.metric, settings, there)
@@ -139,8 +139,19 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
     return found
 
 
-def _spare(rule: AlertRule, there: Iterable[str]) -> bool:
-    return rule in DEFAULT_RULES and any(default.metric in there for default in DEFAULT_RULES)
+def default_rules_sentence(names: Sequence[str]) -> str:
+    """Return a sentence with the default rules that are in force beside the operator's own.
+
+    Args:
+        names: of these rules.
+    """
+    if not names:
+        return "No default rule is in force."
+    return f"Default rules in force: {', '.join(names)} (alert_defaults = false turns them off)."
+
+
+def _spare(rule: AlertRule, rules: Iterable[AlertRule], there: Iterable[str]) -> bool:
+    return rule in DEFAULT_RULES and any(other.metric in there for other in rules)
 
 
 def _unknown(metric: str, known: Iterable[str]) -> str:

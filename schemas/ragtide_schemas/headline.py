@@ -14,8 +14,8 @@ from .metrics import Direction, MetricName
 HeadlineState = Literal["firing", "suspicious", "moved", "learning", "too few", "silent", "steady", "unwatched"]
 """How a metric stands: `firing`, an alert about it fires; `suspicious`, the evidence of a rule is near its line;
 `moved`, its level changed within the range, and no alert fires; `learning`, its normal level is not known yet;
-`too few`, its interval is too wide; `silent`, it has had no value for a day; `steady`, its level was watched and has
-not moved; `unwatched`, no detector watches its level."""
+`too few`, its interval is too wide; `silent`, it has had no value for a day; `steady`, its level was watched, by a
+quiet detector or a rule, and has not moved; `unwatched`, neither watches its level."""
 
 HEADLINE_STATES: Final[tuple[HeadlineState, ...]] = (
     "firing",

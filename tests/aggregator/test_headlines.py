@@ -152,6 +152,9 @@ def moved(hours_ago: float) -> Move:
     return Move(began_at=when, found_at=when, direction="fall", before=0.95, after=0.45, n_after=60)
 
 
+RULE = AlertRule(name="mine", metric=METRIC, kind="drift")
+
+
 @pytest.mark.parametrize(
     ("changes", "around", "state", "needed"),
     [
@@ -164,6 +167,12 @@ def moved(hours_ago: float) -> Move:
         ({}, {"watches": watch(move=moved(90))}, "steady", None),
         ({}, {"watches": watch(move=moved(3)), "suspected": {("shop", METRIC): 0.1}}, "suspicious", None),
         ({}, {"suspected": {("shop", METRIC): 0.09}}, "unwatched", None),
+        ({}, {"rules": [RULE]}, "learning", None),
+        ({}, {"rules": [RULE], "suspected": {("shop", METRIC): 0.0}}, "steady", None),
+        ({}, {"rules": [RULE.model_copy(update={"pipeline": "search*"})]}, "unwatched", None),
+        ({}, {"rules": [RULE.model_copy(update={"kind": "rmse"})]}, "unwatched", None),
+        ({"segment": "lang=de"}, {"rules": [RULE.model_copy(update={"segment": "lang"})]}, "steady", None),
+        ({"segment": "lang=de"}, {"rules": [RULE]}, "unwatched", None),
     ],
 )
 def test_the_state_follows_from_the_data(changes: Any, around: Any, state: str, needed: int | None) -> None:

@@ -24,6 +24,7 @@ metric = "trace.adherence"
 learn_n = 100
 """
 STRICTER = """
+alert_defaults = false
 [[alerts]]
 name = "floor"
 kind = "threshold"

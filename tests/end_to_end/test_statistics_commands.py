@@ -107,6 +107,7 @@ def test_alerts_keep_the_budget_of_the_deployment(redis: Any, redis_url: str, tm
     emit(redis, "a", [*np.random.default_rng(2).beta(9, 1, 300), *np.random.default_rng(3).beta(2, 8, 100)])
     extra = {
         "RAGTIDE_BUDGET_FALSE_ALARMS": "0.5",
+        "RAGTIDE_ALERT_DEFAULTS": "false",
         "RAGTIDE_ALERTS": json.dumps([{"name": "fall", "kind": "drift", "metric": METRIC}]),
     }
     with running("aggregator", redis_url, tmp_path / "aggregator.log", extra):

@@ -39,7 +39,7 @@ def watch(counts: list[str] | None = None, **given: Any) -> RulesWatch:
 
 
 def targets(found: list[Settings]) -> list[list[float | None]]:
-    return [[rule.target for rule in settings.alerts] for settings in found]
+    return [[rule.target for rule in settings.alerts if rule.kind == "threshold"] for settings in found]
 
 
 async def test_only_rules_and_their_budget_are_taken(file: Path) -> None:

@@ -30,7 +30,7 @@ def test_environment_wins_over_the_file_and_the_file_over_the_default(
 def test_another_file_is_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other.toml").write_text(RULE)
     monkeypatch.setenv("RAGTIDE_CONFIG", str(tmp_path / "other.toml"))
-    assert [rule.name for rule in load_settings().alerts] == ["floor"]
+    assert load_settings().alerts[-1].name == "floor"
 
 
 @pytest.fixture
@@ -101,11 +101,36 @@ def test_rules_may_come_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(
         "RAGTIDE_ALERTS", '[{"name": "d", "kind": "drift", "metric": "trace.adherence", "baseline": 0.8}]'
     )
-    assert load_settings().alerts[0].baseline == 0.8
+    assert load_settings().alerts[-1].baseline == 0.8
 
 
 def test_without_rules_the_usual_ones_watch_for_drift() -> None:
     assert {(rule.kind, rule.movements) for rule in load_settings().alerts} == {("drift", ("fall",))}
+
+
+DEFAULTS = ["adherence-drift", "relevance-drift", "utilization-drift", "match-drift"]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", DEFAULTS),
+        (RULE, [*DEFAULTS, "floor"]),
+        (RULE.replace("floor", "match-drift"), [*DEFAULTS[:3], "match-drift"]),
+        ("alert_defaults = false\n" + RULE, ["floor"]),
+        ("alert_defaults = false\n", []),
+        ("alerts = []\n", DEFAULTS),
+    ],
+)
+def test_rules_are_added_to_the_default_rules_and_replace_those_of_their_name(
+    text: str, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text(text)
+    monkeypatch.setenv("RAGTIDE_CONFIG", str(file))
+    found = load_settings().alerts
+    assert [rule.name for rule in found] == names
+    assert [rule.name for rule in found if rule.kind == "threshold"] == names[-1:] * text.count("[[alerts]]")
 
 
 def test_the_data_directory_follows_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,7 +397,7 @@ def test_a_mistake_in_the_environment_names_the_variable_and_shows_the_form(
         ("[budget]\nfalse_alarms = 1\nfalse_discovery_rate = 0.1\n",
          "budget: false_discovery_rate is 0.1 and false_alarms is 1"),
         ("[budget]\nfalse_discovery_rate = 10\n", "line 2: budget.false_discovery_rate"),
-        (RULE + "run_length = 500\n[budget]\nfalse_discovery_rate = 0.1\n",
+        ("alert_defaults = false\n" + RULE + "run_length = 500\n[budget]\nfalse_discovery_rate = 0.1\n",
          "budget.false_discovery_rate is 0.1, but every rule has a run_length of its own, so it bounds"),
         ("wholly_unknown = 1\n", "wholly_unknown is no setting: correct its name or remove it"),
     ],

@@ -368,6 +368,10 @@ def watches(rule: AlertRule, mean: MetricMean) -> bool:
     return rule.metric == mean.metric and rule.segment == name and fnmatchcase(mean.pipeline, rule.pipeline)
 
 
+def _watches_level(rule: AlertRule, mean: MetricMean) -> bool:
+    return rule.kind in ("drift", "threshold") and rule.quantile is None and watches(rule, mean)
+
+
 def _since(watch: LevelWatch | None, firing: Sequence[Alert]) -> datetime | None:
     began = [alert.began_at for alert in firing if alert.began_at is not None]
     return max(began) if began else None if watch is None else watch.since
@@ -384,21 +388,24 @@ def _state(
     counted = number.n - mean.n_waiting
     more = None if width is None or counted <= 0 else more_needed(counted, width)
     start = number.start or around.now - RANGES[DEFAULT_RANGE]
+    name, ruled = (mean.pipeline, mean.metric), any(_watches_level(rule, mean) for rule in around.rules)
     holds: dict[HeadlineState, bool] = {
         "firing": firing,
-        "suspicious": mean.segment is None
-        and around.suspected.get((mean.pipeline, mean.metric), 0.0) * SUSPICIOUS_PART >= 1,
+        "suspicious": mean.segment is None and around.suspected.get(name, 0.0) * SUSPICIOUS_PART >= 1,
         # The panes since a change begin after it, and may begin after it was found.
         "moved": watch is not None
         and watch.move is not None
         and (watch.move.found_at >= start or number.range == "since change"),
         "silent": mean.updated_at is not None and around.now - mean.updated_at > SILENT,
         "too few": number.n == 0 if width is None else width > NARROW,
-        "learning": watch is not None and watch.needed > 0,
-        "steady": watch is not None,
+        # A rule on a whole pipeline has evidence once it has learned its baseline.
+        "learning": (ruled and mean.segment is None and name not in around.suspected)
+        if watch is None
+        else watch.needed > 0,
+        "steady": watch is not None or ruled,
         "unwatched": True,
     }
-    state = next(name for name in HEADLINE_STATES if holds[name])
+    state = next(state for state in HEADLINE_STATES if holds[state])
     needed = {"too few": more, "learning": None if watch is None else watch.needed}
     return state, needed.get(state)
 

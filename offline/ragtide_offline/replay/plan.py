@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from ragtide_consumers.labelers.judge.costs import price_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
-from ragtide_runtime.settings.alerting import StallSettings
+from ragtide_runtime.settings.alerting import StallSettings, rules_in_force
 from ragtide_runtime.settings.errors import Explainer, read_toml
 from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
@@ -58,7 +58,9 @@ def open_recording(url: str, settings: Settings) -> Recording:
 
 
 def rules_of(file: Path) -> tuple[AlertRule, ...]:
-    """Return the alert rules in a TOML file: its `[[alerts]]` tables.
+    """Return the alert rules that a TOML file puts in force: its `[[alerts]]` tables, and the default rules.
+
+    The file decides with `alert_defaults` whether the default rules are in force.
 
     Raises:
         ConfigurationError: the file cannot be read, or a rule is wrong.
@@ -68,11 +70,15 @@ def rules_of(file: Path) -> tuple[AlertRule, ...]:
     text, content = read_toml(file)
     if not content.get("alerts"):
         raise ConfigurationError(f"{file} has no rules: write each as a table [[alerts]]")
+    defaults = content.get("alert_defaults", True)
+    if not isinstance(defaults, bool):
+        raise ConfigurationError(f"{file}: alert_defaults is {defaults!r}: write true or false")
     try:
-        return _RULES.validate_python(content["alerts"])
+        own = _RULES.validate_python(content["alerts"])
     except ValidationError as error:
         explainer = Explainer(Settings, file, text, environment={}, inside=("alerts",))
         raise ConfigurationError(explainer.explain(error)) from None
+    return rules_in_force(own, defaults=defaults)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.redis.backlog import SEEN_MS
 from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
+from ragtide_runtime.settings.alerting import default_rules_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.stored_criteria import read_stored_criteria, with_stored_criteria
 
-from ..rule_checks import rule_findings
+from ..rule_checks import default_rules_sentence, rule_findings
 from .alerting import alert_group_findings, notification_findings
 from .assumptions import (
     covariate_findings,
@@ -88,7 +89,9 @@ def _rules(settings: Settings) -> list[Finding]:
     """Return the alert rules that can never fire, or the number of rules."""
     found = rule_findings(settings.alerts, settings)
     if not found:
-        return [Finding("ok", "alert rules", f"{len(settings.alerts):,}")] if settings.alerts else []
+        defaults = default_rules_of(settings.alerts)
+        own = len(settings.alerts) - len(defaults)
+        return [Finding("ok", "alert rules", f"{own:,} of your own. {default_rules_sentence(defaults)}")]
     levels: dict[str, Level] = {"error": "problem", "warning": "warning"}
     return [
         Finding(

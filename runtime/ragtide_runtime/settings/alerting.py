@@ -1,5 +1,6 @@
 """Settings of alerts: the default rules, and the tables `[budget]`, `[moves]`, `[clusters]` and `[stall]`."""
 
+from collections.abc import Iterable
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -15,7 +16,24 @@ DEFAULT_RULES = (
     AlertRule(name="utilization-drift", kind="drift", metric="trace.context_utilization"),
     AlertRule(name="match-drift", kind="drift", metric="retrieval.match"),
 )
-"""Rules of a deployment without rules: they detect a fall of four metrics of each pipeline, with learned baselines."""
+"""The default rules: they detect a fall of four metrics of each pipeline, with learned baselines."""
+
+
+def rules_in_force(own: Iterable[AlertRule], *, defaults: bool) -> tuple[AlertRule, ...]:
+    """Return the rules that are in force: the default rules, and those of the operator.
+
+    Args:
+        own: rules of the operator; a rule with the name of a default rule replaces it.
+        defaults: whether the default rules are in force (`alert_defaults`).
+    """
+    own = tuple(own)
+    names = {rule.name for rule in own}
+    return (*(rule for rule in DEFAULT_RULES if defaults and rule.name not in names), *own)
+
+
+def default_rules_of(rules: Iterable[AlertRule]) -> list[str]:
+    """Return the names of the default rules among rules that are in force."""
+    return [rule.name for rule in rules if rule in DEFAULT_RULES]
 
 
 class BudgetSettings(BaseModel):

@@ -27,7 +27,7 @@ from ragtide_schemas.user_ids import SALT_MAX_BYTES, SALT_MIN_BYTES
 from ..errors import ConfigurationError
 from ..redis.keys import workspace_of
 from ..redis.layout import Layout
-from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, MovesSettings, StallSettings
+from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, MovesSettings, StallSettings, rules_in_force
 from .bridge import BridgeSettings
 from .environment import Environment, SecretFiles, secret_files, unknown_variables
 from .errors import Explainer, read_toml
@@ -233,8 +233,11 @@ class Settings(BaseSettings):
     """Series of estimates over time: the table `[history]`."""
     budget: BudgetSettings = BudgetSettings()
     """The false alarms of the whole deployment, by number or share: the table `[budget]`."""
+    alert_defaults: bool = True
+    """Whether the four default rules are in force beside those of `alerts`; false leaves only those of `alerts`."""
     alerts: tuple[AlertRule, ...] = DEFAULT_RULES
-    """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
+    """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`. They are added to the default rules; a
+    rule with the name of a default rule replaces it."""
     rules_poll_s: Annotated[float, Field(ge=0)] = 10.0
     """Seconds between two checks of the TOML file for new `alerts` and `budget`; 0 never checks."""
     moves: MovesSettings = MovesSettings()
@@ -254,6 +257,13 @@ class Settings(BaseSettings):
     http_host: str = "127.0.0.1"
     """Address for that port; with `0.0.0.0` (IPv4) or `::` (both IPv6 and IPv4) other machines reach it, without a
     password."""
+
+    @model_validator(mode="after")
+    def _rules_are_added_to_the_defaults(self) -> Self:
+        own = self.alerts if "alerts" in self.model_fields_set else ()
+        # Readers of `alerts` get the rules that are in force; the model is frozen for everybody else.
+        self.__dict__["alerts"] = rules_in_force(own, defaults=self.alert_defaults)
+        return self
 
     @model_validator(mode="after")
     def _rule_names_are_unique(self) -> Self:

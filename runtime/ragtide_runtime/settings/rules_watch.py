@@ -16,6 +16,7 @@ import structlog
 
 from ..errors import ConfigurationError
 from ..redis.keys import workspace_of
+from .alerting import default_rules_of
 from .model import Settings, load_settings, settings_file
 
 Outcome = Literal["taken", "unchanged", "refused"]
@@ -26,7 +27,7 @@ OUTCOMES: Final[tuple[Outcome, ...]] = ("taken", "unchanged", "refused")
 Taker = Callable[[Settings], object]
 """Takes settings in which some of the watched settings are new."""
 
-RULES: Final = ("alerts", "budget")
+RULES: Final = ("alerts", "alert_defaults", "budget")
 """The settings of alert rules."""
 
 EVALUATORS: Final = ("labeler", "evaluators")
@@ -147,6 +148,7 @@ def _log_rules(found: Settings, before: Settings) -> None:
         new=sorted(names[0] - names[1]),
         changed=sorted(changed & names[1]),
         removed=sorted(names[1] - names[0]),
+        defaults=default_rules_of(found.alerts),
     )
 
 

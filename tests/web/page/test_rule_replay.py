@@ -43,7 +43,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def settings_for(place: str | None, **fields: Any) -> dict[str, Any]:
-    return {"alerts": (RULE,), "recorder": RecorderSettings(url=place), **fields}
+    return {"alert_defaults": False, "alerts": (RULE,), "recorder": RecorderSettings(url=place), **fields}
 
 
 def order(place: str | None, days: int = 30, **fields: Any) -> ReplayOrder:

@@ -281,7 +281,8 @@ def check_rules(
 
     from ragtide_aggregator.events.batch import BLOCKS
     from ragtide_offline.replay.plan import rules_of
-    from ragtide_roles.rule_checks import rule_findings
+    from ragtide_roles.rule_checks import default_rules_sentence, rule_findings
+    from ragtide_runtime.settings.alerting import default_rules_of
     from ragtide_runtime.settings.open_sessions import closing_sentence
     from ragtide_schemas.printable import printable
 
@@ -300,8 +301,11 @@ def check_rules(
             sentence = printable(f" {file}: alert rule {finding.rule}: {finding.message}")
             out.print(Text.assemble(marks[finding.level], sentence), soft_wrap=True)
         wrong = {finding.rule for finding in findings}
-        fine = sum(rule.name not in wrong for rule in found)
-        out.print(Text.assemble(("✓", "green"), f" {fine} of {len(found)} rules can fire"))
+        defaults = default_rules_of(found)
+        own = [rule for rule in found if rule.name not in defaults]
+        fine = sum(rule.name not in wrong for rule in own)
+        out.print(Text.assemble(("✓", "green"), f" {fine} of {len(own)} rules can fire"))
+        out.print(default_rules_sentence(defaults), style="bright_black", highlight=False, soft_wrap=True)
         on_segments = [printable(rule.name) for rule in found if rule.segment is not None]
         if on_segments and not settings.history.enabled:
             out.print(
