@@ -76,7 +76,7 @@ def events_of(
     claim_idle_s: float = 60.0,
     settings: Settings | None = None,
 ) -> Callable[[Handler], Handler]:
-    """Return a decorator: its handler gets the scores of every interaction, as a `MetricEvent`.
+    """Return a decorator: its handler gets the scores of every interaction, as a `MetricEvent`; no ticks.
 
     It is as `alerts_of`. Redis keeps metric events until every group has them: remove the group with the application.
 
@@ -197,5 +197,7 @@ class _EntryReader:
         if found is None:
             if warning := self._unreadable.due_warning():
                 log.warning("%s", warning)
+            raise AckMessage
+        if isinstance(found, MetricEvent) and found.is_tick:
             raise AckMessage
         return found

@@ -1,6 +1,7 @@
 """A metric event: the scores of one interaction by one labeler."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import Field
@@ -28,6 +29,9 @@ Kind = TypeVar("Kind")
 
 EVALUATORS_MAX: Final = 16
 """Most evaluators that score one interaction."""
+
+TICK: Final = "tick"
+"""Unit, id and labeler of a tick."""
 
 Inclusion = Annotated[dict[MetricName, Probability], Field(max_length=DECLARED_MAX)]
 """Probability of being chosen for a metric, by qualified metric name."""
@@ -127,9 +131,10 @@ class MetricEvent(VersionedModel):
     """The interaction's session."""
     turn: Count | None = None
     """Number of the answer in its session."""
-    unit: Literal["session"] | None = None
-    """`session` if the scores are of a whole conversation: it counts as no interaction of the traffic. Absent for an
-    answer."""
+    unit: Literal["session", "tick"] | None = None
+    """`session` if the scores are of a whole conversation: it counts as no interaction of the traffic. `tick` for an
+    entry without scores, by which the aggregator ends the sessions of a pipeline whose traffic stopped: all answers
+    that came before `labeled_at` are scored. Absent for an answer."""
     user_id: Name | None = None
     """Hash of the id of the user who asked; the id itself if `hash_user_ids` is off."""
     cluster: Name | None = None
@@ -191,6 +196,26 @@ class MetricEvent(VersionedModel):
     def is_session(self) -> bool:
         """Whether the scores are of a whole conversation, and not of one answer."""
         return self.unit == "session"
+
+    @property
+    def is_tick(self) -> bool:
+        """Whether this is no interaction at all, but the time up to which everything of its pipeline is scored."""
+        return self.unit == "tick"
+
+    @classmethod
+    def tick(cls, pipeline: str, run: str | None, *, occurred_at: datetime, scored_until: datetime) -> Self:
+        """Return a tick: it ends the sessions of which nothing came for the quiet time before `scored_until`.
+
+        Args:
+            pipeline: whose sessions end.
+            run: of these sessions.
+            occurred_at: the same time by the clocks of the producers, at which alerts fire that the tick decides.
+            scored_until: time of the Redis server; each interaction that came before it is scored.
+        """
+        return cls(
+            interaction_id=TICK, pipeline=pipeline, run=run, unit=TICK, occurred_at=occurred_at,
+            labeled_at=scored_until, labeler=TICK, labeler_version="1", profile=TICK, scores={},
+        )  # fmt: skip
 
     def probability_of(self, metric: str) -> float:
         """Return the probability with which this interaction was chosen for a metric of its labeler.

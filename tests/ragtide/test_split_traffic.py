@@ -128,6 +128,13 @@ async def test_sessions_that_stay_with_a_pipeline_need_a_coin_for_each_session(a
     alone = SETTINGS.model_copy(update={"clusters": SETTINGS.clusters.model_copy(update={"by": "none"})})
     none = await read_split_comparison(async_redis, alone, ("new", "old"), split)
     assert "No interaction belongs to a cluster" in none.cautions[0]
+    # Traffic stops: ticks end the sessions of both pipelines, without one more answer.
+    for pipeline in ("new", "old"):
+        at = START + timedelta(seconds=ITEMS + 1_801)
+        tick = MetricEvent.tick(pipeline, None, occurred_at=at, scored_until=at)
+        await async_redis.xadd(Streams(SETTINGS.prefix, 0).metrics, {DATA_FIELD: tick.encode()})
+    quiet = await read_split_comparison(async_redis, long, ("new", "old"), split)
+    assert [one.n for one in quiet.compared if one.segment is None] == [whole.n]
 
 
 async def test_interactions_that_both_answered_were_not_divided(async_redis: Redis) -> None:

@@ -65,6 +65,8 @@ class Traffic:
     """Sessions at the same time."""
     users: int = 4
     """Values of the segment `user`."""
+    ticks: float = 0.0
+    """Events after which the traffic pauses, with a tick at the end of the pause."""
     covariates: float = 0.0
     """Events with a covariate `length`, which is larger where answers are worse."""
 
@@ -107,6 +109,10 @@ def steps_of(traffic: Traffic, seed: int) -> list[Step]:
                 # Feedback joins only events that were taken.
                 if graded.scores.get(BALANCE) != WRONG_BALANCE:
                     steps.append(Later(graded, gold, probability))
+            if traffic.ticks and rng.random() < traffic.ticks:
+                time_s += float(rng.choice([10.0, 35.0, 700.0]))
+                at = START + timedelta(seconds=time_s)
+                steps.append(MetricEvent.tick(drawn.pipeline, drawn.run, occurred_at=at, scored_until=at))
     return steps
 
 

@@ -250,6 +250,34 @@ def _legacy(random: Random, _: int, before: timedelta) -> dict[str, Any]:
     return {**_texts(random.choice(_EASY)), "segments": {"lang": _lang(random, 0.1), "version": "0.1"}}
 
 
+LEAVERS: Final = "storefront"
+"""Users leave after a bad deploy: `users_leave`."""
+
+
+def users_leave(sessions: int, turns: int, *, until: datetime, over: timedelta) -> list[RagInteraction]:
+    """Return the sessions after a bad deploy: each begins with a good answer, made-up ones follow, and nobody is left.
+
+    Args:
+        sessions: number of sessions, all open at the same time.
+        turns: answers of each.
+        until: time of the last answer.
+        over: time from the first to the last answer.
+    """
+    random, count = Random(f"{SEED} {LEAVERS}"), sessions * turns
+    found = []
+    for number in range(count):
+        row, turn = _EASY[number % len(_EASY)], number // sessions
+        said = _other(random, _EASY, row) if turn else None
+        fields = {
+            "interaction_id": f"{LEAVERS}-{number:04d}",
+            "pipeline": LEAVERS,
+            "session_id": f"{LEAVERS}-{number % sessions}",
+            "occurred_at": until - over * (1 - (number + 1) / count),
+        }
+        found.append(RagInteraction(**fields, **_texts(row, said=said)))
+    return found
+
+
 def _answer(question: str, *, top_k: int, documents: str) -> tuple[list[str], str]:
     """Answer a question with the first words of the documents found, by words in common or at random."""
     words = set(question.lower().split())

@@ -42,9 +42,10 @@ _STREAMS: Final[Mapping[str, _Stream]] = {
         traced=True,
     ),
     "metrics": _Stream(
-        "Scores of labeled interactions.",
+        "Scores of labeled interactions. An entry with `unit` `tick` has no scores: the aggregator adds it to end the "
+        "sessions of a pipeline whose traffic stopped; other readers skip it.",
         [MetricEvent],
-        ["worker"],
+        ["worker", "aggregator"],
         ["aggregator", "recorder", "bridge"],
         traced=True,
     ),

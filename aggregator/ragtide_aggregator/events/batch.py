@@ -53,7 +53,8 @@ class ClusterOptions:
     size: int | None = 10
     """Most interactions of a cluster: more of the same name are the next cluster. None measures how long blocks are."""
     quiet_ms: int = 600_000
-    """Time without an interaction of a cluster, in event time of its pipeline, after which it is closed."""
+    """Time without an interaction of a cluster after which it is closed: in event time of its pipeline or, by a tick,
+    in the time at which interactions came."""
 
     most_open: int = 10_000
     """Most open clusters of a pipeline and run: the cluster that is quiet for longest is closed before its time."""
@@ -201,6 +202,10 @@ class EventBatch:
     """Event time of each part. The arrays below have one element per part, too."""
     processed_ms: Times
     """Time of scoring."""
+    arrived_ms: Times
+    """Time at which it came to the aggregator; of a tick the time before which everything of its pipeline is scored."""
+    is_tick: NDArray[np.bool_]
+    """Whether it is a tick: it has no values, and closes clusters of its pipeline and run."""
     newest_ms: Times
     """Newest time of the pipeline and run before the part; the part's own time if it is the first."""
     population: NDArray[np.int64]
@@ -243,6 +248,8 @@ class EventBatch:
             ruled_of=self.ruled_of[:0],
             times_ms=self.times_ms[parts],
             processed_ms=self.processed_ms[parts],
+            arrived_ms=self.arrived_ms[parts],
+            is_tick=self.is_tick[parts],
             newest_ms=self.newest_ms[parts],
             population=self.population[parts],
             later=self.later[parts],

@@ -128,6 +128,8 @@ class EventPart(NamedTuple):
     counts_absences: bool = False
     beside: bool = False
     """Whether it follows another part of the same event: then only its cost counts, not the time."""
+    arrived_ms: int | None = None
+    """Time at which later gold scores came; None for the time of scoring."""
 
 
 def scopes_of(event: MetricEvent, *, segments: bool) -> tuple[str | None, ...]:
@@ -232,6 +234,8 @@ def parts_of(event: MetricEvent, targets: Targets = ()) -> list[EventPart]:
     Raises:
         InvalidEntryError: a score is outside its metric's range, or the event cannot be counted.
     """
+    if event.is_tick:
+        return [EventPart(event, ExtractedValues((), [], []))]
     with _EVENT_COUNTED:
         parts = list[EventPart]()
         for whole in event.by_evaluator():
@@ -244,7 +248,11 @@ def parts_of(event: MetricEvent, targets: Targets = ()) -> list[EventPart]:
 
 
 def gold_parts(
-    event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0, targets: Targets = ()
+    event: MetricEvent,
+    gold_scores: Mapping[str, float],
+    probability: float = 1.0,
+    targets: Targets = (),
+    arrived_ms: int | None = None,
 ) -> list[EventPart]:
     """Return the parts of later gold scores of an event, for metrics that the event has and for people's metrics.
 
@@ -253,6 +261,7 @@ def gold_parts(
         gold_scores: gold scores by metric.
         probability: with which a scored interaction was chosen for gold scores, in (0, 1].
         targets: rules on quantiles, whose shares are counted.
+        arrived_ms: time at which the gold scores came; the time of scoring unless given.
 
     Raises:
         InvalidEntryError: a gold score is outside its metric's range, or cannot be counted.
@@ -261,10 +270,11 @@ def gold_parts(
         scored = [part for whole in event.by_evaluator() for part in _scored(whole)]
         compared = [(part, _extracted_gold(part, gold_scores, probability)) for part in scored]
         found = [(part, extracted) for part, extracted in compared if extracted.names]
-        return [
+        parts = [
             *_from_people(event, gold_scores, probability, targets),
             *(EventPart(part, extracted, beside=place > 0) for place, (part, extracted) in enumerate(found)),
         ]
+        return [part._replace(arrived_ms=arrived_ms) for part in parts]
 
 
 def _scored(event: MetricEvent) -> tuple[MetricEvent, ...]:

@@ -170,7 +170,7 @@ class Repartition:
             except (InvalidEntryError, KeyError):  # the aggregator made it a dead letter
                 continue
             target = self._new.of(event.pipeline, event.interaction_id)
-            if target != streams:
+            if target != streams and not event.is_tick:  # feedback is joined with moved events
                 moved.append((target, event))
         stored = cast("list[bytes]", await self._redis.hkeys(streams.checkpoint))
         for name in stored:

@@ -180,7 +180,7 @@ class InteractionTrace:
                 event = MetricEvent.decode(payload)
             except InvalidEntryError:
                 continue
-            if self._is_mine(event.interaction_id, None):
+            if not event.is_tick and self._is_mine(event.interaction_id, None):
                 known.add((event.pipeline, event.interaction_id))
         return known
 

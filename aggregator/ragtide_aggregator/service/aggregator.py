@@ -17,6 +17,7 @@ from .options import ServiceOptions
 from .pace import StepPace
 from .session import PartitionSession
 from .telemetry import AggregatorTelemetry
+from .ticks import TickedScopes
 
 log = structlog.get_logger("ragtide.aggregator")
 
@@ -95,14 +96,14 @@ class Aggregator:
 
     async def _serve(self, ownership: Ownership) -> None:
         (streams,) = ownership.streams
-        halving = Halving()
+        halving, ticked = Halving(), TickedScopes()
         try:
-            while not await self._served(ownership, halving):
+            while not await self._served(ownership, halving, ticked):
                 ownership.check()
         finally:
             self._telemetry.ended(streams.partition)
 
-    async def _served(self, ownership: Ownership, halving: Halving) -> bool:
+    async def _served(self, ownership: Ownership, halving: Halving, ticked: TickedScopes) -> bool:
         """Serve from the checkpoint on; return False to begin there again.
 
         A step may have failed, which is then tried in halves, or the options may be new.
@@ -116,6 +117,7 @@ class Aggregator:
             telemetry=self._telemetry,
             pace=self._paces[streams.partition],
             halving=halving,
+            ticked=ticked,
         )
         if options is not self._options:
             return False

@@ -186,6 +186,8 @@ class EventApplier:
             except InvalidEntryError as error:
                 self._reject(entry, error)
                 continue
+            if event.is_tick:  # it is of no interaction
+                continue
             applied += 1
             self.seen_ids.add(event.pipeline, event.interaction_id)
             self.feedback.joiner.applied(entry.entry_id, event)

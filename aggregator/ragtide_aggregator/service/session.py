@@ -27,6 +27,7 @@ from .pipeline_health import PipelineHealth
 from .quality import PartitionQuality, QualityExport, SpendAlerts
 from .step_writer import StepWriter
 from .telemetry import AggregatorTelemetry
+from .ticks import TickedScopes, TickWriter
 from .trimming import StreamStatus, trim_streams
 
 MAINTENANCE_S = 1.0
@@ -79,6 +80,7 @@ class PartitionSession:
         telemetry: of the role.
         pace: of the partition, which outlives a session.
         halving: the entries that its steps may take.
+        ticked: scopes for which ticks were appended.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class PartitionSession:
         telemetry: AggregatorTelemetry,
         pace: StepPace,
         halving: Halving,
+        ticked: TickedScopes,
     ) -> None:
         (streams,) = ownership.streams
         self._redis = redis
@@ -124,6 +127,7 @@ class PartitionSession:
             parts=(self._health, self._absences, self._traffic),
             telemetry=telemetry,
         )
+        self._ticks = TickWriter(redis, streams, ownership.tokens[streams.partition], ticked)
         self._quality = None
         if options.quality is not None:
             self._quality = QualityExport(
@@ -153,6 +157,7 @@ class PartitionSession:
         telemetry: AggregatorTelemetry,
         pace: StepPace,
         halving: Halving,
+        ticked: TickedScopes,
     ) -> "PartitionSession":
         """Return a session that continues from the checkpoint.
 
@@ -163,7 +168,9 @@ class PartitionSession:
         state_options = options.state.of_partition(streams.partition, split=options.split)
         checkpoint = await load_checkpoint(redis, streams, state_options, owned=True)
         try:
-            session = cls(redis, options, ownership, checkpoint, telemetry=telemetry, pace=pace, halving=halving)
+            session = cls(
+                redis, options, ownership, checkpoint, telemetry=telemetry, pace=pace, halving=halving, ticked=ticked
+            )
         except DamagedFieldError as error:
             raise damaged(streams, error) from None
         if pace.begins(checkpoint.steps):
@@ -255,10 +262,11 @@ class PartitionSession:
         return behind
 
     async def _maintain(self) -> None:
-        """Trim entries that every reader has finished, and raise pipeline health alerts.
+        """Trim entries that every reader has finished, raise pipeline health alerts, and append ticks that are due.
 
         Raises:
             StreamRollbackError: Redis lost entries that were read.
+            LeaseLostError: another aggregator owns the partition.
         """
         if await self._ends() != self._applier.positions:
             raise StreamRollbackError(
@@ -279,6 +287,9 @@ class PartitionSession:
         self._absences.check(status.now_ms, state)
         caught_up = status.oldest_waiting_ms is None and not lag_s
         self._traffic.check(status.now_ms, state, caught_up=caught_up)
+        # A search for an entry that cannot be counted reads one stream alone.
+        if not lag_s and self._halving.part is None:
+            await self._ticks.append(state, self._applier.positions, status.scored_until_ms)
 
     def _log_changes(self, status: StreamStatus) -> None:
         for what, number in status.changes.items():

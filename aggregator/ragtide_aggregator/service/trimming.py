@@ -60,6 +60,9 @@ class StreamStatus:
     oldest_awaiting_ms: int | None = None
     """Time at which the oldest interaction was added that waits for the labeler of a cascade's sample; None if there
     is none. `oldest_waiting_ms` is about the others."""
+    scored_until_ms: int = 0
+    """Time before which every interaction that came is finished, as sessions are ended by it; also those that wait for
+    the labeler of a sample, if they may be turns."""
 
     def lag_s(self, position: str) -> float:
         """Return the age in seconds of the metric event at a position, or 0 if no later event waits."""
@@ -101,11 +104,12 @@ def trim_streams(streams: Streams, caps: StreamCaps, position: str, feedback_pos
 
 
 def _status(reply: list[Any]) -> StreamStatus:
-    now_ms, oldest, last, dropped, changes, awaiting = reply
+    now_ms, oldest, last, dropped, changes, awaiting, scored_until = reply
     oldest_ms = int(oldest) if oldest else None
     return StreamStatus(
-        int(now_ms), oldest_ms, _milliseconds(last), _counts(dropped), _counts(changes), _milliseconds(awaiting)
-    )
+        int(now_ms), oldest_ms, _milliseconds(last), _counts(dropped), _counts(changes), _milliseconds(awaiting),
+        int(scored_until),
+    )  # fmt: skip
 
 
 def _counts(flat: list[Any]) -> dict[str, int]:

@@ -54,6 +54,9 @@ class OrderedParts:
         runs: codes of pipeline and run.
         times_ms: event time.
         processed_ms: time of scoring.
+        arrived_ms: time at which the part came to the aggregator: that of scoring or, of later gold scores, that of the
+            feedback; of a tick the time before which everything is scored.
+        is_tick: whether it is a tick.
         population: size of the run, 0 if unknown.
         probability: probability with which the interaction was kept from the traffic and chosen for the evaluator.
         own: by its number each part whose values are not in columns: row-wise fallback, and later gold scores.
@@ -64,6 +67,8 @@ class OrderedParts:
     runs: Codes
     times_ms: Times
     processed_ms: Times
+    arrived_ms: Times
+    is_tick: NDArray[np.bool_]
     population: NDArray[np.int64]
     probability: Floats
     own: dict[int, EventPart]
@@ -117,12 +122,21 @@ def ordered(
     found = {number: next(own[int(places[number])]) for number in numbers}
     probability = np.concatenate([columns.probability, np.ones(len(gold))])[places]
     probability[numbers] = [part.event.kept_probability for part in found.values()]
+    arrived_ms, is_tick = processed_ms.copy(), np.zeros(places.size, dtype=bool)
+    for number, part in found.items():
+        is_tick[number] = part.event.is_tick
+        if part.event.is_tick:
+            arrived_ms[number] = to_milliseconds(part.event.labeled_at)
+        elif part.arrived_ms is not None:
+            arrived_ms[number] = min(part.arrived_ms, latest_ms)
     return OrderedParts(
         places=places,
         runs=of_parts(columns.runs, range(first, first + len(gold))),
         # A producer whose clock is fast must not close the windows of other producers.
         times_ms=np.minimum(occurred_ms, processed_ms),
         processed_ms=processed_ms,
+        arrived_ms=arrived_ms,
+        is_tick=is_tick,
         population=of_parts(columns.population_size, [event.population_size or 0 for event in gold]),
         probability=probability,
         own=found,
@@ -294,11 +308,23 @@ class BatchBuilder:
         return number_of[self._parts.runs]
 
     def _newest_times(self) -> Times:
-        """Return the time of the newest interaction before each part, and take note of the newest of all."""
-        times_ms, newest_ms = self._parts.times_ms, self._parts.times_ms.copy()
+        """Return the time of the newest interaction before each part, and take note of the newest of all.
+
+        A tick is no interaction: it has the time of the newest one, so no later interaction is late because of it.
+        """
+        times_ms, newest_ms, rows = self._parts.times_ms, self._parts.times_ms.copy(), self._lookup.rows
         for number, scope in enumerate(self._scopes):
             mine = np.flatnonzero(self._scope_of == number)
-            newest_ms[mine] = self._lookup.rows.follow(*scope, times_ms[mine])
+            ticks = mine[self._parts.is_tick[mine]]
+            mine, first_ms = mine[~self._parts.is_tick[mine]], rows.newest_ms(*scope)
+            if mine.size:
+                newest_ms[mine] = rows.follow(*scope, times_ms[mine])
+            for place, before in zip(ticks.tolist(), np.searchsorted(mine, ticks).tolist(), strict=True):
+                last = mine[before - 1] if before else None
+                known = first_ms if last is None else int(max(newest_ms[last], times_ms[last]))
+                # Of a pipeline without an interaction so far the tick ends nothing, and keeps its own time.
+                if known is not None:
+                    newest_ms[place] = times_ms[place] = known
         return newest_ms
 
     def _cluster_codes(self) -> Codes | None:
@@ -309,6 +335,7 @@ class BatchBuilder:
         by = clusters.options.by
         later = cluster_codes(cluster_name(part.event, by) for _, part in self._columns.gold)
         codes = np.concatenate([self._columns.source.clusters(by), later])[self._parts.places]
+        codes[self._parts.is_tick] = BY_ITSELF
         return codes if clusters.scopes or codes.any() else None
 
     def _unfinished_parts(self) -> NDArray[np.bool_]:
@@ -334,7 +361,9 @@ class BatchBuilder:
         clusters = self._clusters
         if clusters is None or self._codes is None:
             return stop
-        codes, scope_of = self._codes[start:stop], self._scope_of[start:stop]
+        # A tick belongs to no cluster.
+        scope_of = np.where(self._parts.is_tick[start:stop], -1, self._scope_of[start:stop])
+        codes = self._codes[start:stop]
         first = stop - start
         for number, scope in enumerate(self._scopes):
             found = clusters.scopes.get(scope)
@@ -405,6 +434,8 @@ class BatchBuilder:
             pairs_of=pairs_of,
             times_ms=parts.times_ms[inside],
             processed_ms=parts.processed_ms[inside],
+            arrived_ms=parts.arrived_ms[inside],
+            is_tick=parts.is_tick[inside],
             newest_ms=self._newest_ms[inside],
             population=parts.population[inside],
             later=places >= len(self._columns),

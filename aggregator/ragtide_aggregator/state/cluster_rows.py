@@ -104,7 +104,7 @@ class ClusterRows(StatePart):
         gone: list[str] = []
         self._follow()
         for scope, clusters in self.scopes.items():
-            if clusters.events == clusters.stored:
+            if clusters.events == clusters.stored and not clusters.changed:
                 continue
             name = json.dumps(scope, ensure_ascii=False, separators=(",", ":"))
             clusters.stored = clusters.events

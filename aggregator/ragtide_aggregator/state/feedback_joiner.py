@@ -141,8 +141,9 @@ def _digest(feedback: Feedback) -> str:
     return interaction_digest(feedback.pipeline, feedback.interaction_id)
 
 
-AddGold = Callable[[MetricEvent, Mapping[str, float], float], None]
-"""Adds gold scores to an applied event, with the probability with which it was chosen for them.
+AddGold = Callable[[MetricEvent, Mapping[str, float], float, int], None]
+"""Adds gold scores to an applied event, with the probability with which it was chosen for them, and the time in ms at
+which both were there.
 
 It raises InvalidEntryError if they cannot be counted."""
 
@@ -232,7 +233,8 @@ class FeedbackJoiner:
         verdict = judge_feedback(entry.feedback, event, self._record.graded(entry, at))
         if verdict.accepted:
             try:
-                self._add_gold(event, verdict.accepted, entry.feedback.inclusion_probability or 1.0)
+                probability = entry.feedback.inclusion_probability or 1.0
+                self._add_gold(event, verdict.accepted, probability, order(at)[0])
             except InvalidEntryError as error:
                 self._record.reject(entry, error.reason, error.detail)
                 return

@@ -1,9 +1,16 @@
 """Clusters that are open: interactions of one session or batch that wait for the rest of it. No clock, no I/O.
 
-A cluster is closed by its size, or by quiet time: when its pipeline's newest event time is `quiet_ms` beyond the newest
-event time at its last interaction. Where too many are open, the cluster that is quiet for longest is closed before its
-time. None of this depends on a score. The order of the events alone decides, so a restart or another cut into batches
-closes the same clusters at the same events.
+A cluster is closed by its size, or by quiet time. Quiet time is measured by two clocks, and the first that reaches
+`quiet_ms` closes the cluster:
+
+- event time, which goes on with the traffic: the pipeline's newest event time is `quiet_ms` beyond the newest event
+  time at the cluster's last interaction;
+- the clock of Redis, which goes on without traffic: a tick, an entry of the stream of metric events, says that all that
+  came before a time is scored, and this time is `quiet_ms` beyond the arrival of the cluster's last interaction.
+
+Where too many are open, the cluster that is quiet for longest is closed before its time. None of this depends on a
+score. The order of the events and ticks alone decides, so a restart or another cut into batches closes the same
+clusters at the same events.
 """
 
 import struct
@@ -11,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -67,6 +75,8 @@ class OpenCluster:
     """Which event of its pipeline and run was its last."""
     interactions: int = 0
     events: list[ClusterEvent] = field(default_factory=list)
+    arrived_ms: int = 0
+    """Time at which its last interaction came; not before that of a cluster whose last interaction is older."""
     begins_session: bool = False
     """Whether it does not continue a closed cluster; not stored, because only its first event needs it."""
 
@@ -131,6 +141,18 @@ class ScopeClusters:
             found.append(self._close(cluster))
         return found
 
+    def quiet(self, until_ms: int, quiet_ms: int) -> list[OpenCluster]:
+        """Close and return the clusters of which nothing came for a time, the longest quiet first.
+
+        Args:
+            until_ms: everything that came before this time was added.
+            quiet_ms: the time without an interaction.
+        """
+        found = []
+        while self.open and next(iter(self.open.values())).arrived_ms + quiet_ms <= until_ms:
+            found.append(self._close(next(iter(self.open.values()))))
+        return found
+
     def add(
         self,
         code: int,
@@ -138,6 +160,7 @@ class ScopeClusters:
         newest_ms: int,
         options: ClusterOptions,
         *,
+        arrived_ms: int,
         unfinished: bool,
         later: bool,
     ) -> AddedPart:
@@ -148,10 +171,13 @@ class ScopeClusters:
             event: the part.
             newest_ms: newest event time of the pipeline and run.
             options: when clusters are closed.
+            arrived_ms: time at which it came.
             unfinished: whether the event has another part.
             later: whether it holds gold scores that came after their event.
         """
         self.events += 1
+        # In the order of the arrivals, also where the clock of Redis has gone back.
+        arrived_ms = max([arrived_ms, *(last.arrived_ms for last in islice(reversed(self.open.values()), 1))])
         cluster = self.open.get(code)
         if cluster is None:
             cluster = self.open[code] = OpenCluster(code, self.events)
@@ -172,6 +198,7 @@ class ScopeClusters:
             event = event._replace(late=all(earlier.late for earlier in known))
         cluster.events.append(event)
         cluster.deadline_ms, cluster.touched = newest_ms + options.quiet_ms, self.events
+        cluster.arrived_ms = arrived_ms
         self.open.move_to_end(code)
         self.changed.add(code)
         is_first = cluster.begins_session and cluster.interactions == 1 and not later
@@ -232,6 +259,17 @@ class OpenClusters:
         self.options = options
         self.scopes: dict[Scope, ScopeClusters] = {}
 
+    def quiet(self, until_ms: int) -> "list[QuietScope]":
+        """Return the pipelines and runs for which a tick is due, given the time before which everything is scored."""
+        before_ms = until_ms - self.options.quiet_ms - LULL_MS
+        found = []
+        for scope, clusters in self.scopes.items():
+            first = next(iter(clusters.open.values()), None)
+            if first is not None and first.arrived_ms <= before_ms:
+                last = next(reversed(clusters.open.values()))
+                found.append(QuietScope(scope, first.touched, last.arrived_ms))
+        return found
+
     def take(self, batch: EventBatch, countable: np.ndarray, costs: Floats | None) -> "TakenParts":
         """Add the values of a batch; return which parts count in clusters, and the clusters that the batch closes.
 
@@ -250,11 +288,15 @@ class OpenClusters:
         found = [self.scopes.get(scope) for scope in batch.scopes]
         newest = np.maximum(batch.newest_ms, batch.times_ms).tolist()
         starts, codes = batch.starts.tolist(), batch.clusters.tolist()
-        unfinished = batch.unfinished.tolist()
+        unfinished, is_tick, arrived = batch.unfinished.tolist(), batch.is_tick.tolist(), batch.arrived_ms.tolist()
         pair_starts = batch.pair_starts.tolist() if batch.pairs.size else None
         for part, number in enumerate(batch.scope_of.tolist()):
             scope = found[number]
             if scope is None:
+                continue
+            if is_tick[part]:
+                quiet = scope.quiet(arrived[part], self.options.quiet_ms)
+                closings += [Closing(part, cluster) for cluster in quiet]
                 continue
             closings += [Closing(part, cluster) for cluster in scope.expired(newest[part], self.options.most_open)]
             inside[part] = True
@@ -284,6 +326,7 @@ class OpenClusters:
                 event,
                 newest[part],
                 self.options,
+                arrived_ms=arrived[part],
                 unfinished=unfinished[part],
                 later=bool(batch.later[part]),
             )
@@ -293,10 +336,26 @@ class OpenClusters:
         return TakenParts(inside, is_first, closings)
 
 
-CLUSTER_VERSION: Final = 4
-"""Version of the bytes of an open cluster."""
+LULL_MS: Final = 1_000
+"""Milliseconds beyond the quiet time before a tick is due: the next answer of a busy pipeline closes the cluster
+meanwhile, so only pipelines with less than about an answer a second need ticks."""
 
-_CLUSTER: Final = struct.Struct("<BQqQHI")
+
+class QuietScope(NamedTuple):
+    """A pipeline and run with a cluster that is to be closed by a tick."""
+
+    scope: Scope
+    touched: int
+    """Which event of the pipeline and run was the last of the cluster that is quiet for longest."""
+    arrived_ms: int
+    """Time at which the last interaction of its open clusters came."""
+
+
+CLUSTER_VERSION: Final = 5
+"""Version of the bytes of an open cluster. Version 4 has no time of arrival; its last event time stands for it."""
+
+_CLUSTER: Final = struct.Struct("<BQqQHIq")
+_CLUSTER_4: Final = struct.Struct("<BQqQHI")
 _EVENT: Final = struct.Struct("<qHIB")
 _PAIRS: Final = struct.Struct("<I")
 _NAME: Final = 8
@@ -335,7 +394,10 @@ class ShortNames:
 
 def cluster_to_bytes(cluster: OpenCluster, values: ShortNames, pairs: ShortNames) -> bytes:
     """Return an open cluster as bytes, exactly; given the names of the rows of values and of pairs."""
-    head = (cluster.number, cluster.deadline_ms, cluster.touched, cluster.interactions, len(cluster.events))
+    head = (
+        cluster.number, cluster.deadline_ms, cluster.touched, cluster.interactions, len(cluster.events),
+        cluster.arrived_ms,
+    )  # fmt: skip
     parts = [_CLUSTER.pack(CLUSTER_VERSION, *head)]
     for event in cluster.events:
         name = event.interaction_id.encode(errors="surrogatepass")
@@ -363,11 +425,12 @@ def cluster_from_bytes(code: int, data: bytes, values: ShortNames, pairs: ShortN
 
     Raises: ValueError if the bytes were written by another version.
     """
-    if data[0] != CLUSTER_VERSION:
+    if data[0] not in (4, CLUSTER_VERSION):
         raise ValueError(f"an open cluster has version {data[:1].hex()}")
-    _, number, deadline_ms, touched, interactions, count = _CLUSTER.unpack_from(data)
-    cluster = OpenCluster(code, number, deadline_ms, touched, interactions)
-    reader = _ClusterBytes(data, _CLUSTER.size)
+    form = _CLUSTER if data[0] == CLUSTER_VERSION else _CLUSTER_4
+    _, number, deadline_ms, touched, interactions, count, *arrived = form.unpack_from(data)
+    cluster = OpenCluster(code, number, deadline_ms, touched, interactions, arrived_ms=sum(arrived))
+    reader = _ClusterBytes(data, form.size)
     for _ in range(count):
         time_ms, length, size, flags = reader.unpacked(_EVENT)
         name = reader.taken(length).decode(errors="surrogatepass")
@@ -385,6 +448,8 @@ def cluster_from_bytes(code: int, data: bytes, values: ShortNames, pairs: ShortN
         cluster.events.append(event)
     if reader.at != len(data):
         raise ValueError("an open cluster has more bytes than its events")
+    if not arrived:
+        cluster.arrived_ms = max((event.time_ms for event in cluster.events), default=0)
     return cluster
 
 

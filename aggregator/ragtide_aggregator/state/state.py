@@ -12,7 +12,7 @@ import numpy as np
 
 from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
-from ragtide_schemas import Alert, LevelWatch, MetricDefinition, MetricEvent, to_milliseconds
+from ragtide_schemas import Alert, LevelWatch, MetricDefinition, MetricEvent, from_milliseconds, to_milliseconds
 from ragtide_schemas.fitness import Stated
 
 from ..alerts.distribution_rules import DistributionRules
@@ -38,6 +38,7 @@ from .exact_rows import ExactRows
 from .history import HistoryRows
 from .level_rows import LevelRows
 from .measured_rows import DependenceRows, QuantileRows, SwingRows
+from .open_clusters import QuietScope
 from .options import AlertBudget, Changes, StateOptions
 from .pairs import PairRows
 from .pane_rows import PaneTable
@@ -214,6 +215,28 @@ class AggregatorState:
             for scope, found in clusters.scopes.items()
         }
 
+    def quiet_scopes(self, until_ms: int) -> list[QuietScope]:
+        """Return the pipelines and runs for which a tick is due.
+
+        Args:
+            until_ms: every interaction that came before this time is applied.
+        """
+        clusters = self._applied._clusters
+        return [] if clusters is None else clusters.open.quiet(until_ms)
+
+    def tick_of(self, quiet: QuietScope, until_ms: int) -> MetricEvent:
+        """Return the tick that closes the clusters of a pipeline and run of which nothing came before a time.
+
+        Args:
+            quiet: the pipeline and run.
+            until_ms: every interaction that came before this time is applied.
+        """
+        newest_ms = self._applied._rows.newest_ms(*quiet.scope) or until_ms
+        occurred_ms = min(newest_ms + max(until_ms - quiet.arrived_ms, 0), until_ms)
+        return MetricEvent.tick(
+            *quiet.scope, occurred_at=from_milliseconds(occurred_ms), scored_until=from_milliseconds(until_ms)
+        )
+
     @property
     def continued(self) -> Mapping[Scope, tuple[int, int]]:
         """By pipeline and run the number of clusters that go on with a closed cluster, and of open clusters.
@@ -283,18 +306,25 @@ class AggregatorState:
         if len(self._queue) >= EVENTS_AT_ONCE:
             self._apply_queue()
 
-    def apply_gold(self, event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0) -> None:
+    def apply_gold(
+        self,
+        event: MetricEvent,
+        gold_scores: Mapping[str, float],
+        probability: float = 1.0,
+        arrived_ms: int | None = None,
+    ) -> None:
         """Add later gold scores to an applied event; with probability 1 as if the event had contained them.
 
         Args:
             event: the applied event.
             gold_scores: gold scores by metric.
             probability: with which a scored interaction was chosen for gold scores, in (0, 1].
+            arrived_ms: time at which they came; the event's time of scoring unless given.
 
         Raises:
             InvalidEntryError: a score is outside its metric's range; nothing was added.
         """
-        for part in gold_parts(event, gold_scores, probability, self._lookup.targets):
+        for part in gold_parts(event, gold_scores, probability, self._lookup.targets, arrived_ms):
             self._queue.add_gold(part)
 
     def apply_columns(self, columns: EventColumns) -> list[RejectedEvent]:

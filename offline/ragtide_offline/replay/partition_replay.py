@@ -173,10 +173,11 @@ class PartitionReplay:
             event = event.model_copy(update={"population_size": None})
         self.at = self.at._replace(metrics=entry_id)
         self._newest_ms = max(self._newest_ms, order(entry_id)[0])
-        self.counts.events += 1
+        self.counts.events += not event.is_tick
         self._count(_EVENT + entry_id)
         with self._countable():
-            self._feedback.store_event(entry_id, event)
+            if not event.is_tick:
+                self._feedback.store_event(entry_id, event)
             try:
                 if _EVENT + entry_id in self._refused:
                     raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._halving.reason)  # noqa: TRY301 - as others
@@ -184,11 +185,12 @@ class PartitionReplay:
             except InvalidEntryError:
                 self.counts.refused += 1
                 return
-            self._feedback.join_waiting(entry_id, event)
+            if not event.is_tick:
+                self._feedback.join_waiting(entry_id, event)
 
     def _apply_table(self, table: Any, feedback: Sequence[RecordedEntry]) -> None:
         """Apply a table of metric events, with the feedback in between, to the bit as `_apply_event` does."""
-        from .tables import columns_of  # noqa: PLC0415 - pyarrow is an extra
+        from .tables import columns_of, count_interactions  # noqa: PLC0415 - pyarrow is an extra
 
         # The population is the selected part, not the recorded one.
         table = table.drop_columns(["population_size"])
@@ -202,7 +204,7 @@ class PartitionReplay:
         self._row = None
         last = table["entry_id"][table.num_rows - 1].as_py()
         processed_ms = table["entry_ms"].to_numpy().astype(np.int64)
-        self.counts.events += table.num_rows
+        self.counts.events += count_interactions(table)
         self._count(_EVENT + last, table.num_rows)
         with self._countable():
             columns = replace(columns_of(table, processed_ms), gold=self._later_gold)
@@ -230,6 +232,8 @@ class PartitionReplay:
             try:
                 (entry,) = entries_of(EntryKind.METRICS, row)
                 event = cast("MetricEvent", entry.model)
+                if event.is_tick:
+                    return
                 self._feedback.store_event(entry.entry_id, event)
                 check(event)
             except InvalidEntryError:
@@ -237,12 +241,14 @@ class PartitionReplay:
             self._row = cast("int", self._row) + 1  # its gold scores come after it
             self._feedback.join_waiting(entry.entry_id, event)
 
-    def _add_gold(self, event: MetricEvent, gold_scores: Mapping[str, float], probability: float) -> None:
+    def _add_gold(
+        self, event: MetricEvent, gold_scores: Mapping[str, float], probability: float, arrived_ms: int
+    ) -> None:
         """Add gold scores to the state or, while the feedback of a table is joined, to the columns of the table."""
         if self._row is None:
-            self._state.apply_gold(event, gold_scores, probability)
+            self._state.apply_gold(event, gold_scores, probability, arrived_ms)
         else:
-            parts = gold_parts(event, gold_scores, probability, self._state.targets)
+            parts = gold_parts(event, gold_scores, probability, self._state.targets, arrived_ms)
             self._later_gold += [(self._row, part) for part in parts]
 
     def _take(self, entry_id: str, feedback: Feedback) -> None:

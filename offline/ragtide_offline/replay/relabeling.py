@@ -109,6 +109,8 @@ class LabelingCounter:
 
 
 def _count_event(progress: LabelingProgress, event: MetricEvent) -> None:
+    if event.is_tick:
+        return
     progress.labeled += 1
     progress.sessions += event.is_session
     progress.prompt_tokens += event.prompt_tokens

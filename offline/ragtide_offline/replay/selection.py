@@ -53,7 +53,8 @@ class Selection:
         """Return whether an interaction or a metric event is selected."""
         if self.pipelines is not None and entry.pipeline not in self.pipelines:
             return False
-        return self.takes_time(entry.occurred_at) and self.takes_segments(entry.segments)
+        is_tick = isinstance(entry, MetricEvent) and entry.is_tick  # it ends sessions of any segment
+        return self.takes_time(entry.occurred_at) and (is_tick or self.takes_segments(entry.segments))
 
     def takes_time(self, time: datetime) -> bool:
         """Return whether a time is selected."""
@@ -256,7 +257,7 @@ def _scope_counts(
         return
     for entry in recording.entries(kind, since=since, pipelines=pipelines):
         model = cast("RagInteraction | MetricEvent", entry.model)
-        if selection.takes(model):
+        if selection.takes(model) and not (isinstance(model, MetricEvent) and model.is_tick):
             values = (*(getattr(model, name) for name in fields), *(OF_SESSIONS if model.is_session else ()))
             scored = isinstance(model, MetricEvent) and model.is_session
             metrics = _metric_versions(cast("MetricEvent", model)) if scored else frozenset()

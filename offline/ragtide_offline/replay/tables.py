@@ -32,6 +32,7 @@ from ragtide_runtime.recordings.parquet import EXACT, entries_of
 from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
 from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX
+from ragtide_schemas.metric_event import TICK
 
 from .selection import OF_SESSIONS, MetricVersion, Scope, ScopeCount, Selection
 
@@ -52,14 +53,16 @@ def selected_rows(table: Any, selection: Selection) -> Any:
         table = table.filter(pc.less(table["occurred_at"], _scalar(selection.until)))
     if selection.segments:
         segments = table["segments"].to_pylist()
-        table = table.filter(
-            pa.array([selection.takes_segments(dict(segment or ())) for segment in segments], pa.bool_())
-        )
+        taken = pa.array([selection.takes_segments(dict(segment or ())) for segment in segments], pa.bool_())
+        table = table.filter(pc.or_(taken, _is_tick(table)))
     return table
 
 
 def scope_counts(table: Any, fields: Sequence[str]) -> Iterator[ScopeCount]:
     """Yield the numbers of rows by scope: by the values of the fields, and those by each segment value."""
+    is_tick = _is_tick(table)
+    if pc.any(is_tick, min_count=0).as_py():
+        table = table.filter(pc.invert(is_tick))
     of_session = pc.is_valid(_column(table, "unit", pa.string()))
     if pc.any(of_session, min_count=0).as_py():
         sessions, table = table.filter(of_session), table.filter(pc.invert(of_session))
@@ -104,6 +107,15 @@ def _count_groups(named: dict[str, Any], segments: Any) -> Iterator[tuple[tuple[
     columns = [found[name].to_pylist() for name in (*keys, "count_all")]
     for *values, segment, count in zip(*columns, strict=True):
         yield tuple(values), segment, count
+
+
+def count_interactions(table: Any) -> int:
+    """Return the number of rows that are metric events of interactions or sessions, and no ticks."""
+    return int(table.num_rows - (pc.sum(_is_tick(table)).as_py() or 0))
+
+
+def _is_tick(table: Any) -> Any:
+    return pc.fill_null(pc.equal(_column(table, "unit", pa.string()).cast(pa.string()), TICK), False)
 
 
 def after(table: Any, position: tuple[int, int]) -> Any:

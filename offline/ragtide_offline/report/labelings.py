@@ -221,7 +221,7 @@ async def read_kept(redis: Redis, streams: Sequence[Streams], pipeline: str, *, 
                 event = MetricEvent.decode(entry.fields.get(DATA_FIELD, b""))
             except InvalidEntryError:  # the aggregator made it a dead letter
                 continue
-            if event.pipeline == pipeline:
+            if event.pipeline == pipeline and not event.is_tick:
                 scores.add(event)
     return scores
 
@@ -236,7 +236,7 @@ def _add_recorded(
         if last is not None and entry.order > last:
             break
         event = cast("MetricEvent", entry.model)
-        if event.pipeline == pipeline and part.takes(event):
+        if event.pipeline == pipeline and not event.is_tick and part.takes(event):
             scores.add(event)
 
 

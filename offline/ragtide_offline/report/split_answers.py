@@ -1,6 +1,6 @@
 """The metric events of two live pipelines, in the order in which a coin divided their interactions."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, cast
@@ -53,6 +53,8 @@ class SplitAnswers(NamedTuple):
     answers: list[SplitAnswer]
     whole: bool
     """Whether all events since the begin of the split are there."""
+    ticks_ms: Mapping[str, int]
+    """By pipeline the time of its last tick, by the clocks of its producers; none without one."""
 
 
 async def read_split_answers(
@@ -65,7 +67,12 @@ async def read_split_answers(
         parts = {streams.partition: streams for name in pipelines for streams in settings.layout.all_of(name)}
         events = [event async for event in _kept_events(redis, list(parts.values()), pipelines)]
         whole = not await _is_trimmed(redis, list(parts.values()), split.since)
-    return SplitAnswers(_divided(_once(events, pipelines), split, clustered_by(settings)), whole)
+    ticks_ms: dict[str, int] = {}
+    for _, event in events:
+        if event.is_tick:
+            ticks_ms[event.pipeline] = max(to_milliseconds(event.occurred_at), ticks_ms.get(event.pipeline, 0))
+    scored = _once((found for found in events if not found[1].is_tick), pipelines)
+    return SplitAnswers(_divided(scored, split, clustered_by(settings)), whole, ticks_ms)
 
 
 _Event = tuple[tuple[int, int, int], MetricEvent]

@@ -1,7 +1,7 @@
 """The differences of two live pipelines among which a coin divides the traffic, from their metric events."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -69,7 +69,7 @@ async def read_split_comparison(
     Raises:
         ConfigurationError: a covariate is unknown, or too many are named.
     """
-    answers, whole = await read_split_answers(redis, settings, pipelines, split, recording)
+    answers, whole, ticks_ms = await read_split_answers(redis, settings, pipelines, split, recording)
     cautions = []
     if not whole:
         cautions.append(
@@ -77,7 +77,7 @@ async def read_split_comparison(
             "give --since a later time, or --recording."
         )
     level = settings.confidence if confidence is None else confidence
-    found = _Traffic(answers, settings, split, cautions).compared(level)
+    found = _Traffic(answers, ticks_ms, settings, split, cautions).compared(level)
     since = from_milliseconds(answers[0].order[0]) if answers else None
     return SplitComparison(sorted(found, key=reading_order), since, cautions)
 
@@ -86,7 +86,12 @@ class _Traffic:
     """The answers of two pipelines as arrays."""
 
     def __init__(
-        self, answers: Sequence[SplitAnswer], settings: Settings, split: TrafficSplit, cautions: list[str]
+        self,
+        answers: Sequence[SplitAnswer],
+        ticks_ms: Mapping[str, int],
+        settings: Settings,
+        split: TrafficSplit,
+        cautions: list[str],
     ) -> None:
         self._answers, self._settings, self._split, self._cautions = answers, settings, split, cautions
         self._first = np.zeros(0, dtype=np.intp)
@@ -96,6 +101,7 @@ class _Traffic:
         self._clusters = cluster_codes(names)
         self._checks = 1
         self._times_ms = np.array([to_milliseconds(answer.event.occurred_at) for answer in answers], dtype=np.int64)
+        self._ticks_ms = np.array([ticks_ms.get(answer.event.pipeline, 0) for answer in answers], dtype=np.int64)
 
     def compared(self, confidence: float) -> list[Compared]:
         """Return the differences, none where the data contradict the split; the cautions say why."""
@@ -123,7 +129,11 @@ class _Traffic:
             return list(here[:, None])
         own = self._settings.clusters
         members = sessions_as_items(
-            self._clusters[here], self._times_ms[here], size=own.size, quiet_ms=round(1000 * own.quiet_s)
+            self._clusters[here],
+            self._times_ms[here],
+            size=own.size,
+            quiet_ms=round(1000 * own.quiet_s),
+            ticks_ms=self._ticks_ms[here],
         )
         return [here[places] for places in members]
 

@@ -14,6 +14,7 @@ from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import read_json_object
+from ragtide_schemas.metric_event import TICK
 
 from .addresses import BrokerAddress
 from .links import Outgoing
@@ -63,7 +64,7 @@ class Outlet:
         self.unreadable = Unreadable(output.removesuffix("s"))
 
     def messages(self, entries: Sequence[tuple[str, Entry]]) -> list[Outgoing]:
-        """Return the messages of entries; an entry that is no JSON object is counted and left out.
+        """Return the messages of entries, without ticks; an entry that is no JSON object is counted and left out.
 
         Args:
             entries: with their streams.
@@ -75,6 +76,8 @@ class Outlet:
                 fields = read_json_object(payload, None)
             except InvalidEntryError as error:
                 self.unreadable.add(f"{entry.entry_id} of {stream}", error)
+                continue
+            if self.output == "events" and fields.get("unit") == TICK:
                 continue
             found.append(Outgoing(payload, _key(fields, KEYS[self.output]), f"{stream}/{entry.entry_id}"))
         return found

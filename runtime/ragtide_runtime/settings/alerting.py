@@ -90,8 +90,8 @@ class ClusterSettings(BaseModel):
     block: Annotated[int, Field(ge=2, le=1000)] | None = None
     """Length of `blocks`; None measures the dependence and chooses 4 to 1,024 interactions."""
     quiet_s: Annotated[float, Field(gt=0, le=604_800)] = 600.0
-    """Seconds of event time without an interaction of a cluster, after which the whole cluster counts in intervals and
-    alerts. The first answer of a session counts in alerts at once."""
+    """Seconds without an interaction of a cluster, after which the whole cluster counts in intervals and alerts, also
+    if traffic stops. The first answer of a session counts in alerts at once."""
     open_cap: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     """Maximum number of open clusters of a pipeline; with more, the one that was quiet for longest is closed at
     once."""

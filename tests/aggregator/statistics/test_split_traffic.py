@@ -79,6 +79,13 @@ def test_sessions_count_in_the_order_of_their_first_answer_and_only_when_all_bef
     assert means_of(np.arange(9) / 10, [np.array(one) for one in found]).round(3).tolist() == [0.15, 0.367, 0.2]
     early = [places.tolist() for places in sessions_as_items(sessions[:5], times[:5], size=3, quiet_ms=10)]
     assert early == []
+    # Nothing came after the first five, and ticks ended the sessions of one pipeline, or of both.
+    ticks = np.array([0, 15, 15, 0, 15])
+    ended = [
+        [places.tolist() for places in sessions_as_items(sessions[:5], times[:5], size=3, quiet_ms=10, ticks_ms=at)]
+        for at in (ticks, np.full(5, 15), np.full(5, 14))
+    ]
+    assert ended == [[], [[0, 3], [1, 4], [2]], [[0, 3]]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30)), max_size=60), st.integers(0, 60))

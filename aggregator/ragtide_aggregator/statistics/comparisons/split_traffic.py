@@ -111,7 +111,12 @@ def _may_be_zero(off: Floats, checks: int = 1) -> bool:
 
 
 def sessions_as_items(
-    sessions: NDArray[np.int64], times_ms: NDArray[np.int64], *, size: int, quiet_ms: int
+    sessions: NDArray[np.int64],
+    times_ms: NDArray[np.int64],
+    *,
+    size: int,
+    quiet_ms: int,
+    ticks_ms: NDArray[np.int64] | None = None,
 ) -> list[NDArray[np.intp]]:
     """Return the places of the scores of each session that counts, in the order of the sessions.
 
@@ -122,6 +127,7 @@ def sessions_as_items(
         times_ms: time of each.
         size: most scores of a session.
         quiet_ms: pause after which a session has ended.
+        ticks_ms: for each score the time of the last tick of its pipeline, which may be after the last score.
     """
     members: list[list[int]] = []
     ended: list[bool] = []
@@ -138,10 +144,12 @@ def sessions_as_items(
             else:
                 members[number].append(place)
                 ended[number] = len(members[number]) >= size
-    newest = int(times_ms.max(initial=0))
+    newest = np.full(times_ms.size, times_ms.max(initial=0))
+    if ticks_ms is not None:
+        newest = np.maximum(newest, ticks_ms)
     found: list[NDArray[np.intp]] = []
     for places, over in zip(members, ended, strict=True):
-        if not over and newest - times_ms[places[-1]] <= quiet_ms:
+        if not over and newest[places[-1]] - times_ms[places[-1]] <= quiet_ms:
             break
         found.append(np.array(places, dtype=np.intp))
     return found

@@ -1,5 +1,5 @@
 -- Trims the streams of a partition behind their readers, and down to their caps (service/trimming.py).
--- uses: entry_ids, fields, groups, time
+-- uses: entry_ids, fields, groups, scored_until, time
 -- KEYS: interactions, metrics, feedback, alerts, dead letters, dropped, finished entries, deliveries,
 --       rejected entries, sentinels.
 -- ARGV: positions of the checkpoint (metrics, feedback), metric events to keep, caps of interactions, alerts and dead
@@ -7,8 +7,9 @@
 --       stream whose size is looked at.
 -- reply: the server's time in ms, the time since which the oldest unfinished interaction waits, the last metric event
 --        of traffic, the numbers of dropped entries (reason, number, ...), what other clients did to the interactions since the
---        last call (field of DeliveriesField, number, ...), and the oldest interaction that waits for the labeler of
---        a sample, which the second of these leaves out. Safe to repeat.
+--        last call (field of DeliveriesField, number, ...), the oldest interaction that waits for the labeler of a
+--        sample, which the second of these leaves out, and the time in ms before which every interaction that came is
+--        finished. Safe to repeat.
 
 -- The first entry that a group has not finished.
 local function first_of(stream, group)
@@ -250,4 +251,4 @@ if redis.call('EXISTS', KEYS[2]) == 1 then
     if sentinel[1] == last then last = sentinel[2] or '' end
 end
 return {now, oldest == '' and '' or string.format('%.0f', oldest), last, redis.call('HGETALL', KEYS[6]), changes,
-    awaiting or ''}
+    awaiting or '', string.format('%.0f', scored_until(KEYS[1], ARGV[8]))}
