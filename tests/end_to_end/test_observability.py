@@ -30,10 +30,41 @@ from tests.support.roles import (
 
 from ragtide import InteractionProducer
 from ragtide.testing import ScriptedJudge, Status
+from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
+from ragtide_runtime.telemetry.catalogue import (
+    AGGREGATOR_METRICS,
+    INGEST_METRICS,
+    JUDGE,
+    NOTIFY_METRICS,
+    RECORDED_KINDS,
+    REDIS_METRICS,
+    WORKER_METRICS,
+)
+from ragtide_schemas import Dropped
+from ragtide_schemas.errors import Reason
 
+SETTINGS_OF_ALL_ROLES = """
+labeler = "cascade"
+[cascade]
+rate = 0.1
+[judge]
+base_url = "http://127.0.0.1:9"
+model = "judge-1"
+api_key = "k"
+[notify]
+allow_private = true
+[[notify.destinations]]
+name = "hook"
+kind = "webhook"
+url = "http://127.0.0.1:9/"
+[[alerts]]
+name = "fall"
+metric = "trace.adherence"
+kind = "drift"
+"""
 SERVED = {"RAGTIDE_HTTP_PORT": "0", "RAGTIDE_LOG_LEVEL": "debug"}
 
 
@@ -79,6 +110,34 @@ def publish(url: str, count: int) -> None:
         producer.publish_many(interactions(count))
 
 
+def test_every_counter_exists_at_0_before_its_first_event(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    """`increase` of Prometheus misses the first events of a series that is born with a value."""
+    log = tmp_path / "up.log"
+    (tmp_path / "ragtide.toml").write_text(SETTINGS_OF_ALL_ROLES, encoding="utf-8")
+    extra = {**SERVED, "RAGTIDE_SERVE_PORT": "0", "RAGTIDE_CONFIG": str(tmp_path / "ragtide.toml")}
+    with running("up", redis_url, log, extra):
+        role = Role(log)
+        wait_until(lambda: role.status("/readyz") == 200)
+        found = role.scrape()
+    assert tuple(EntryKind) == RECORDED_KINDS
+    started = {name for name, *_ in found}
+    roles = (WORKER_METRICS, AGGREGATOR_METRICS, INGEST_METRICS, NOTIFY_METRICS, REDIS_METRICS, JUDGE.all())
+    counters = [metric for metrics in roles for metric in metrics if metric.kind == "counter"]
+    assert len(counters) > 25
+    assert {metric.name for metric in counters} - started == set()
+    for name, *values in (
+        *(("ragtide_dead_letters_total", reason) for reason in Reason),
+        *(("ragtide_dropped_total", "0", why) for why in Dropped),
+        ("ragtide_notifications_total", "hook", "given_up"),
+        ("ragtide_notifications_withheld_total", "hook", "storm"),
+        ("ragtide_judge_calls_total", "judge-1", "timeout"),
+        ("ragtide_judge_tokens_total", "prompt", "judge-1"),
+        ("ragtide_alerts_total", "fall", "firing"),
+        ("ragtide_http_requests_total", "/v1/interactions", "429"),
+    ):
+        assert found[(name, *values)] == 0, (name, values)
+
+
 def test_the_numbers_of_a_scrape_are_those_of_what_happened(redis: Any, redis_url: str, tmp_path: Path) -> None:
     log = tmp_path / "up.log"
     with running("up", redis_url, log, SERVED):
@@ -102,7 +161,7 @@ def test_the_numbers_of_a_scrape_are_those_of_what_happened(redis: Any, redis_ur
         sum(event.latency_s or 0.0 for event in metric_events(redis))
     )
     assert found["ragtide_checkpoint_seconds_count",] >= 1
-    assert found["ragtide_lease_owned", "0"] == found["ragtide_partition_owned", "0"] == 1
+    assert found["ragtide_lease_owned", "0"] == found["ragtide_partition_has_owner", "0"] == 1
     assert found["ragtide_keys", "0"] >= 1
     for name in ("interactions_waiting", "interactions_pending", "interactions_oldest_seconds", "events_waiting"):
         assert found[f"ragtide_{name}", "0"] == 0

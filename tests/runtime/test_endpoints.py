@@ -77,7 +77,7 @@ async def test_a_scrape_shows_what_redis_says_of_every_partition(async_redis: An
     assert found["ragtide_interactions_waiting", "1"] == 3
     assert found["ragtide_stream_entries", "1", "interactions"] == 3
     assert found["ragtide_dropped_total", "0", "full"] == 4
-    assert found["ragtide_partition_owned", "1"] == 0
+    assert found["ragtide_partition_has_owner", "1"] == 0
     assert found["process_resident_memory_bytes",] > 0
 
 

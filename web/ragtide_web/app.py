@@ -6,6 +6,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
@@ -97,6 +98,12 @@ def application(context: Context) -> ASGIApp:
     app.add_exception_handler(LoginNeededError, _login)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _unknown)
+    context.telemetry.serving(
+        route.path
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute) and "POST" in (route.methods or ()) and route.path.startswith(("/v1/", "/api/"))
+    )
     guarded = Guard(app, telemetry=context.telemetry, clients=context.clients)
     paths = (getattr(route, "path", "") for router in ROUTERS for route in router.routes)
     return BehindProxy(guarded, context.settings.serve, (*paths, str(app.openapi_url)))

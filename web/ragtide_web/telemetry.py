@@ -1,7 +1,7 @@
 """Telemetry of the HTTP service: requests, outcomes of items, and the headlines of the deployment."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic
 from typing import Final
 
@@ -33,6 +33,9 @@ log = structlog.get_logger("ragtide.web")
 LIMIT_S: Final = 5.0
 """Seconds for which a scrape waits for the headlines; Prometheus gives a scrape up after ten by default."""
 
+STARTED_STATUSES: Final = (200, 429, 500, 503)
+"""Statuses with a series of each route from the start: answered, no room, a fault, and Redis or a role away."""
+
 ROLE: Final = "serve"
 """Name of the role in health reports."""
 
@@ -49,6 +52,10 @@ class HttpTelemetry:
         self._requests = catalogue.HTTP_REQUESTS.counter(registry)
         self._seconds = catalogue.HTTP_SECONDS.histogram(registry)
         self._items = catalogue.HTTP_ITEMS.counter(registry)
+
+    def serving(self, routes: Iterable[str]) -> None:
+        """Report the routes that take requests, so that their answers and failures count from 0."""
+        catalogue.HTTP_REQUESTS.start(self._requests, route=routes, status=STARTED_STATUSES)
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count a request by its route and status."""

@@ -49,6 +49,7 @@ class Aggregator:
         self._redis = redis
         self._options = options
         self._telemetry = telemetry or AggregatorTelemetry(layout.partitions)
+        self._telemetry.watching(options.state.rules)
         self._sessions: dict[int, PartitionSession] = {}
         self._applied = 0
         # The pace of a partition outlives a session.
@@ -74,6 +75,7 @@ class Aggregator:
         Every partition commits everything that it has applied, and continues from its checkpoint.
         """
         self._options = replace(self._options, state=state)
+        self._telemetry.watching(state.rules)
         for session in self._sessions.values():
             session.end()
 

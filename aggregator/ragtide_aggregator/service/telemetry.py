@@ -1,6 +1,6 @@
 """Telemetry of the aggregators of a process: metrics, health, and the last span of each trace."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import time_ns
 from typing import Final
 
@@ -13,6 +13,7 @@ from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_runtime.telemetry.metric import family
 from ragtide_runtime.telemetry.quality_metrics import QUALITY_METRICS
 from ragtide_runtime.telemetry.tracing import record_span
+from ragtide_schemas import AlertRule
 
 from ..checkpoint.commit import Step
 from .quality import PartitionQuality
@@ -66,11 +67,15 @@ class AggregatorTelemetry(OwnerTelemetry):
         self._gold_uncompared = catalogue.GOLD_UNCOMPARED.counter(registry)
         self._checkpoint_seconds = catalogue.CHECKPOINT_SECONDS.histogram(registry)
         self._checkpoint_rows = catalogue.CHECKPOINT_ROWS.counter(registry)
-        self._capped = catalogue.CAPPED.counter(registry)
+        self._capped = catalogue.CAPPED.counter(registry, partition=range(partitions))
         self._alerts = catalogue.ALERTS.counter(registry)
         self.quality = QualityCollector()
         """The estimates and firing alerts of the partitions."""
         registry.register(self.quality)
+
+    def watching(self, rules: Iterable[AlertRule]) -> None:
+        """Report the rules in force, so that each has its counters from the start."""
+        catalogue.ALERTS.start(self._alerts, rule=[rule.name for rule in rules])
 
     def lost(self) -> None:
         """Count a partition that another aggregator took, or in which Redis lost the end of a stream."""

@@ -31,15 +31,12 @@ class NotifyTelemetry(OwnerTelemetry):
     ) -> None:
         super().__init__(ROLE, partitions, process, owned=catalogue.NOTIFY_OWNED)
         self._destinations = destinations
-        self._sent = catalogue.NOTIFICATIONS.counter(self.registry)
-        self._withheld = catalogue.NOTIFICATIONS_WITHHELD.counter(self.registry)
+        self._sent = catalogue.NOTIFICATIONS.counter(self.registry, destination=destinations)
+        self._withheld = catalogue.NOTIFICATIONS_WITHHELD.counter(self.registry, destination=destinations)
         self._size = catalogue.NOTIFY_OUTBOX.gauge(self.registry)
         self._oldest = catalogue.NOTIFY_OUTBOX_SECONDS.gauge(self.registry)
         self._show_at: dict[int, float] = {}
         self._waiting: dict[tuple[int, str], tuple[int, int | None]] = {}
-        for name in destinations:
-            for outcome in ("sent", "failed", "refused", "given_up"):
-                self._sent.labels(name, outcome)
 
     def answered(self, destination: str, outcome: str) -> None:
         """Count a try: `sent`, `failed` or `refused`."""

@@ -67,7 +67,7 @@ async def run_recorder(
     Raises:
         RagtideError: the recording cannot be continued; the message names the cause and the action to take.
     """
-    telemetry = RecorderTelemetry(settings.partitions, process)
+    telemetry = RecorderTelemetry(settings.partitions, process, prepared.redaction.names)
     async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:
         await Recorder(redis, settings, prepared.store, prepared.redaction, telemetry).run(stop)
 

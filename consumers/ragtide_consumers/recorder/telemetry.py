@@ -1,5 +1,6 @@
 """Telemetry of the recorder of a process: metrics and health."""
 
+from collections.abc import Sequence
 from time import time
 from typing import Final
 
@@ -20,16 +21,19 @@ class RecorderTelemetry(OwnerTelemetry):
     Args:
         partitions: number of partitions.
         process: telemetry of the process; by default it is neither scraped nor served.
+        redacted: names of the patterns and of the function that redact.
     """
 
-    def __init__(self, partitions: int = 1, process: ProcessTelemetry | None = None) -> None:
+    def __init__(
+        self, partitions: int = 1, process: ProcessTelemetry | None = None, redacted: Sequence[str] = ()
+    ) -> None:
         super().__init__(ROLE, partitions, process, owned=catalogue.RECORDER_OWNED)
         registry = self.registry
         self._recorded = catalogue.RECORDED.counter(registry)
         self._unreadable = catalogue.RECORDED_UNREADABLE.counter(registry)
         self._withheld = catalogue.RECORDED_WITHHELD.counter(registry)
         self._bytes = catalogue.RECORDED_BYTES.counter(registry)
-        self._redactions = catalogue.REDACTIONS.counter(registry)
+        self._redactions = catalogue.REDACTIONS.counter(registry, what=redacted)
         self._manifest = catalogue.RECORDER_MANIFEST.gauge(registry)
 
     def committed(self, partition: int) -> None:

@@ -29,7 +29,9 @@ class BridgeTelemetry:
         self.health = process.health
         self.loops = {direction: Heartbeat(f"bridge: {direction}") for direction in directions}
         self._messages = catalogue.BRIDGE_MESSAGES.counter(process.registry)
-        self._sent = catalogue.BRIDGE_SENT.counter(process.registry)
+        self._sent = catalogue.BRIDGE_SENT.counter(
+            process.registry, direction=[direction for direction in directions if direction != "from"]
+        )
         self._connected = catalogue.BRIDGE_CONNECTED.gauge(process.registry)
         self._log_limit = LogLimit()
         for direction in directions:

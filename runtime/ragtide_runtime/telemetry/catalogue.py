@@ -1,12 +1,21 @@
 """Every Prometheus metric of ragtide as data: name, kind, labels and meaning. The table in the docs is made from it."""
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
+
+from ragtide_schemas import Dropped
+from ragtide_schemas.alert import AlertStatus
+from ragtide_schemas.errors import Reason
 
 from .metric import Metric
 from .quality_metrics import HEADLINE_METRICS, QUALITY, QUALITY_METRICS
 
 LABELING_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Seconds: from the milliseconds of the local labeler to the minutes of a judge with retries."""
+
+CALL_OUTCOMES: Final = (
+    "answered", "rate_limited", "timeout", "server_error", "refused", "no_connection", "unreadable",
+)  # fmt: skip
+"""Every outcome of a call."""
 
 CALL_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120)
 """Seconds of one call of a judge."""
@@ -26,12 +35,17 @@ EVALUATORS_REPLACED: Final = Metric(
     "counter",
     "Changes of the evaluators while the worker runs: `taken`, or `refused` because one cannot start.",
     ("outcome",),
+    {"outcome": ("taken", "refused")},
 )
 DEAD_LETTERS: Final = Metric(
-    "ragtide_dead_letters_total", "counter", "Interactions that this worker gave up on, by reason.", ("reason",)
+    "ragtide_dead_letters_total",
+    "counter",
+    "Interactions that this worker gave up on, by reason.",
+    ("reason",),
+    {"reason": tuple(Reason)},
 )
 LABELING_SECONDS: Final = Metric(
-    "ragtide_labeling_seconds", "histogram", "Time to label one interaction.", ("labeler",), LABELING_BUCKETS
+    "ragtide_labeling_seconds", "histogram", "Time to label one interaction.", ("labeler",), buckets=LABELING_BUCKETS
 )
 IN_FLIGHT: Final = Metric(
     "ragtide_labelings_in_flight", "gauge", "Entries that this worker works on, until their results are committed."
@@ -47,6 +61,7 @@ RESULT_SPANS: Final = Metric(
     "Results for `otel.results`, by outcome: `sent`, `lost` (the receiver was away or refused), `dropped` (the queue "
     "was full) or `no_trace` (the interaction has no sampled trace).",
     ("outcome",),
+    {"outcome": ("sent", "lost", "dropped", "no_trace")},
 )
 SPECIMENS: Final = Metric(
     "ragtide_specimens_total",
@@ -54,6 +69,7 @@ SPECIMENS: Final = Metric(
     "Specimens that this worker made, by outcome: `kept`, `unneeded` (others are worse), `full` (no room), "
     "`too_large`, `not_redacted` or `failed`.",
     ("outcome",),
+    {"outcome": ("kept", "unneeded", "full", "too_large", "not_redacted", "failed")},
 )
 DOCUMENTS: Final = Metric(
     "ragtide_documents_total",
@@ -99,9 +115,14 @@ def _endpoint_metrics(kind: str, label: str, price: str, *tokens: Metric) -> End
             "Calls, each try counted: `answered`, `rate_limited`, `timeout`, `server_error`, `refused`, "
             "`no_connection` or `unreadable`.",
             (label, "outcome"),
+            {"outcome": CALL_OUTCOMES},
         ),
         Metric(
-            f"ragtide_{kind}_call_seconds", "histogram", "Time of one call that was answered.", (label,), CALL_BUCKETS
+            f"ragtide_{kind}_call_seconds",
+            "histogram",
+            "Time of one call that was answered.",
+            (label,),
+            buckets=CALL_BUCKETS,
         ),
         Metric(
             f"ragtide_{kind}_cost_usd_total", "counter", f"Dollars that calls cost, by {price}; 0 without.", (label,)
@@ -130,6 +151,7 @@ JUDGE: Final = _endpoint_metrics(
         "counter",
         "Tokens that the judge counted: `prompt` or `completion`.",
         ("model", "direction"),
+        {"direction": ("prompt", "completion")},
     ),
 )
 SERVICE: Final = _endpoint_metrics("service", "service", "`services.NAME.call_usd`")
@@ -177,12 +199,14 @@ ALERTS: Final = Metric(
     "counter",
     "Alerts that this aggregator wrote: `firing`, `explained` or `resolved`.",
     ("rule", "status"),
+    {"status": get_args(AlertStatus)},
 )
 RULES_READ: Final = Metric(
     "ragtide_rules_read_total",
     "counter",
     "Readings of rules and evaluators while it runs (a worker counts, too): `taken`, `unchanged` or `refused`.",
     ("outcome",),
+    {"outcome": ("taken", "unchanged", "refused")},
 )
 AGGREGATOR_METRICS: Final = (
     RULES_READ,
@@ -199,22 +223,33 @@ AGGREGATOR_METRICS: Final = (
     ALERTS,
 )
 
+RECORDED_KINDS: Final = ("interactions", "metrics", "feedback", "alerts")
+"""Every kind of recorded entries."""
+
 RECORDED: Final = Metric(
-    "ragtide_recorded_total", "counter", "Entries in files that a manifest of this recorder names.", ("kind",)
+    "ragtide_recorded_total",
+    "counter",
+    "Entries in files that a manifest of this recorder names.",
+    ("kind",),
+    {"kind": RECORDED_KINDS},
 )
 RECORDED_UNREADABLE: Final = Metric(
     "ragtide_recorded_unreadable_total",
     "counter",
     "Recorded entries that are unreadable and were stored unchanged.",
     ("kind",),
+    {"kind": RECORDED_KINDS},
 )
 RECORDED_WITHHELD: Final = Metric(
     "ragtide_recorded_without_texts_total",
     "counter",
     "Entries that were recorded without their texts, because the redaction took too long or crashed.",
     ("kind",),
+    {"kind": RECORDED_KINDS},
 )
-RECORDED_BYTES: Final = Metric("ragtide_recorded_bytes_total", "counter", "Bytes of the recorded files.", ("kind",))
+RECORDED_BYTES: Final = Metric(
+    "ragtide_recorded_bytes_total", "counter", "Bytes of the recorded files.", ("kind",), {"kind": RECORDED_KINDS}
+)
 REDACTIONS: Final = Metric(
     "ragtide_redactions_total",
     "counter",
@@ -245,6 +280,7 @@ INGEST_SPANS: Final = Metric(
     "counter",
     "Spans that this process received, by outcome; `full` counts requests that found no room.",
     ("outcome",),
+    {"outcome": ("stored", "repeated", "rejected", "invalid", "full")},
 )
 INGEST_LATE_SPANS: Final = Metric(
     "ragtide_ingest_late_spans_total",
@@ -256,6 +292,7 @@ INGEST_INTERACTIONS: Final = Metric(
     "counter",
     "Interactions of traces that this process published or refused, by outcome.",
     ("outcome",),
+    {"outcome": ("published", "duplicate", "dropped", "truncated", "no_content", "no_pipeline", "invalid")},
 )
 INGEST_CHANGED: Final = Metric(
     "ragtide_ingest_changed_interactions_total",
@@ -268,6 +305,7 @@ INGEST_COSTS: Final = Metric(
     "Interactions of traces with a model, by the source of their cost: `trace`, `computed`, or the reason why there "
     "is none: `no_model`, `no_tokens`, `unknown_model` or `no_price_table`.",
     ("source",),
+    {"source": ("trace", "computed", "no_model", "no_tokens", "unknown_model", "no_price_table")},
 )
 INGEST_OPEN_TRACES: Final = Metric("ragtide_ingest_open_traces", "gauge", "Traces that wait to be read.")
 INGEST_BYTES: Final = Metric("ragtide_ingest_stored_bytes", "gauge", "Bytes of the stored spans.")
@@ -279,13 +317,17 @@ HTTP_SECONDS: Final = Metric(
     "histogram",
     "Time to answer a request, its body included.",
     ("route",),
-    LABELING_BUCKETS,
+    buckets=LABELING_BUCKETS,
 )
 HTTP_ITEMS: Final = Metric(
     "ragtide_http_items_total",
     "counter",
     "Interactions and feedback items that came by HTTP, by outcome.",
     ("kind", "outcome"),
+    {
+        "kind": ("interaction", "feedback"),
+        "outcome": ("published", "duplicate", "dropped", "full", "forbidden", "invalid"),
+    },
 )
 INGEST_METRICS: Final = (
     HTTP_REQUESTS,
@@ -346,12 +388,21 @@ STREAM_ENTRIES: Final = Metric(
     "Entries in a stream: interactions, metrics, feedback, estimates, alerts, dead_letters.",
     ("partition", "stream"),
 )
-DROPPED: Final = Metric("ragtide_dropped_total", "counter", "Dropped interactions, by reason.", ("partition", "why"))
+DROPPED: Final = Metric(
+    "ragtide_dropped_total",
+    "counter",
+    "Dropped interactions, by reason.",
+    ("partition", "why"),
+    {"why": tuple(Dropped)},
+)
 WORKERS: Final = Metric(
     "ragtide_workers", "gauge", "Worker processes that have read within the last minute.", ("partition",)
 )
 OWNED: Final = Metric(
-    "ragtide_partition_owned", "gauge", "1 while an aggregator holds the partition's lease.", ("partition",)
+    "ragtide_partition_has_owner",
+    "gauge",
+    "1 while any aggregator of the deployment holds the partition's lease, as Redis says, so every process reports it.",
+    ("partition",),
 )
 REDIS_METRICS: Final = (
     REDIS_UP,
@@ -373,6 +424,7 @@ NOTIFICATIONS: Final = Metric(
     "counter",
     "Messages, each try counted: `sent`, `failed` or `refused`; `given_up` counts dead letters.",
     ("destination", "outcome"),
+    {"outcome": ("sent", "failed", "refused", "given_up")},
 )
 NOTIFICATIONS_WITHHELD: Final = Metric(
     "ragtide_notifications_withheld_total",
@@ -380,6 +432,7 @@ NOTIFICATIONS_WITHHELD: Final = Metric(
     "Changes not sent: `resolved_first` (resolved before it was sent), `never_sent` (its firing was not), `storm` "
     "(messages of a summary) or `removed` (with the destination).",
     ("destination", "reason"),
+    {"reason": ("resolved_first", "never_sent", "storm", "removed")},
 )
 NOTIFY_OUTBOX: Final = Metric(
     "ragtide_notify_outbox",
@@ -410,6 +463,7 @@ BRIDGE_MESSAGES: Final = Metric(
     "Items of messages, by outcome: `published`, `duplicate` (its id was known), `dropped` (by the policy of a full "
     "stream), `dead_letter`, `spans`; `waited` counts tries that found no room.",
     ("outcome",),
+    {"outcome": ("published", "duplicate", "dropped", "dead_letter", "spans", "waited")},
 )
 BRIDGE_SENT: Final = Metric(
     "ragtide_bridge_sent_total",

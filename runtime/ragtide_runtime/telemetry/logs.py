@@ -1,17 +1,31 @@
-"""Structured logs on standard error: a line for people on a terminal, JSON elsewhere."""
+"""Structured logs on standard error: a line for people on a terminal, JSON elsewhere.
+
+Lines that repeat are limited, whoever writes them: a fault that comes with every connection must not fill a disk.
+"""
 
 import logging
 import os
+import re
 import socket
 import sys
 from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
 from io import StringIO
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 import structlog
 
 from ragtide_schemas.printable import printable
+
+from .log_limit import LogLimit
+
+REPEATS: Final = 10
+"""Most lines of one kind in a minute; the others are counted."""
+
+OWN_KINDS: Final = ("partition", "role", "name", "destination", "labeler", "model", "rule", "reason")
+"""Fields whose values make a kind of their own: a role with 64 partitions starts 64 times."""
+
+_NUMBER: Final = re.compile(r"0x[0-9a-f]+|[0-9]+")
 
 _role: ContextVar[str | None] = ContextVar("ragtide_role", default=None)
 
@@ -59,6 +73,7 @@ def configure_logging(level: str, role: str | None = None) -> None:
     """
     threshold = getattr(logging, level.upper())
     terminal = sys.stderr.isatty()
+    repeats = _Repeats()
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         add_entry,
@@ -73,7 +88,7 @@ def configure_logging(level: str, role: str | None = None) -> None:
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
     structlog.configure(
-        processors=[*shared, *renderers],
+        processors=[*shared[:-2], repeats.limit, *shared[-2:], *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
@@ -85,11 +100,36 @@ def configure_logging(level: str, role: str | None = None) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )
+    handler.addFilter(repeats.passes)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     # Libraries log only warnings: FastStream logs every received message at INFO.
     root.setLevel(max(threshold, logging.WARNING))
     handler.setLevel(root.level)  # some libraries set a level of their own
+
+
+class _Repeats:
+    """Limits the lines of a process that repeat, those of libraries included."""
+
+    def __init__(self) -> None:
+        self._limit = LogLimit(most=REPEATS)
+
+    def limit(self, _: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        """Drop an event that repeats too often; a processor of structlog."""
+        kind = (str(event.get("event", "")), method, *(str(event.get(name)) for name in OWN_KINDS))
+        if method != "debug" and not self._is_due(kind):
+            raise structlog.DropEvent
+        return event
+
+    def passes(self, record: logging.LogRecord) -> bool:
+        """Return whether a record of a library is logged; a filter of its handler."""
+        return self._is_due((_NUMBER.sub("#", record.getMessage()[:200]), record.name, record.levelname))
+
+    def _is_due(self, kind: tuple[str, ...]) -> bool:
+        for over, times in self._limit.ended():
+            line = over[0] if isinstance(over, tuple) else over
+            structlog.get_logger("ragtide").warning("a line repeated and was not logged", line=line, times=times)
+        return self._limit.due(kind) > 0
 
 
 def _escape(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -1,7 +1,8 @@
 """The description of a Prometheus metric, and families of samples: made for collectors, and filtered by pipeline."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, core
@@ -20,14 +21,40 @@ class Metric:
     meaning: str
     """The help text, one sentence."""
     labels: tuple[str, ...] = ()
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """Every value of a label that has few. The other labels have names of a deployment, such as models."""
     buckets: tuple[float, ...] = ()
     """Upper ends of a histogram's buckets, in seconds."""
     together: Literal["sum", "max"] = "sum"
     """How the values of a gauge in several processes of one command become one value."""
 
-    def counter(self, registry: CollectorRegistry | None) -> Counter:
-        """Return a counter of this metric; without a registry no scrape reads it."""
-        return Counter(self.name, self.meaning, self.labels, registry=registry)
+    def counter(self, registry: CollectorRegistry | None, **names: Iterable[object]) -> Counter:
+        """Return a counter of this metric whose known series exist, at 0; without a registry no scrape reads it.
+
+        Args:
+            registry: of the process.
+            names: values of the labels that are not in `values`, as far as they are known at the start.
+        """
+        counter = Counter(self.name, self.meaning, self.labels, registry=registry)
+        if self.labels:
+            self.start(counter, **names)
+        return counter
+
+    def start(self, counter: Counter, **names: Iterable[object]) -> None:
+        """Create the series of names that became known, at 0.
+
+        `increase` of Prometheus misses the first events of a series that is born with a value.
+
+        Args:
+            counter: of this metric.
+            names: values of the labels that are not in `values`; without those of a label there is no series.
+        """
+        for values in product(*(tuple(names.get(label, self.values.get(label, ()))) for label in self.labels)):
+            counter.labels(*map(str, values))
+
+    def zeros(self) -> dict[str, int]:
+        """Return every known value of the last label, at 0."""
+        return dict.fromkeys(self.values.get(self.labels[-1], ()), 0)
 
     def gauge(self, registry: CollectorRegistry | None) -> Gauge:
         """Return a gauge of this metric; without a registry no scrape reads it."""

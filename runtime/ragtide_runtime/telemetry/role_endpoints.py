@@ -85,7 +85,7 @@ class BacklogCollector(Collector):
                 [
                     ((partition, name), float(count))
                     for partition, backlog in found
-                    for name, count in sorted(getattr(backlog, attribute).items())
+                    for name, count in sorted({**metric.zeros(), **getattr(backlog, attribute)}.items())
                 ],
             )
 

@@ -19,6 +19,7 @@ class EndpointTelemetry:
     """
 
     def __init__(self, metrics: EndpointMetrics, registry: CollectorRegistry) -> None:
+        self._metrics = metrics
         self._calls = metrics.calls.counter(registry)
         self._call_seconds = metrics.call_seconds.histogram(registry)
         self._tokens = [metric.counter(registry) for metric in metrics.tokens]
@@ -42,6 +43,11 @@ class EndpointTelemetry:
         named._name = name
         named._purpose = purpose
         named.counts = CallCounts()
+        label = self._metrics.calls.labels[0]
+        counters = (self._calls, *self._tokens, self._cost_usd, self._cache_hits)
+        metrics = (self._metrics.calls, *self._metrics.tokens, self._metrics.cost_usd, self._metrics.cache_hits)
+        for metric, counter in zip(metrics, counters, strict=True):
+            metric.start(counter, **{label: (name,)})
         return named
 
     def report(self, *, breaker_open: Callable[[], bool], calls_allowed: Callable[[], int]) -> None:
