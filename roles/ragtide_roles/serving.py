@@ -262,6 +262,7 @@ async def aggregate(
                 for limit in settings.stall.low_traffic
             ),
             split=frozenset(settings.splits),
+            labeler="" if settings.evaluators else settings.labeler,
         ),
         specimens_ms=int(settings.specimens.keep_s * 1000) if settings.keeps_specimens else None,
         quality=QualityOptions(**settings.prometheus.model_dump(), labelers=accounts(settings))

@@ -31,10 +31,11 @@ class Checks:
     def __init__(self, limits: HealthLimits, partition: int = 0) -> None:
         self.health, self.book = PipelineHealth(limits, partition), AlertBook()
         self.limits = limits
+        self.is_over_budget = False
         self.stored: dict[str, bytes] = {}
 
     def alerts(self, status: StreamStatus) -> list[Alert]:
-        self.health.check(status, self.book)
+        self.health.check(status, self.book, is_over_budget=self.is_over_budget)
         written, gone, alerts = self.book.take_changes()
         self.stored |= written | self.health.take_changes()[0]
         for name in gone:
@@ -73,6 +74,16 @@ def test_a_sample_that_waits_for_its_judge_is_told_apart_from_labeling_that_is_b
     second = health.takes_over()
     assert changed(second, status_at(1001, waiting_s=61, awaiting_s=62)) == [("stall-labeling", "firing")]
     assert changed(second, status_at(1002)) == [("stall-labeling", "resolved"), ("stall-sample", "resolved")]
+
+
+def test_labeling_that_waits_for_money_neither_fires_nor_resolves() -> None:
+    health = Checks(HealthLimits(labeling_s=60), 0)
+    health.is_over_budget = True
+    assert changed(health, status_at(1000, waiting_s=3600)) == []
+    health.is_over_budget = False
+    assert changed(health, status_at(1001, waiting_s=3601)) == [("stall-labeling", "firing")]
+    health.is_over_budget = True
+    assert changed(health, status_at(1002, waiting_s=3602)) == []
 
 
 def test_traffic_that_stopped_is_told_apart_from_labeling_that_stopped() -> None:

@@ -20,6 +20,7 @@ from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_consumers.labelers.cascade import CascadeLabeler, draw, draw_middle
 from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.remote.errors import OverBudget
 from ragtide_consumers.worker import waiting
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.worker import LabelWorker
@@ -209,26 +210,34 @@ async def test_an_entry_of_the_sample_that_was_tried_alone_waits_and_is_no_dead_
         await emitted(async_redis, 1)
 
 
-async def test_a_sample_that_waits_is_no_labeling_that_is_behind(async_redis: Any) -> None:
+class OverItsLimit(Stage):
+    """A labeler that has reached its spend limit."""
+
+    async def label(self, one: RagInteraction) -> Labeling:
+        raise OverBudget("the limit of the day is reached", 0.01)
+
+
+@pytest.mark.parametrize("over_budget", [False, True])
+async def test_a_sample_that_waits_is_no_labeling_that_is_behind(over_budget: bool, async_redis: Any) -> None:
     async def status() -> tuple[bool, bool]:
         (found,) = await run_scripts(async_redis, [trim_streams(STREAMS, StreamCaps(), "0-0", "0-0")])
         return found.oldest_waiting_ms is not None, found.oldest_awaiting_ms is not None
 
     await create_group(async_redis, STREAMS.interactions)
-    quick, judge = three()[0], Stage("judge", 0.0, 0.0)
+    quick, judge = three()[0], (OverItsLimit if over_budget else Stage)("judge", 0.0, 0.0)
     judge.down = True
     everything = CascadeSettings(rate=1.0)
     await publish(async_redis, [interaction(number) for number in range(3)])
     assert await status() == (True, False)
     async with taking(async_redis, CascadeLabeler(quick, judge, everything, wait=True)):
         await waits(async_redis, 3)
-    assert await status() == (False, True)
+    assert await status() == (False, not over_budget), "what waits for money is no sample that is behind"
     (backlog,) = await read_backlogs(async_redis, [STREAMS])
     assert (backlog.waiting, backlog.pending, backlog.awaiting, backlog.oldest_s) == (3, 0, 3, 0.0)
     await publish(async_redis, [interaction(9)])
-    assert await status() == (True, True)
+    assert await status() == (True, not over_budget)
     await read(async_redis, consumer="busy")
-    assert await status() == (True, True)
+    assert await status() == (True, not over_budget)
     (backlog,) = await read_backlogs(async_redis, [STREAMS])
     assert (backlog.waiting, backlog.pending, backlog.awaiting) == (4, 1, 3)
     # A cap takes them out of the stream: they no longer wait for anything.

@@ -15,6 +15,7 @@ from ragtide_consumers.labelers.cascade import CascadeLabeler
 from ragtide_consumers.labelers.outage import LabelerOutage
 from ragtide_consumers.labelers.protocol import SampleUnavailable
 from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.remote.errors import EndpointUnavailable, OverBudget
 from ragtide_consumers.labelers.with_metrics import WithMetrics
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.waiting import Patience
@@ -151,9 +152,27 @@ def test_an_outage_soon_after_another_is_not_told_again_and_a_later_one_is() -> 
     for clock[0] in (0.0, 1.0, 50.0, 61.0, 70.0, 200.0):
         with capture_logs() as logs:
             outage.unavailable(LabelerUnavailable(1.0, "busy"))
-            outage.available()
+            outage.available(outage.now(), {})
         told.append([entry["log_level"] for entry in logs])
     assert told == [["warning", "info"], [], [], ["warning", "info"], [], ["warning", "info"]]
+
+
+@pytest.mark.parametrize("error", [EndpointUnavailable("401"), OverBudget("the limit is reached", 60.0)])
+def test_only_a_call_after_the_last_refusal_ends_an_outage(error: LabelerUnavailable) -> None:
+    clock = [0.0]
+    outage = LabelerOutage("judge", "interactions wait", clock=lambda: clock[0])
+    asked_before = outage.now()
+    for clock[0] in (1.0, 5.0):
+        outage.unavailable(error)
+    clock[0] = 6.0
+    outage.available(asked_before, {"judge_calls": 1})
+    outage.available(4.9, {"judge_calls": 1})
+    outage.available(5.5, {"cache_hits": 1})
+    assert not outage.ready().ok
+    with capture_logs() as logs:
+        outage.available(5.5, {"judge_calls": 1})
+    assert outage.ready().ok
+    assert [(entry["after_s"], entry["interactions"]) for entry in logs] == [(5.0, 2)]
 
 
 def test_readyz_says_that_the_labeler_is_unavailable_and_why() -> None:
@@ -163,7 +182,7 @@ def test_readyz_says_that_the_labeler_is_unavailable_and_why() -> None:
     assert not outage.ready().ok
     assert "the key was refused" in outage.ready().detail
     assert outage.alive(None).ok
-    outage.available()
+    outage.available(outage.now(), {})
     assert outage.ready().ok
 
 

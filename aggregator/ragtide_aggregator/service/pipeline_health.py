@@ -39,6 +39,8 @@ class HealthLimits:
     """Rise of the share of interactions in which a metric is absent (`absent_share.py`)."""
     low_traffic: tuple[TrafficLimit, ...] = ()
     """The least traffic of pipelines (`low_traffic.py`)."""
+    labeler: str = ""
+    """The labeler of every interaction, for whose spend limit labeling may wait; empty if there are several."""
     split: frozenset[str] = frozenset()
     """Pipelines in several partitions, whose traffic has no limit."""
 
@@ -53,20 +55,26 @@ class PipelineHealth:
         self._dropped_ms = 0
         self._written: dict[str, bytes] = {}
 
-    def check(self, status: StreamStatus, book: AlertBook) -> None:
-        """Set the conditions in the book, given the status of the streams."""
-        self._labeling(status, book)
+    def check(self, status: StreamStatus, book: AlertBook, *, is_over_budget: bool = False) -> None:
+        """Set the conditions in the book.
+
+        Args:
+            status: of the streams.
+            book: of the partition's alerts.
+            is_over_budget: whether the labeler has reached its spend limit, which has an alert of its own.
+        """
+        self._labeling(status, book, is_over_budget=is_over_budget)
         self._sample(status, book)
         self._traffic(status, book)
         self._drops(status, book)
 
-    def _labeling(self, status: StreamStatus, book: AlertBook) -> None:
+    def _labeling(self, status: StreamStatus, book: AlertBook, *, is_over_budget: bool) -> None:
         waited = _waited_s(status, status.oldest_waiting_ms)
         self._set(
             book,
             "labeling",
             status,
-            self._is_behind(waited),
+            None if is_over_budget else self._is_behind(waited),
             message=f"Labeling is behind: the oldest interaction of partition {self._partition} has waited "
             f"{waited:,.0f} s. Check that workers run and the judge answers (ragtide doctor), or add workers.",
             resolved=f"Labeling of partition {self._partition} is no longer behind.",
@@ -82,7 +90,7 @@ class PipelineHealth:
             message=f"A sample is behind: the oldest interaction that was chosen for a judge, or another labeler, in "
             f"partition {self._partition} has waited {waited:,.0f} s, because the labeler is unavailable. Interactions "
             "outside of the sample do not wait for it. Check that the judge answers (ragtide doctor).",
-            resolved=f"The sample in partition {self._partition} is no longer behind.",
+            resolved=f"The sample in partition {self._partition} no longer waits for an unavailable labeler.",
         )
 
     def _is_behind(self, waited_s: float) -> bool | None:

@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.calls.endpoint_states import over_budget
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.keys import CheckpointField, DeliveriesField, Streams
@@ -283,7 +284,9 @@ class PartitionSession:
         if await self._spend.read() and self._quality is not None:
             self._quality.changed()
         lag_s, state = status.lag_s(self._applier.positions.metrics), self._applier.state
-        self._health.check(status, state.book)
+        labeler = self.options.health.labeler
+        over = bool(labeler) and await over_budget(self._redis, self._streams.prefix, labeler)
+        self._health.check(status, state.book, is_over_budget=over)
         self._absences.check(status.now_ms, state)
         caught_up = status.oldest_waiting_ms is None and not lag_s
         self._traffic.check(status.now_ms, state, caught_up=caught_up)

@@ -196,17 +196,19 @@ class _Sampled:
 
     async def label(self, interaction: RagInteraction, by_proxy: Labeling) -> Labeling:
         """Return the labeler's scores; if it is unavailable and is not waited for, all of its metrics are absent."""
+        asked_at = self.outage.now()
         try:
             labeling = await scores_of(self.labeler, interaction)
         except LabelerUnavailable as error:
             self.outage.unavailable(error)
+            over, name = isinstance(error, OverBudget), self.labeler.name
             if self._wait:
-                raise SampleUnavailable(error.resume_in_s, str(error), self.labeler.name) from error
+                raise SampleUnavailable(error.resume_in_s, str(error), name, is_over_budget=over) from error
             # The metrics are counted as absent, so that coverage shows the gap in the sample.
-            reason = AbsentReason.OVER_BUDGET if isinstance(error, OverBudget) else AbsentReason.JUDGE_UNAVAILABLE
+            reason = AbsentReason.OVER_BUDGET if over else AbsentReason.JUDGE_UNAVAILABLE
             if (all_absent := getattr(self.labeler, "absent_labeling", None)) is not None:
                 return cast("Labeling", all_absent(interaction, reason))
             missing = self._metrics or (*by_proxy.scores, *by_proxy.absent)
             return Labeling({}, dict.fromkeys(missing, str(reason)))
-        self.outage.available()
+        self.outage.available(asked_at, labeling.counters)
         return labeling

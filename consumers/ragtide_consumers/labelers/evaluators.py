@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from time import monotonic
 from typing import Final
 
 import structlog
@@ -43,6 +44,7 @@ from .protocol import (
     scores_of,
     take_criteria,
 )
+from .remote.errors import OverBudget
 
 NONE: Final = "none"
 """Name of the labeler of events that no evaluator scored for a whole pipeline."""
@@ -212,15 +214,16 @@ class EvaluatorSet:
             Exception: of a labeler, in preference to its being unavailable.
         """
         first, beside = self.chosen(interaction)
+        asked_at = monotonic()
         calls: list[Awaitable[Labeling]] = [scores_of(self._none if first is None else first.labeler, interaction)]
         calls += [scores_of(evaluator.labeler, interaction) for evaluator in beside]
         if len(calls) == 1:
-            found = await self._one(first, calls[0])
+            found = await self._one(first, calls[0], asked_at)
             return replace(found, by=found.by or labeler_id(self._none if first is None else first.labeler))
         results = await asyncio.gather(*calls, return_exceptions=True)
-        return self._together([first, *beside], results)
+        return self._together([first, *beside], results, asked_at)
 
-    async def _one(self, evaluator: Evaluator | None, call: Awaitable[Labeling]) -> Labeling:
+    async def _one(self, evaluator: Evaluator | None, call: Awaitable[Labeling], asked_at: float) -> Labeling:
         try:
             found = await call
         except LabelerUnavailable as error:
@@ -228,7 +231,7 @@ class EvaluatorSet:
         except Exception as error:
             raise _failed(evaluator, error) from error
         if evaluator is not None:
-            evaluator.outage.available()
+            evaluator.outage.available(asked_at, found.counters)
         return found
 
     def _unavailable(self, evaluator: Evaluator | None, error: LabelerUnavailable) -> LabelerUnavailable:
@@ -237,12 +240,13 @@ class EvaluatorSet:
         if not self._wait:
             return error
         name = NONE if evaluator is None else evaluator.settings.name
+        over = isinstance(error, OverBudget)
         if isinstance(error, SampleUnavailable):  # a cascade has two samples
-            name = f"{name}/{error.labeler}"
-        return SampleUnavailable(error.resume_in_s, str(error), name)
+            name, over = f"{name}/{error.labeler}", error.is_over_budget
+        return SampleUnavailable(error.resume_in_s, str(error), name, is_over_budget=over)
 
     def _together(
-        self, evaluators: Sequence[Evaluator | None], results: Sequence[Labeling | BaseException]
+        self, evaluators: Sequence[Evaluator | None], results: Sequence[Labeling | BaseException], asked_at: float
     ) -> Labeling:
         waits: list[LabelerUnavailable] = []
         labelings: list[tuple[Evaluator | None, Labeling]] = []
@@ -256,7 +260,7 @@ class EvaluatorSet:
             else:
                 labelings.append((evaluator, result))
                 if evaluator is not None:
-                    evaluator.outage.available()
+                    evaluator.outage.available(asked_at, result.counters)
         if waits:
             raise max(waits, key=lambda error: error.resume_in_s)
         (first, whole), *others = labelings

@@ -1,12 +1,14 @@
 """Reports outages of a labeler: a warning at the start, a log line at the end, a failed health check in between."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 
 import structlog
 
 from ragtide_runtime.telemetry.health import CheckResult
 from ragtide_runtime.telemetry.log_limit import LogLimit
+
+from .remote.errors import EndpointUnavailable, OverBudget
 
 log = structlog.get_logger("ragtide.worker")
 
@@ -29,10 +31,17 @@ class LabelerOutage:
         self._because = ""
         self._warned = False
         self._interactions = 0
+        self._refused_at = 0.0
+        self._is_remote = False
+
+    def now(self) -> float:
+        """Return the time by the clock of this outage, for `available`."""
+        return self._clock()
 
     def unavailable(self, error: Exception) -> None:
         """Count an interaction for which the labeler was unavailable, and begin an outage if there is none."""
-        self._because = str(error)
+        self._because, self._refused_at = str(error), self._clock()
+        self._is_remote = isinstance(error, EndpointUnavailable | OverBudget)
         self._interactions += 1
         if self._since is not None:
             return
@@ -41,9 +50,18 @@ class LabelerOutage:
         if self._warned:
             log.warning("the labeler is unavailable", labeler=self._labeler, effect=self._effect, because=self._because)
 
-    def available(self) -> None:
-        """End the outage, because the labeler labeled an interaction."""
-        if self._since is None:
+    def available(self, asked_at: float, counters: Mapping[str, int]) -> None:
+        """End the outage, because the labeler labeled an interaction, unless that is no proof.
+
+        An answer proves nothing if the labeler was asked before its last refusal, or if a labeler that calls an
+        endpoint found the answer in its cache.
+
+        Args:
+            asked_at: time at which the labeler was asked (`now`).
+            counters: of the labeling.
+        """
+        called = any(name.endswith("_calls") and count for name, count in counters.items())
+        if self._since is None or asked_at < self._refused_at or (self._is_remote and not called):
             return
         if self._warned:
             log.info(

@@ -46,11 +46,13 @@ class SampleUnavailable(LabelerUnavailable):
         resume_in_s: seconds until the next call.
         because: the reason.
         labeler: name of the labeler, or of the evaluator, that is waited for.
+        is_over_budget: whether it has reached its spend limit.
     """
 
-    def __init__(self, resume_in_s: float, because: str, labeler: str) -> None:
+    def __init__(self, resume_in_s: float, because: str, labeler: str, *, is_over_budget: bool = False) -> None:
         super().__init__(resume_in_s, because)
         self.labeler = labeler
+        self.is_over_budget = is_over_budget
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,12 +204,11 @@ class Patience:
         """
         waited = False
         while True:
-            started = perf_counter()
+            started, asked_at = perf_counter(), self.outage.now()
             try:
                 labeling = await scores_of(self.labeler, interaction)
             except SampleUnavailable:
-                self.outage.available()
-                raise
+                raise  # the labeler of the sample has an outage of its own
             except LabelerUnavailable as error:
                 self.outage.unavailable(error)
                 if not waited and before_waiting is not None:
@@ -217,7 +216,7 @@ class Patience:
                 waited = True
                 await asyncio.sleep(self.wait_s(error))
             else:
-                self.outage.available()
+                self.outage.available(asked_at, labeling.counters)
                 return TimedLabeling(labeling, perf_counter() - started)
 
     def wait_s(self, error: LabelerUnavailable) -> float:

@@ -435,7 +435,8 @@ class LabelWorker:
         except SampleUnavailable as error:
             self._due[error.labeler] = monotonic() + self._patience.wait_s(error)
             is_turn = self._sessions.turn(interaction) is not None
-            await self._uncount_waiting(entry, to=awaiting_consumer(error.labeler, is_turn=is_turn))
+            holder = awaiting_consumer(error.labeler, is_turn=is_turn, is_over_budget=error.is_over_budget)
+            await self._uncount_waiting(entry, to=holder)
             raise _DeliverAgainError from None
         except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the worker
             span.failed(type(error).__name__)

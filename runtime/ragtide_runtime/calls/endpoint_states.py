@@ -90,6 +90,22 @@ async def read_spend(
     return EndpointSpend(*(float(amount or 0) for amount in found))
 
 
+REACHED: Final = "reached"
+"""Rest of the key with the spend limit of a labeler that is reached: its period, the key of the period, its amount."""
+
+
+async def over_budget(redis: Redis, prefix: str, labeler: str, *, now: datetime | None = None) -> bool:
+    """Return whether a spend limit of a labeler is reached in its present hour or day.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    streams = Streams(deployment_prefix(prefix), 0)
+    found = cast("bytes | None", await redis.get(streams.labeler_spend(labeler, REACHED)))
+    periods = (streams.labeler_spend(labeler, name) for name in spend_periods(now or utc_now()))
+    return found is not None and any(f" {key} ".encode() in found for key in periods)
+
+
 def spend_periods(now: datetime) -> tuple[str, str]:
     """Return the names of the clock hour and of the day in keys."""
     return now.strftime("%Y%m%d%H"), now.strftime("%Y%m%d")

@@ -170,7 +170,16 @@ class Streams:
     )
 
     labeler_spend = _LabelerFamily(
-        "spend", "string", "dollars spent on a labeler such as `judge`, by hour and day", place="partition 0"
+        "spend",
+        "string",
+        "dollars spent on a labeler such as `judge`, by hour and day; the limit that is reached, and its alert",
+        place="partition 0",
+    )
+    labeler_reserved = _LabelerFamily(
+        "reserved",
+        "hash",
+        "dollars that calls in flight of a labeler such as `judge` have reserved, by day",
+        place="partition 0",
     )
     labeler_calls = _LabelerFamily(
         "calls", "hash", "calls, dollars and seconds of a labeler such as `judge`, by hour and day", place="partition 0"
@@ -283,14 +292,22 @@ AWAITING: Final = "awaiting:"
 """Beginning of the consumers of the group `label` that hold interactions whose labeler is unavailable. No worker has
 such a name, because no host has."""
 
-AWAITING_TURN: Final = f"{AWAITING}turn:"
+AWAITING_TURN: Final = f"{AWAITING}turn"
 """Beginning of those that hold interactions which may be turns of a session: they keep sessions open, the others do
-not. The name of the labeler or evaluator follows, such as `awaiting:turn:judge`."""
+not. The name of the labeler or evaluator follows, such as `awaiting:turn:judge`. It follows `awaiting:turn$:` if the
+labeler has reached its spend limit."""
 
 
-def awaiting_consumer(labeler: str, *, is_turn: bool) -> str:
-    """Return the consumer that holds interactions which wait for a labeler or an evaluator."""
-    return (AWAITING_TURN if is_turn else f"{AWAITING}answer:") + labeler
+def awaiting_consumer(labeler: str, *, is_turn: bool, is_over_budget: bool = False) -> str:
+    """Return the consumer that holds interactions which wait for a labeler or an evaluator.
+
+    Args:
+        labeler: that is waited for.
+        is_turn: whether they may be turns of a session.
+        is_over_budget: whether the labeler has reached its spend limit.
+    """
+    beginning = AWAITING_TURN if is_turn else f"{AWAITING}answer"
+    return f"{beginning}{'$' if is_over_budget else ''}:{labeler}"
 
 
 def awaited_labeler(consumer: str) -> str | None:

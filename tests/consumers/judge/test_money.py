@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 from tests.consumers.judge.asking import TOWER, judge, settings
+from tests.support.conditions import until
 
 from ragtide import Alert, ConfigurationError, Labeler
 from ragtide.testing import JudgePrompt, Labels, Says, ScriptedJudge, Status
 from ragtide_consumers.labelers.protocol import SampleUnavailable
 from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.remote import spend as spend_module
 from ragtide_consumers.labelers.remote.errors import OverBudget
 from ragtide_consumers.labelers.remote.spend import FileSpend, LimitReached, RedisSpend, Reservation
 from ragtide_consumers.worker.waiting import Patience
-from ragtide_runtime.calls.endpoint_states import read_spend
+from ragtide_runtime.calls.endpoint_states import over_budget, read_spend
 from ragtide_runtime.redis.keys import Streams, workspace_prefix
 from ragtide_runtime.settings.labelers import JudgeSettings
 
@@ -144,7 +146,7 @@ async def test_over_budget_a_worker_waits_until_there_is_money_again(server: Scr
                 break
         assert not labeling.done()
         assert server.requests == []
-        await async_redis.delete(f"ragtide:{{0}}:judge-spend:{datetime.now(UTC):%Y%m%d}")
+        await async_redis.delete(*await async_redis.keys("ragtide:{0}:judge-spend:[2r]*"))  # as at the next day
         assert (await labeling).labeling.cost_usd > 0
     entries = await async_redis.xrange(Streams("ragtide", 0).alerts)
     alerts = [Alert.decode(fields[b"data"]) for _, fields in entries]
@@ -169,20 +171,55 @@ async def test_workers_together_never_reserve_more_than_the_limit(kind: str, asy
         if kind == "file"
         else RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: now)
     )
-    outcomes = await asyncio.gather(*(spend.reserve(0.1) for _ in range(30)))
-    granted = [outcome for outcome in outcomes if isinstance(outcome, Reservation)]
+    tries = [asyncio.create_task(spend.reserve(0.1)) for _ in range(30)]
+    if kind == "file":
+        await asyncio.wait(tries)
+    await until(lambda: sum(task.done() for task in tries) >= 10)
+    granted = [found for task in tries if task.done() and isinstance(found := task.result(), Reservation)]
     assert len(granted) == 10
-    refused = [outcome for outcome in outcomes if isinstance(outcome, LimitReached)]
-    assert refused[0] == LimitReached("hour", 1800.0)
     for reservation in granted:
-        await spend.settle(reservation, 0.05)
-    assert isinstance(await spend.reserve(0.45), Reservation)
-    assert isinstance(await spend.reserve(0.1), LimitReached)
+        await spend.settle(reservation, 0.1)
+    refused = [outcome for outcome in await asyncio.gather(*tries) if isinstance(outcome, LimitReached)]
+    assert len(refused) == 20
+    assert refused[0] == LimitReached("hour", 1800.0)
     now = NOON + timedelta(hours=1)
-    assert isinstance(await spend.reserve(0.5), Reservation)
+    found = await spend.reserve(0.5)
+    assert isinstance(found, Reservation)
+    await spend.settle(found, 0.5)
     assert await spend.reserve(0.1) == LimitReached("day", 10.5 * 3600)
     now = NOON + timedelta(days=1)
     assert isinstance(await spend.reserve(0.1), Reservation)
+
+
+async def test_a_limit_is_reached_until_its_period_ends_or_it_changes(async_redis: Any) -> None:
+    now, stream = NOON, Streams("ragtide", 0).alerts
+    workers = [RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: now) for _ in range(3)]
+    first = await workers[0].reserve(0.95)
+    assert isinstance(first, Reservation)
+    # A call in flight may cost less than it reserved, so the limit is not reached before it ends.
+    waiting = asyncio.create_task(workers[1].reserve(0.1))
+    assert isinstance(await workers[2].reserve(0.01), Reservation)
+    assert not waiting.done()
+    await workers[0].settle(first, 0.93)
+    assert await waiting == LimitReached("hour", 1800.0)
+    assert await over_budget(async_redis, "ragtide", "judge", now=now)
+    for worker in workers:  # a cheaper call would still fit
+        assert await worker.reserve(0.001) == LimitReached("hour", 1800.0)
+    assert await async_redis.xlen(stream) == 1
+    raised = RedisSpend(async_redis, "ragtide", LIMITED.model_copy(update={"spend_per_hour_usd": 1.2}), now=lambda: now)
+    assert isinstance(await raised.reserve(0.1), Reservation)
+    assert await async_redis.xlen(stream) == 2, "the first call after a change resolves the alert"
+    assert not await over_budget(async_redis, "ragtide", "judge", now=now)
+    assert isinstance(await workers[0].reserve(0.1), Reservation | LimitReached)
+
+
+async def test_the_reservation_of_a_worker_that_died_counts_as_spent(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spend_module, "IN_FLIGHT_S", 0.001)
+    spend = RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: NOON)
+    assert isinstance(await spend.reserve(0.95), Reservation)
+    assert await spend.reserve(0.1) == LimitReached("hour", 1800.0)
 
 
 async def test_many_workers_over_budget_raise_one_alert(async_redis: Any) -> None:
@@ -204,7 +241,9 @@ async def test_runs_share_the_account_and_the_alert_of_their_deployment(async_re
     run = workspace_prefix("ragtide", "again")
     live = RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: NOON)
     replay = RedisSpend(async_redis, run, LIMITED, now=lambda: NOON)
-    assert isinstance(await live.reserve(0.6), Reservation)
+    made = await live.reserve(0.6)
+    assert isinstance(made, Reservation)
+    await live.settle(made, 0.6)
     assert isinstance(await replay.reserve(0.6), LimitReached)
     assert await read_spend(async_redis, run, now=NOON) == await read_spend(async_redis, "ragtide", now=NOON)
     assert (await read_spend(async_redis, "ragtide", now=NOON)).hour_usd == pytest.approx(0.6)
@@ -217,7 +256,7 @@ async def test_a_resolved_alert_says_that_calls_are_made_again(async_redis: Any)
     falling_back = LIMITED.model_copy(update={"over_budget": "local"})
     spend = RedisSpend(async_redis, "ragtide", falling_back, now=lambda: now)
     assert isinstance(await spend.reserve(2.0), LimitReached)
-    now = NOON + timedelta(minutes=1)
+    now = NOON + timedelta(days=1)
     await asyncio.gather(*(spend.reserve(0.01) for _ in range(20)))
     entries = await async_redis.xrange(Streams("ragtide", 0).alerts)
     fired, resolved = (Alert.decode(fields[b"data"]) for _, fields in entries)

@@ -156,13 +156,19 @@ def test_an_execution_is_recorded_once_with_its_answer(redis: Any) -> None:
 
 
 def test_spending_stops_at_a_limit_with_one_alert_which_is_resolved_once(redis: Any) -> None:
-    def reserve(limit_usd: float) -> Any:
-        return run(
-            redis, reserve_spend(STREAMS, "judge", ("h", "d"), 0.4, limits=(limit_usd, None), alert=alert("spend"))
-        )
+    def reserve(limit_usd: float, usd: float = 0.4, hour: str = "h") -> Any:
+        limits, key = (limit_usd, None), f"call {usd} {hour}"
+        call = reserve_spend(STREAMS, "judge", (hour, "d"), usd, limits=limits, alert=alert("spend"), key=key)
+        reply = run(redis, call)
+        if reply.over is None:  # the call ends, and costs what it reserved
+            redis.hdel(STREAMS.labeler_reserved("judge", "d"), key)
+        return reply
 
     assert [reserve(1.0).over for _ in range(4)] == [None, None, "hour", "hour"]
     assert redis.xlen(STREAMS.alerts) == 1
+    assert reserve(1.0, 0.001).over == "hour", "a cheaper call would fit, and the limit is reached all the same"
+    assert reserve(1.0, 0.001, hour="next").over is None
+    assert reserve(1.0, 0.9, hour="h").over == "hour"
     firing = reserve(10.0).firing
     assert firing == redis.get(STREAMS.labeler_spend("judge", "alert"))
     resolve = resolve_spend_alert(STREAMS, "judge", firing, b"resolved")

@@ -56,11 +56,13 @@ class OpenBatch(BaseModel):
     reserved_usd: float = 0.0
     hour: str = ""
     day: str = ""
+    key: str = ""
+    """Of its reservation."""
 
     @property
     def reservation(self) -> Reservation:
         """Dollars that are reserved for it."""
-        return Reservation(self.reserved_usd, self.hour, self.day)
+        return Reservation(self.reserved_usd, self.hour, self.day, self.key)
 
 
 _STATE = TypeAdapter(list[OpenBatch])
@@ -188,6 +190,7 @@ class JudgeBatches:
             reserved_usd=reserved.amount_usd,
             hour=reserved.hour,
             day=reserved.day,
+            key=reserved.key,
         )
         self._remember(batch)
         with self._explaining_errors():

@@ -4,6 +4,7 @@ The probable cost of a call is reserved by one script before the call, so that w
 the call the reservation is corrected to the real cost. The reservation of a worker that dies stays counted.
 """
 
+import asyncio
 import fcntl
 import json
 import math
@@ -15,11 +16,12 @@ from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
+from uuid import uuid4
 
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.calls.endpoint_states import spend_periods
+from ragtide_runtime.calls.endpoint_states import REACHED, spend_periods
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
@@ -29,6 +31,12 @@ from ragtide_schemas import Alert, InvalidEntryError, utc_now
 
 RESERVE: Final = Lua("reserve_spend")
 RESOLVE: Final = Lua("resolve_spend_alert")
+
+IN_FLIGHT_S: Final = 900.0
+"""Seconds after which the reservation of a call without an answer counts as spent, as that of a worker that died."""
+
+ROOM_S: Final = 0.5
+"""Seconds between two tries while only the reservations of calls in flight leave no room for another call."""
 
 RUN: Final = "run"
 """The period of the account of one run: from its beginning to its end, however often it is continued."""
@@ -41,11 +49,13 @@ class Reservation:
     amount_usd: float
     hour: str
     day: str
+    key: str = ""
+    """Names it among the calls in flight; empty where these are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitReached:
-    """A limit was reached; nothing was reserved."""
+    """A limit is reached, until its period ends or the limit changes; nothing was reserved."""
 
     period: str
     """`hour`, `day` or `run`."""
@@ -88,7 +98,7 @@ class SpendReply(NamedTuple):
     """The reply of Redis to a reservation."""
 
     over: str | None
-    """The period whose limit would be exceeded; None if the amount was reserved."""
+    """`hour` or `day`, whose limit is reached; `wait` if calls in flight may leave room; None if it was reserved."""
     firing: bytes
     """An alert that still fires although calls are made again; empty if there is none."""
 
@@ -101,6 +111,7 @@ def reserve_spend(
     *,
     limits: tuple[float | None, float | None],
     alert: Alert,
+    key: str,
 ) -> ScriptCall[SpendReply]:
     """Return the call that reserves dollars in an hour and a day, unless a limit would be exceeded.
 
@@ -111,10 +122,17 @@ def reserve_spend(
         amount_usd: dollars to reserve.
         limits: of the hour and of the day.
         alert: to fire when a limit is reached.
+        key: names the reservation among the calls in flight.
     """
-    keys = (*(streams.labeler_spend(labeler, name) for name in (*periods, "alert")), streams.alerts)
+    keys = (
+        *(streams.labeler_spend(labeler, name) for name in (*periods, "alert")),
+        streams.alerts,
+        streams.labeler_reserved(labeler, periods[1]),
+        streams.labeler_spend(labeler, REACHED),
+    )
     of_periods = (-1 if limit is None else repr(limit) for limit in limits)
-    return ScriptCall(RESERVE, keys, (repr(amount_usd), *of_periods, alert.encode()), _reserved)
+    arguments = (repr(amount_usd), *of_periods, alert.encode(), key, int(1000 * IN_FLIGHT_S))
+    return ScriptCall(RESERVE, keys, arguments, _reserved)
 
 
 def _reserved(reply: list[bytes]) -> SpendReply:
@@ -129,7 +147,10 @@ def resolve_spend_alert(streams: Streams, labeler: str, firing: bytes, resolved:
 
 
 class RedisSpend:
-    """An account in Redis, for all workers. The first refusal raises an alert, and the first call after it resolves it.
+    """An account in Redis, for all workers.
+
+    A limit that is reached raises one alert, and stays reached until its period ends or the limit changes. The first
+    call after that resolves the alert.
 
     Live traffic, replays and experiments share the account and the alerts stream of the deployment.
     """
@@ -156,21 +177,26 @@ class RedisSpend:
         return self._streams.labeler_spend(self._name, name)
 
     async def reserve(self, amount_usd: float) -> Reservation | LimitReached:
-        """Reserve dollars for a call.
+        """Reserve dollars for a call; wait while only the reservations of calls in flight leave no room.
 
         Raises:
             redis.RedisError: Redis failed; the dollars may or may not be reserved.
         """
-        now = self._now()
-        hour, day = spend_periods(now)
-        limits = self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd
-        call = reserve_spend(self._streams, self._name, (hour, day), amount_usd, limits=limits, alert=self._alert(now))
-        reply = await run_script(self._redis, call)
+        limits, key = (self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd), uuid4().hex
+        while True:
+            now = self._now()
+            hour, day = periods = spend_periods(now)
+            alert = self._alert(now)
+            call = reserve_spend(self._streams, self._name, periods, amount_usd, limits=limits, alert=alert, key=key)
+            reply = await run_script(self._redis, call)
+            if reply.over != "wait":
+                break
+            await asyncio.sleep(ROOM_S)  # calls in flight may cost less than they reserved
         if reply.over is not None:
             return limit_reached(reply.over, now)
         if reply.firing:
             await self._resolve(reply.firing, now)
-        return Reservation(amount_usd, hour, day)
+        return Reservation(amount_usd, hour, day, key)
 
     async def _resolve(self, firing: bytes, now: datetime) -> None:
         """Resolve an alert, because calls are made again; an unreadable alert is removed and not published."""
@@ -191,6 +217,7 @@ class RedisSpend:
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.incrbyfloat(self._key(reservation.hour), difference)
             pipe.incrbyfloat(self._key(reservation.day), difference)
+            pipe.hdel(self._streams.labeler_reserved(self._name, reservation.day), reservation.key)
             await pipe.execute()
 
     def _message(self, state: str) -> str:

@@ -8,8 +8,8 @@
 -- reply: the server's time in ms, the time since which the oldest unfinished interaction waits, the last metric event
 --        of traffic, the numbers of dropped entries (reason, number, ...), what other clients did to the interactions since the
 --        last call (field of DeliveriesField, number, ...), the oldest interaction that waits for the labeler of a
---        sample, which the second of these leaves out, and the time in ms before which every interaction that came is
---        finished. Safe to repeat.
+--        sample, which the second of these leaves out, unless it waits for money, and the time in ms before which every
+--        interaction that came is finished. Safe to repeat.
 
 -- The first entry that a group has not finished.
 local function first_of(stream, group)

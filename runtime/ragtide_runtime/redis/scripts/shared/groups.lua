@@ -10,7 +10,8 @@ local function groups_of(stream)
     end
     return found
 end
--- The first entry that workers hold, the first that waits for an unavailable labeler, and the number of the latter.
+-- The first entry that workers hold, the first that waits for an unavailable labeler, and the number of the latter. An
+-- entry whose labeler has reached its spend limit is in the number only: it waits for the next period.
 -- An entry that waits and that a cap has dropped is before the first entry of the stream, so it is not looked at.
 local function held(stream, group)
     local pending = redis.call('XPENDING', stream, group)
@@ -23,7 +24,8 @@ local function held(stream, group)
     for _, consumer in ipairs(oldest and pending[4] or {}) do
         local found = redis.call('XPENDING', stream, group, oldest[1], '+', 1, consumer[1])[1]
         if found and is_awaiting(consumer[1]) then
-            if not awaiting or before(found[1], awaiting) then awaiting = found[1] end
+            local is_first = not awaiting or before(found[1], awaiting)
+            if is_first and not awaits_budget(consumer[1]) then awaiting = found[1] end
         elseif found and (not first or before(found[1], first)) then
             first = found[1]
         end
