@@ -34,6 +34,21 @@ _FIT_FOR: Final[Mapping[str, tuple[Purpose, ...]]] = {
 _AS_MEASURED: Final = frozenset({"nli", "model", "judge"})
 """Labelers whose model you choose: the other purposes are open until their agreement with people is measured."""
 
+_AUTHORITY: Final[Mapping[str, int]] = {"gold": 0, "judge": 1, "nli": 3, "model": 3, "local": 4, "none": 5}
+_OWN_AUTHORITY: Final = 2
+
+
+def authority(labeler: str) -> int:
+    """Return the place of a labeler among those that score the same answers; the first measures what others predict.
+
+    People come before a judge, then labelers of your own, models, and the comparison of words.
+
+    >>> sorted(["local", "mine", "judge", "nli"], key=authority)
+    ['judge', 'mine', 'nli', 'local']
+    """
+    return _AUTHORITY.get(labeler, _OWN_AUTHORITY)
+
+
 Stated = Mapping[str, tuple[Purpose, ...]]
 """Purposes by name of the labeler, as the setting `fit_for` states them."""
 

@@ -21,11 +21,15 @@ from .base import (
     WireModel,
 )
 from .declared import DECLARED_MAX, Declared, MetricDeclaration
+from .fitness import authority
 from .interaction import Covariates
 from .limits import PROBABILITY_MIN
 from .metrics import MetricName
 
 Kind = TypeVar("Kind")
+
+NO_LABELER: Final = "none"
+"""Name of the labeler of events that no evaluator scored for a whole pipeline."""
 
 EVALUATORS_MAX: Final = 16
 """Most evaluators that score one interaction."""
@@ -103,6 +107,9 @@ class EvaluatorScores(WireModel):
     inclusion_probability: Probability = 1.0
     """Probability with which this interaction was chosen for the evaluator; its weight is the inverse. The probability
     in `judged` is conditional on that."""
+    of_all: bool = False
+    """Whether each interaction of the pipeline was chosen for this labeler with some probability, so that its scores
+    estimate the mean of all. Absent in events of versions that did not know it: they estimate that of a part."""
     inclusion: Inclusion | None = None
     """The same by metric, for metrics that were asked of a part of these interactions only."""
     declared: Declared | None = None
@@ -229,6 +236,20 @@ class MetricEvent(VersionedModel):
         """Return the model as JSON (UTF-8), without fields that have no value, and without a probability of 1."""
         left_out = UNSAMPLED if self.sampling_probability == 1.0 else None
         return self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude=left_out)
+
+    def judges(self) -> "tuple[Self | EvaluatorScores, list[Self | EvaluatorScores]] | None":
+        """Return a proxy among the evaluators, and those whose scores measure what it predicts; None without a proxy.
+
+        The proxy scores every interaction of the pipeline, and has the least authority of those that do. Of the others
+        those count that have more authority, and a known probability for every interaction of the pipeline.
+        """
+        of_all: list[Self | EvaluatorScores] = [] if self.labeler == NO_LABELER else [self]
+        of_all += [part for part in self.beside or () if part.of_all]
+        whole = [part for part in of_all if part.inclusion_probability == 1.0]
+        if not whole:
+            return None
+        proxy = max(whole, key=lambda part: authority(part.labeler))
+        return proxy, [part for part in of_all if authority(part.labeler) < authority(proxy.labeler)]
 
     @property
     def kept_probability(self) -> float:

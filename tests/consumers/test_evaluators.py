@@ -106,6 +106,26 @@ async def test_without_a_whole_evaluator_every_interaction_has_an_event_of_no_la
     assert labelers(await own.label(interaction(1, "help")))[0] == ("help", 1.0)
 
 
+async def test_an_event_says_which_evaluators_may_score_every_answer_of_the_pipeline() -> None:
+    """A judge of German answers alone measures a part; with a second evaluator of the same judge they measure all."""
+
+    async def of_all(*evaluators: Evaluator) -> dict[str, bool]:
+        labeling = await together(*evaluators).label(interaction(1, segments={"lang": "de"}))
+        return {part.by.name: part.of_all for part in labeling.beside}
+
+    local, german = evaluator(Scorer("local")), {"segments": {"lang": ["de"]}}
+    assert await of_all(local, evaluator(Scorer("judge"), rate=0.999999)) == {"judge": True}
+    assert await of_all(local, evaluator(Scorer("judge"), **german)) == {"judge": False}
+    both = evaluator(Scorer("judge"), **german), evaluator(Scorer("judge"), rate=0.1)
+    assert await of_all(local, *both) == {"judge": True}
+    other = evaluator(Scorer("judge"), **german), evaluator(Scorer("judge", version="2"), rate=0.999999)
+    assert await of_all(local, other[0]) == {"judge": False}
+    labeling = await together(local, *other).label(interaction(1, segments={"lang": "de"}))
+    assert [(part.by.version, part.of_all) for part in labeling.beside] == [("1", False), ("2", True)]
+    elsewhere = evaluator(Scorer("judge"), rate=0.1, pipelines=["help"])
+    assert await of_all(local, evaluator(Scorer("judge"), **german), elsewhere) == {"judge": False}
+
+
 async def test_tokens_cost_and_counts_of_an_event_are_those_of_all_evaluators() -> None:
     labeling = await together(evaluator(Scorer("one")), evaluator(Scorer("two"))).label(interaction(1))
     assert (labeling.prompt_tokens, labeling.cost_usd, labeling.counters) == (6, 0.5, {"calls": 2})

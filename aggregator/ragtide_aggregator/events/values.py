@@ -1,12 +1,23 @@
 """Extracts the numbers that a metric event adds to the state, scaled to [0, 1] and checked. No state."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
-from ragtide_schemas import AlertRule, InvalidEntryError, MetricDeclaration, MetricEvent, Reason, definition_of
+from ragtide_schemas import (
+    AlertRule,
+    EvaluatorScores,
+    InvalidEntryError,
+    JudgedScores,
+    Measure,
+    MetricDeclaration,
+    MetricEvent,
+    Reason,
+    definition_of,
+)
 from ragtide_schemas.metric_definitions import FROM_PEOPLE
+from ragtide_schemas.metric_event import probability_of
 
 from ..statistics.tables.batches import Floats
 from .keys import (
@@ -238,9 +249,12 @@ def parts_of(event: MetricEvent, targets: Targets = ()) -> list[EventPart]:
         return [EventPart(event, ExtractedValues((), [], []))]
     with _EVENT_COUNTED:
         parts = list[EventPart]()
+        proxy, judges = event.judges() or (None, [])
         for whole in event.by_evaluator():
+            references = judges if proxy is not None and _labeler_of(whole) == _labeler_of(proxy) else []
             for place, scored in enumerate(_scored(whole)):
-                own = _extracted(scored, targets)
+                beside = references if _labeler_of(scored) == _labeler_of(whole) else []
+                own = _extracted(scored, targets, [(judge, whole) for judge in beside])
                 # A session is no interaction of the traffic: its seconds and dollars are not those of an interaction.
                 counts_usage = place == 0 and not event.is_session
                 parts.append(EventPart(scored, own, counts_usage, counts_absences=True, beside=bool(parts)))
@@ -300,7 +314,24 @@ def _from_people(
     return [EventPart(given, _extracted(given, targets))]
 
 
-def _extracted(event: MetricEvent, targets: Targets) -> ExtractedValues:
+_Judge = tuple[JudgedScores | EvaluatorScores | MetricEvent, dict[str, float], Callable[[str], float]]
+# Another labeler, its scores, and the probability of each.
+
+
+def _labeler_of(part: MetricEvent | EvaluatorScores) -> tuple[str, str, str]:
+    return part.labeler, part.labeler_version, part.profile
+
+
+def _extracted(
+    event: MetricEvent, targets: Targets, evaluators: Sequence[tuple[MetricEvent | EvaluatorScores, MetricEvent]] = ()
+) -> ExtractedValues:
+    """Return the values of an event, and its pairs.
+
+    Args:
+        event: scores of one probability by one labeler.
+        targets: rules on quantiles, whose shares are counted.
+        evaluators: whose scores the event's predict, each with all scores of the event's labeler.
+    """
     known = layout(event.scores, event.declared, targets)
     values = [_scaled("scores", event.scores[where[0]], *where) for where in known.ranges]
     values += [float((values[place] > at_most(edge)) == above) for _, place, edge, above in known.edges]
@@ -310,17 +341,43 @@ def _extracted(event: MetricEvent, targets: Targets) -> ExtractedValues:
         gold = _extracted_gold(event, event.gold_scores)
         names, values, pairs = (*names, *gold.names), values + gold.values, gold.pairs
     judged = event.judged
-    if judged is not None:
-        scaled = _by_metric("judged.scores", judged.scores, event.declared)
+    judges: list[_Judge] = [] if judged is None else [(judged, judged.scores, judged.probability_of)]
+    judges += [(judge, _comparable(judge, event), _chance(judge, whole)) for judge, whole in evaluators]
+    for judge, scores, probability in judges:
         pairs += [
             ScorePair(
-                metric, judged.labeler, judged.labeler_version, judged.profile, score,
-                values[known.names.index(metric)], judged.probability_of(metric),
+                metric, judge.labeler, judge.labeler_version, judge.profile, score,
+                values[known.names.index(metric)], probability(metric),
             )
-            for metric, score in scaled.items()
+            for metric, score in _by_metric("judged.scores", scores, event.declared).items()
             if metric in event.scores
         ]  # fmt: skip
     return ExtractedValues(names, values, pairs)
+
+
+def _comparable(judge: MetricEvent | EvaluatorScores, event: MetricEvent) -> dict[str, float]:
+    """Return the scores of an evaluator of the metrics that an event has, declared alike."""
+
+    def measure(part: MetricEvent | EvaluatorScores, metric: str) -> Measure | None:
+        declared = part.declared.get(metric) if part.declared else None
+        return None if declared is None else declared.measure
+
+    return {
+        metric: score
+        for metric, score in judge.scores.items()
+        if metric in event.scores and measure(judge, metric) == measure(event, metric)
+    }
+
+
+def _chance(judge: MetricEvent | EvaluatorScores, whole: MetricEvent) -> Callable[[str], float]:
+    """Return the probability of an evaluator's score of a metric, given that `whole` has one."""
+
+    def probability(metric: str) -> float:
+        # A metric is drawn once for all labelers of an interaction.
+        drawn = whole.probability_of(metric) / whole.inclusion_probability
+        return min(probability_of(metric, judge.inclusion, judge.inclusion_probability) / drawn, 1.0)
+
+    return probability
 
 
 def _extracted_gold(event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0) -> ExtractedValues:

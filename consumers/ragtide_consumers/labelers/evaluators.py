@@ -28,6 +28,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import CheckResult
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.criterion import Criterion
+from ragtide_schemas.metric_event import NO_LABELER
 
 from .cascade import CascadeLabeler
 from .event import labeler_id
@@ -45,9 +46,6 @@ from .protocol import (
     take_criteria,
 )
 from .remote.errors import OverBudget
-
-NONE: Final = "none"
-"""Name of the labeler of events that no evaluator scored for a whole pipeline."""
 
 _PURPOSE: Final = b"ragtide evaluate"
 """Makes these draws independent of those for a producer's sample, a specimen and a cascade."""
@@ -71,9 +69,9 @@ class EvaluatorFailedError(RagtideError):
 class NoLabeler:
     """Scores nothing: its events have the outcomes of an interaction, and metrics that need no labels."""
 
-    name: Final = NONE
+    name: Final = NO_LABELER
     version: Final = "1"
-    profile: Final = NONE
+    profile: Final = NO_LABELER
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return no scores."""
@@ -128,6 +126,20 @@ class PipelineEvaluators:
     all: Sequence[Evaluator]
     """In the order of the settings."""
 
+    def is_of_all(self, evaluator: Evaluator) -> bool:
+        """Return whether each interaction of the pipeline has a chance of scores by an evaluator's labeler.
+
+        It has if an evaluator with this labeler takes every interaction, and none before it takes some away for a
+        cascade or part of one with the same labeler.
+        """
+
+        def loses_some(other: Evaluator) -> bool:
+            before = self.all[: self.all.index(other)]
+            return any(earlier.ids & other.ids and earlier.ids != other.ids for earlier in before)
+
+        same = [other for other in self.all if other.ids == evaluator.ids]
+        return not any(map(loses_some, same)) and any(not other.settings.segments for other in same)
+
 
 class EvaluatorSet:
     """The evaluators of the settings, as one labeler.
@@ -140,7 +152,7 @@ class EvaluatorSet:
 
     name: Final = "evaluators"
     version: Final = "1"
-    profile: Final = NONE
+    profile: Final = NO_LABELER
     scores_sessions: Final = True
 
     def __init__(self, evaluators: Sequence[Evaluator], none: Labeler, *, wait: bool) -> None:
@@ -221,7 +233,7 @@ class EvaluatorSet:
             found = await self._one(first, calls[0], asked_at)
             return replace(found, by=found.by or labeler_id(self._none if first is None else first.labeler))
         results = await asyncio.gather(*calls, return_exceptions=True)
-        return self._together([first, *beside], results, asked_at)
+        return self._together(interaction.pipeline, [first, *beside], results, asked_at)
 
     async def _one(self, evaluator: Evaluator | None, call: Awaitable[Labeling], asked_at: float) -> Labeling:
         try:
@@ -239,14 +251,18 @@ class EvaluatorSet:
             evaluator.outage.unavailable(error)
         if not self._wait:
             return error
-        name = NONE if evaluator is None else evaluator.settings.name
+        name = NO_LABELER if evaluator is None else evaluator.settings.name
         over = isinstance(error, OverBudget)
         if isinstance(error, SampleUnavailable):  # a cascade has two samples
             name, over = f"{name}/{error.labeler}", error.is_over_budget
         return SampleUnavailable(error.resume_in_s, str(error), name, is_over_budget=over)
 
     def _together(
-        self, evaluators: Sequence[Evaluator | None], results: Sequence[Labeling | BaseException], asked_at: float
+        self,
+        pipeline: str,
+        evaluators: Sequence[Evaluator | None],
+        results: Sequence[Labeling | BaseException],
+        asked_at: float,
     ) -> Labeling:
         waits: list[LabelerUnavailable] = []
         labelings: list[tuple[Evaluator | None, Labeling]] = []
@@ -266,7 +282,12 @@ class EvaluatorSet:
         (first, whole), *others = labelings
         own = self._none if first is None else first.labeler
         beside = [
-            EvaluatorLabeling(found, found.by or labeler_id(evaluator.labeler), evaluator.settings.rate)
+            EvaluatorLabeling(
+                found,
+                found.by or labeler_id(evaluator.labeler),
+                evaluator.settings.rate,
+                self._of_pipeline(pipeline).is_of_all(evaluator),
+            )
             for evaluator, found in others
             if evaluator is not None
         ]
@@ -295,7 +316,7 @@ def hidden_sentence(earlier: str) -> str:
 
 
 def _failed(evaluator: Evaluator | None, error: Exception) -> EvaluatorFailedError:
-    name = NONE if evaluator is None else evaluator.settings.name
+    name = NO_LABELER if evaluator is None else evaluator.settings.name
     return EvaluatorFailedError(f"evaluator {name}: {error_text(error)}")
 
 

@@ -148,6 +148,7 @@ def _beside(interaction: RagInteraction, part: EvaluatorLabeling) -> tuple[Evalu
         judged=None if labeling.judged is None else _judged_scores(interaction, labeling.judged, bound),
         inclusion_probability=max(part.inclusion_probability, PROBABILITY_MIN),
         inclusion=_inclusion(labeling, part.inclusion_probability, bound),
+        of_all=part.of_all,
         declared=bound.declared or None,
     )
     return scores, len(bound.dropped)

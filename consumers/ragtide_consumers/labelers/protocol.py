@@ -84,6 +84,8 @@ class EvaluatorLabeling:
     by: LabelerId
     inclusion_probability: float
     """Probability with which the interaction was chosen for the evaluator."""
+    of_all: bool = False
+    """Whether each interaction of the pipeline has a chance of this labeler's scores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, cast
 
-from ragtide_consumers.labelers.evaluators import NONE
 from ragtide_producers import Row
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, Recording
@@ -14,6 +13,7 @@ from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas import Feedback, MetricEvent, RagInteraction, SentenceLabels, Specimen
 from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.declared import MetricDeclaration
+from ragtide_schemas.metric_event import NO_LABELER
 
 from ..agreement.predictions import Predictions
 from ..replay.selection import Selection
@@ -307,7 +307,7 @@ def _add_event(
         if scored.judged is not None:
             by = LearnedReference(scored.judged.labeler, scored.judged.labeler_version, scored.judged.profile)
             judgements.add(by, digest, judgement(scored.judged.scores, scored.judged.probability_of(metric) * chosen))
-        elif scored.labeler == reference or (criterion is not None and scored.labeler not in (LOCAL, NONE)):
+        elif scored.labeler == reference or (criterion is not None and scored.labeler not in (LOCAL, NO_LABELER)):
             by = LearnedReference(scored.labeler, scored.labeler_version, scored.profile)
             judgements.add(by, digest, judgement(scored.scores, scored.probability_of(metric)))
 
