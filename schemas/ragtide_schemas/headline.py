@@ -1,7 +1,7 @@
 """The headline of a metric: the one number that every screen shows for it, with its range and its state."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
@@ -11,23 +11,35 @@ from .fitness import Purpose
 from .level_watch import Move
 from .metrics import Direction, MetricName
 
-HeadlineState = Literal["firing", "suspicious", "moved", "learning", "too few", "silent", "steady", "unwatched"]
-"""How a metric stands: `firing`, an alert about it fires; `suspicious`, the evidence of a rule is near its line;
-`moved`, its level changed within the range, and no alert fires; `learning`, its normal level is not known yet;
-`too few`, its interval is too wide; `silent`, it has had no value for a day; `steady`, its level was watched, by a
-quiet detector or a rule, and has not moved; `unwatched`, neither watches its level."""
-
-HEADLINE_STATES: Final[tuple[HeadlineState, ...]] = (
+HeadlineState = Literal[
     "firing",
     "suspicious",
     "moved",
     "silent",
+    "judge stopped",
+    "being measured",
     "too few",
     "learning",
     "steady",
     "unwatched",
-)
+]
+"""How a metric stands: `firing`, an alert about it fires; `suspicious`, the evidence of a rule is near its line;
+`moved`, its level changed within the range, and no alert fires; `silent`, it has had no value for a day; `judge
+stopped`, answers come, and the judge of its number scores none; `being measured`, the labeler whose number counts has
+too few values for one, and the number is by another labeler; `too few`, its interval is too wide; `learning`, its
+normal level is not known yet; `steady`, its level was watched, by a quiet detector or a rule, and has not
+moved; `unwatched`, neither watches its level."""
+
+HEADLINE_STATES: Final[tuple[HeadlineState, ...]] = get_args(HeadlineState)
 """All states, the worst first."""
+
+
+StopReason = Literal[
+    "its endpoint does not answer", "the spend limit of the hour is reached", "the spend limit of the day is reached"
+]
+"""Why a labeler scores nothing, as its endpoint reports it."""
+
+STOP_REASONS: Final[tuple[StopReason, ...]] = get_args(StopReason)
 
 
 def clock(moment: datetime) -> str:
@@ -51,6 +63,44 @@ class MeanOfAll(WireModel):
     """Lower end of its interval; None for a metric without a range."""
     upper: float | None
     """Upper end of its interval."""
+
+
+def labeler_phrase(labeler: str) -> str:
+    """Return a labeler in a sentence.
+
+    >>> labeler_phrase("judge"), labeler_phrase("nli")
+    ('the judge', 'nli')
+    """
+    return "the judge" if labeler == "judge" else labeler
+
+
+class JudgeProgress(WireModel):
+    """How far the labeler is whose number a headline is to show: a judge of a sample, or the labeler of the pipeline.
+
+    The events decide which labeler that is: one of whose scores there are pairs with scores of another labeler.
+    """
+
+    labeler: Name
+    """Name of the labeler."""
+    labeler_version: Name
+    """Version of the labeler."""
+    n: Count
+    """Number of its scores here, over all time."""
+    needed: Count | None = None
+    """About how many of its scores carry a number; None if they do, or if that is not known."""
+    pending: bool = False
+    """Whether it has no number here yet, so that the number is by another labeler, or another version."""
+    stopped: bool = False
+    """Whether it has stopped: answers come, and it scores none."""
+    last_at: UtcTime | None = None
+    """Where it has stopped, about the time of the last answer that it scored; None if that is not known."""
+    reason: StopReason | None = None
+    """Where it has stopped, why, as its endpoint reports it; None if that is not known."""
+
+    @property
+    def count_text(self) -> str:
+        """The number of scores, and about how many are needed."""
+        return f"{self.n:,} of about {self.needed:,} answers" if self.needed else f"{self.n:,} answers"
 
 
 class Headline(WireModel):
@@ -83,6 +133,9 @@ class Headline(WireModel):
     """`prediction_powered` where a judge scores a sample of what another labeler scores; otherwise `mean`."""
     proxy: Name | None = None
     """For `prediction_powered`: the labeler that scored all interactions."""
+    judge: JudgeProgress | None = None
+    """The labeler that has no number here yet, so that the number is by another one, or that has stopped; None where
+    the number is by the labeler that it is to be by, and that goes on."""
     other_labelers: tuple[Name, ...] = ()
     """Other labelers that score this metric here, each with a number of its own."""
     range: Annotated[str, StringConstraints(pattern="^([1-9][0-9]*[mhd]|since|since change|since version|all)$")]
@@ -126,11 +179,38 @@ class Headline(WireModel):
     """Time of the latest interaction with this metric."""
 
     @property
+    def is_measured(self) -> bool:
+        """Whether the number is by the labeler that it is to be by: another labeler's number has no state."""
+        return self.judge is None or not self.judge.pending
+
+    @property
+    def judge_text(self) -> str:
+        """What is to be known about the judge: that it has no number here yet, or has stopped; empty without that."""
+        judge = self.judge
+        if judge is None:
+            return ""
+        name = labeler_phrase(judge.labeler)
+        if judge.labeler == self.labeler and not self.is_measured:
+            name += f" in version {judge.labeler_version}"
+        parts = []
+        if judge.stopped:
+            at = "" if judge.last_at is None else f" since {clock(judge.last_at)}"
+            parts.append(f"{name} has scored no answer{at}{f' ({judge.reason})' if judge.reason else ''}")
+        if not self.is_measured:
+            begin = f"not yet by {name}" if self.segment is not None or not judge.n else f"being measured by {name}"
+            parts.append(f"{begin}, {judge.count_text}" if judge.n else begin)
+        return "; ".join(parts)
+
+    @property
     def state_text(self) -> str:
         """The state in words, with its numbers."""
+        if self.state in ("judge stopped", "being measured"):
+            return self.judge_text
         if self.state == "moved" and self.move is not None:
             watched = "" if self.rules else " (no rule watches it)"
-            return f"moved since {clock(self.move.began_at)}: {self.move.before:.2f} to {self.move.after:.2f}{watched}"
+            by = f" by {self.proxy}" if self.proxy else ""
+            move = self.move
+            return f"moved since {clock(move.began_at)}: {move.before:.2f} to {move.after:.2f}{by}{watched}"
         if self.state in ("too few", "learning") and self.needed:
             return f"{self.state} ({self.needed:,} more)"
         if self.state in ("firing", "steady") and self.since is not None:

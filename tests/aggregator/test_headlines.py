@@ -11,6 +11,7 @@ from tests.support.owners import owners
 
 from ragtide import Deployment, MetricEvent
 from ragtide_aggregator.estimates.headline import (
+    Choice,
     Circumstances,
     HeadlineNumber,
     HeadlineRange,
@@ -22,6 +23,7 @@ from ragtide_aggregator.estimates.headline import (
     number_of_all,
 )
 from ragtide_aggregator.estimates.means import MetricMean
+from ragtide_aggregator.events.keys import EstimateKey, PairKey
 from ragtide_aggregator.reading.versions import last_deploy
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import HistorySettings
@@ -47,7 +49,7 @@ def mean(
 
 
 def headline_of(found: MetricMean, **around: Any) -> Headline:
-    return headline([found], 0, number_of_all(found), Circumstances(NOW, **around), confidence=0.95)
+    return headline([found], Choice(0), number_of_all(found), Circumstances(NOW, **around), confidence=0.95)
 
 
 async def test_the_number_is_about_the_last_day_and_all_time_is_its_context(async_redis: Any) -> None:
@@ -112,22 +114,32 @@ async def test_segment_values_have_headlines_of_their_own(async_redis: Any) -> N
     assert every[1] == of_value
 
 
+def chosen_place(means: list[MetricMean], numbers: Any, labeler: str | None = None) -> int | None:
+    found = chosen_mean(means, numbers, labeler)
+    return None if found is None else found.place
+
+
 def test_a_judge_of_a_sample_counts_once_its_number_has_an_interval() -> None:
-    powered = mean("judge", 60, 0.55, 0.1, estimator="prediction_powered", proxy="local")
+    proxy = EstimateKey("shop", None, None, METRIC, "ragbench", "local", "1")
+    key = PairKey(proxy, "judge", "1", "ragbench")
+    powered = mean("judge", 60, 0.55, 0.1, estimator="prediction_powered", proxy="local", key=key)
     means = [mean("local", 1000, 0.79), powered, mean("judge", 60, 0.56)]
-    assert chosen_mean(means, {}) == 1
+    assert chosen_mean(means, {}) == Choice(1)
     means[1] = powered._replace(lower=0.0, upper=1.0)
-    assert chosen_mean(means, {}) == 0
-    assert chosen_mean(means, {}, "judge") == 2
+    found = chosen_mean(means, {})
+    assert found is not None
+    assert found.awaited is not None
+    assert (found.place, found.awaited.labeler) == (0, "judge")
+    assert chosen_place(means, {}, "judge") == 2
 
 
 def test_the_labeler_of_most_values_in_the_range_counts_in_its_newest_version() -> None:
     old = mean("local", 9000, labeler_version="1", updated_at=NOW - timedelta(days=2))
     new, nli = mean("local", 50, labeler_version="2"), mean("nli", 400)
     numbers = {place: HeadlineNumber("24h", NOW, None, n, 0.5, 0.4, 0.6) for place, n in ((0, 300), (1, 150), (2, 400))}
-    assert chosen_mean([old, new, nli], numbers) == 1
-    assert chosen_mean([mean("gold", 9000), nli], {}) == 1
-    assert chosen_mean([mean("gold", 9000)], {}) == 0
+    assert chosen_place([old, new, nli], numbers) == 1
+    assert chosen_place([mean("gold", 9000), nli], {}) == 1
+    assert chosen_place([mean("gold", 9000)], {}) == 0
 
 
 def test_people_never_mix_with_other_segments_and_metrics() -> None:

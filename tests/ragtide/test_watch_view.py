@@ -18,7 +18,7 @@ from tests.support.metric_events import START, event
 from ragtide.cli.watch_screen import LiveWatch, watch_screen
 from ragtide.cli.watch_view import FILTER_CHARS, Sort, WatchView, by_pipeline, chosen_of, matching, press
 from ragtide_aggregator.estimates.estimates import metric_means
-from ragtide_aggregator.estimates.headline import Circumstances, headline, number_of_all
+from ragtide_aggregator.estimates.headline import Choice, Circumstances, headline, number_of_all
 from ragtide_aggregator.estimates.view import IntervalMethod
 from ragtide_aggregator.events.keys import UNBOUNDED
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
@@ -42,7 +42,7 @@ def headlines_of(state: AggregatorState, segments: tuple[str | None, ...] = (Non
     around = Circumstances(START + timedelta(days=400))
     method = IntervalMethod("auto", 0.95)
     return [
-        headline([mean], 0, number_of_all(mean)._replace(range="24h"), around, confidence=0.95)
+        headline([mean], Choice(0), number_of_all(mean)._replace(range="24h"), around, confidence=0.95)
         for segment in segments
         for mean in metric_means(state, method, segment)
         if mean.metric not in UNBOUNDED

@@ -1,7 +1,7 @@
 """All estimates of a state: means, errors against gold scores, prediction-powered means. No clock, no I/O."""
 
 from collections.abc import Iterable
-from math import isnan
+from math import ceil, isnan
 from typing import Final
 
 from ragtide_schemas import Estimate
@@ -10,6 +10,8 @@ from ragtide_schemas.suggestions import unknown
 
 from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey, PairKey
 from ..state.state import AggregatorState
+from ..statistics.intervals.asymptotic import values_needed
+from ..statistics.intervals.pair_estimates import LEAST_CLUSTERS
 from ..statistics.means.strategies import AUTO, OF_MOMENTS
 from ..statistics.means.strategies import STRATEGIES as ALL
 from ..statistics.tables.windows import ALL_TIME
@@ -117,13 +119,38 @@ def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | 
             metric_mean(keys[row], state.definition(keys[row]), numbers, scaled, state.fit_for)
             for row, numbers, scaled in zip(rows, read.numbers, read.means(method), strict=True)
         ]
-    found += [
-        MetricMean.of(estimate, PairKey(keys[row], estimate.labeler, estimate.labeler_version, estimate.profile))
-        for row in rows
-        for estimate in _of_proxy(state, row, method)
-        if estimate.estimator == PREDICTION_POWERED and estimate.labeler != GOLD_LABELER
-    ]
+    found += [mean for row in rows for mean in _powered_means(state, row, method)]
     return sorted(found, key=lambda mean: (*mean[:3], mean.estimator))
+
+
+def _powered_means(state: AggregatorState, row: int, method: IntervalMethod) -> list[MetricMean]:
+    """Return the prediction-powered mean by each judge of a row's interactions."""
+    estimates_of = [estimate for estimate in _of_proxy(state, row, method) if estimate.labeler != GOLD_LABELER]
+    keys = [
+        PairKey(state.keys[row], estimate.labeler, estimate.labeler_version, estimate.profile)
+        for estimate in estimates_of
+    ]
+    needed = {
+        key: _judged_needed(estimate)
+        for key, estimate in zip(keys, estimates_of, strict=True)
+        if estimate.estimator == "weighted"
+    }
+    return [
+        MetricMean.of(estimate, key, needed.get(key))
+        for key, estimate in zip(keys, estimates_of, strict=True)
+        if estimate.estimator == PREDICTION_POWERED
+    ]
+
+
+def _judged_needed(weighted: Estimate) -> int | None:
+    """Return about how many scores of a judge give an interval, given its weighted mean."""
+    lowest, highest = weighted.value_range
+    if weighted.estimate is None or not weighted.n:
+        return None
+    mean = (weighted.estimate - lowest) / ((highest - lowest) or 1.0)
+    needed = values_needed(mean, weighted.n, weighted.n_effective or weighted.n)
+    clusters = weighted.n_clusters
+    return needed if clusters is None else max(needed, ceil(LEAST_CLUSTERS * weighted.n / max(clusters, 1)))
 
 
 def chosen(

@@ -2,9 +2,11 @@
 
 Rules, in this order:
 
-- **Labeler.** Where a judge scores a sample of what another labeler scores, its prediction-powered mean counts once it
-  has an interval over all time. Otherwise the labeler with the most values in the range counts, in its newest version.
-  Scores that people gave count only where no labeler scores the metric.
+- **Labeler.** It is chosen once for a metric of a pipeline, and its segment values follow. Where a judge scores a
+  sample of what another labeler scores, its prediction-powered mean counts. Until that has an interval over all time,
+  the headline shows the other labeler's number, names it, and has no state but how far the judge is. Of several such
+  judges the one with the most authority counts, in its newest version. Elsewhere the labeler with the most values in
+  the range counts, in its newest version. Scores that people gave count only where no labeler scores the metric.
 - **Range.** The last 24 hours unless a reader chooses another range. If the level changed within them, or a version
   began, only the values since then count, once their interval is narrow enough, and in whole panes of the history that
   hold no value from before. Until then the number of a mean that fires is what the rule saw since the change. All
@@ -25,10 +27,10 @@ from typing import Final, NamedTuple
 
 from ragtide_schemas import METRICS, Alert, AlertRule, Headline, LevelWatch
 from ragtide_schemas.alert_rule import duration_ms
-from ragtide_schemas.fitness import Stated, certain_band, fit_for
-from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, MeanOfAll
+from ragtide_schemas.fitness import Stated, authority, certain_band, fit_for
+from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, JudgeProgress, MeanOfAll, StopReason
 
-from ..events.keys import GOLD_LABELER, UNBOUNDED
+from ..events.keys import GOLD_LABELER, UNBOUNDED, PairKey
 from .means import MetricMean
 from .over_time import HistoryPoint
 
@@ -54,9 +56,14 @@ CHANGED: Final = 0.4
 SILENT: Final = timedelta(days=1)
 """Age of the newest value of a metric from which it is silent."""
 
+ENDED: Final = timedelta(days=7)
+"""A judge that scored nothing for so long, while its proxy did, is no longer asked: the number is another labeler's."""
+
 SUSPICIOUS_PART: Final = 10
 """A metric is suspicious from this part of a rule's run length on: evidence that chance alone gives ten times as often
 as an alarm."""
+
+POWERED: Final = "prediction_powered"
 
 Group = tuple[str, str | None, str]
 """Pipeline, segment value and metric."""
@@ -124,6 +131,17 @@ class Circumstances:
     """Purposes of labelers that the settings state."""
     versions: Mapping[str, tuple[str, datetime]] = field(default_factory=dict)
     """By pipeline the newest version and its first interaction."""
+    stops: Mapping[tuple[str, str, str], "JudgeStop"] = field(default_factory=dict)
+    """Labelers that have stopped, by pipeline, name and version."""
+
+
+class JudgeStop(NamedTuple):
+    """A labeler has stopped: answers come, and it scores none."""
+
+    last_at: datetime | None
+    """About the time of the last answer that it scored; None if that is not known."""
+    reason: StopReason | None = None
+    """Why, as its endpoint reports it."""
 
 
 def firing_alerts(alerts: Iterable[Alert]) -> dict[Group, list[Alert]]:
@@ -203,10 +221,55 @@ def by_group(means: Iterable[MetricMean]) -> dict[Group, list[MetricMean]]:
     return found
 
 
+class MeasuredBy(NamedTuple):
+    """What measured a mean: means are comparable where it is equal."""
+
+    estimator: str
+    labeler: str
+    labeler_version: str
+    profile: str
+    metric_version: str | None
+    """Version of the metric's formula; None for ragtide's own metrics."""
+    proxy: tuple[str, str, str] | None = None
+    """Name, version and profile of the proxy of a prediction-powered mean."""
+
+    @classmethod
+    def of(cls, mean: MetricMean) -> "MeasuredBy":
+        """Return what measured a mean."""
+        proxy = None
+        if mean.estimator == POWERED:
+            key = mean.key.proxy if isinstance(mean.key, PairKey) else None
+            proxy = (mean.proxy or "", "", "") if key is None else (key.labeler, key.labeler_version, key.profile)
+        return cls(mean.estimator, mean.labeler, mean.labeler_version, mean.profile, mean.metric_version, proxy)
+
+    @property
+    def by_proxy(self) -> "MeasuredBy | None":
+        """What measured the plain mean of the proxy; None of a plain mean."""
+        return None if self.proxy is None else MeasuredBy("mean", *self.proxy, self.metric_version)
+
+    @property
+    def alone(self) -> "MeasuredBy":
+        """What measured the plain mean of the same labeler."""
+        return self._replace(estimator="mean", proxy=None)
+
+    def place(self, means: Sequence[MetricMean]) -> int | None:
+        """Return the place of the mean that was measured so; None without one."""
+        return next((place for place, mean in enumerate(means) if MeasuredBy.of(mean) == self), None)
+
+
+class Choice(NamedTuple):
+    """The mean that a headline shows."""
+
+    place: int
+    """Its place among the means of its metric."""
+    awaited: MeasuredBy | None = None
+    """What is to measure the number, and has no interval yet; None where that measured the mean at `place`."""
+
+
 def chosen_mean(
     means: Sequence[MetricMean], numbers: Mapping[int, HeadlineNumber], labeler: str | None = None
-) -> int | None:
-    """Return the place of the mean that the headline shows; None without one of the labeler.
+) -> Choice | None:
+    """Return the choice for a whole pipeline; None without a mean of the labeler.
 
     Args:
         means: of one metric.
@@ -214,15 +277,69 @@ def chosen_mean(
         labeler: name of a labeler that a reader chose; None for the recommended one.
     """
     places = [place for place, mean in enumerate(means) if labeler in (None, mean.labeler)]
-    powered = [
-        place for place in places if means[place].estimator == "prediction_powered" and means[place].has_interval
-    ]
+    powered = sorted(
+        (
+            place
+            for place in places
+            if means[place].estimator == POWERED and (labeler is not None or not _has_ended(means, place))
+        ),
+        key=lambda place: (authority(means[place].labeler), *(-newness for newness in _newness_of_judge(means, place))),
+    )
     if powered:
-        return max(powered, key=lambda place: _newness(means[place]))
+        newest = means[powered[0]]
+        shown = next((place for place in powered if means[place].has_interval), None)
+        if shown is not None:
+            return Choice(shown, None if means[shown] == newest else MeasuredBy.of(newest))
+        by_proxy = MeasuredBy.of(newest).by_proxy
+        proxy = None if by_proxy is None or labeler is not None else by_proxy.place(means)
+        if proxy is not None:
+            return Choice(proxy, MeasuredBy.of(newest))
+    plain = _most_values(means, numbers, places)
+    return None if plain is None else Choice(plain)
+
+
+class WholeChoice(NamedTuple):
+    """The choice for a whole pipeline, which its segment values follow."""
+
+    by: MeasuredBy
+    """What measured its headline."""
+    awaited: MeasuredBy | None = None
+    """What is to measure it; None where `by` is that."""
+
+
+def chosen_part(
+    means: Sequence[MetricMean],
+    numbers: Mapping[int, HeadlineNumber],
+    whole: WholeChoice,
+    labeler: str | None = None,
+) -> Choice | None:
+    """Return the choice for a segment value: that of its pipeline, so that parts and whole are comparable.
+
+    A part without a number of this labeler shows that of the proxy, or else the one with the most values.
+
+    Args:
+        means: of one metric and segment value.
+        numbers: by place the number in the range, of those that have a value in it.
+        whole: the choice for its pipeline.
+        labeler: name of a labeler that a reader chose; None for the recommended one.
+    """
+    same = whole.by.place(means)
+    if same is not None and (whole.by.proxy is None or means[same].has_interval):
+        return Choice(same, whole.awaited)
+    by_proxy = whole.by.by_proxy if labeler is None else None
+    place = None if by_proxy is None else by_proxy.place(means)
+    if place is None:
+        places = [place for place, mean in enumerate(means) if labeler in (None, mean.labeler)]
+        place = _most_values(means, numbers, places)
+    return None if place is None else Choice(place, whole.awaited or whole.by)
+
+
+def _most_values(
+    means: Sequence[MetricMean], numbers: Mapping[int, HeadlineNumber], places: Sequence[int]
+) -> int | None:
+    """Return the place of the plain mean of the labeler with the most values, in its newest version."""
     plain = [place for place in places if means[place].estimator == "mean"]
     scored = [place for place in plain if means[place].labeler != GOLD_LABELER] or plain
-    if not scored:
-        return None
     # Labelers and their versions are never mixed. A labeler that is new has fewer values of all time.
     count: defaultdict[str, int] = defaultdict(int)
     for place in scored:
@@ -230,14 +347,57 @@ def chosen_mean(
     if not any(count.values()):
         for place in scored:
             count[means[place].labeler] += means[place].n
-    most = max(count.values())
+    most = max(count.values(), default=0)
     return max(
-        (place for place in scored if count[means[place].labeler] == most), key=lambda place: _newness(means[place])
+        (place for place in scored if count[means[place].labeler] == most),
+        key=lambda place: _newness(means[place]),
+        default=None,
     )
+
+
+def _has_ended(means: Sequence[MetricMean], place: int) -> bool:
+    """Return whether a judge scored nothing in the last week of the answers that its proxy scored."""
+    own, newest = MeasuredBy.of(means[place]).alone.place(means), means[place].updated_at
+    last = None if own is None else means[own].updated_at
+    return last is not None and newest is not None and newest - last > ENDED
+
+
+def _newness_of_judge(means: Sequence[MetricMean], place: int) -> tuple[float, float, int]:
+    """Return how new the scores of a judge are, and then those of its proxy."""
+    own = MeasuredBy.of(means[place]).alone.place(means)
+    return (0.0 if own is None else _newness(means[own])[0], *_newness(means[place]))
 
 
 def _newness(mean: MetricMean) -> tuple[float, int]:
     return (0.0 if mean.updated_at is None else mean.updated_at.timestamp(), mean.n)
+
+
+def judge_progress(means: Sequence[MetricMean], choice: Choice, around: "Circumstances") -> JudgeProgress | None:
+    """Return how far the labeler is that has no number here yet, or that has stopped; None if neither is so.
+
+    Args:
+        means: of one metric of a pipeline or of a segment value.
+        choice: the shown one.
+        around: what else is known, among it who has stopped.
+    """
+    shown = means[choice.place]
+    by = choice.awaited or MeasuredBy.of(shown)
+    stop = around.stops.get((shown.pipeline, by.labeler, by.labeler_version))
+    if choice.awaited is None and stop is None:
+        return None
+    place = by.place(means)
+    if place is None:
+        place = by.alone.place(means)
+    return JudgeProgress(
+        labeler=by.labeler,
+        labeler_version=by.labeler_version,
+        n=0 if place is None else means[place].n,
+        needed=None if choice.awaited is None or place is None else means[place].needed,
+        pending=choice.awaited is not None,
+        stopped=stop is not None,
+        last_at=None if stop is None else stop.last_at,
+        reason=None if stop is None else stop.reason,
+    )
 
 
 def has_interval(mean: MetricMean, number: HeadlineNumber) -> bool:
@@ -305,7 +465,7 @@ def _firing(mean: MetricMean, around: Circumstances) -> Sequence[Alert]:
 
 def headline(
     means: Sequence[MetricMean],
-    place: int,
+    choice: Choice,
     number: HeadlineNumber,
     around: Circumstances,
     *,
@@ -315,15 +475,16 @@ def headline(
 
     Args:
         means: of the metric over all time.
-        place: of the chosen one.
+        choice: the shown one.
         number: of the chosen one in the range.
         around: what else is known.
         confidence: level of the intervals.
     """
-    mean = means[place]
+    mean = means[choice.place]
     watch = watch_of(mean, around)
     firing = _firing(mean, around)
-    state, needed = _state(mean, number, around, watch, firing=bool(firing))
+    judge = judge_progress(means, choice, around)
+    state, needed = _state(mean, number, around, watch, judge, firing=bool(firing))
     lowest, highest = mean.value_range
     whole = number_of_all(mean)
     return Headline(
@@ -339,6 +500,7 @@ def headline(
         labeler_version=mean.labeler_version,
         estimator=mean.estimator,
         proxy=mean.proxy,
+        judge=judge,
         other_labelers=tuple(sorted({other.labeler for other in means} - {mean.labeler})),
         range=number.range,
         start=number.start,
@@ -351,7 +513,7 @@ def headline(
         upper=number.upper,
         confidence=confidence,
         fit_for=fit_for(mean.labeler, mean.metric, around.stated),
-        band=_band(mean, number, around.stated, firing=bool(firing)),
+        band=None if choice.awaited is not None else _band(mean, number, around.stated, firing=bool(firing)),
         state=state,
         since=_since(watch, firing),
         move=None if watch is None else watch.move,
@@ -378,7 +540,13 @@ def _since(watch: LevelWatch | None, firing: Sequence[Alert]) -> datetime | None
 
 
 def _state(
-    mean: MetricMean, number: HeadlineNumber, around: Circumstances, watch: LevelWatch | None, *, firing: bool
+    mean: MetricMean,
+    number: HeadlineNumber,
+    around: Circumstances,
+    watch: LevelWatch | None,
+    judge: JudgeProgress | None,
+    *,
+    firing: bool,
 ) -> tuple[HeadlineState, int | None]:
     """Return the state, and about how many more values it needs."""
     lowest, highest = mean.value_range
@@ -397,6 +565,8 @@ def _state(
         and watch.move is not None
         and (watch.move.found_at >= start or number.range == "since change"),
         "silent": mean.updated_at is not None and around.now - mean.updated_at > SILENT,
+        "judge stopped": judge is not None and judge.stopped,
+        "being measured": judge is not None and judge.pending,
         "too few": number.n == 0 if width is None else width > NARROW,
         # A rule on a whole pipeline has evidence once it has learned its baseline.
         "learning": (ruled and mean.segment is None and name not in around.suspected)

@@ -54,9 +54,11 @@ class MetricMean(NamedTuple):
     """For a prediction-powered mean: the labeler that scored all interactions."""
     key: EstimateKey | PairKey | None = None
     """Key by which the history has its values, or its pairs; None for an error against gold scores."""
+    needed: int | None = None
+    """For a prediction-powered mean: about how many judged answers give it an interval."""
 
     @classmethod
-    def of(cls, estimate: Estimate, key: PairKey | None = None) -> "MetricMean":
+    def of(cls, estimate: Estimate, key: PairKey | None = None, needed: int | None = None) -> "MetricMean":
         """Return the mean of an estimate."""
         return cls(
             estimate.pipeline,
@@ -78,6 +80,7 @@ class MetricMean(NamedTuple):
             estimate.estimator,
             estimate.proxy,
             key,
+            needed,
         )
 
     @property

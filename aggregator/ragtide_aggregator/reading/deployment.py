@@ -33,6 +33,7 @@ from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
 from .headlines import AHEAD, Headlines
 from .history import HistoryReader
+from .judge_stops import JudgeStops
 from .level_watches import LevelWatches
 from .overview import Overview, SegmentMeans
 from .partitions import PartitionStatus, read_partitions
@@ -192,9 +193,13 @@ class Deployment:
             ValueError: unknown range.
         """
         span = headline_range(chosen, utc_now()) if isinstance(chosen, str) else chosen
-        means = await self._all_means(pipeline) if segments else await self.means(segment)
-        reader = Headlines(self.settings, self._partitions, self._history, self._versions)
-        return await reader.read(
+        means = await self._all_means(pipeline) if segments else await self.means()
+        if segment is not None and not segments:
+            # The labeler is chosen for the whole pipeline.
+            means = [*means, *await self.means(segment)]
+        stops = JudgeStops(self._redis, self.settings, self._partitions, self._history)
+        reader = Headlines(self.settings, self._partitions, self._history, self._versions, stops)
+        found = await reader.read(
             # The answers to sentinels are no traffic: they have headlines only if they are asked for.
             [
                 mean
@@ -207,6 +212,7 @@ class Deployment:
             watches=[] if segment is not None else await self.level_watches(),
             labeler=labeler,
         )
+        return [each for each in found if segments or each.segment == segment]
 
     async def _all_means(self, pipeline: str | None) -> list[MetricMean]:
         """Return the means of whole pipelines and of all segment values."""

@@ -1,7 +1,7 @@
 """Reads the headlines of a deployment: the one number of each metric that every screen, gate and gauge shows."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -12,13 +12,18 @@ from ragtide_schemas import Alert, Headline, LevelWatch, utc_now
 from ..estimates.headline import (
     CHANGED,
     NARROW,
+    POWERED,
     Beginning,
+    Choice,
     Circumstances,
     HeadlineNumber,
     HeadlineRange,
+    MeasuredBy,
+    WholeChoice,
     beginning_of,
     by_group,
     chosen_mean,
+    chosen_part,
     firing_alerts,
     has_interval,
     headline,
@@ -32,14 +37,15 @@ from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
 from ..statistics.means.strategies import AUTO
 from .history import HistoryReader
+from .judge_stops import JudgeStops
 from .suspicions import Suspicion
 from .versions import Versions
 
 AHEAD: Final = timedelta(days=1)
 """How far the clocks of producers may be ahead: values up to then are in a range that reaches until now."""
 
-_Selected = tuple[Sequence[MetricMean], int, HeadlineNumber]
-# The means of a metric, the place of the chosen one, and its number in the range.
+_Selected = tuple[Sequence[MetricMean], Choice, HeadlineNumber]
+# The means of a metric, the chosen one, and its number in the range.
 
 
 class Headlines:
@@ -50,15 +56,22 @@ class Headlines:
         partitions: keys of the partitions.
         history: reads ranges.
         versions: reads the newest version of each pipeline.
+        stops: finds labelers that have stopped.
     """
 
     def __init__(
-        self, settings: Settings, partitions: Sequence[Streams], history: HistoryReader, versions: Versions
+        self,
+        settings: Settings,
+        partitions: Sequence[Streams],
+        history: HistoryReader,
+        versions: Versions,
+        stops: JudgeStops,
     ) -> None:
         self._settings = settings
         self._partitions = partitions
         self._history = history
         self._versions = versions
+        self._stops = stops
         self._method = IntervalMethod(AUTO, settings.confidence)
 
     async def read(
@@ -74,7 +87,7 @@ class Headlines:
         """Return the headlines of some means, ordered by pipeline, segment and metric.
 
         Args:
-            means: over all time, with all labelers of each metric.
+            means: over all time, with all labelers of each metric; with a segment value its whole pipeline, too.
             chosen: range.
             alerts: in their latest state.
             suspicions: evidence of rules.
@@ -99,25 +112,23 @@ class Headlines:
             rules=self._settings.alerts,
             stated=self._settings.fit_for,
             versions=await self._versions.read(),
+            stops=await self._stops.read(means, utc_now()),
         )
         in_range = await self._numbers(means, chosen)
-        groups, selected = by_group(means), []
-        for of_group in groups.values():
-            known = {place: in_range[mean] for place, mean in enumerate(of_group) if mean in in_range}
-            place = chosen_mean(of_group, known, labeler)
-            if place is not None:
-                mean, number = of_group[place], known.get(place)
-                too_few = chosen.shortens and mean.estimator == "prediction_powered"
-                if number is None and chosen.is_since:
-                    # The number of all time would be about what was before.
-                    number = no_number(chosen)
-                elif number is None or (too_few and not has_interval(mean, number)):
-                    number = number_of_all(mean)
-                selected.append((of_group, place, number))
+        selected = []
+        for of_group, choice, known in _choices(means, in_range, labeler):
+            mean, number = of_group[choice.place], known.get(choice.place)
+            too_few = chosen.shortens and mean.estimator == POWERED
+            if number is None and chosen.is_since:
+                # The number of all time would be about what was before.
+                number = no_number(chosen)
+            elif number is None or (too_few and not has_interval(mean, number)):
+                number = number_of_all(mean)
+            selected.append((of_group, choice, number))
         shorter = await self._shorter(selected, chosen, around) if chosen.shortens else {}
         found = [
-            headline(of_group, place, shorter.get(number, known), around, confidence=self._method.confidence)
-            for number, (of_group, place, known) in enumerate(selected)
+            headline(of_group, choice, shorter.get(place, known), around, confidence=self._method.confidence)
+            for place, (of_group, choice, known) in enumerate(selected)
         ]
         return sorted(found, key=lambda each: (each.pipeline, each.segment or "", each.metric))
 
@@ -143,14 +154,14 @@ class Headlines:
     ) -> dict[int, HeadlineNumber]:
         """Return by place the numbers since the last change or version, where they are precise enough."""
         by_start: defaultdict[Beginning, list[int]] = defaultdict(list)
-        for place, (of_group, chosen_place, _) in enumerate(selected):
-            beginning = beginning_of(of_group[chosen_place], around)
+        for place, (of_group, choice, _) in enumerate(selected):
+            beginning = beginning_of(of_group[choice.place], around)
             if beginning is not None and chosen.start is not None and chosen.start < beginning.at < around.now:
                 by_start[beginning].append(place)
         found: dict[int, HeadlineNumber] = {}
         for beginning, places in by_start.items():
             name = "since change" if beginning.version is None else "since version"
-            means = {place: selected[place][0][selected[place][1]] for place in places}
+            means = {place: selected[place][0][selected[place][1].place] for place in places}
             # The pane that holds the first value of a version may hold values of the version before.
             start = beginning.at if beginning.version is None else beginning.at + timedelta(milliseconds=1)
             numbers = await self._numbers([*means.values()], HeadlineRange(name, start))
@@ -164,3 +175,26 @@ class Headlines:
                     more = number is not None and number.n >= observed.n and has_interval(mean, number)
                     found[place] = number if more and number is not None else observed
         return found
+
+
+def _choices(
+    means: Sequence[MetricMean], in_range: Mapping[MetricMean, HeadlineNumber], labeler: str | None
+) -> Iterator[tuple[Sequence[MetricMean], Choice, Mapping[int, HeadlineNumber]]]:
+    """Yield the means of each metric, the chosen one, and their numbers in the range.
+
+    The labeler is chosen once for a metric of a pipeline; its segment values follow.
+    """
+    groups = by_group(means)
+    wholes: dict[tuple[str, str], WholeChoice] = {}
+    for (pipeline, segment, metric), of_group in sorted(groups.items(), key=lambda item: item[0][1] is not None):
+        known = {place: in_range[mean] for place, mean in enumerate(of_group) if mean in in_range}
+        whole = wholes.get((pipeline, metric))
+        if whole is None:
+            choice = chosen_mean(of_group, known, labeler)
+        else:
+            choice = chosen_part(of_group, known, whole, labeler)
+        if choice is None:
+            continue
+        if segment is None:
+            wholes[pipeline, metric] = WholeChoice(MeasuredBy.of(of_group[choice.place]), choice.awaited)
+        yield of_group, choice, known

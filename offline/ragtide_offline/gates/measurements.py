@@ -94,7 +94,7 @@ def of_headlines(found: Iterable[Headline], segment: str | None = None) -> list[
     return [
         Measurement(
             metric=each.metric,
-            scope=scope_of(each.pipeline, each.labeler_text, each.profile, each.range_text),
+            scope=scope_of(each.pipeline, each.labeler_text, each.profile, each.range_text, each.judge_text),
             n=each.n,
             estimate=Quantity(each.estimate, each.lower, each.upper),
             confidence=each.confidence,

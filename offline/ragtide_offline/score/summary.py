@@ -341,12 +341,15 @@ def diagnoses(found: Sequence[Estimate]) -> list[tuple[str, Diagnosis]]:
 
 
 def headline_diagnoses(found: Sequence[Headline]) -> list[tuple[str, Diagnosis]]:
-    """Return the diagnoses of the headlines of each pipeline and segment value; values count as in `diagnoses`."""
+    """Return the diagnoses of the headlines of each pipeline and segment value; values count as in `diagnoses`.
+
+    A number by another labeler than it is to be by has no diagnosis.
+    """
     scopes: dict[tuple[object, ...], dict[str, Score]] = {}
     for each in found:
         lowest, highest = each.value_range
         narrower = (each.lower or lowest) > lowest or (highest if each.upper is None else each.upper) < highest
-        if each.estimate is not None and each.n >= DIAGNOSED_N and narrower:
+        if each.is_measured and each.estimate is not None and each.n >= DIAGNOSED_N and narrower:
             scores = scopes.setdefault((each.pipeline, None, each.segment), {})
             scores[each.metric] = Score(each.estimate, each.lower, each.upper, each.n)
     return _diagnosed(scopes)

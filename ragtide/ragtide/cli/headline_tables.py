@@ -21,6 +21,8 @@ STATE_STYLES: Final[dict[HeadlineState, str]] = {
     "suspicious": "yellow",
     "moved": "bold yellow",
     "silent": "yellow",
+    "judge stopped": "yellow",
+    "being measured": "bright_black",
     "too few": "bright_black",
     "learning": "bright_black",
     "steady": "green",
@@ -96,6 +98,8 @@ def _scope(members: Sequence[Headline]) -> _HeadlineScope:
 def _detail(row: Headline, scope: _HeadlineScope) -> Text:
     """Return what the columns of a row and its heading do not say."""
     parts = [row.state_text] if row.state in ("moved", "firing", "silent") else []
+    if row.judge is not None:
+        parts.append(row.judge_text)
     if row.range_text != scope.range:
         parts.append(row.range_text)
     if row.labeler_text != scope.labeler:

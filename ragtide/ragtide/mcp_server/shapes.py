@@ -49,6 +49,8 @@ class NumberNow(ToolAnswer):
     """How the metric stands."""
     state_in_words: str
     """The state with its numbers and times."""
+    judge: str | None = None
+    """Why the number is not by the labeler that it is to be by, or that this has stopped; null without that."""
     labeler: str
     """Labeler of the scores. Numbers of different labelers are not comparable."""
     direction: Direction | None = None
@@ -77,6 +79,7 @@ class NumberNow(ToolAnswer):
             range=headline.range_text,
             state=headline.state,
             state_in_words=headline.state_text,
+            judge=headline.judge_text or None,
             labeler=headline.labeler_text,
             direction=headline.direction,
             lowest=headline.lowest,

@@ -88,8 +88,8 @@ HEADLINE_N: Final = Metric("ragtide_headline_n", "gauge", "Number of values in i
 HEADLINE_STATE: Final = Metric(
     "ragtide_headline_state",
     "gauge",
-    "1 for the state of the metric: `firing`, `suspicious`, `moved`, `silent`, `too few`, `learning`, `steady` or "
-    "`unwatched`.",
+    "1 for the state of the metric: `firing`, `suspicious`, `moved`, `silent`, `judge stopped`, `being measured`, "
+    "`too few`, `learning`, `steady` or `unwatched`.",
     ("pipeline", "metric", "metric_version", "profile", "state"),
 )
 HEADLINE_METRICS: Final = (HEADLINE, HEADLINE_LOWER, HEADLINE_UPPER, HEADLINE_N, HEADLINE_STATE)

@@ -37,9 +37,9 @@ def of(events: list[MetricEvent], alerts: Sequence[Alert] = (), **around: Any) -
     known = Circumstances(**{"now": NOW, "firing": firing_alerts(alerts), **around})
     found = []
     for means in by_group(metric_means(state, IntervalMethod(AUTO, 0.95))).values():
-        place = chosen_mean(means, {})
-        assert place is not None
-        found.append(headline(means, place, number_of_all(means[place]), known, confidence=0.95))
+        choice = chosen_mean(means, {})
+        assert choice is not None
+        found.append(headline(means, choice, number_of_all(means[choice.place]), known, confidence=0.95))
     return found
 
 

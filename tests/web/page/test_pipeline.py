@@ -5,12 +5,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.aggregator.test_cascade_headlines import SETTINGS as SEGMENTS
+from tests.aggregator.test_cascade_headlines import commit as judged_commit
+from tests.aggregator.test_cascade_headlines import of_cascade, world
 from tests.support.alerts import alert
 from tests.support.http_service import http_service
 from tests.support.metric_events import beta, event
 from tests.support.owners import Owner, owners
 from tests.web.page.test_page import BROWSER, SCRIPT, TOKENS, page
 
+from ragtide import Deployment
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.model import Settings
@@ -170,3 +174,24 @@ async def test_the_latency_of_answers_has_its_quantiles_and_a_target_of_a_quanti
         assert [float(value) for value in shown.groups()] == pytest.approx([1.0, 9.0], rel=0.03)
         assert panel.count('class="target"') == drawn, quantile
         assert "p50" not in text.partition('title="trace.adherence"')[2].partition("</section>")[0]
+
+
+async def test_parts_are_drawn_beside_their_whole_only_by_the_same_labeler(async_redis: Any, redis_url: str) -> None:
+    """While the judge has a number of the pipeline and none of its parts, no local number stands in its column."""
+    answers = world(0, 1_500)
+    judged = [place for place, answer in enumerate(answers) if answer.judged]
+    (owner,) = owners(async_redis, SEGMENTS)
+    await judged_commit(owner, answers[: judged[65] + 1], of_cascade)
+    async with http_service(redis_url, history=SEGMENTS.history) as service:
+        for _ in range(2):
+            found = await Deployment(async_redis, SEGMENTS).headlines(pipeline="shop", segments=True)
+            whole, *parts = found
+            assert whole.labeler == "judge"
+            _, text = await page(service, "/p/shop")
+            rows = re.findall(r'<th scope="row" class="name">(lang=..)</th>(.*?)</tr>', text, flags=re.DOTALL)
+            assert {name: 'class="cell"' in row for name, row in rows} == {
+                part.segment: part.labeler == "judge" for part in parts
+            }
+            assert all(part.labeler in row or part.labeler == "judge" for part in parts for _, row in rows)
+            await judged_commit(owner, answers[judged[65] + 1 :], of_cascade, first=judged[65] + 1)
+        assert {part.labeler for part in parts} == {"judge"}

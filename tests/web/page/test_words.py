@@ -11,7 +11,7 @@ from ragtide_offline.corruptions.interactions import CORRUPTIONS
 from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.open_sessions import waiting_texts
 from ragtide_schemas.fitness import SIGHTS
-from ragtide_schemas.headline import HEADLINE_STATES
+from ragtide_schemas.headline import HEADLINE_STATES, STOP_REASONS
 from ragtide_web.page.rendering import environment
 from ragtide_web.page.screen_files import FOLDERS
 from ragtide_web.page.words import LANGUAGES, words
@@ -50,7 +50,8 @@ def test_every_text_of_a_template_has_a_translation(template: str) -> None:
 
 
 def test_every_state_has_a_translation() -> None:
-    assert [state for state in (*HEADLINE_STATES, "resolved") if state not in words("ru").catalogue] == []
+    said = (*HEADLINE_STATES, *STOP_REASONS, "resolved")
+    assert [state for state in said if state not in words("ru").catalogue] == []
 
 
 def test_what_is_said_of_open_sessions_has_a_translation() -> None:

@@ -4,7 +4,7 @@ Source: Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas (2024), "Time-uniform centr
 confidence sequences", Annals of Statistics 52(6): Theorem 2.2, tuned by its section 2.
 """
 
-from math import log, sqrt
+from math import ceil, log, sqrt
 from typing import Final
 
 import numpy as np
@@ -45,6 +45,24 @@ def enough(mean: ArrayLike, n: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtyp
     """Return whether the limit can be trusted: values with this mean include enough high and enough low values."""
     total = np.asarray(mean) * np.asarray(n)
     return np.asarray(np.minimum(total, np.asarray(n) - total) >= LEAST_OF_A_KIND)
+
+
+def values_needed(mean: float, n: int, n_effective: float) -> int:
+    """Return about how many values are `enough`, if their mean and their worth stay as they are.
+
+    The mean is taken from n values, one of 0 and one of 1, because some equal values do not say that no other comes.
+
+    Args:
+        mean: weighted mean of values in [0, 1].
+        n: number of the values, at least 1.
+        n_effective: number of independent, equally weighted values that would be as precise.
+
+    >>> values_needed(0.5, 40, 40), values_needed(0.5, 40, 20), values_needed(1.0, 8, 8)
+    (60, 120, 300)
+    """
+    rate = (mean * n + 1) / (n + 2)
+    worth = min(max(n_effective / n, 1 / n), 1.0)
+    return ceil(LEAST_OF_A_KIND / min(rate, 1 - rate) / worth - 1e-9)
 
 
 def enough_to_count(

@@ -46,7 +46,7 @@ class Sparklines:
     def __init__(self, deployment: Deployment, clock: Callable[[], float] = time.monotonic) -> None:
         self._deployment = deployment
         self._clock = clock
-        self._known: dict[tuple[str, str, str | None], tuple[float, Sparkline | None]] = {}
+        self._known: dict[tuple[str, str, str, str | None], tuple[float, Sparkline | None]] = {}
         self._reading = asyncio.Lock()
 
     async def read(self, wanted: Iterable[tuple[str, str, str]], segment: str | None = None) -> dict[str, Sparkline]:
@@ -60,7 +60,7 @@ class Sparklines:
         limit = asyncio.Semaphore(DRAWINGS_AT_ONCE)
         async with self._reading:
             now = self._clock()
-            keys = {(pipeline, metric, segment) for pipeline, metric, _ in chosen}
+            keys = {(*names, segment) for names in chosen}
             self._known = {key: entry for key, entry in self._known.items() if entry[0] > now or key in keys}
             found = await asyncio.gather(*(self._one(*names, segment, limit) for names in chosen))
         return {pipeline: line for (pipeline, _, _), line in zip(chosen, found, strict=True) if line is not None}
@@ -68,7 +68,7 @@ class Sparklines:
     async def _one(
         self, pipeline: str, metric: str, labeler: str, segment: str | None, limit: asyncio.Semaphore
     ) -> Sparkline | None:
-        known = self._known.get((pipeline, metric, segment))
+        known = self._known.get((pipeline, metric, labeler, segment))
         if known is not None and known[0] > self._clock():
             return known[1]
         end = utc_now()
@@ -87,7 +87,7 @@ class Sparklines:
             except DamagedFieldError:  # the screen of the pipeline reports it
                 histories = []
         found = sparkline(metric, histories, end)
-        self._known[pipeline, metric, segment] = self._clock() + KEPT_S, found
+        self._known[pipeline, metric, labeler, segment] = self._clock() + KEPT_S, found
         return found
 
 

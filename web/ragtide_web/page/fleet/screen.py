@@ -103,7 +103,16 @@ class Fleet:
     @property
     def shape(self) -> tuple[object, ...]:
         """The places on the screen: patches fit until the shape changes."""
-        return tuple((row.pipeline, row.state, tuple(row.cells)) for row in self.rows), tuple(self.metrics)
+        rows = (
+            (row.pipeline, row.state, tuple((name, *_words(cell.headline)) for name, cell in row.cells.items()))
+            for row in self.rows
+        )
+        return tuple(rows), tuple(self.metrics)
+
+
+def _words(headline: Headline) -> tuple[str, str]:
+    """Return the words beside the numbers of a headline."""
+    return headline.labeler_text, headline.judge_text
 
 
 def fleet(

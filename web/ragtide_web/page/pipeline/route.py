@@ -204,14 +204,17 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
 
 
 async def _worst(shared: Context, row: FleetRow) -> tuple[str, list[RagInteraction]]:
-    """Return the worst kept answers of the most important metric that has some, and the name of their list."""
+    """Return the worst kept answers of the most important metric that has some, and the name of their list.
+
+    They are by the labeler of its headline, or else by its proxy; the name of the list says by whom.
+    """
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     lists = await kept.lists(row.pipeline)
     labelers = {name: row.cells[name].headline for name in sorted(row.cells, key=importance)}
     names = [
         f"worst:{metric}:{labeler}"
         for metric, headline in labelers.items()
-        for labeler in (headline.proxy, headline.labeler)
+        for labeler in (headline.labeler, headline.proxy)
         if labeler is not None
     ]
     name = next((name for name in names if name in lists), "")

@@ -111,8 +111,9 @@ class UseRow:
 
     version: str
     """Empty for the whole pipeline."""
-    quality: Estimate
-    used: Mapping[str, tuple[Estimate, Ratio]]
+    quality: Estimate | None
+    """By the labeler and estimator of the headline; None of a version without such a number yet."""
+    used: Mapping[str, tuple[Estimate, Ratio | None]]
     """By `answer.cost_usd` and `answer.latency_s`: its mean, and the quality divided by it."""
 
 
@@ -150,9 +151,14 @@ def panels(row: FleetRow, histories: Mapping[str, Sequence[History]], known: Sur
 def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> MetricPanel:
     span, headline = known.span, cell.headline
     mine = [alert for alert in known.alerts if alert.metric == cell.metric and alert.segment is None]
-    # Labelers are never mixed in one line: the chart has the labeler of the number above it, in its newest version.
+    # Labelers are never mixed in one line: the chart has the labeler of the number above it, in its version.
     found = [history for history in histories if history.key.labeler == headline.labeler and history.points]
-    chosen = max(found, key=lambda history: history.points[-1].start, default=None)
+    version = headline.labeler_version
+    chosen = max(
+        found,
+        key=lambda history: (history.key.labeler_version == version, history.points[-1].start),
+        default=None,
+    )
     definition = METRICS.get(cell.metric)
     bands = None if definition is None else definition.bands
     lowest, highest = headline.value_range
@@ -239,8 +245,8 @@ def deploy_marks(first_seen: Mapping[str, datetime], span: TimeSpan) -> list[Mar
 def use_rows(found: Sequence[Estimate], headlines: Iterable[Headline]) -> list[UseRow]:
     """Return the quality per dollar and per second of a pipeline and of its versions; empty without cost and latency.
 
-    The quality is the most important metric that is better when it is higher, by the labeler of its headline. Cost and
-    latency do not depend on the labeler, so those with the most values count.
+    The quality is the most important metric that is better when it is higher, by the labeler and estimator of its
+    headline. Cost and latency do not depend on the labeler, so those with the most values count.
 
     Args:
         found: estimates of all time of the pipeline and its segment values.
@@ -250,23 +256,28 @@ def use_rows(found: Sequence[Estimate], headlines: Iterable[Headline]) -> list[U
     if not shown:
         return []
     headline = shown[0]
-    rows = []
+    rows: list[UseRow] = []
     scopes = {estimate.segment for estimate in found if (estimate.segment or VERSION_IS).startswith(VERSION_IS)}
     for segment in sorted(scopes, key=lambda segment: segment or ""):
         mine = [estimate for estimate in found if estimate.segment == segment and estimate.estimate is not None]
-        quality = max(
-            (one for one in mine if (one.metric, one.labeler) == (headline.metric, headline.labeler)),
-            key=lambda one: (one.estimator == headline.estimator, one.n),
-            default=None,
-        )
+        quality = next((one for one in mine if _measures(one, headline)), None)
         used = {}
         for name in USES:
             use = max((one for one in mine if one.metric == name), key=lambda one: one.n, default=None)
-            if quality is not None and use is not None:
-                used[name] = use, ratio(_ends(quality), _ends(use))
-        if quality is not None and used:
+            if use is not None:
+                used[name] = use, None if quality is None else ratio(_ends(quality), _ends(use))
+        if used and (quality is not None or rows):
             rows.append(UseRow((segment or "").removeprefix(VERSION_IS), quality, used))
-    return [rows[0], *sorted(rows[1:], key=lambda row: -row.quality.n)[:DEPLOYS]] if rows else []
+    rows[1:] = sorted(rows[1:], key=lambda row: -(row.quality.n if row.quality else 0))[:DEPLOYS]
+    return rows
+
+
+def _measures(found: Estimate, headline: Headline) -> bool:
+    """Return whether an estimate is by labeler and estimator of a headline; of a judge of a sample with an interval."""
+    names = ("metric", "labeler", "labeler_version", "estimator", "proxy", "profile", "metric_version")
+    return (found.has_interval or found.estimator == "mean") and all(
+        getattr(found, name) == getattr(headline, name) for name in names
+    )
 
 
 def _is_quality(headline: Headline) -> bool:
