@@ -212,6 +212,7 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 	$(BIN)/python benchmarks/coverage.py > docs/measured/intervals.md
 	$(BIN)/python benchmarks/drift_delays.py > docs/measured/drift.md
 	$(BIN)/python benchmarks/prediction_powered.py > docs/measured/prediction_powered.md
+	$(BIN)/python benchmarks/judged_strata.py > docs/measured/judged_strata.md
 	$(BIN)/python benchmarks/criteria_coverage.py > docs/measured/criteria_coverage.md
 	$(BIN)/python benchmarks/annotation.py > docs/measured/annotation.md
 	$(BIN)/python benchmarks/clustered_pairs.py > docs/measured/clustered_pairs.md

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from ragtide_aggregator.statistics.means.moments import MomentTable
-from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 from ragtide_aggregator.statistics.tables.batches import Floats
 
 PROBABILITY: Final = 0.06
@@ -92,7 +92,7 @@ def simulate(case: AnnotationCase, runs: int, items: int, *, seed: int) -> dict[
         moments.update(np.repeat(rows, items), proxy.ravel())
         index = np.nonzero(shown)[0]
         pairs.update(index, said[shown], proxy[shown], np.full(index.size, PROBABILITY))
-        powered = pairs.read(rows, moments.read(rows), confidence=0.95)
+        powered = pairs.read(rows, Everything.scored(moments.read(rows)), confidence=0.95)
         alone = pairs.read(rows, None, confidence=0.95)
         scale = 1 - 2 * case.wrong
         mean = case.wrong + scale * truth.mean(axis=1)  # of the answers that people would give on everything

@@ -26,7 +26,7 @@ from ragtide_aggregator.statistics.intervals.pair_estimates import Powered
 from ragtide_aggregator.statistics.means.clusters import ClusterTable
 from ragtide_aggregator.statistics.means.moments import MomentTable
 from ragtide_aggregator.statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
-from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 from ragtide_aggregator.statistics.tables.batches import Floats
 
 MEAN: Final = 0.85
@@ -148,12 +148,13 @@ class Looks:
 
     def read(self, everything: bool) -> tuple[Powered, Powered]:
         """Return the estimates by item and over clusters."""
-        moments = None
+        known = None
         if everything:
             moments = replace(self._moments.read(self.rows), clusters=self._clusters.read(self.rows))
+            known = Everything.scored(moments)
         return (
-            self._single.read(self.rows, moments, confidence=0.95),
-            self._clustered.read(self.rows, moments, confidence=0.95),
+            self._single.read(self.rows, known, confidence=0.95),
+            self._clustered.read(self.rows, known, confidence=0.95),
         )
 
     def look(self) -> None:

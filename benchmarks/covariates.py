@@ -38,7 +38,7 @@ from ragtide_aggregator.statistics.comparisons.split_traffic import split_differ
 from ragtide_aggregator.statistics.comparisons.two_streams import stream_difference
 from ragtide_aggregator.statistics.intervals.running import running_half_width, running_interval
 from ragtide_aggregator.statistics.means.moments import MomentTable
-from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 from ragtide_aggregator.statistics.tables.batches import Floats
 from ragtide_consumers.labelers.event import COMPUTED
 
@@ -119,7 +119,7 @@ def labeled(features: Floats, x: Floats, runs: int) -> tuple[float, float]:
         moments.update(rows, predicted)
         pairs.update(rows[judged], x[order][judged], predicted[judged], np.full(int(judged.sum()), JUDGED))
     everyone = np.arange(runs)
-    powered = pairs.read(everyone, moments.read(everyone), confidence=0.95)
+    powered = pairs.read(everyone, Everything.scored(moments.read(everyone)), confidence=0.95)
     alone = pairs.read(everyone, None, confidence=0.95)
     widths = (powered.upper - powered.lower) / (alone.upper - alone.lower)
     return float(np.mean(powered.n_effective / alone.n_effective)), float(np.mean(widths))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from ragtide_aggregator.statistics.means.moments import Moments
-from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 from ragtide_aggregator.statistics.tables.batches import Floats
 
 LOOK_EVERY: Final = 100
@@ -123,7 +123,7 @@ def simulate(stream: CriterionStream, runs: int, items: int, seed: int) -> dict[
         moments = _moments(sums, start + LOOK_EVERY)
         index = np.nonzero(judged)[0]
         pairs.update(index, answers[judged], cheap[judged], np.full(index.shape, stream.judged))
-        seen = pairs.read(rows, moments, confidence=CONFIDENCE)
+        seen = pairs.read(rows, Everything.scored(moments), confidence=CONFIDENCE)
         truth = total / (start + LOOK_EVERY)
         missed |= (seen.lower > truth) | (seen.upper < truth)
         shown = (seen.upper - seen.lower < 1) & np.isnan(first)

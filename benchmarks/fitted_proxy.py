@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ragtide_aggregator.statistics.intervals.pair_estimates import Powered
 from ragtide_aggregator.statistics.means.moments import MomentTable
-from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 from ragtide_consumers.labelers.local.correction import CORRECTED, columns_of, scores_of, summary_of
 from ragtide_consumers.labelers.local.model import LocalModel
 from ragtide_offline.local_fit import regression
@@ -178,7 +178,7 @@ def powered(y: Floats, f: Floats, judged: NDArray[np.bool_]) -> Powered:
     rows = np.arange(len(y))
     moments.update(np.repeat(rows, y.shape[1]), f.ravel())
     pairs.update(np.nonzero(judged)[0], y[judged], f[judged], np.full(int(judged.sum()), RATE))
-    return pairs.read(rows, moments.read(rows), confidence=0.95)
+    return pairs.read(rows, Everything.scored(moments.read(rows)), confidence=0.95)
 
 
 def covered(found: Powered, mean: float) -> float:

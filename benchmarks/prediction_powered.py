@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ragtide_aggregator.statistics.means.moments import MomentTable
-from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 from ragtide_aggregator.statistics.tables.batches import Floats
 
 CORRELATIONS: Final = (0.3, 0.6, 0.9)
@@ -53,9 +53,9 @@ def simulate(correlation: float, runs: int, items: int, *, by_score: bool, seed:
         which = judged[:, part]
         index = np.nonzero(which)[0]
         pairs.update(index, true[:, part][which], cheap[:, part][which], probability[:, part][which])
-        seen = pairs.read(rows, moments.read(rows), confidence=0.95)
+        seen = pairs.read(rows, Everything.scored(moments.read(rows)), confidence=0.95)
         missed |= (seen.lower > MEAN) | (seen.upper < MEAN)
-    powered = pairs.read(rows, moments.read(rows), confidence=0.95)
+    powered = pairs.read(rows, Everything.scored(moments.read(rows)), confidence=0.95)
     alone = pairs.read(rows, None, confidence=0.95)
     return {
         "coverage": float(np.mean(np.abs(powered.estimate - MEAN) <= 1.96 * powered.standard_error)),

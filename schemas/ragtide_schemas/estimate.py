@@ -89,7 +89,8 @@ class Estimate(VersionedModel):
     """Number of values that the traffic would have without sampling: the sum of the inverse sampling probabilities.
     None if none of the interactions was sampled; it is then n."""
     n_absent: Count = 0
-    """Number of interactions for which the metric was absent."""
+    """Number of interactions for which the metric was absent. For `weighted` and `prediction_powered`: number of chosen
+    ones for which the judge was asked and gave no score, such as those it cannot tell."""
     absent: dict[str, Count] = Field(default_factory=dict)
     """Number of these interactions by reason, the most frequent first; for whole pipelines."""
     n_late: Count = 0
@@ -115,7 +116,12 @@ class Estimate(VersionedModel):
     closed early, is several. For `weighted` and `prediction_powered`: those with a reference score. None where each
     interaction counts by itself."""
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None
-    """n / (n + n_absent)."""
+    """Share of the interactions that have a score, whose mean the estimate is: n / (n + n_absent). For `weighted` and
+    `prediction_powered` it is estimated for all interactions; the others cannot be told."""
+    proxy_coverage: Annotated[float, Field(ge=0, le=1)] | None = None
+    """For `weighted` and `prediction_powered`: share of the interactions that the proxy scored. The mean of the others
+    is estimated from their reference scores alone; while they have too few, the interval has room for any score of
+    them."""
     population_size: Size | None = None
     """Size of the finite run, if known."""
     estimate: float | None = None

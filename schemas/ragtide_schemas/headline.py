@@ -41,6 +41,9 @@ StopReason = Literal[
 
 STOP_REASONS: Final[tuple[StopReason, ...]] = get_args(StopReason)
 
+ALMOST_ALL: Final = 0.995
+"""Share of the interactions from which no text says that the others have no score."""
+
 
 def clock(moment: datetime) -> str:
     """Return a time to the minute (UTC), with its day unless that is today.
@@ -157,6 +160,12 @@ class Headline(WireModel):
     """Lower end of its interval, valid at every look; None for a metric without a range."""
     upper: float | None
     """Upper end of its interval."""
+    n_absent: Count = 0
+    """Number of interactions in the range without a score; where a judge scores a sample, of those that it was asked
+    about."""
+    coverage: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of the interactions in the range that have a score, whose mean the number is; estimated for all where a
+    judge scores a sample. None if it is not known."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Confidence level of the interval."""
     fit_for: tuple[Purpose, ...] | None = None
@@ -235,6 +244,13 @@ class Headline(WireModel):
     def labeler_text(self) -> str:
         """The labeler, with the estimator if it is not the mean."""
         return f"{self.labeler} (prediction-powered from {self.proxy})" if self.proxy else self.labeler
+
+    @property
+    def coverage_text(self) -> str | None:
+        """Which interactions the number is of, if it is not of almost all: the others have no score."""
+        if self.coverage is None or self.coverage >= ALMOST_ALL:
+            return None
+        return f"of the {self.coverage:.0%} with a score"
 
     @property
     def is_small(self) -> bool:

@@ -308,12 +308,12 @@ class MetricEvent(VersionedModel):
 
         judged = self.judged
         if judged is not None:
-            scores = chosen(judged.scores)
+            scores, absent = chosen(judged.scores), chosen(judged.absent)
             # A metric is drawn once for all labelers of an interaction, so the draw for this one is no condition of
             # the judge's a second time.
             drawn = min(probability / self.inclusion_probability, 1.0)
-            inclusion = {metric: min(judged.probability_of(metric) / drawn, 1.0) for metric in scores}
-            kept = {"scores": scores, "absent": chosen(judged.absent), "inclusion": inclusion}
+            inclusion = {metric: min(judged.probability_of(metric) / drawn, 1.0) for metric in (*scores, *absent)}
+            kept = {"scores": scores, "absent": absent, "inclusion": inclusion}
             judged = judged.model_copy(update=kept)
         return self.model_copy(
             update={

@@ -12,7 +12,7 @@ import pytest
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.means.moments import MomentTable
-from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 from ragtide_schemas import Estimate, JudgedScores, MetricEvent
 from ragtide_schemas.criterion import Criterion
 
@@ -81,7 +81,7 @@ def test_the_state_estimates_a_criterion_by_the_probability_of_sample_and_criter
         if asked:
             score, probability = np.array([(answer - 1) / 4]), np.array([SAMPLE * CRITERION.rate])
             pairs.update(np.array([0]), score, np.array([hint]), probability)
-    expected = pairs.read(np.array([0]), moments.read(np.array([0])), confidence=0.95)
+    expected = pairs.read(np.array([0]), Everything.scored(moments.read(np.array([0]))), confidence=0.95)
     alone = pairs.read(np.array([0]), None, confidence=0.95)
     powered, weighted = (_of(state, metric, estimator) for estimator in ("prediction_powered", "weighted"))
     for estimate, plain in ((powered, expected), (weighted, alone)):

@@ -10,7 +10,7 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.means.moments import MomentTable
-from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 from ragtide_offline.capacity.judged_sample import JudgedScale, sample_plan, scale_of, scale_of_mean
 from ragtide_schemas import Estimate, JudgedScores
 
@@ -39,7 +39,8 @@ def read(judged: int, interactions: int, runs: int, *, proxy: bool) -> tuple[flo
         moments.update(np.zeros(interactions, np.intp), cheap)
         chance = np.full(judged, judged / interactions)
         pairs.update(np.zeros(judged, np.intp), answers[:judged], cheap[:judged], chance)
-        seen = pairs.read(rows, moments.read(rows) if proxy else None, confidence=CONFIDENCE)
+        everything = Everything.scored(moments.read(rows)) if proxy else None
+        seen = pairs.read(rows, everything, confidence=CONFIDENCE)
         halves.append(float((seen.upper - seen.lower)[0]) / 2)
         first = first or Estimate(
             pipeline="p", metric="criteria.x", lowest=0.0, highest=1.0, profile="ragbench", labeler="judge",

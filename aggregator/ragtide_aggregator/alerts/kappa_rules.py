@@ -65,8 +65,10 @@ class KappaRules:
         if not self._rows or not batch.pairs.size:
             return []
         raised = []
-        for pair_row, places in by_row(batch.pairs):
-            if pair_row not in self._rows:
+        for pair_row, paired in by_row(batch.pairs):
+            # An interaction without a score of the labeler compares nothing.
+            places = paired[~np.isnan(batch.scores[:2, paired]).any(axis=0)]
+            if pair_row not in self._rows or not places.size:
                 continue
             parts = batch.pairs_of[places]
             clusters = np.zeros(places.size, dtype=np.int64)

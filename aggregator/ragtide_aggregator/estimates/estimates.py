@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from math import ceil, isnan
 from typing import Final
 
+import numpy as np
+
 from ragtide_schemas import Estimate
 from ragtide_schemas.fitness import certain_band
 from ragtide_schemas.suggestions import unknown
@@ -14,6 +16,8 @@ from ..statistics.intervals.asymptotic import values_needed
 from ..statistics.intervals.pair_estimates import LEAST_CLUSTERS
 from ..statistics.means.strategies import AUTO, OF_MOMENTS
 from ..statistics.means.strategies import STRATEGIES as ALL
+from ..statistics.pairs.prediction_powered import Everything
+from ..statistics.tables.batches import Floats
 from ..statistics.tables.windows import ALL_TIME
 from .gold_errors import errors_of
 from .means import MetricMean, absences, mean, metric_mean, share_rows, usage
@@ -194,8 +198,16 @@ def _of_view(view: View, rows: list[int], method: IntervalMethod) -> list[Estima
     return result
 
 
+def _known(number: Floats) -> float | None:
+    """Return the only element of an array; None for nan."""
+    return None if isnan(number[0]) else float(number[0])
+
+
 def _of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[Estimate]:
-    """Return the weighted and the prediction-powered mean for each reference labeler of a row's interactions."""
+    """Return the weighted and the prediction-powered mean for each reference labeler of a row's interactions.
+
+    Both are of all interactions: those with a score of the row's metric, and those in which it is absent.
+    """
     places = state.pairs.of(row)
     if not places:
         return []
@@ -205,36 +217,40 @@ def _of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[
         key = state.pairs.keys[place].reference
         lowest, highest = key.value_range
         definition = state.definition(key)
+        numbers = found.numbers.of(row)
+        everything = Everything(found.numbers.moments, np.array([numbers.n_absent], dtype=np.float64))
         # Proxy scores that were kept with different probabilities are not a plain sample: their part of the variance is
         # unknown, so the prediction-powered mean is withheld.
-        powered = () if found.numbers.of(row).mixed else (("prediction_powered", found.numbers.moments),)
-        for name, everything in (("weighted", None), *powered):
-            pairs = state.pairs.read(place, everything, confidence=method.confidence)
-            effect, clusters = float(pairs.design_effect[0]), float(pairs.n_clusters[0])
-            ends = [lowest + (highest - lowest) * float(end[0]) for end in (pairs.estimate, pairs.lower, pairs.upper)]
+        for powered in (False,) if numbers.mixed else (False, True):
+            pairs = state.pairs.read(place, everything, confidence=method.confidence, powered=powered)
+            clusters = float(pairs.n_clusters[0])
+            estimate = _known(pairs.estimate)
+            value = None if estimate is None else lowest + (highest - lowest) * estimate
+            ends = [lowest + (highest - lowest) * float(end[0]) for end in (pairs.lower, pairs.upper)]
             result.append(
                 record(
                     found,
                     row,
                     key.metric,
-                    ScaledMean(ends[0], ends[1], ends[2]),
+                    ScaledMean(value, ends[0], ends[1]),
                     lowest=lowest,
                     highest=highest,
                     direction=None if definition is None else definition.direction,
                     kind=None if definition is None else definition.kind,
                     n=int(pairs.n[0]),
                     n_traffic=None,
-                    n_absent=0,
-                    coverage=None,
+                    n_absent=int(pairs.n_absent[0]),
+                    coverage=_known(pairs.coverage),
+                    proxy_coverage=None if numbers.mixed else _known(pairs.proxy_coverage),
                     population_size=None,
                     profile=key.profile,
                     labeler=key.labeler,
                     labeler_version=key.labeler_version,
-                    estimator=name,
+                    estimator=PREDICTION_POWERED if powered else "weighted",
                     proxy=state.keys[row].labeler,
-                    band=certain_band(definition, key.labeler, (ends[1], ends[0], ends[2]), state.fit_for),
+                    band=certain_band(definition, key.labeler, (ends[0], value, ends[1]), state.fit_for),
                     n_effective=float(pairs.n_effective[0]),
-                    design_effect=None if isnan(effect) else effect,
+                    design_effect=_known(pairs.design_effect),
                     n_clusters=None if isnan(clusters) else int(clusters),
                 )
             )

@@ -163,12 +163,17 @@ class HeadlineNumber(NamedTuple):
     estimate: float | None
     lower: float | None
     upper: float | None
+    n_absent: int = 0
+    """Number of interactions in the range without a score."""
+    coverage: float | None = None
+    """Share of the interactions that have a score; None if it is not known."""
     version: str | None = None
 
 
 def number_of_all(mean: MetricMean) -> HeadlineNumber:
     """Return the number of a mean over all time."""
-    return HeadlineNumber("all", None, None, mean.n, mean.estimate, mean.lower, mean.upper)
+    ends = mean.lower, mean.upper
+    return HeadlineNumber("all", None, None, mean.n, mean.estimate, *ends, mean.n_absent, mean.coverage)
 
 
 def no_number(chosen: HeadlineRange) -> HeadlineNumber:
@@ -208,8 +213,9 @@ def number_of_point(
     point: HistoryPoint, range_name: str, end: datetime | None, version: str | None = None
 ) -> HeadlineNumber:
     """Return the number of a point of the history."""
-    until = None if end is None else point.end
-    return HeadlineNumber(range_name, point.start, until, point.n, point.mean, point.lower, point.upper, version)
+    until, ends = None if end is None else point.end, (point.lower, point.upper)
+    coverage = point.n_absent, point.coverage
+    return HeadlineNumber(range_name, point.start, until, point.n, point.mean, *ends, *coverage, version)
 
 
 def by_group(means: Iterable[MetricMean]) -> dict[Group, list[MetricMean]]:
@@ -511,6 +517,8 @@ def headline(
         estimate=number.estimate,
         lower=number.lower,
         upper=number.upper,
+        n_absent=number.n_absent,
+        coverage=number.coverage,
         confidence=confidence,
         fit_for=fit_for(mean.labeler, mean.metric, around.stated),
         band=None if choice.awaited is not None else _band(mean, number, around.stated, firing=bool(firing)),

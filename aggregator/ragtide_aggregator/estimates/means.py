@@ -52,6 +52,10 @@ class MetricMean(NamedTuple):
     estimator: Estimator = "mean"
     proxy: str | None = None
     """For a prediction-powered mean: the labeler that scored all interactions."""
+    n_absent: int = 0
+    """Number of interactions without a score."""
+    coverage: float | None = None
+    """Share of the interactions that have a score; None if it is not known."""
     key: EstimateKey | PairKey | None = None
     """Key by which the history has its values, or its pairs; None for an error against gold scores."""
     needed: int | None = None
@@ -79,6 +83,8 @@ class MetricMean(NamedTuple):
             estimate.direction,
             estimate.estimator,
             estimate.proxy,
+            estimate.n_absent,
+            estimate.coverage,
             key,
             needed,
         )
@@ -125,6 +131,7 @@ def metric_mean(
         numbers.n_waiting,
         key.segment, None if key.measure is None else key.measure.version, key.profile, key.labeler_version,
         None if definition is None else definition.direction, key=key,
+        n_absent=numbers.n_absent, coverage=numbers.coverage,
     )  # fmt: skip
 
 

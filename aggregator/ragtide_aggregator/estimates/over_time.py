@@ -15,7 +15,8 @@ from ..events.keys import UNBOUNDED, EstimateKey, PairKey
 from ..state.options import HistoryOptions
 from ..state.pane_rows import PairPanes, PaneRows
 from ..statistics.means.moments import Moments, with_weights
-from ..statistics.pairs.prediction_powered import PairTable
+from ..statistics.pairs.prediction_powered import Everything, PairTable
+from ..statistics.tables.batches import Rows
 from .view import IntervalMethod, ScaledMean, scaled_means, with_waiting
 
 _MULTIPLES: Final = (1, 2, 3, 4, 6, 8, 12, 24)
@@ -110,6 +111,11 @@ class HistoryPoint:
     upper: float | None
     open: bool
     """Whether later values may still count in it."""
+    n_absent: int = 0
+    """Number of interactions without a value: of a prediction-powered mean those to which the judge gave no score."""
+    coverage: float | None = None
+    """Share of the interactions that have a value: n of n and `n_absent`, or of a prediction-powered mean its estimate
+    for all; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +305,12 @@ def histories(
     if loaded.owners:
         counts = np.array([keys[owner.number][0].holds_counts for owner in loaded.owners], dtype=bool)
         means = scaled_means(moments, method, counts=counts, population=np.full(len(counts), np.nan), closed=closed)
-        for owner, n, mean in zip(loaded.owners, moments.n.tolist(), means, strict=True):
+        n_absent = loaded.absent().tolist()
+        for owner, n, absent, mean in zip(loaded.owners, moments.n.tolist(), n_absent, means, strict=True):
             if mean.estimate is not None:
-                points[owner.number].append(_point(keys[owner.number][0], every[owner.number], owner, n, mean))
+                key, panes = keys[owner.number][0], every[owner.number]
+                counted = _Counted(n, absent, n / (n + absent))
+                points[owner.number].append(_point(key, panes, owner, counted, mean))
     return [
         History(key, timedelta(milliseconds=panes.grid.step_ms), tuple(of_key), young=not panes.older)
         for (key, _), panes, of_key in zip(keys, every, points, strict=True)
@@ -332,6 +341,10 @@ class _PanesOfPoints(NamedTuple):
         pooled = self.rows.pooled(self.groups)
         clustered = np.array([every[owner.number].clustered for owner in self.owners], dtype=bool)
         return with_weights(with_waiting(pooled.moments, clustered), pooled.sampled)
+
+    def absent(self) -> Rows:
+        """Return in how many interactions of each point the metric is absent."""
+        return self.rows.absent(self.groups)
 
 
 def _loaded(every: Sequence[_PanesOfKey]) -> _PanesOfPoints:
@@ -413,15 +426,30 @@ def powered_numbers(
             for row, (pane, data) in enumerate(stored):
                 panes.load(row, pane, data)
         if paired.clustered:
-            panes.begin_clusters([row for row, (_, data) in enumerate(stored) if len(data) == PairTable.SIZE])
+            single = [row for row, (_, data) in enumerate(stored) if len(data) == PairTable.bytes_in(data)]
+            panes.begin_clusters(single)
         rows = [(row, pane) for row, (pane, _) in enumerate(stored)]
-        numbers = panes.pooled(rows, moments, confidence=method.confidence)
+        everything = Everything(moments, loaded.absent().astype(np.float64))
+        numbers = panes.pooled(rows, everything, confidence=method.confidence)
+        if not numbers.n[0]:
+            continue
         mean = ScaledMean(float(numbers.estimate[0]), float(numbers.lower[0]), float(numbers.upper[0]))
-        found[key] = _point(key.reference, proxies, loaded.owners[0], int(numbers.n[0]), mean)
+        counted = _Counted(int(numbers.n[0]), int(numbers.n_absent[0]), float(numbers.coverage[0]))
+        found[key] = _point(key.reference, proxies, loaded.owners[0], counted, mean)
     return found
 
 
-def _point(key: EstimateKey, panes: _PanesOfKey, owner: _PointStretches, n: int, mean: ScaledMean) -> HistoryPoint:
+class _Counted(NamedTuple):
+    """How many interactions have a value, how many have none, and the share of the first."""
+
+    n: int
+    n_absent: int
+    coverage: float
+
+
+def _point(
+    key: EstimateKey, panes: _PanesOfKey, owner: _PointStretches, counted: _Counted, mean: ScaledMean
+) -> HistoryPoint:
     grid, unbounded = panes.grid, key.metric in UNBOUNDED
     lowest, highest = (0.0, 1.0) if unbounded else key.value_range
     width = highest - lowest
@@ -429,9 +457,11 @@ def _point(key: EstimateKey, panes: _PanesOfKey, owner: _PointStretches, n: int,
     return HistoryPoint(
         start=from_milliseconds(grid.origin_ms + owner.points[0] * grid.step_ms),
         end=from_milliseconds(grid.origin_ms + owner.end * grid.step_ms),
-        n=n,
+        n=counted.n,
         mean=lowest + width * mean.estimate,
         lower=None if unbounded else lowest + width * mean.lower,
         upper=None if unbounded else lowest + width * mean.upper,
         open=not panes.opened.isdisjoint(owner.points),
+        n_absent=counted.n_absent,
+        coverage=counted.coverage,
     )

@@ -21,7 +21,6 @@ def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, 
     """
     view, numbers = found.view, found.numbers.of(row)
     key, span = found.keys[row], view.span
-    seen = numbers.n + numbers.n_absent
     strategy = (mean.strategy if mean is not None else "") or found.method.strategy
     known: dict[str, Any] = {
         "pipeline": key.pipeline,
@@ -41,7 +40,7 @@ def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, 
         "n_processed": numbers.n_processed,
         # Other strategies than `running` take each value by itself.
         "n_clusters": numbers.n_clusters if strategy == "running" else None,
-        "coverage": numbers.n / seen if seen else None,
+        "coverage": numbers.coverage,
         "population_size": numbers.population_size,
         "strategy": strategy,
         "anytime_valid": strategy in ANYTIME_VALID,

@@ -77,6 +77,12 @@ class KeyNumbers(NamedTuple):
     """Number of values in open clusters, which no interval counts yet; 0 in a window."""
 
     @property
+    def coverage(self) -> float | None:
+        """Share of the interactions that have a value; None without any."""
+        seen = self.n + self.n_absent
+        return self.n / seen if seen else None
+
+    @property
     def standard_deviation(self) -> float | None:
         """Sample standard deviation; None below two values."""
         return sqrt(self.m2 / (self.n - 1)) if self.n > 1 else None

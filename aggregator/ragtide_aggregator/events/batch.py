@@ -191,7 +191,7 @@ class EventBatch:
     pairs: Rows
     """Row of each pair, in the order of the parts."""
     scores: Floats
-    """Reference score, proxy score and probability of each pair; shape (3, pairs)."""
+    """Reference score, proxy score and probability of each pair, nan for a score that is missing; shape (3, pairs)."""
     pairs_of: Rows
     """Part of each pair, not falling."""
     ruled: Rows

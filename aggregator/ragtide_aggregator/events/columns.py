@@ -12,10 +12,13 @@ from ragtide_schemas import InvalidEntryError
 from ..statistics.tables.batches import Floats, Rows
 from .batch import EventSource, Times
 from .keys import COST, GOLD, LATENCY, SQUARED_ERROR
-from .values import DeclaredMetrics, EventPart, Targets, at_most, layout, squared_error
+from .values import MISSING, DeclaredMetrics, EventPart, Targets, at_most, layout, squared_error
 
 Codes = NDArray[np.int64]
 """One number of 0 or more per event; equal numbers mean equal properties."""
+
+MISSING_SCORE: Final = ""
+"""Name of the values of a metric that no event of the columns has a score of."""
 
 _MOST_CODES: Final = 2**62
 _BITS: Final = 30
@@ -111,7 +114,7 @@ def extracted(columns: EventColumns, targets: Targets = ()) -> ExtractedColumns:
         columns: of the events.
         targets: rules on quantiles, whose shares are counted.
     """
-    named: dict[str, Floats] = {}
+    named: dict[str, Floats] = {MISSING_SCORE: np.full(len(columns), MISSING)}
     out_of_range = np.zeros(len(columns), dtype=bool)
     flags = []
     known = layout(columns.scores, columns.declared, targets)
@@ -122,13 +125,14 @@ def extracted(columns: EventColumns, targets: Targets = ()) -> ExtractedColumns:
         flags.append(there)
         scaled.append(values)
         named[metric] = values
-        gold = columns.gold_scores.get(metric)
-        if gold is not None:
-            graded, reference, outside = _scaled(gold, lower, upper)
-            # A gold score counts only with a score.
-            out_of_range |= outside & there
-            flags.append(graded & there)
-            named[SQUARED_ERROR + metric], named[GOLD + metric] = squared_error(values, reference), reference
+    for metric, lower, upper in layout(columns.gold_scores, columns.declared).ranges:
+        graded, reference, outside = _scaled(columns.gold_scores[metric], lower, upper)
+        # A gold score counts only if its metric is known: the event itself says so.
+        out_of_range |= outside
+        flags.append(graded)
+        named[GOLD + metric] = reference
+        if metric in named:
+            named[SQUARED_ERROR + metric] = squared_error(named[metric], reference)
     for name, place, edge, above in known.edges:
         beyond = scaled[place] > at_most(edge) if above else scaled[place] <= at_most(edge)
         named[name] = beyond.astype(np.float64)

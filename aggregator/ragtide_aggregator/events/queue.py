@@ -145,8 +145,8 @@ def _codes(properties: Sequence[Hashable]) -> Codes:
 
 
 def _conflicts(kind: EventKind, declared: Mapping[str, MetricDeclaration]) -> bool:
-    own = dict(kind.declared)
-    return bool(declared) and any(own.get(metric) != declared.get(metric) for metric in kind.scores)
+    own, absent = dict(kind.declared), dict(kind.absent)
+    return bool(declared) and any(own.get(metric) != declared.get(metric) for metric in (*kind.scores, *absent))
 
 
 def _by_metric(scores: Sequence[Mapping[str, float]]) -> dict[str, Floats]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import nan
 from typing import Final, NamedTuple, TypeVar
 
 from ragtide_schemas import (
@@ -107,8 +108,20 @@ def at_most(edge: float) -> float:
     return edge + 1e-12
 
 
+NEVER_ASKED: Final = frozenset({"judge_unavailable", "over_budget"})
+"""Reasons for which a chosen interaction has no score of its judge although the judge was not asked about it: it counts
+as if it had not been chosen."""
+
+MISSING: Final = nan
+"""A score of a pair that is missing."""
+
+
 class ScorePair(NamedTuple):
-    """A reference score (a judge's or a person's) and the proxy score of one metric, both scaled to [0, 1]."""
+    """A reference score (a judge's or a person's) and the proxy score of one metric, both scaled to [0, 1].
+
+    The reference score is `MISSING` if the judge was asked and gave none, and the proxy score if the labeler could not
+    score the metric.
+    """
 
     metric: str
     labeler: str
@@ -283,7 +296,7 @@ def gold_parts(
     with _GOLD_COUNTED:
         scored = [part for whole in event.by_evaluator() for part in _scored(whole)]
         compared = [(part, _extracted_gold(part, gold_scores, probability)) for part in scored]
-        found = [(part, extracted) for part, extracted in compared if extracted.names]
+        found = [(part, extracted) for part, extracted in compared if extracted.pairs]
         parts = [
             *_from_people(event, gold_scores, probability, targets),
             *(EventPart(part, extracted, beside=place > 0) for place, (part, extracted) in enumerate(found)),
@@ -314,8 +327,8 @@ def _from_people(
     return [EventPart(given, _extracted(given, targets))]
 
 
-_Judge = tuple[JudgedScores | EvaluatorScores | MetricEvent, dict[str, float], Callable[[str], float]]
-# Another labeler, its scores, and the probability of each.
+_Judge = tuple[JudgedScores | EvaluatorScores | MetricEvent, dict[str, float], dict[str, str], Callable[[str], float]]
+# Another labeler, its scores, its absences, and the probability of each.
 
 
 def _labeler_of(part: MetricEvent | EvaluatorScores) -> tuple[str, str, str]:
@@ -341,32 +354,35 @@ def _extracted(
         gold = _extracted_gold(event, event.gold_scores)
         names, values, pairs = (*names, *gold.names), values + gold.values, gold.pairs
     judged = event.judged
-    judges: list[_Judge] = [] if judged is None else [(judged, judged.scores, judged.probability_of)]
-    judges += [(judge, _comparable(judge, event), _chance(judge, whole)) for judge, whole in evaluators]
-    for judge, scores, probability in judges:
+    judges: list[_Judge] = [] if judged is None else [(judged, judged.scores, judged.absent, judged.probability_of)]
+    judges += [(judge, *_comparable(judge, event), _chance(judge, whole)) for judge, whole in evaluators]
+    proxies = {metric: values[place] for place, (metric, _, _) in enumerate(known.ranges)}
+    for judge, scores, absent, probability in judges:
+        unanswered = {metric: MISSING for metric, reason in absent.items() if reason not in NEVER_ASKED}
+        references = {**unanswered, **_by_metric("judged.scores", scores, event.declared)}
         pairs += [
             ScorePair(
-                metric, judge.labeler, judge.labeler_version, judge.profile, score,
-                values[known.names.index(metric)], probability(metric),
+                metric, judge.labeler, judge.labeler_version, judge.profile, references[metric],
+                proxies.get(metric, MISSING), probability(metric),
             )
-            for metric, score in _by_metric("judged.scores", scores, event.declared).items()
-            if metric in event.scores
+            for metric in sorted(references)
+            if metric in proxies or metric in event.absent
         ]  # fmt: skip
     return ExtractedValues(names, values, pairs)
 
 
-def _comparable(judge: MetricEvent | EvaluatorScores, event: MetricEvent) -> dict[str, float]:
-    """Return the scores of an evaluator of the metrics that an event has, declared alike."""
+def _comparable(judge: MetricEvent | EvaluatorScores, event: MetricEvent) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the scores and the absences of an evaluator of the metrics that an event has, declared alike."""
 
     def measure(part: MetricEvent | EvaluatorScores, metric: str) -> Measure | None:
         declared = part.declared.get(metric) if part.declared else None
         return None if declared is None else declared.measure
 
-    return {
-        metric: score
-        for metric, score in judge.scores.items()
-        if metric in event.scores and measure(judge, metric) == measure(event, metric)
-    }
+    known = {metric for metric in (*event.scores, *event.absent) if measure(judge, metric) == measure(event, metric)}
+    return (
+        {metric: score for metric, score in judge.scores.items() if metric in known},
+        {metric: reason for metric, reason in judge.absent.items() if metric in known},
+    )
 
 
 def _chance(judge: MetricEvent | EvaluatorScores, whole: MetricEvent) -> Callable[[str], float]:
@@ -381,16 +397,19 @@ def _chance(judge: MetricEvent | EvaluatorScores, whole: MetricEvent) -> Callabl
 
 
 def _extracted_gold(event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0) -> ExtractedValues:
-    known = {metric: gold for metric, gold in gold_scores.items() if metric in event.scores}
+    known = {metric: gold for metric, gold in gold_scores.items() if metric in event.scores or metric in event.absent}
     gold = _by_metric("gold_scores", known, event.declared)
-    scores = _by_metric("scores", {metric: event.scores[metric] for metric in known}, event.declared)
+    compared = {metric: event.scores[metric] for metric in known if metric in event.scores}
+    scores = _by_metric("scores", compared, event.declared)
     names: list[str] = []
     values: list[float] = []
     pairs: list[ScorePair] = []
     for metric, reference in gold.items():
-        names += [SQUARED_ERROR + metric, GOLD + metric]
-        values += [squared_error(scores[metric], reference), reference]
-        pairs.append(ScorePair(metric, GOLD_LABELER, "1", event.profile, reference, scores[metric], probability))
+        if metric in scores:
+            names += [SQUARED_ERROR + metric, GOLD + metric]
+            values += [squared_error(scores[metric], reference), reference]
+        proxy = scores.get(metric, MISSING)
+        pairs.append(ScorePair(metric, GOLD_LABELER, "1", event.profile, reference, proxy, probability))
     return ExtractedValues(tuple(names), values, pairs)
 
 

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 
 from ..events.batch import BY_ITSELF, LATEST_MS, EventBatch, Scope, Times, cluster_codes, cluster_name
-from ..events.columns import Codes, EventColumns, ExtractedColumns, GroupTable, RejectedEvent, combined, extracted
+from ..events.columns import (
+    MISSING_SCORE,
+    Codes,
+    EventColumns,
+    ExtractedColumns,
+    GroupTable,
+    RejectedEvent,
+    combined,
+    extracted,
+)
 from ..events.keys import COST, GOLD, LATENCY
 from ..events.values import PEOPLES_METRICS, EventPart, Targets, parts_of, usage_of
 from ..statistics.tables.batches import Floats, Rows
@@ -271,7 +280,9 @@ class BatchBuilder:
         extract = group.part.extracted
         bases = [names[name] * size for name in extract.names] * mapping.scopes
         bases += [names[name] * size for name in (LATENCY, COST)]
-        pairs = [(names[GOLD + pair.metric] * size, names[pair.metric] * size, 0) for pair in extract.pairs]
+        missing = names[MISSING_SCORE]
+        metrics = [pair.metric for pair in extract.pairs]
+        pairs = [(names[GOLD + metric] * size, names.get(metric, missing) * size, 0) for metric in metrics]
         return self._with_rows(mapping, bases, pairs)
 
     def _own_lines(self, group: PartGroup, mapping: RowMapping) -> tuple[_Lines, _Lines]:

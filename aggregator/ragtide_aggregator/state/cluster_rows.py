@@ -82,7 +82,11 @@ class ClusterRows(StatePart):
             every = np.zeros(batch.values.size)
             every[watched] = costs
         taken = self.open.take(batch, self._rows.in_range[batch.rows], every)
-        closings = [closing for closing in taken.closings if any(event.rows.size for event in closing.cluster.events)]
+        closings = [
+            closing
+            for closing in taken.closings
+            if any(event.rows.size or event.pairs.size for event in closing.cluster.events)
+        ]
         if not closings:
             return taken, None
         closed = closed_clusters(batch, closings)
@@ -160,7 +164,7 @@ class ClusterRows(StatePart):
 
 
 def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClusters:
-    """Return clusters that a batch closed; at least one holds a value."""
+    """Return clusters that a batch closed; each holds a value or a pair."""
     events = [event for closing in closings for event in closing.cluster.events]
     ids = [event.interaction_id for event in events]
     counts = np.array([event.rows.size for event in events], dtype=np.intp)
@@ -252,10 +256,15 @@ def closed_pairs(closings: Sequence[Closing]) -> ClosedPairs | None:
         return None
     numbers, by_itself, events = zip(*found, strict=True)
     counts = [event.pairs.size for event in events]
+    clusters = np.repeat(np.array(numbers, dtype=np.intp), counts)
+    parts = np.array([closing.part for closing in closings], dtype=np.intp)
+    last_ms = np.array([closing.cluster.events[-1].time_ms for closing in closings], dtype=np.int64)
     return ClosedPairs(
         rows=np.concatenate([event.pairs for event in events]),
         scores=np.concatenate([event.scores for event in events], axis=1),
-        clusters=np.repeat(np.array(numbers, dtype=np.intp), counts),
+        clusters=clusters,
         late=np.repeat(np.array([event.late for event in events], dtype=bool), counts),
         by_itself=np.repeat(np.array(by_itself, dtype=bool), counts),
+        parts=parts[clusters],
+        times_ms=last_ms[clusters],
     )

@@ -223,15 +223,27 @@ class HistoryRows(StatePart):
         """Return whether a row has a series."""
         return bool(self._table.standing[row] == _KEPT)
 
-    def _admit(self, rows: Rows) -> None:
-        """Give series to rows with their first value, in the order of the values, up to `series_max`."""
-        for row in dict.fromkeys(rows[self._table.standing[rows] == _NOT_YET].tolist()):
+    def _admit(self, batch: EventBatch) -> dict[int, int]:
+        """Give series to rows with their first value or pair, in order, up to `series_max`; return the part of each."""
+        rows, parts = batch.rows, batch.part_of
+        if batch.pairs.size:
+            # A metric that its labeler cannot score has a history where a judge is asked about it.
+            rows = np.concatenate([rows, self._proxies(batch.pairs)])
+            parts = np.concatenate([parts, batch.pairs_of])
+        waiting = np.flatnonzero(self._table.standing[rows] == _NOT_YET)
+        waiting = waiting[np.argsort(parts[waiting], kind="stable")]
+        begun: dict[int, int] = {}
+        for row, part in zip(rows[waiting].tolist(), parts[waiting].tolist(), strict=True):
+            if self._table.standing[row] != _NOT_YET:
+                continue
             if self.count >= self.options.series_max:
                 self._table.standing[row] = _REFUSED
                 self.refused += 1
             else:
                 self._keep(row)
                 self.values.new.append(row)
+                begun[row] = part
+        return begun
 
     def _keep(self, row: int) -> None:
         self._table.standing[row] = _KEPT
@@ -247,11 +259,18 @@ class HistoryRows(StatePart):
         self._close(added.batch)
 
     def _add(self, batch: EventBatch, closed: ClosedClusters | None, before: Floats) -> None:
-        self._admit(batch.rows)
+        begun = self._admit(batch)
         late = self._panes.late(batch.times_ms, batch.newest_ms)
         some = np.flatnonzero((self._table.standing[batch.rows] == _KEPT) & ~late[batch.part_of])
         if some.size:
             self.values.fine.add_values(batch, self._panes.pane(batch.times_ms), before, some)
+        some = np.flatnonzero((self._table.standing[batch.absent] == _KEPT) & ~late[batch.absent_of])
+        if begun and some.size:
+            first = np.array([begun.get(row, 0) for row in batch.absent[some].tolist()], dtype=np.intp)
+            some = some[batch.absent_of[some] >= first]
+        if some.size:
+            panes = self._panes.pane(batch.times_ms)[batch.absent_of[some]]
+            self.values.fine.add_absences(batch.absent[some], panes)
         if batch.pairs.size:
             paired = np.flatnonzero(self._have_series(batch.pairs) & ~late[batch.pairs_of])
             panes = self._panes.pane(batch.times_ms)[batch.pairs_of[paired]]
@@ -264,23 +283,23 @@ class HistoryRows(StatePart):
         if some.size:
             self.values.fine.add_clusters(closed, self._panes.pane(closed.times_ms), some)
         if closed.pairs is not None:
-            self._add_closed_pairs(closed, closed.pairs, in_time)
+            self._add_closed_pairs(batch, closed, closed.pairs)
+
+    def _proxies(self, pairs: Rows) -> Rows:
+        """Return the rows of the proxy scores of pairs."""
+        return np.array([self._pairs.proxy(row) for row in pairs.tolist()], dtype=np.intp)
 
     def _have_series(self, pairs: Rows) -> NDArray[np.bool_]:
-        proxies = np.array([self._pairs.proxy(row) for row in pairs.tolist()], dtype=np.intp)
-        return np.asarray(self._table.standing[proxies] == _KEPT)
+        return np.asarray(self._table.standing[self._proxies(pairs)] == _KEPT)
 
-    def _add_closed_pairs(self, closed: ClosedClusters, pairs: ClosedPairs, in_time: NDArray[np.bool_]) -> None:
+    def _add_closed_pairs(self, batch: EventBatch, closed: ClosedClusters, pairs: ClosedPairs) -> None:
         """Add the pairs of closed clusters to the panes of the clusters' last interactions."""
         found, clusters = self._pairs.of_clusters(closed, pairs)
-        # All values of a cluster have the time of its last interaction.
-        place_of = np.full(int(max(closed.clusters.max(), clusters.max())) + 1, -1, dtype=np.intp)
-        place_of[closed.clusters] = np.arange(closed.clusters.size)
-        places = place_of[clusters]
-        some = self._have_series(found.cluster_rows) & (places >= 0)
-        some &= in_time[places]
+        parts, times_ms = pairs.at_clusters(clusters)
+        newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[parts]
+        some = self._have_series(found.cluster_rows) & ~self._panes.late(times_ms, newest_ms)
         if some.any():
-            self.pairs.fine.add_closed(found.at(some), self._panes.pane(closed.times_ms[places[some]]))
+            self.pairs.fine.add_closed(found.at(some), self._panes.pane(times_ms[some]))
 
     def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
         """Take note that values of rows belong to clusters from now on: all values so far are single ones."""

@@ -55,7 +55,7 @@ class ClusterEvent(NamedTuple):
     interaction_id: str
     pairs: Rows = _NO_ROWS
     scores: Floats = _NO_SCORES
-    """Reference score, proxy score and probability of each pair; shape (3, pairs)."""
+    """Reference score, proxy score and probability of each pair, nan for a score that is missing; shape (3, pairs)."""
     late: bool = False
     """Whether the proxy scores of its pairs are not in this cluster."""
     probability: float = 1.0

@@ -12,9 +12,8 @@ from ..alerts.kappa_rules import KappaRules
 from ..events.batch import Scope
 from ..events.keys import PairKey
 from ..statistics.intervals.pair_estimates import Powered
-from ..statistics.means.moments import Moments
 from ..statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters, read_pairs
-from ..statistics.pairs.prediction_powered import PairTable
+from ..statistics.pairs.prediction_powered import Everything, PairTable
 from ..statistics.tables.batches import Floats, Rows
 from .rows import AddedBatch, ClosedClusters, ClosedPairs, KeyRows, StatePart
 
@@ -91,9 +90,9 @@ class PairRows(StatePart):
         first = np.flatnonzero(new)
         sizes, totals = self._items(closed, clusters[first], rows[first])
         # The only proxy score of an interaction by itself is that of its pair, which may come later.
-        alone = pairs.by_itself[order][first]
-        sizes = np.where(alone, 1, sizes)
-        totals = np.where(alone, pairs.scores[1, order][first], totals)
+        alone, proxy = pairs.by_itself[order][first], pairs.scores[1, order][first]
+        sizes = np.where(alone, ~np.isnan(proxy), sizes)
+        totals = np.where(alone, np.nan_to_num(proxy), totals)
         found = PairsOfClusters(
             rows, pairs.scores[:, order], pairs.late[order], np.cumsum(new) - 1, rows[first], sizes, totals
         )
@@ -115,6 +114,8 @@ class PairRows(StatePart):
     def _items(self, closed: ClosedClusters, clusters: Rows, rows: Rows) -> tuple[Rows, Floats]:
         """Return number and sum of the proxy scores that clusters hold for rows of pairs; 0 without any."""
         proxies = np.array(self._proxies, dtype=np.intp)[rows]
+        if not closed.rows.size:
+            return np.zeros_like(clusters), np.zeros(clusters.shape)
         width = int(max(closed.rows.max(), proxies.max())) + 1
         held, wanted = closed.clusters * width + closed.rows, clusters * width + proxies
         order = np.argsort(held)
@@ -136,16 +137,17 @@ class PairRows(StatePart):
         """Set the sums over the pairs of a row (`PairTable.set_sums`)."""
         self._table.set_sums(row, totals)
 
-    def read(self, row: int, everything: Moments | None, *, confidence: float) -> Powered:
+    def read(self, row: int, everything: Everything, *, confidence: float, powered: bool) -> Powered:
         """Return the estimate of a row (`PairTable.read`), with an interval over closed clusters where there are any.
 
         Args:
             row: index.
-            everything: moments of all proxy scores, with the sums over clusters; None for the weighted mean.
+            everything: about all items, with the sums over clusters.
             confidence: of the interval.
+            powered: whether proxy scores and counts are used for the estimate; False for the weighted mean.
         """
         closed = self._closed if row in self._clustered else None
-        return read_pairs(self._table, closed, row, everything, confidence=confidence)
+        return read_pairs(self._table, closed, row, everything, confidence=confidence, powered=powered)
 
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of a row with a negative or infinite number; None without one."""
@@ -164,9 +166,10 @@ class PairRows(StatePart):
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
         row = self.row(PairKey.decode(name))
-        self._table.load(row, data[: PairTable.SIZE])
-        if self._wants_clusters and len(data) > PairTable.SIZE:
-            self._closed.load(row, data[PairTable.SIZE :])
+        size = PairTable.bytes_in(data)
+        self._table.load(row, data[:size])
+        if self._wants_clusters and len(data) > size:
+            self._closed.load(row, data[size:])
             self._clustered.add(row)
         return True
 

@@ -17,7 +17,7 @@ from ..statistics.means.clusters import ClusterTable
 from ..statistics.means.moments import Moments, MomentTable
 from ..statistics.means.sampling_weights import SampledSums, SamplingWeights
 from ..statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters, read_pairs
-from ..statistics.pairs.prediction_powered import PairTable
+from ..statistics.pairs.prediction_powered import Everything, PairTable
 from ..statistics.tables.batches import Floats, Rows, distinct, grouped
 from ..statistics.tables.row_table import ADD, RowColumn, RowTable
 from ..statistics.tables.windows import Panes, Window
@@ -221,6 +221,10 @@ class PaneRows(PanePlaces):
         self._absences.merge(place, other._absences, other_place)
         self._changed.add((row, pane))
 
+    def absent(self, groups: Sequence[Sequence[tuple[int, int]]]) -> Rows:
+        """Return the number of absences in groups of panes, each given by its row and number."""
+        return np.array([self._absences.n[self._places_of(panes)].sum() for panes in groups], dtype=np.int64)
+
     def pooled(self, groups: Sequence[Sequence[tuple[int, int]]]) -> Pooled:
         """Return the numbers of groups of panes, each given by its row and number; a group may be empty."""
         nothing = self._free[-1] if self._free else self._new()
@@ -373,17 +377,18 @@ class PairPanes(PanePlaces):
         Raises: ValueError if the bytes were written by another version.
         """
         place = self._place(row, pane)
-        self.pairs.load(place, data[: PairTable.SIZE])
-        if len(data) > PairTable.SIZE:
-            self.closed.load(place, data[PairTable.SIZE :])
+        size = PairTable.bytes_in(data)
+        self.pairs.load(place, data[:size])
+        if len(data) > size:
+            self.closed.load(place, data[size:])
             self._clustered.add(place)
 
-    def pooled(self, panes: Sequence[tuple[int, int]], everything: Moments, *, confidence: float) -> Powered:
+    def pooled(self, panes: Sequence[tuple[int, int]], everything: Everything, *, confidence: float) -> Powered:
         """Return the prediction-powered estimate of some panes of one row.
 
         Args:
             panes: each given by row and number; at least one.
-            everything: moments of all proxy scores in them; one element.
+            everything: about all items in them; one element.
             confidence: level of the interval.
         """
         pairs, closed = PairTable(), ClusteredPairs()

@@ -29,13 +29,22 @@ class ClosedPairs:
     rows: Rows
     """Row of each pair; shape (n,)."""
     scores: Floats
-    """Reference score, proxy score and probability of each; shape (3, n)."""
+    """Reference score, proxy score and probability of each, nan for a score that is missing; shape (3, n)."""
     clusters: Rows
     """Number of its cluster, not falling; shape (n,)."""
     late: NDArray[np.bool_]
     """Whether its proxy score is not in its cluster; shape (n,)."""
     by_itself: NDArray[np.bool_]
     """Whether its interaction is a cluster by itself; shape (n,)."""
+    parts: Rows
+    """Part of the batch that closed its cluster; shape (n,)."""
+    times_ms: Rows
+    """Event time of the cluster's last interaction; shape (n,)."""
+
+    def at_clusters(self, clusters: Rows) -> tuple[Rows, Rows]:
+        """Return `parts` and `times_ms` of clusters, given their numbers."""
+        places = np.searchsorted(self.clusters, clusters)
+        return self.parts[places], self.times_ms[places]
 
 
 @dataclass(frozen=True)

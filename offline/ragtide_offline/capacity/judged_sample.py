@@ -177,7 +177,7 @@ def sample_plan(
     )  # fmt: skip
 
 
-def scale_of(powered: Estimate, proxied: int, weighted: Estimate | None = None) -> JudgedScale | None:
+def scale_of(powered: Estimate, everything: int, weighted: Estimate | None = None) -> JudgedScale | None:
     """Return what a prediction-powered estimate shows about the judge's answers; None if it has no interval yet.
 
     The interval and `n_effective` give variance and correlation. Where an end of the interval is the end of the range,
@@ -185,7 +185,7 @@ def scale_of(powered: Estimate, proxied: int, weighted: Estimate | None = None) 
 
     Args:
         powered: over all time, by the estimator `prediction_powered`.
-        proxied: number of interactions with a score of the proxy.
+        everything: number of interactions, with a score of the proxy or without.
         weighted: the estimate of the judged items alone, for the design effect of sessions in it; without it that of
             `powered` is taken.
     """
@@ -198,11 +198,12 @@ def scale_of(powered: Estimate, proxied: int, weighted: Estimate | None = None) 
     largest = (mean - lowest) * (highest - mean)
     variance = largest
     if lowest < lower and upper < highest:
-        units = powered.n_clusters or powered.n
+        units = powered.n_clusters or powered.n + powered.n_absent
         unit = float(asymptotic_half_width(1.0, units, confidence=powered.confidence))
         influence = ((upper - lower) / 2 / unit) ** 2
         variance = min(influence * (units - 1) / units**2 * effective, largest)
-    interactions = max(proxied, powered.n)
+    # Of the interactions that the judge can tell.
+    interactions = max(round(everything * (powered.coverage or 1.0)), powered.n)
     effect = powered.design_effect or 1.0
     share = 1 - powered.n / interactions
     explained = (1 - min(powered.n / effective / effect, 1.0)) / share if share > 0 else 0.0

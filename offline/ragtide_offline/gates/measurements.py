@@ -40,12 +40,14 @@ class Measurement:
     """Level of the intervals."""
     subject: str = ""
     """Pipeline and run in words: a metric of a condition is expected in each of them."""
+    share: float | None = None
+    """The share of interactions with a value, where it is estimated."""
 
     @property
     def coverage(self) -> float | None:
         """The share of interactions with a value; None without interactions."""
         everything = self.n + self.n_absent
-        return self.n / everything if everything else None
+        return self.share if self.share is not None else self.n / everything if everything else None
 
 
 class GapKey(NamedTuple):
@@ -83,6 +85,7 @@ def of_estimates(found: Iterable[Estimate], gaps: Gaps | None = None) -> list[Me
             difference=_gap((gaps or {}).get(_key(estimate))),
             confidence=estimate.confidence,
             subject=scope_of(estimate.pipeline, estimate.run),
+            share=estimate.coverage,
         )
         for estimate in found
         if estimate.segment is None
@@ -96,9 +99,11 @@ def of_headlines(found: Iterable[Headline], segment: str | None = None) -> list[
             metric=each.metric,
             scope=scope_of(each.pipeline, each.labeler_text, each.profile, each.range_text, each.judge_text),
             n=each.n,
+            n_absent=each.n_absent,
             estimate=Quantity(each.estimate, each.lower, each.upper),
             confidence=each.confidence,
             subject=each.pipeline,
+            share=each.coverage,
         )
         for each in found
         if each.segment == segment

@@ -4,7 +4,7 @@ Columns need no object for each event. Some rows are decoded into event objects:
 `unit`, rows whose whole event is in `exact`, and rows with scores of a metric that most rows declare in another way.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -194,7 +194,8 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
     for name in ("judged", "beside", "unit", "inclusion", EXACT):
         row_wise |= _numbers(pc.is_valid(_column(table, name, pa.string())))
     scores = _scores(table, "scores")
-    declarations, declared = _declarations(table, scores, row_wise)
+    gold_scores = _scores(table, "gold_scores")
+    declarations, declared = _declarations(table, (scores, gold_scores), row_wise)
     occurred_us, labeled_us = _microseconds(table, "occurred_at"), _microseconds(table, "labeled_at")
     latency_s, cost_usd = (
         _numbers(pc.fill_null(_column(table, name, pa.float64()), 0.0)) for name in ("latency_s", "cost_usd")
@@ -221,7 +222,7 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
         ),
         segments=_sets(_column(table, "segments", _NAMES), values=True),
         scores=scores,
-        gold_scores=_scores(table, "gold_scores"),
+        gold_scores=gold_scores,
         occurred_ms=_milliseconds(occurred_us),
         processed_ms=_milliseconds(labeled_us) if processed_ms is None else processed_ms,
         latency_s=latency_s,
@@ -234,7 +235,9 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
     )
 
 
-def _declarations(table: Any, scores: dict[str, Floats], row_wise: NDArray[np.bool_]) -> tuple[Codes, DeclaredMetrics]:
+def _declarations(
+    table: Any, scores: Iterable[dict[str, Floats]], row_wise: NDArray[np.bool_]
+) -> tuple[Codes, DeclaredMetrics]:
     """Return equal codes for equal declarations, and the most frequent declarations; other rows become `row_wise`."""
     texts = _column(table, "declared", pa.string()).cast(pa.string()).dictionary_encode()
     codes = _codes(texts)
@@ -246,8 +249,9 @@ def _declarations(table: Any, scores: dict[str, Floats], row_wise: NDArray[np.bo
         for name, fields in from_json(texts.dictionary[most - 1].as_py()).items()
     }
     row_wise |= (codes > 0) & (codes != most)
-    for name in declared.keys() & scores.keys():
-        row_wise |= (codes == 0) & ~np.isnan(scores[name])
+    for given in scores:
+        for name in declared.keys() & given.keys():
+            row_wise |= (codes == 0) & ~np.isnan(given[name])
     return codes, declared
 
 

@@ -104,6 +104,8 @@ def _detail(row: Headline, scope: _HeadlineScope) -> Text:
         parts.append(row.range_text)
     if row.labeler_text != scope.labeler:
         parts.append(f"by {row.labeler_text}")
+    if row.coverage_text is not None:
+        parts.append(row.coverage_text)
     return Text("; ".join(parts), style=STATE_STYLES[row.state])
 
 

@@ -143,7 +143,7 @@ def scale_of_estimates(estimates: Iterable[Estimate], metric: str, pipeline: str
             if each.estimator == "weighted"
             and (each.labeler, each.labeler_version, each.metric_version, each.proxy) == same
         ]
-        proxied = [each.n for each in mine if each.estimator == "mean" and each.labeler == newest.proxy]
+        proxied = [each.n + each.n_absent for each in mine if each.estimator == "mean" and each.labeler == newest.proxy]
         found = scale_of(newest, max(proxied, default=newest.n), next(iter(weighted), None))
     else:
         found = scale_of_mean(newest)

@@ -53,6 +53,8 @@ class NumberNow(ToolAnswer):
     """Why the number is not by the labeler that it is to be by, or that this has stopped; null without that."""
     labeler: str
     """Labeler of the scores. Numbers of different labelers are not comparable."""
+    coverage: float | None = None
+    """Share of the interactions that have a score, whose mean the number is; null if it is not known."""
     direction: Direction | None = None
     """Direction in which the metric gets better; null if unknown."""
     lowest: float | None = None
@@ -81,6 +83,7 @@ class NumberNow(ToolAnswer):
             state_in_words=headline.state_text,
             judge=headline.judge_text or None,
             labeler=headline.labeler_text,
+            coverage=headline.coverage,
             direction=headline.direction,
             lowest=headline.lowest,
             highest=headline.highest,

@@ -12,7 +12,7 @@ from ragtide_aggregator.statistics.intervals.pair_estimates import Powered
 from ragtide_aggregator.statistics.means.clusters import ClusterTable
 from ragtide_aggregator.statistics.means.moments import Moments, MomentTable
 from ragtide_aggregator.statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
-from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 
 Array = np.ndarray[Any, Any]
 
@@ -77,8 +77,12 @@ def everything(clusters: list[Cluster]) -> Moments:
     return replace(moments.read([0]), clusters=replace(sums.read([0]), squares=squares))
 
 
+def scored(moments: Moments | None) -> Everything | None:
+    return None if moments is None else Everything.scored(moments)
+
+
 def read(table: ClusteredPairs, moments: Moments | None = None) -> Powered:
-    return table.read(np.array([0]), moments, confidence=0.95)
+    return table.read(np.array([0]), scored(moments), confidence=0.95)
 
 
 def by_definition(clusters: list[Cluster], k: float) -> tuple[float, float]:
@@ -122,7 +126,10 @@ def test_single_items_have_the_variance_of_independent_items() -> None:
     single.update(pairs.rows, *pairs.scores)
     moments = everything(clusters)
     for chosen in (None, moments):
-        own, found = single.read(np.array([0]), chosen, confidence=0.95), read(table_of(clusters), chosen)
+        own, found = (
+            single.read(np.array([0]), scored(chosen), confidence=0.95),
+            read(table_of(clusters), chosen),
+        )
         assert found.estimate == pytest.approx(own.estimate)
         assert found.standard_error == pytest.approx(own.standard_error, rel=0.02)
         assert found.lower == pytest.approx(own.lower, rel=0.01)

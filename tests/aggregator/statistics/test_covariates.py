@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ragtide_aggregator.statistics.comparisons.covariates import MOST_FEATURES, REFITS, RIDGE, CovariateTable
 from ragtide_aggregator.statistics.intervals.running import running_interval
 from ragtide_aggregator.statistics.means.moments import MomentTable
-from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 
 Array = np.ndarray[Any, Any]
 
@@ -191,7 +191,7 @@ def test_as_the_cheap_score_of_a_labeled_part_a_prediction_makes_the_interval_of
     moments.update(rows, predicted)
     pairs.update(rows[judged], x[judged], predicted[judged], np.full(int(judged.sum()), judged_share))
     everyone = np.arange(runs)
-    powered = pairs.read(everyone, moments.read(everyone), confidence=0.95)
+    powered = pairs.read(everyone, Everything.scored(moments.read(everyone)), confidence=0.95)
     alone = pairs.read(everyone, None, confidence=0.95)
     assert np.mean(np.abs(powered.estimate - 0.5) < 1.96 * powered.standard_error) > 0.9
     assert np.mean(powered.standard_error) < 0.9 * np.mean(alone.standard_error)

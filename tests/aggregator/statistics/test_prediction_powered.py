@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ragtide_aggregator.statistics.intervals.pair_estimates import Powered
 from ragtide_aggregator.statistics.means.moments import Moments, MomentTable
-from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 
 Array = np.ndarray[Any, Any]
 PAIRS = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0.05, 1)), min_size=1, max_size=30)
@@ -27,8 +27,12 @@ def moments(values: Array) -> Moments:
     return table.read([0])
 
 
+def scored(moments: Moments | None) -> Everything | None:
+    return None if moments is None else Everything.scored(moments)
+
+
 def read(table: PairTable, everything: Moments | None = None) -> Powered:
-    return table.read(np.array([0]), everything, confidence=0.95)
+    return table.read(np.array([0]), scored(everything), confidence=0.95)
 
 
 @given(PAIRS)
@@ -96,7 +100,7 @@ def test_until_there_is_enough_the_whole_range_is_possible() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pair", "words"), [((1.5, 0, 1), "values"), ((0, float("nan"), 1), "values"), ((0, 0, 0), "probability")]
+    ("pair", "words"), [((1.5, 0, 1), "values"), ((0, float("inf"), 1), "values"), ((0, 0, 0), "probability")]
 )
 def test_what_is_out_of_range_is_refused(pair: tuple[float, float, float], words: str) -> None:
     with pytest.raises(ValueError, match=words):
@@ -107,3 +111,35 @@ def test_bytes_of_another_version_are_refused() -> None:
     table = table_of([(0.5, 0.5, 1.0)])
     with pytest.raises(ValueError, match="version"):
         table.load(0, b"\x09" + table.to_bytes(0)[1:])
+
+
+def test_rows_of_the_first_version_are_read_as_pairs_with_both_scores() -> None:
+    pairs = [(0.5, 0.25, 0.5), (1.0, 0.75, 0.25), (0.0, 0.5, 1.0)]
+    y, f, p = np.transpose(pairs)
+    w = 1 / p
+    of_w = [y, f, y * y, f * f, y * f]
+    sums = [3, w.sum(), (w * w).sum(), *[(w * x).sum() for x in of_w], *[(w * w * x).sum() for x in of_w]]
+    table = PairTable()
+    table.add_row()
+    first = b"\x01" + np.array(sums).astype("<f8").tobytes()
+    assert PairTable.bytes_in(first + b"more") == len(first)
+    table.load(0, first)
+    assert table.to_bytes(0) == table_of(pairs).to_bytes(0)
+
+
+def test_with_one_answer_for_every_item_each_part_counts_as_often_as_it_occurs() -> None:
+    rng = np.random.default_rng(11)
+    reference = (rng.random(600) < 0.6).astype(float)
+    proxy = np.clip(reference + 0.3 * rng.standard_normal(600), 0, 1)
+    reference[rng.random(600) < 0.2] = np.nan
+    proxy[:240] = np.nan
+    table = table_of([(y, f, 1.0) for y, f in zip(reference, proxy, strict=True)])
+    known = Everything(moments(proxy[240:]), np.array([240.0]))
+    found = table.read(np.array([0]), known, confidence=0.95)
+    told = ~np.isnan(reference)
+    assert found.estimate[0] == pytest.approx(reference[told].mean())
+    assert (found.n[0], found.n_absent[0]) == (told.sum(), (~told).sum())
+    assert found.coverage[0] == pytest.approx(told.mean())
+    assert found.proxy_coverage[0] == pytest.approx(0.6)
+    # Everything is judged, so the estimate is worth as much as its answers.
+    assert found.n_effective[0] == pytest.approx(told.sum(), rel=0.03)

@@ -1,4 +1,4 @@
-"""Weighted and prediction-powered means from sums of pairs; prediction_powered.py has the formulas."""
+"""Estimates with intervals from a weighted sample, and the weighted mean of values that have no proxy score."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +32,12 @@ class Powered:
     """How many times larger dependence inside clusters makes the variance; nan where each item counts by itself."""
     n_clusters: Floats
     """Number of clusters with reference scores; nan where each item counts by itself."""
+    n_absent: Floats
+    """Number of chosen items without a reference score."""
+    coverage: Floats
+    """Estimated share of all items that have a reference score when they are chosen; nan without pairs."""
+    proxy_coverage: Floats
+    """Share of all items that have a proxy score; nan where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +45,32 @@ class Fitted:
     """Estimates with the numbers that their intervals need, one element per row."""
 
     n: Floats
-    """Number of pairs."""
-    weight: Floats
-    """Sum of w, at least 1."""
+    """Number of reference scores."""
+    n_absent: Floats
+    """Number of chosen items without a reference score."""
     items: Floats
-    """Number of equally weighted pairs that would be as precise, (sum w)^2 / sum w^2."""
+    """Number of equally weighted reference scores that would be as precise, (sum w)^2 / sum w^2."""
     mean: Floats
-    """Weighted mean of y."""
+    """Weighted mean of the reference scores, without proxy scores."""
     spread: Floats
-    """Weighted variance of y."""
+    """Weighted variance of the reference scores."""
     k: Floats
     """Weight of the proxy score."""
-    r: Floats
-    """Weighted mean of y - k f."""
     estimate: Floats
     """Theta, in [0, 1]."""
     variance: Floats
     """Variance of theta, if items are independent."""
+    coverage: Floats
+    """Estimated share of all items that have a reference score when they are chosen."""
+    proxy_coverage: Floats
+    """Share of all items that have a proxy score; nan where it is not known."""
 
     def powered(self, variance: Floats, units: Floats, trusted: NDArray[np.bool_], *, confidence: float) -> Powered:
         """Return the estimates with intervals.
 
         Args:
             variance: of theta.
-            units: number of independent units that it is the variance of, pairs or clusters.
+            units: number of independent units that it is the variance of: chosen items, or clusters of them.
             trusted: whether there are enough for an interval.
             confidence: level in (0, 1).
         """
@@ -81,32 +89,36 @@ class Fitted:
             k=self.k,
             design_effect=np.full(variance.shape, np.nan),
             n_clusters=np.full(variance.shape, np.nan),
+            n_absent=self.n_absent,
+            coverage=self.coverage,
+            proxy_coverage=self.proxy_coverage,
         )
 
 
-def fitted(sums: Floats, everything: tuple[Floats, Floats] | None) -> Fitted:
-    """Return the estimates of sums of pairs with their variance, if items are independent.
+def weighted_fit(n: Floats, w: Floats, w2: Floats, of_w: Floats, of_w2: Floats) -> Fitted:
+    """Return the weighted means of values y with weights w, with their variance if values are independent.
+
+    Source: Hajek (1971), in Foundations of Statistical Inference, 236, linearized.
 
     Args:
-        sums: as of `PairTable.sums`, one column per row; shape (13, rows).
-        everything: mean and number of the proxy scores of all items, one element per row; None for the weighted mean.
+        n: numbers of values, one element per row.
+        w: sums of w.
+        w2: sums of w^2.
+        of_w: sums of w y and w y^2; shape (2, rows).
+        of_w2: sums of w^2 y and w^2 y^2; shape (2, rows).
     """
-    n, w, w2, *parts = sums
     some = np.maximum(w, 1.0)
-    y, f, yy, ff, yf = (part / some for part in parts[:5])
-    variance_y, variance_f = np.maximum(yy - y * y, 0.0), np.maximum(ff - f * f, 0.0)
-    covariance = yf - y * f
-    if everything is None:
-        k, drawn_in, size = np.zeros_like(y), np.zeros_like(y), np.ones_like(y)
-    else:
-        k = np.where(variance_f > 0, covariance / np.where(variance_f > 0, variance_f, 1.0), 0.0)
-        drawn_in, size = everything[0] - f, np.maximum(everything[1], 1)
-    estimate = np.clip(y + k * drawn_in, 0.0, 1.0)
-    # Sum of w^2 (r - mean r)^2 for r = y - k f, written out.
-    y2, f2, yy2, ff2, yf2 = parts[5:]
-    r = y - k * f
-    squares = yy2 - 2 * k * yf2 + k * k * ff2 - 2 * r * (y2 - k * f2) + r * r * w2
-    variance = np.maximum(squares, 0.0) / some**2
-    variance += k * k * variance_f / size
-    items = np.where(w2 > 0, w * w / np.where(w2 > 0, w2, 1.0), 0.0)
-    return Fitted(n, some, items, y, variance_y, k, r, estimate, variance)
+    mean, square = of_w / some
+    squares = of_w2[1] - 2 * mean * of_w2[0] + mean * mean * w2
+    return Fitted(
+        n=n,
+        n_absent=np.zeros_like(mean),
+        items=np.where(w2 > 0, w * w / np.where(w2 > 0, w2, 1.0), 0.0),
+        mean=mean,
+        spread=np.maximum(square - mean * mean, 0.0),
+        k=np.zeros_like(mean),
+        estimate=np.clip(mean, 0.0, 1.0),
+        variance=np.maximum(squares, 0.0) / some**2,
+        coverage=np.where(n > 0, 1.0, np.nan),
+        proxy_coverage=np.full(mean.shape, np.nan),
+    )

@@ -5,10 +5,10 @@ one probability, their plain mean is unbiased, and nothing here is needed. Other
 
     m = sum w x / sum w,    var(m) = sum w^2 (x - m)^2 / (sum w)^2,
 
-the ratio estimate of Hajek with its linearized variance, which `prediction_powered` computes for samples of a judge as
-well. The interval is the `asymptotic` confidence sequence of the linearized values w (x - m).
-It is given from a sum of w x, and of w (1 - x), on that 30 values of the largest w would have: before that a rare value
-of a large weight may not have come yet (docs/measured/sampled_traffic.md).
+the ratio estimate of Hajek with its linearized variance, which `prediction_powered` has for samples of a judge as well.
+The interval is the `asymptotic` confidence sequence of the linearized values w (x - m). It is given from a sum of w x,
+and of w (1 - x), on that 30 values of the largest w would have: before that a rare value of a large weight may not have
+come yet (docs/measured/sampled_traffic.md).
 
 Where values count in clusters, with A = sum w and B = sum w x of a cluster, the variance is
 sum (B - m A)^2 / (sum A)^2. The sums of A and B are stored for clusters with a sampled value only. For all other
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..intervals.asymptotic import enough, enough_to_count
-from ..intervals.pair_estimates import LEAST_CLUSTERS, Fitted, Powered, fitted
+from ..intervals.pair_estimates import LEAST_CLUSTERS, Fitted, Powered, weighted_fit
 from ..tables.batches import Floats
 from .clusters import ClusterSums
 from .sampling_weights import SampledSums
@@ -130,14 +130,13 @@ def weighted_means(
     # The sums over values with w = 1 are those over all values without the sampled ones.
     y = np.where(single > 0, np.maximum(total - x, 0.0), 0.0)
     yy = np.where(single > 0, np.maximum(m2 + total * mean - xx, 0.0), 0.0)
-    zero = np.zeros_like(w)
-    sums = (every, single + w, single + w2, y + wx, zero, yy + wxx, zero, zero, y + w2x, zero, yy + w2xx, zero, zero)
+    of_w, of_w2 = np.stack([y + wx, yy + wxx]), np.stack([y + w2x, yy + w2xx])
     return WeightedMeans(
         mixed=sampled.mixed(every),
         sampled=n_s > 0,
         traffic=sampled.traffic(every),
         heaviest=(single + w) / np.maximum(sampled.most, 1.0),
-        found=fitted(np.stack(sums), None),
+        found=weighted_fit(every, single + w, single + w2, of_w, of_w2),
         closed=None if clusters is None or not clusters.in_use.any() else _over_clusters(clusters, sampled),
     )
 

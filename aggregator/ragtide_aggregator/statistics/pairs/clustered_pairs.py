@@ -1,23 +1,29 @@
 """Prediction-powered means over clusters of dependent items: from sums over closed clusters of pairs.
 
-Notation of `prediction_powered`: f is the proxy score of all N items, y the reference score of some, each chosen with
-probability 1 / w, and r = y - k f with the weighted mean R. Let m be the mean of f over all items, and W = sum w. The
-error of theta is, but for terms that vanish faster, a sum over clusters c:
+Notation of `prediction_powered`: u = a (y - theta), r = u - k f, and the shares P of the items with a proxy score and
+of those without. Let m be the mean of f over all items that have one, N the number of all items, and W the sum of w in
+a stratum. Take f - m as the proxy score, and 0 where there is none. Without knowing the counts of the strata, the error
+of theta is, but for terms that vanish faster, a sum over clusters c:
 
-    theta - true mean = sum over c of (k A_c / N + B_c / W),
-    A_c = sum over all items of c of (f - m),  B_c = sum over its chosen items of w (r - R).
+    A (theta - true mean) = sum over c of (k A_c / N + B_c),
+    A_c = sum over the items of c with a proxy score of (f - m),
+    B_c = sum over its chosen items of P / W w (u - k (f - m)).
 
 Clusters are independent, so the variance is the sum of the squares,
 
-    var(theta) = k^2 sum A^2 / N^2 + 2 k sum A B / (N W) + sum B^2 / W^2.
+    k^2 sum A_c^2 / N^2 + 2 k sum A_c B_c / N + sum B_c^2.
 
-Independent items have sum A B = 0 with this k, which gives the variance of `prediction_powered`. Inside clusters the
-proxy score of one item may go with the r of another, so the middle term is needed. With a cluster's sums of w, w y,
-w f, its number n of items and its sum F of proxy scores, A B and B^2 are quadratic forms. Their 12 sums of products are
-enough for any k, R and m. Sum A^2 comes from `ClusterTable`.
+Items are chosen independently of each other. The known counts then remove a part of this variance, which is left in:
+intervals are a little too wide where strata differ. Where weights differ so much that the part would be negative, it is
+added (`Linear.drawn`).
+
+Inside clusters the proxy score of one item may go with the r of another, so the middle term is needed. With a cluster's
+sums of w (1, a, y, f) and w (1, a, y) of the two strata, its number n of items with a proxy score and their sum F, A B
+and B^2 are quadratic forms. Their sums of products are enough for any k, theta and m. Sum A_c^2 comes from
+`ClusterTable`.
 
 A **late** pair comes after the cluster of its item was closed, so its A is not known. Let L_c be the part of B_c with
-late pairs. By Cauchy and Schwarz, its share in the middle term is at most 2 |k| sqrt(sum A^2 sum L^2) / (N W), which is
+late pairs. By Cauchy and Schwarz, its share in the middle term is at most 2 |k| sqrt(sum A^2 sum L^2) / N, which is
 added.
 
 The interval is the `asymptotic` sequence with clusters for its values. Assumes: clusters are independent of each other,
@@ -32,19 +38,29 @@ linearized ratio.
 """
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..intervals.asymptotic import NO_SPREAD, enough
 from ..intervals.pair_estimates import LEAST_CLUSTERS, Powered
-from ..means.moments import Moments
 from ..tables.batches import Floats, Rows
 from ..tables.row_table import ADD, RowColumn, RowTable
-from .prediction_powered import PairTable
+from .prediction_powered import Everything, PairTable
 
-_ALL, _WITH_ITEMS, _LATE = slice(1, 7), slice(7, 13), slice(13, 19)
+_TERMS: Final = 7
+"""Sums of w over the pairs of a cluster: of 1, a, y, f with a proxy score, and of 1, a, y without."""
+
+_FIRST, _SECOND = np.triu_indices(_TERMS)
+_PRODUCTS: Final = _FIRST.size
+_ALL: Final = slice(1, 1 + _PRODUCTS)
+_WITH_ITEMS: Final = slice(_ALL.stop, _ALL.stop + 2 * _TERMS)
+_LATE: Final = slice(_WITH_ITEMS.stop, _WITH_ITEMS.stop + _PRODUCTS)
+
+_FIRST_SUMS: Final = 19
+"""Sums of version 1, whose pairs all had both scores: number of clusters; products of sums of w (1, y, f) with each
+other, with n and F, and of late ones with each other."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,7 @@ class PairsOfClusters:
     rows: Rows
     """Row of each pair, shape (n,)."""
     scores: Floats
-    """Reference score, proxy score and probability of each; shape (3, n)."""
+    """Reference score, proxy score and probability of each, nan for a score that is missing; shape (3, n)."""
     late: NDArray[np.bool_]
     """Whether a pair came after the cluster of its item was closed, shape (n,)."""
     of: Rows
@@ -80,11 +96,11 @@ class PairsOfClusters:
         )
 
 
-class ClusteredPairs(RowTable, version=1, what="pairs of clusters", capacity=16):
+class ClusteredPairs(RowTable, version=2, what="pairs of clusters", capacity=16):
     """Sums over closed clusters of pairs, one row per key; rows are merged by addition."""
 
-    # Number of clusters with pairs; sums of products of w, w y, w f (6), of these with n, F (6), of late ones (6).
-    _sums = RowColumn(np.float64, (19,), merge=ADD, least=0.0)
+    # Number of clusters with pairs; sums of products of their sums, of these with n and F, and of late ones.
+    _sums = RowColumn(np.float64, (_LATE.stop,), merge=ADD, least=0.0)
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,10 +120,17 @@ class ClusteredPairs(RowTable, version=1, what="pairs of clusters", capacity=16)
         """Set a row to pairs of another table; each is a cluster of its own."""
         self._pairs.clear(row)
         self._pairs.merge(row, pairs, other_row)
-        n, w, w2, y, f, _, ff, yf, y2, f2, yy2, ff2, yf2 = pairs.sums(other_row)
-        # The products of a single pair: those of w (1, y, f) with itself, and with (1, f); it is not late.
-        with_items = (w, y, f, f, yf, ff)
-        self._sums[:, row] = (n, w2, y2, f2, yy2, yf2, ff2, *with_items, *np.zeros(6))
+        sums = pairs.sums(other_row)
+        _, a, y, f, yy, ff, yf, af = sums[12:20]
+        squares = np.zeros((_TERMS, _TERMS))
+        squares[:4, :4] = [[sums[12], a, y, f], [a, a, y, af], [y, y, yy, yf], [f, af, yf, ff]]
+        w, a, y, yy = sums[24:28]
+        squares[4:, 4:] = [[w, a, y], [a, a, y], [y, y, yy]]
+        w, a, y, f, _, ff, yf, af = sums[4:12]
+        with_items = np.zeros((2, _TERMS))
+        with_items[:, :4] = [[w, a, y, f], [f, af, yf, ff]]
+        late = np.zeros(_PRODUCTS)
+        self._sums[:, row] = (sums[:4].sum(), *squares[_FIRST, _SECOND], *with_items.ravel(), *late)
 
     def update(self, pairs: PairsOfClusters) -> None:
         """Add pairs of closed clusters, in order.
@@ -116,12 +139,14 @@ class ClusteredPairs(RowTable, version=1, what="pairs of clusters", capacity=16)
         """
         reference, proxy, probability = pairs.scores
         self._pairs.update(pairs.rows, reference, proxy, probability)
-        w = 1 / probability
-        weighted = np.stack([w, w * reference, w * proxy])
+        w, scored = 1 / probability, ~np.isnan(proxy)
+        a, y = (~np.isnan(reference)).astype(np.float64), np.nan_to_num(reference)
+        of_each = np.stack([w, w * a, w * y])
+        weighted = np.concatenate([scored * of_each, (w * np.nan_to_num(proxy))[None], ~scored * of_each])
         sums = _by_cluster(weighted, pairs.of, pairs.sizes.size)
         late = _by_cluster(weighted[:, pairs.late], pairs.of[pairs.late], pairs.sizes.size)
         items = np.stack([pairs.sizes, pairs.totals])
-        with_items = (items[:, None] * sums).reshape(6, -1)
+        with_items = (items[:, None] * sums).reshape(2 * _TERMS, -1)
         terms = np.concatenate([np.ones((1, pairs.sizes.size)), _products(sums), with_items, _products(late)])
         # Added in order within a row, so that the sums do not depend on how clusters were cut into batches.
         for quantity, added in zip(self._sums, terms, strict=True):
@@ -132,46 +157,56 @@ class ClusteredPairs(RowTable, version=1, what="pairs of clusters", capacity=16)
         self._pairs.merge(row, other._pairs, other_row)
         super().merge(row, other, other_row)
 
-    def read(self, rows: Rows, everything: Moments | None, *, confidence: float) -> Powered:
+    def read(self, rows: Rows, everything: Everything | None, *, confidence: float, powered: bool = True) -> Powered:
         """Return the estimates of rows, over closed clusters.
 
         Args:
             rows: rows to estimate.
-            everything: moments of the proxy scores of all items with the sums over closed clusters, one element per
-                row; None for the weighted mean.
+            everything: about all items, with the sums over closed clusters, one element per row; None if nothing is
+                known about them.
             confidence: level in (0, 1); the intervals hold at every number of clusters at once, from enough on.
+            powered: whether proxy scores and counts are used for the estimate; False for the weighted mean.
 
         Raises: ValueError if the moments have no sums over clusters.
         """
-        clusters = None if everything is None else everything.clusters
-        if everything is not None:
-            if clusters is None:
-                raise ValueError("everything has no sums over clusters: read them from a ClusterTable")
-            everything = replace(everything, n=clusters.n, mean=clusters.mean)
-        fitted = self._pairs.fit(rows, everything)
-        sums = self._sums[:, rows]
-        total, k, r = fitted.weight, fitted.k, fitted.r
-        # Weights of w, w y, w f in B.
-        of_b = np.stack([-r, np.ones_like(r), -k])
-        variance, weight2 = _square(sums[_ALL], of_b) / total**2, sums[_ALL][0]
-        equal = np.where(weight2 > 0, total**2 / np.where(weight2 > 0, weight2, 1.0), 0.0)
+        powered = powered and everything is not None
+        clusters = None if everything is None else everything.moments.clusters
+        if everything is not None and clusters is not None:
+            # Absences are not counted by cluster: they have the same share in closed clusters as in all.
+            absent = everything.n_absent * clusters.n / np.maximum(everything.moments.n, 1)
+            closed = np.where(everything.moments.n > 0, absent, everything.n_absent)
+            everything = Everything(replace(everything.moments, n=clusters.n, mean=clusters.mean), closed)
+        elif powered:
+            raise ValueError("everything has no sums over clusters: read them from a ClusterTable")
+        fitted = self._pairs.fit(rows, everything, powered=powered)
+        sums, linear, found = self._sums[:, rows], fitted.linear, fitted.known
+        theta, k, scale = linear.theta, linear.k, linear.scale
+        one = np.ones_like(theta)
+        # Weights of the sums of w in B.
+        of_b = np.stack([k * linear.proxy_mean, -theta, one, -k, 0 * one, -theta, one])
+        of_b *= np.repeat(scale, [4, 3], axis=0) / linear.answered
+        weight2, variance = _square(sums[_ALL], _weights(scale)), _square(sums[_ALL], of_b)
+        equal = np.where(weight2 > 0, linear.shares.sum(axis=0) ** 2 / np.where(weight2 > 0, weight2, 1.0), 0.0)
         trusted = equal >= LEAST_CLUSTERS
-        if clusters is not None:
-            size, own = np.maximum(clusters.n, 1), k * k * clusters.squares
-            of_a = np.stack([-clusters.mean, np.ones_like(r)])
-            both = np.einsum("ir,jr,ijr->r", of_a, of_b, sums[_WITH_ITEMS].reshape(2, 3, -1))
+        if powered and clusters is not None:
+            share = np.where(linear.shares[0] > 0, linear.shares[0], 1.0)
+            size, steep = np.maximum(clusters.n, 1) / share, k / linear.answered
+            own = np.where(linear.shares[0] > 0, steep * steep * clusters.squares, 0.0)
+            of_a = np.stack([-clusters.mean, one])
+            both = np.einsum("ir,jr,ijr->r", of_a, of_b, sums[_WITH_ITEMS].reshape(2, _TERMS, -1))
             late = np.sqrt(own * _square(sums[_LATE], of_b))
-            variance += own / size**2 + 2 * (k * both + late) / (size * total)
-            # Every pair has an item with a proxy score; a repair may have dropped their sums.
-            trusted &= 2 * clusters.n >= sums[0]
+            variance += own / size**2 + 2 * (steep * both + late) / size
+            variance += np.maximum(-linear.drawn, 0.0) + linear.few
+            # Every pair with a proxy score is of an item with one; a repair may have dropped their sums.
+            trusted &= 2 * clusters.n >= np.minimum(sums[0], self._pairs.scored(rows))
         variance = np.maximum(variance, 0.0)
         # Clusters with equal means say little about the next one.
         trusted &= variance * sums[0] > NO_SPREAD
-        known = fitted.variance > 0
-        effect = np.where(known, variance / np.where(known, fitted.variance, 1.0), np.nan)
-        trusted &= enough(fitted.mean, fitted.items / np.fmax(effect, 1.0))
-        powered = fitted.powered(variance, sums[0], trusted, confidence=confidence)
-        return replace(powered, design_effect=effect, n_clusters=sums[0])
+        single = found.variance + np.maximum(linear.drawn, 0.0)
+        effect = np.where(single > 0, variance / np.where(single > 0, single, 1.0), np.nan)
+        trusted &= enough(found.mean, found.items / np.fmax(effect, 1.0))
+        estimates = fitted.powered(variance, sums[0], trusted, confidence=confidence)
+        return replace(estimates, design_effect=effect, n_clusters=sums[0])
 
     def impossible(self, rows: Rows) -> NDArray[np.bool_]:
         """Return for each row whether a number is negative or not finite; same shape."""
@@ -186,12 +221,39 @@ class ClusteredPairs(RowTable, version=1, what="pairs of clusters", capacity=16)
 
         Raises: ValueError if the bytes were written by another version.
         """
-        super().load(row, data[: self.size])
-        self._pairs.load(row, data[self.size :])
+        size = _FIRST_SIZE if data[:1] == b"\x01" else self.size
+        own = data[:size]
+        if data[:1] == b"\x01" and len(own) == _FIRST_SIZE:
+            own = bytes([2]) + _from_first(np.frombuffer(own, "<f8", offset=1)).astype("<f8").tobytes()
+        super().load(row, own)
+        self._pairs.load(row, data[size:])
+
+
+_FIRST_SIZE: Final = 1 + 8 * _FIRST_SUMS
+
+
+def _from_first(sums: Floats) -> Floats:
+    """Return sums of version 1, shape (19,), as sums of pairs with both scores."""
+
+    def products(of: Floats) -> Floats:
+        ww, wy, wf, yy, yf, ff = of
+        found = np.zeros((_TERMS, _TERMS))
+        found[:4, :4] = [[ww, ww, wy, wf], [ww, ww, wy, wf], [wy, wy, yy, yf], [wf, wf, yf, ff]]
+        return found[_FIRST, _SECOND]
+
+    with_items = np.zeros((2, _TERMS))
+    with_items[:, :4] = sums[7:13].reshape(2, 3)[:, [0, 0, 1, 2]]
+    return np.concatenate([sums[:1], products(sums[1:7]), with_items.ravel(), products(sums[13:19])])
 
 
 def read_pairs(
-    pairs: PairTable, closed: ClusteredPairs | None, row: int, everything: Moments | None, *, confidence: float
+    pairs: PairTable,
+    closed: ClusteredPairs | None,
+    row: int,
+    everything: Everything | None,
+    *,
+    confidence: float,
+    powered: bool = True,
 ) -> Powered:
     """Return the estimate of a row over all its pairs, with an interval over closed clusters where there are any.
 
@@ -199,22 +261,24 @@ def read_pairs(
         pairs: table with all pairs.
         closed: table with the pairs of closed clusters; None where each item counts by itself.
         row: index in both.
-        everything: moments of all proxy scores, with the sums over clusters; None for the weighted mean.
+        everything: about all items, with the sums over clusters; None if nothing is known about them.
         confidence: of the interval.
+        powered: whether proxy scores and counts are used for the estimate; False for the weighted mean.
     """
     rows = np.array([row])
-    found = pairs.read(rows, everything, confidence=confidence)
+    found = pairs.read(rows, everything, confidence=confidence, powered=powered)
     if closed is None:
         return found
-    interval = closed.read(rows, everything, confidence=confidence)
+    interval = closed.read(rows, everything, confidence=confidence, powered=powered)
     # Pairs of open clusters are in the estimate, and not yet in the interval.
     return replace(
-        interval,
-        estimate=found.estimate,
+        found,
         lower=np.fmin(interval.lower, found.estimate),
         upper=np.fmax(interval.upper, found.estimate),
-        n=found.n,
-        k=found.k,
+        standard_error=interval.standard_error,
+        n_effective=interval.n_effective,
+        design_effect=interval.design_effect,
+        n_clusters=interval.n_clusters,
     )
 
 
@@ -227,13 +291,16 @@ def _by_cluster(values: Floats, of: Rows, count: int) -> Floats:
 
 
 def _products(sums: Floats) -> Floats:
-    w, y, f = sums
-    return np.stack([w * w, w * y, w * f, y * y, y * f, f * f])
+    return np.asarray(sums[_FIRST] * sums[_SECOND])
+
+
+def _weights(scale: Floats) -> Floats:
+    """Return the weights of the sums of w in the sum of the weights of a cluster."""
+    nothing = np.zeros_like(scale[0])
+    return np.stack([scale[0], *[nothing] * 3, scale[1], *[nothing] * 2])
 
 
 def _square(products: Floats, weights: Floats) -> Floats:
     """Return the sum of squares of weighted sums, from the sums of their products; shape (rows,)."""
-    ww, wy, wf, yy, yf, ff = products
-    a, b, c = weights
-    squares = a * a * ww + b * b * yy + c * c * ff + 2 * (a * b * wy + a * c * wf + b * c * yf)
-    return np.asarray(np.maximum(squares, 0.0))
+    twice = np.where(_FIRST == _SECOND, 1.0, 2.0)[:, None]
+    return np.asarray(np.maximum((twice * weights[_FIRST] * weights[_SECOND] * products).sum(axis=0), 0.0))
