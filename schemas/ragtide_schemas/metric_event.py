@@ -210,7 +210,15 @@ class MetricEvent(VersionedModel):
         return self.unit == "tick"
 
     @classmethod
-    def tick(cls, pipeline: str, run: str | None, *, occurred_at: datetime, scored_until: datetime) -> Self:
+    def tick(
+        cls,
+        pipeline: str,
+        run: str | None,
+        *,
+        occurred_at: datetime,
+        scored_until: datetime,
+        declared: Declared | None = None,
+    ) -> Self:
         """Return a tick: it ends the sessions of which nothing came for the quiet time before `scored_until`.
 
         Args:
@@ -218,10 +226,12 @@ class MetricEvent(VersionedModel):
             run: of these sessions.
             occurred_at: the same time by the clocks of the producers, at which alerts fire that the tick decides.
             scored_until: time of the Redis server; each interaction that came before it is scored.
+            declared: declarations of metrics of the pipeline, for the words of these alerts.
         """
         return cls(
             interaction_id=TICK, pipeline=pipeline, run=run, unit=TICK, occurred_at=occurred_at,
             labeled_at=scored_until, labeler=TICK, labeler_version="1", profile=TICK, scores={},
+            declared=declared or None,
         )  # fmt: skip
 
     def probability_of(self, metric: str) -> float:

@@ -14,12 +14,14 @@ from tests.support.state_cuts import turned
 from ragtide import AlertRule
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
+from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.state.open_clusters import LULL_MS, ShortNames, cluster_from_bytes, cluster_to_bytes
 from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
-from ragtide_schemas import MetricEvent, to_milliseconds
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
 
 ADHERENCE = "trace.adherence"
 QUIET_MS, SIZE = 10_000, 6
@@ -248,6 +250,35 @@ def test_an_alert_fires_at_a_tick_at_that_time_of_the_producers(off_s: float) ->
     assert found.lower is not None
     assert found.upper is not None
     assert 0 < found.lower < 0.2 < found.upper < 0.8
+
+
+def test_an_alert_at_a_tick_says_what_a_metric_of_your_own_means() -> None:
+    mine = {"mine.polite": MetricDeclaration(lower=0, upper=1, meaning="Share of polite answers.")}
+    rule = AlertRule(name="polite", kind="threshold", metric="mine.polite", target=0.8, run_length=200)
+    options = StateOptions(clusters=ClusterOptions("auto", size=20, quiet_ms=QUIET_MS), rules=(rule,))
+    state = state_of(
+        [
+            answer(number, f"s{number % 20}", number / 10, scores={"mine.polite": float(number < 20)}, declared=mine)
+            for number in range(100)
+        ],
+        options,
+    )
+    for quiet in state.quiet_scopes(START_MS + 60_000):
+        state.apply(MetricEvent.decode(state.tick_of(quiet, START_MS + 60_000).encode()))
+    (alert,) = state.take_changes().alerts
+    assert alert.notes == ("Meaning: Share of polite answers.",)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_an_open_session_that_moves_to_another_partition_ends_there_at_the_same_tick(partitions: int) -> None:
+    state = state_of([answer(0, "a", 0.0), answer(1, "b", 4.0)])
+    fields = dict(state.take_changes().rows)
+    moved = repartitioned(Layout("ragtide"), Layout("ragtide", partitions), {0: fields})
+    there = Layout("ragtide", partitions).of("shop", "any").partition
+    again = AggregatorState.from_fields(OPTIONS, moved[there])
+    assert [quiet.scope for quiet in again.quiet_scopes(START_MS + 11_000)] == [("shop", None)]
+    again.apply(tick(13.0))
+    assert closed(again)[:2] == (1, 1)
 
 
 def test_the_tick_of_a_quiet_pipeline_has_the_time_of_its_producers() -> None:

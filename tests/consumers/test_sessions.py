@@ -10,6 +10,7 @@ from tests.support.conditions import until
 
 from ragtide import RagInteraction
 from ragtide.testing import Labels, ScriptedJudge, Status
+from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.worker.app import create_group, run_workers
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, SentinelField, Streams, awaiting_consumer
@@ -163,6 +164,7 @@ async def test_what_waits_for_an_unavailable_labeler_keeps_sessions_open_if_it_m
         await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: interaction.encode()}, id=f"{added}-{number}")
     await async_redis.xreadgroup(LABEL_GROUP, "me", {STREAMS.interactions: ">"})
     await async_redis.xack(STREAMS.interactions, LABEL_GROUP, f"{added}-1")
+    await async_redis.zadd(STREAMS.finished, {f"{added}-1": added})
     digest = session_key(STREAMS, first).rpartition(":")[2]
     await async_redis.zadd(STREAMS.open_sessions, {digest: added})
     for consumer, due in (
@@ -172,6 +174,9 @@ async def test_what_waits_for_an_unavailable_labeler_keeps_sessions_open_if_it_m
     ):
         await async_redis.xclaim(STREAMS.interactions, LABEL_GROUP, consumer, 0, [f"{added}-2"])
         assert await run_script(async_redis, due_sessions(STREAMS, 1.0, 1000)) == due, consumer
+        # The clusters of the aggregator end by the same rule.
+        status = await run_script(async_redis, trim_streams(STREAMS, StreamCaps(), "0-0", "0-0"))
+        assert (status.scored_until_ms > added + 1000) == bool(due), consumer
 
 
 async def test_sessions_end_while_another_evaluator_is_unavailable(

@@ -1,19 +1,27 @@
 """Users leave after a bad deploy: the alert and the intervals come from what was said, without one more answer."""
 
 import json
+import signal
+import tomllib
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.conditions import wait_until
-from tests.support.roles import STREAMS, command, metric_events, running
+from tests.support.metric_events import event
+from tests.support.roles import STREAMS, command, metric_events, running, start_doomed, wait_for_aggregation
 from tests.support.story import users_leave
 
 from ragtide import Alert, InteractionProducer
+from ragtide_aggregator.checkpoint.options import state_options
+from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_schemas import utc_now
+from ragtide_runtime.settings.alerting import ClusterSettings
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import MetricEvent, utc_now
 
 SESSIONS, TURNS = 40, 5
 CONFIG = """
@@ -96,3 +104,49 @@ def test_users_leave_after_a_bad_deploy(redis: Any, redis_url: str, tmp_path: Pa
     tested = command(redis_url, "rules", "test", "ragtide.toml", "--recording", str(place), "--json")
     assert tested.returncode == 0, tested.stderr
     assert alert.alert_id in tested.stdout
+
+
+HEAVY = [("ticks", 1, "before"), ("aggregator", 2, "before")]
+
+
+@pytest.mark.parametrize(
+    "death", [("ticks", 1, "after"), *(pytest.param(one, marks=pytest.mark.heavy) for one in HEAVY)]
+)
+def test_an_aggregator_that_is_killed_around_a_tick_counts_it_once(
+    redis: Any, redis_url: str, tmp_path: Path, death: tuple[str, int, str]
+) -> None:
+    role, calls, when = death
+    Path("ragtide.toml").write_text(CONFIG)
+    extra = {"RAGTIDE_CLUSTERS_QUIET_S": "1", "RAGTIDE_CLUSTERS_SIZE": "20"}
+    with redis.pipeline() as pipe:
+        for number in range(SESSIONS * TURNS):
+            said = event(number, {"trace.adherence": float(number < SESSIONS)}, session_id=f"s{number % SESSIONS}")
+            pipe.xadd(STREAMS.metrics, {DATA_FIELD: said.encode()})
+        pipe.execute()
+    options = "--calls", str(calls), "--when", when
+    victim = start_doomed(role, redis_url, tmp_path / "victim.log", *options, extra=extra)
+    assert victim.wait(120) == -signal.SIGKILL
+    before = sum(event.is_tick for event in metric_events(redis))
+    assert before == (when == "after") or role == "aggregator"
+    with running("aggregator", redis_url, tmp_path / "log", extra):
+        wait_until(lambda: any(b'"adherence"' in fields[DATA_FIELD] for _, fields in redis.xrange(STREAMS.alerts)))
+        wait_until(lambda: adherence(redis_url)["n_waiting"] == 0)
+        wait_for_aggregation(redis)
+    # One tick was enough, unless the answers took more than a second to arrive.
+    arrived = [order(entry_id.decode())[0] for entry_id, _ in redis.xrange(STREAMS.metrics, count=SESSIONS * TURNS)]
+    ticks = [event for event in metric_events(redis) if event.is_tick]
+    assert len(ticks) == 1 or max(arrived) - min(arrived) > 1000
+    # The checkpoint is that of the entries, each applied once.
+    settings = Settings(clusters=ClusterSettings(quiet_s=1, size=20), alerts=tomllib.loads(CONFIG)["alerts"])
+    state = AggregatorState(state_options(settings))
+    for entry_id, fields in redis.xrange(STREAMS.metrics):
+        state.apply(MetricEvent.decode(fields[DATA_FIELD]), order(entry_id.decode())[0])
+    changes = state.take_changes()
+    expected = {
+        name: data for name, data in changes.rows.items() if name.startswith(("clusters:", "cluster_scope:", "open_"))
+    }
+    assert clusters(redis, STREAMS) == expected
+    raised = [Alert.decode(fields[DATA_FIELD]) for _, fields in redis.xrange(STREAMS.alerts)]
+    assert [one.alert_id for one in raised if one.rule == "adherence"] == [
+        one.alert_id for one in changes.alerts if one.rule == "adherence"
+    ]

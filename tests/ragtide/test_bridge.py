@@ -13,6 +13,7 @@ from google.protobuf.json_format import MessageToJson
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 from tests.support.conditions import until
+from tests.support.metric_events import START, event
 from tests.support.redis_processes import RedisProcess
 from tests.support.wire_spans import rag, request, span
 
@@ -20,15 +21,17 @@ from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
 from ragtide_roles.bridge.addresses import SCHEMES, read_address
 from ragtide_roles.bridge.intake import read_message
 from ragtide_roles.bridge.links import Received, link_class
-from ragtide_roles.bridge.outlet import group_of
+from ragtide_roles.bridge.outlet import Outlet, group_of
 from ragtide_roles.bridge.service import bridge_addresses, forget_bridge, run_bridge
 from ragtide_roles.bridge.span_intake import read_spans
 from ragtide_roles.doctor.bridge import bridge_findings
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.entries import Entry
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
-from ragtide_schemas import DeadLetter, RagInteraction
+from ragtide_schemas import DeadLetter, MetricEvent, RagInteraction
 
 ADDRESS = read_address("--from", "kafka://broker/rag.answers")
 
@@ -380,3 +383,13 @@ async def test_spans_of_a_collector_become_interactions_and_other_bytes_a_dead_l
             finally:
                 stop.set()
                 await running
+
+
+def test_ticks_are_not_sent_as_metric_events() -> None:
+    streams = Layout("ragtide").all()[0]
+    tick = MetricEvent.tick("shop", None, occurred_at=START, scored_until=START)
+    found = [(streams.metrics, Entry(f"{number}-0", {DATA_FIELD: one.encode()})) for number, one in
+             enumerate([event(1, {"trace.adherence": 0.5}), tick, event(2, {})])]  # fmt: skip
+    outlet = Outlet("events", Layout("ragtide"))
+    assert [message.key for message in outlet.messages(found)] == ["i-1", "i-2"]
+    assert outlet.unreadable.count == 0

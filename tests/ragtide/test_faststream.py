@@ -17,7 +17,7 @@ from tests.end_to_end.test_sentinel import watched
 from tests.support.alerts import alert
 from tests.support.cases import for_each
 from tests.support.conditions import until
-from tests.support.metric_events import adherence, event
+from tests.support.metric_events import START, adherence, event
 from tests.support.redis_processes import RedisProcess, cluster
 from tests.support.roles import running
 
@@ -204,9 +204,15 @@ async def test_events_and_estimates_come_as_their_models(redis: Any, redis_url: 
 
     with running("aggregator", redis_url, tmp_path / "log", {"RAGTIDE_ESTIMATES_INTERVAL_S": "0.1"}):
         async with started(app):
-            redis.xadd(Streams("ragtide", 0).metrics, {"data": event(1, {"trace.adherence": 0.5}).encode()})
+            metrics = Streams("ragtide", 0).metrics
+            redis.xadd(
+                metrics, {"data": MetricEvent.tick("shop", None, occurred_at=START, scored_until=START).encode()}
+            )
+            redis.xadd(metrics, {"data": event(1, {"trace.adherence": 0.5}).encode()})
             await until(lambda: {type(found) for found in got} == {MetricEvent, Estimate})
+            await until(lambda: not pending(redis, metrics))
     assert {found.pipeline for found in got} == {"shop"}
+    assert [found.interaction_id for found in got if isinstance(found, MetricEvent)] == ["i-1"]
 
 
 @pytest.mark.parametrize("apply_types", [True, False])

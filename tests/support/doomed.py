@@ -1,9 +1,9 @@
 """Runs a role that sends itself a signal in the middle of its work, so that no test races with it.
 
-python -m tests.support.doomed worker|aggregator|sessions --calls 20 --when before|after [--signal KILL|TERM]
+python -m tests.support.doomed worker|aggregator|sessions|ticks --calls 20 --when before|after [--signal KILL|TERM]
 
-The signal comes at a call, counted from 1, that commits results (worker), a step (aggregator) or the end of a session
-(sessions, in a worker): just before it or just after it.
+The signal comes at a call, counted from 1, that commits results (worker), a step (aggregator), the end of a session
+(sessions, in a worker) or the ticks of silent pipelines (ticks, in an aggregator): just before it or just after it.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Any
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("role", choices=("worker", "aggregator", "sessions"))
+    parser.add_argument("role", choices=("worker", "aggregator", "sessions", "ticks"))
     parser.add_argument("--calls", type=int, required=True)
     parser.add_argument("--when", choices=("before", "after"), default="before")
     parser.add_argument("--signal", choices=("KILL", "TERM"), default="KILL")
@@ -23,6 +23,7 @@ def main() -> None:
 
     from ragtide.cli import run
     from ragtide_aggregator.checkpoint.commit import Committer
+    from ragtide_aggregator.service import ticks
     from ragtide_consumers.worker.results import ResultCommitter
     from ragtide_runtime.redis import session_turns
 
@@ -31,6 +32,7 @@ def main() -> None:
         "worker": (ResultCommitter, "commit"),
         "aggregator": (Committer, "commit"),
         "sessions": (session_turns, "run_script"),
+        "ticks": (ticks, "run_script"),
     }[arguments.role]
     work = getattr(owner, name)
     calls = 0
@@ -51,7 +53,7 @@ def main() -> None:
         return done
 
     setattr(owner, name, doomed)
-    sys.argv = ["ragtide", "aggregator" if arguments.role == "aggregator" else "worker"]
+    sys.argv = ["ragtide", "aggregator" if arguments.role in {"aggregator", "ticks"} else "worker"]
     run()
 
 

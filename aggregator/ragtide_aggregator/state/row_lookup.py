@@ -12,6 +12,7 @@ from typing import Final, Self
 from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import METRICS, Measure, MetricDeclaration, MetricDefinition, MetricEvent
+from ragtide_schemas.declared import DECLARED_MAX
 
 from ..alerts.distribution_rules import DistributionRules
 from ..events.keys import EstimateKey, absence_of, absent_name, scored_metric
@@ -93,6 +94,11 @@ class Declarations(StatePart):
         if self._known.get(name) != declaration:
             self._known[name] = declaration
             self._changed.add(name)
+
+    def of_pipeline(self, pipeline: str) -> dict[str, MetricDeclaration]:
+        """Return the newest declarations of a pipeline by metric, at most as many as an event may have."""
+        found = {metric: known for (of, metric, _), known in self._known.items() if of == pipeline}
+        return dict(sorted(found.items())[:DECLARED_MAX])
 
     def definition(self, key: EstimateKey) -> MetricDefinition | None:
         """Return the definition of the metric whose scores a key counts; None without a definition."""

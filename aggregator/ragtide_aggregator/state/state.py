@@ -234,7 +234,10 @@ class AggregatorState:
         newest_ms = self._applied._rows.newest_ms(*quiet.scope) or until_ms
         occurred_ms = min(newest_ms + max(until_ms - quiet.arrived_ms, 0), until_ms)
         return MetricEvent.tick(
-            *quiet.scope, occurred_at=from_milliseconds(occurred_ms), scored_until=from_milliseconds(until_ms)
+            *quiet.scope,
+            occurred_at=from_milliseconds(occurred_ms),
+            scored_until=from_milliseconds(until_ms),
+            declared=self._lookup.declarations.of_pipeline(quiet.scope[0]),
         )
 
     @property
