@@ -247,6 +247,7 @@ async def aggregate(
         state=state_options(settings),
         feedback_window_s=settings.feedback_window_s,
         split=bool(settings.splits),
+        ticks=workspace_of(settings.prefix) is None,
         caps=StreamCaps(
             metrics_keep=settings.events_keep,
             interactions=settings.interactions_cap,

@@ -17,15 +17,19 @@ from ragtide_aggregator.errors import DamagedFieldError
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.applying import Positions
+from ragtide_aggregator.service.options import ServiceOptions
+from ragtide_aggregator.service.session import PartitionSession
 from ragtide_aggregator.service.ticks import TickWriter, append_ticks
 from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
 from ragtide_aggregator.state import open_clusters
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_roles.serving import aggregate
 from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.entries import order
-from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, workspace_prefix
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, MetricEvent, to_milliseconds
 
 QUIET_MS = 300
@@ -55,9 +59,9 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @asynccontextmanager
-async def owner(redis: Any, holder: str = "a") -> AsyncIterator[Aggregator]:
+async def owner(redis: Any, holder: str = "a", *, ticks: bool = True) -> AsyncIterator[Aggregator]:
     stop = asyncio.Event()
-    options = replace(OPTIONS, state=STATE, lease_s=UNHURRIED_S)
+    options = replace(OPTIONS, state=STATE, lease_s=UNHURRIED_S, ticks=ticks)
     service = Aggregator(redis, Layout("ragtide"), options, holder=holder)
     task = asyncio.create_task(service.run(stop))
     try:
@@ -227,3 +231,36 @@ async def test_a_tick_that_the_state_cannot_take_becomes_one_dead_letter(
         await publish(async_redis, answers(first=100, sessions=1))
         await until(lambda: caught_up(async_redis))
         assert (await async_redis.hget(STREAMS.checkpoint, "position")).decode() > before
+
+
+async def test_a_workspace_has_no_ticks_because_its_answers_come_at_a_speed_of_its_own(
+    async_redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = []
+    maintain = PartitionSession._maintain
+
+    async def counted(self: PartitionSession) -> None:
+        await maintain(self)
+        rounds.append(self)
+
+    monkeypatch.setattr(PartitionSession, "_maintain", counted)
+    await publish(async_redis, answers(sessions=3))
+    async with owner(async_redis, ticks=False):
+        last = order((await stream(async_redis))[-1][0])[0]
+        await until(lambda: async_redis_passed(async_redis, last + QUIET_MS))
+        seen = len(rounds)
+        await until(lambda: len(rounds) >= seen + 2)
+        assert await ticks(async_redis) == []
+    given: list[ServiceOptions] = []
+
+    class Noted(Aggregator):
+        def __init__(self, redis: Any, layout: Layout, options: ServiceOptions, **others: Any) -> None:
+            super().__init__(redis, layout, options, **others)
+            given.append(options)
+
+    monkeypatch.setattr("ragtide_aggregator.service.aggregator.Aggregator", Noted)
+    stop = asyncio.Event()
+    stop.set()
+    for prefix in ("ragtide", workspace_prefix("ragtide", "may")):
+        await aggregate(Settings(prefix=prefix), redis_url, stop)
+    assert [options.ticks for options in given] == [True, False]

@@ -23,6 +23,9 @@ class ServiceOptions:
     feedback_window_s: float = 604_800.0
     split: bool = False
     """Whether pipelines are split over partitions."""
+    ticks: bool = True
+    """Whether sessions end when traffic stops. A workspace labels recorded answers at a speed of its own, where a pause
+    is no silence of users."""
     caps: StreamCaps = field(default_factory=StreamCaps)
     health: HealthLimits = field(default_factory=HealthLimits)
     specimens_ms: int | None = None

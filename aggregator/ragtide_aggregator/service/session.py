@@ -291,7 +291,7 @@ class PartitionSession:
         caught_up = status.oldest_waiting_ms is None and not lag_s
         self._traffic.check(status.now_ms, state, caught_up=caught_up)
         # A search for an entry that cannot be counted reads one stream alone.
-        if not lag_s and self._halving.part is None:
+        if self.options.ticks and not lag_s and self._halving.part is None:
             await self._ticks.append(state, self._applier.positions, status.scored_until_ms)
 
     def _log_changes(self, status: StreamStatus) -> None:
