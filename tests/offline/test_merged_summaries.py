@@ -57,7 +57,7 @@ def test_any_split_gives_the_bits_of_one_summary(seed: int, of: list[int], strat
         at = data.draw(st.integers(0, len(shards) - 2))
         shards[at : at + 2] = [shards[at].merge(shards[at + 1])]
     assert bits(shards[0]) == bits(whole(seed, strategy))
-    assert shards[0].diagnoses == whole(seed, strategy).diagnoses
+    assert shards[0] == whole(seed, strategy)
     assert sorted(shards[0].problems) == sorted(whole(seed, strategy).problems)
 
 
@@ -134,6 +134,20 @@ def test_a_saved_summary_is_the_same_summary(tmp_path: Path) -> None:
         assert all(each.recent is None for each in summary.estimates)
         assert "recent" not in summary.as_dict()["estimates"][0]
         assert "n_out_of_order" not in summary.as_dict()["estimates"][0]
+
+
+def test_summaries_are_equal_if_their_numbers_are(tmp_path: Path) -> None:
+    rows = [
+        {"pipeline": "shop", "question": "q?", "documents": [text], "response": "The sky is blue."}
+        for text in ("The sky is blue.", "The sea is deep.", "The sky is blue. It is high.")
+    ]
+    first, again, other = score(rows), score(list(reversed(rows))), score(rows[:2])
+    assert first == again
+    assert first != other
+    assert first != "a summary"
+    first.save(tmp_path / "summary.json")
+    assert Summary.load(tmp_path / "summary.json") == first
+    assert replace(first, problems=("row 4: no question",)) != first
 
 
 def test_the_time_of_labeling_is_no_part_of_a_summary() -> None:

@@ -83,9 +83,14 @@ class Sums:
             ) from None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Summary:
-    """Estimates of a scored file, with their diagnoses."""
+    """Estimates of a scored file, with their diagnoses.
+
+    Two summaries are equal if their numbers are: estimates, diagnoses and problems. Events, the time of the last value
+    and what depends on the order of the rows (`recent`, `n_out_of_order`) are not compared, because neither a saved nor
+    a merged summary has them.
+    """
 
     estimates: Sequence[Estimate]
     diagnoses: Sequence[tuple[str, Diagnosis]]
@@ -96,6 +101,16 @@ class Summary:
     """The scores of the interactions, if they were asked for."""
     sums: Sums | None = None
     """The sums behind the estimates, by which it is merged and saved; None for live traffic."""
+
+    def __eq__(self, other: object) -> bool:
+        return self._compared() == other._compared() if isinstance(other, Summary) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _compared(self) -> tuple[object, ...]:
+        left_out = dict.fromkeys(("updated_at", *OF_ORDER))
+        estimates = [estimate.model_copy(update=left_out) for estimate in self.estimates]
+        return estimates, tuple(self.diagnoses), sorted(self.problems)
 
     def merge(self, other: "Summary") -> "Summary":
         """Return the summary of all rows of two summaries, such as of the shards of a file.

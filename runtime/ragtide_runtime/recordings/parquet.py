@@ -23,6 +23,20 @@ ENTRY: Final = ("entry_id", "entry_ms", "entry_number", "partition")
 """Columns of an entry's place: its id, the two numbers of the id for sorting, and the partition."""
 
 
+_TYPES: Final = {
+    **{
+        name: {columns[name].type for columns in COLUMNS.values() if name in columns}
+        for name in {name for columns in COLUMNS.values() for name in columns}
+    },
+    "entry_id": {pa.string()},
+    "entry_ms": {pa.uint64()},
+    "entry_number": {pa.uint64()},
+    "partition": {pa.int32()},
+    EXACT: {pa.string()},
+}
+"""By column its types, in any kind of entries; a column with a dot has scores."""
+
+
 def encode_table(table: Any) -> bytes:
     """Return a table as a Parquet file."""
     buffer = BytesIO()
@@ -38,9 +52,37 @@ def decode_table(data: bytes, rows: int) -> Any:
         rows: the number of rows that its manifest states.
 
     Raises:
-        UnreadableRecordingError: as for `check`, which is called first.
+        UnreadableRecordingError: as for `check`, which is called first; or the columns cannot be unpacked, or are not
+            those of a recording.
     """
-    return check(data, rows).read()
+    file = check(data, rows)
+    try:
+        table = file.read()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:  # pyarrow has OSErrors without a number for damaged contents
+        shown = " ".join(str(error).split())[:100]
+        raise UnreadableRecordingError(f"its columns cannot be unpacked ({shown})") from None
+    missing = {*ENTRY, EXACT} - set(table.column_names)
+    if missing:
+        raise UnreadableRecordingError(f"it has no column {min(missing)}")
+    for column in table.schema:
+        stored = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        wanted = _TYPES.get(column.name, (pa.float64(),) if "." in column.name else (stored,))
+        if not any(_is_of(stored, known) for known in wanted):
+            raise UnreadableRecordingError(f"its column {column.name[:100]!r} has the type {str(stored)[:100]}")
+    return table
+
+
+def _is_of(stored: Any, wanted: Any) -> bool:
+    """Return whether a type is another one, whatever the names of the items of lists and maps."""
+    if not wanted.num_fields:
+        return bool(stored == wanted)
+    if (stored.id, stored.num_fields) != (wanted.id, wanted.num_fields):
+        return False
+    fields = [(stored.field(place), wanted.field(place)) for place in range(wanted.num_fields)]
+    if pa.types.is_struct(wanted) and any(found.name != known.name for found, known in fields):
+        return False
+    return all(_is_of(found.type, known.type) for found, known in fields)
 
 
 def check(data: bytes, rows: int) -> Any:
@@ -118,6 +160,7 @@ def entries_of(kind: EntryKind, table: Any) -> Iterator[RecordedEntry]:
 
     Raises:
         InvalidEntryError: this release does not know the model in a row.
+        UnreadableRecordingError: a value is not what its column says.
     """
     model = kind.model
     known = COLUMNS[kind]
@@ -150,7 +193,10 @@ def entries_of(kind: EntryKind, table: Any) -> Iterator[RecordedEntry]:
 def _values(codec: Codec, column: Any) -> list[Any]:
     values: list[Any] = column.to_pylist()
     read = codec.read
-    return values if read is None else [None if value is None else read(value) for value in values]
+    try:
+        return values if read is None else [None if value is None else read(value) for value in values]
+    except ValueError as error:
+        raise UnreadableRecordingError(f"a column of JSON has another text ({str(error)[:100]})") from None
 
 
 def merge_tables(kind: EntryKind, tables: Sequence[Any]) -> Any:

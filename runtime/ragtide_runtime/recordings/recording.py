@@ -139,9 +139,10 @@ class Recording:
 
     def _entries(self, file: RecordedFile, wanted: "_Wanted") -> list[RecordedEntry]:
         found: Iterator[RecordedEntry] | list[RecordedEntry]
-        found = self._lines(file) if file.format == "jsonl" else _parquet().entries_of(file.kind, self._table(file))
         void = _void(file)
-        return [entry for entry in found if wanted.has(entry.order[0]) and (void is None or entry.order <= void)]
+        with _named(file):
+            found = self._lines(file) if file.format == "jsonl" else _parquet().entries_of(file.kind, self._table(file))
+            return [entry for entry in found if wanted.has(entry.order[0]) and (void is None or entry.order <= void)]
 
     def count(
         self,

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 from tests.consumers.recorder.running import NOON, recording, settings_of
 
-from ragtide import Recording, UnreadableRecordingError
+from ragtide import InvalidEntryError, RagInteraction, Recording, UnreadableRecordingError
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, parquet
 from ragtide_runtime.recordings.store import LocalStore, Store, open_store
 
 ROW = {
@@ -22,6 +24,7 @@ ROW = {
     "response": "r",
     "occurred_at": "2020-01-01T00:00:00Z",
 }
+INTERACTION = {name: value for name, value in ROW.items() if name not in ("entry_id", "partition")}
 NAME = "p0-1-1577836800000-0-1577836800000-0-abc123.jsonl.gz"
 PATH = f"interactions/day=2020-01-01/pipeline=shop/{NAME}"
 LINES = json.dumps(ROW).encode() + b"\n"
@@ -210,3 +213,38 @@ def test_a_parquet_file_of_other_rows_than_its_manifest_says_is_not_unpacked(tmp
     write(tmp_path, b"no parquet", path, format="parquet", unpacked_bytes=None)
     with pytest.raises(UnreadableRecordingError, match="is not a Parquet file"):
         list(Recording.open(str(tmp_path)).entries("interactions"))
+
+
+def test_a_parquet_file_that_lies_about_its_contents_is_named(tmp_path: Path) -> None:
+    """Any bytes with a matching hash are read or refused by name: no error of pyarrow's own."""
+    models = [RagInteraction.model_validate({**INTERACTION, "question": "q" * length}) for length in range(1, 9)]
+    entries = [RecordedEntry(0, f"1577836800000-{number}", model) for number, model in enumerate(models)]
+    whole = parquet.encode_table(parquet.table_of(EntryKind.INTERACTIONS, entries))
+    table = parquet.table_of(EntryKind.INTERACTIONS, entries)
+    named = [
+        parquet.encode_table(table.drop_columns(["entry_id"])),
+        parquet.encode_table(table.drop_columns([parquet.EXACT])),
+        parquet.encode_table(table.set_column(table.column_names.index("question"), "question", table["partition"])),
+        parquet.encode_table(table.set_column(table.column_names.index("entry_ms"), "entry_ms", table["question"])),
+        parquet.encode_table(table.set_column(table.column_names.index("history"), "history", table["question"])),
+    ]
+    draw = random.Random(9)
+    for _ in range(300):
+        changed = bytearray(whole)
+        for _ in range(4):
+            changed[draw.randrange(len(changed))] = draw.randrange(256)
+        named.append(bytes(changed))
+    refused = 0
+    for number, data in enumerate(named):
+        folder = tmp_path / str(number)
+        at = PATH.replace(".jsonl.gz", ".parquet")
+        write(folder, data, at, format="parquet", count=len(entries), last_id=entries[-1].entry_id, unpacked_bytes=None)
+        for read in ("entries", "tables"):
+            try:
+                list(getattr(Recording.open(str(folder)), read)("interactions"))
+            except UnreadableRecordingError as error:
+                assert at in str(error)  # noqa: PT017
+                refused += 1
+            except InvalidEntryError:
+                refused += 1
+    assert refused > 100
