@@ -16,7 +16,7 @@ from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ..statistics.drift.drift import Direction
 from ..statistics.drift.seasons import SeasonTable, Swings
 from ..statistics.intervals.quantiles import Quantiles, counted
-from ..statistics.means.dependence import FIRST_BLOCK, Dependence, DependenceTable, Moved
+from ..statistics.means.dependence import FIRST_BLOCK, Dependence, DependenceTable
 from ..statistics.tables.batches import Floats, Rows
 from ..statistics.tables.row_table import RowColumn, RowTable
 from .rows import AddedBatch, KeyRows, StatePart
@@ -82,14 +82,14 @@ class DependenceRows(MeasuredRows[DependenceTable]):
     def __init__(self, rows: KeyRows) -> None:
         super().__init__(rows, DependenceTable())
 
-    def update(self, rows: Rows, values: Floats) -> None:
-        """Add values to rows, in order; rows that are not measured take none."""
+    def update(self, rows: Rows, values: Floats, times_ms: Rows) -> None:
+        """Add values to rows, in order, with the times of their interactions; rows that are not measured take none."""
         which, places = self._table_rows(rows)
-        self._table.update(places, values[which])
+        self._table.update(places, values[which], times_ms[which])
 
-    def read(self, rows: Rows, moved: Moved | None = None) -> Dependence:
-        """Return the dependence of measured rows, without the part that a known change of the mean makes."""
-        return self._table.read(self._places.place[rows], self._rows.moments.read(rows), moved)
+    def read(self, rows: Rows) -> Dependence:
+        """Return the dependence of measured rows; no change of the mean is taken for it."""
+        return self._table.read(self._places.place[rows])
 
     def block(self, scope: Scope, ruled: Iterable[int]) -> int:
         """Return the length of blocks that suits a pipeline and run.

@@ -32,7 +32,6 @@ from ..events.batch import BLOCKS, EventBatch, Scope, Times
 from ..events.keys import VERSION, EstimateKey
 from ..statistics.causes.mix_shift import DesignEffects
 from ..statistics.drift.seasons import HOUR_MS
-from ..statistics.means.dependence import Moved
 from ..statistics.means.segment_moments import SegmentMoments
 from ..statistics.tables.batches import Floats, Rows, grouped
 from .cluster_rows import ClusterRows
@@ -265,7 +264,7 @@ class BatchAdding:
         added = slice(self.values, end)
         rows, values = self.batch.rows[added], self.batch.values[added]
         if self._dependence is not None:
-            self._dependence.update(rows, values)
+            self._dependence.update(rows, values, self.batch.times_ms[self.batch.part_of[added]])
         by_row = self.batch.grouped if end - self.values == self.batch.values.size else None
         self.before[added] = self._rows.moments.update(rows, values, batch=by_row)
         add_values(self._rows.weights, self.batch, rows, added)
@@ -519,12 +518,7 @@ class StateAlerts(StatePart):
         whole = row if key.segment is None else self._rows.find(key._replace(segment=None))
         if self._dependence is None or whole is None or not self._dependence.measures(whole):
             return alert
-        moved = None
-        answers = alert.quantity == "mean" and alert.observed_of == "answers"
-        if whole == row and answers and alert.observed is not None and alert.observed_n is not None:
-            lowest, highest = key.value_range
-            moved = Moved(np.array([alert.observed_n]), np.array([(alert.observed - lowest) / (highest - lowest)]))
-        found = self._dependence.read(np.array([whole]), moved)
+        found = self._dependence.read(np.array([whole]))
         effect = float(found.design_effect[0])
         if np.isnan(effect):
             return alert

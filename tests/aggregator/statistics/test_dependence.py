@@ -9,22 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ragtide_aggregator.statistics.means.dependence import BLOCKS, Dependence, DependenceTable, Moved
-from ragtide_aggregator.statistics.means.moments import MomentTable
+from ragtide_aggregator.statistics.means.dependence import BLOCKS, Dependence, DependenceTable
 
 Array = NDArray[Any]
 
 
-def measured(values: Array) -> tuple[Dependence, DependenceTable]:
-    """Return the dependence of runs; one run a row."""
-    table, moments = DependenceTable(), MomentTable()
-    rows = np.array([moments.add_row() for _ in values])
-    for _ in values:
-        table.add_row()
-    where = np.repeat(rows, values.shape[1])
-    table.update(where, values.ravel())
-    moments.update(where, values.ravel())
-    return table.read(rows, moments.read(rows)), table
+def measured(values: Array, per_day: int = 86_400) -> tuple[Dependence, DependenceTable]:
+    """Return the dependence of runs, one run a row, with so many values a day."""
+    table = DependenceTable()
+    rows = np.array([table.add_row() for _ in values])
+    times = np.arange(values.shape[1]) * (86_400_000 // per_day)
+    table.update(np.repeat(rows, values.shape[1]), values.ravel(), np.tile(times, len(values)))
+    return table.read(rows), table
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(0, 1)), max_size=200), st.lists(st.integers(0, 200), max_size=3))
@@ -36,7 +32,8 @@ def test_cuts_and_storing_in_between_change_no_bit(values: list[tuple[int, float
         return table
 
     def add(table: DependenceTable, part: list[tuple[int, float]]) -> None:
-        table.update(np.array([row for row, _ in part], dtype=np.intp), np.array([one for _, one in part], dtype=float))
+        scores = np.array([one for _, one in part], dtype=float)
+        table.update(np.array([row for row, _ in part], dtype=np.intp), scores, np.rint(9e7 * scores).astype(int))
 
     whole, cut = fresh(), fresh()
     add(whole, values)
@@ -50,13 +47,30 @@ def test_cuts_and_storing_in_between_change_no_bit(values: list[tuple[int, float
     assert not whole.impossible(np.arange(3)).any()
 
 
-def test_the_design_effect_is_that_of_the_block_sums() -> None:
+def test_the_design_effect_is_that_of_the_differences_of_neighbouring_blocks() -> None:
     values = np.random.default_rng(1).random((1, 200))
     found, _ = measured(values)
     # 200 values hold 50 blocks of 4, 12 of 16: only 4 is measured.
-    sums = values[0].reshape(-1, 4).sum(axis=1)
-    assert found.design_effect[0] == pytest.approx(sums.var(ddof=1) / (4 * values.var(ddof=1)))
+    blocks = values[0].reshape(-1, 4)
+    between = (np.diff(blocks.sum(axis=1), 2) ** 2).mean() / 6 / 4
+    assert found.design_effect[0] == pytest.approx(between / (blocks.var(axis=1).mean() + between / 4), rel=1e-6)
     assert (found.block[0], found.settled[0]) == (64, False)
+
+
+@given(st.lists(st.floats(0, 1), min_size=100, max_size=300), st.integers(0, 300))
+def test_parts_of_a_split_pipeline_add_up(values: list[float], cut: int) -> None:
+    """Merged are the blocks of both parts; a block of one part has no neighbour in the other."""
+    parts = [np.array([values[:cut]]), np.array([values[cut:]])]
+    tables = [measured(part)[1] for part in parts]
+    tables[0].merge(0, tables[1], 0)
+    merged = tables[0].read(np.array([0]))
+    sums = [part[0][: part.shape[1] // 4 * 4].reshape(-1, 4) for part in parts]
+    between = np.concatenate([np.diff(blocks.sum(axis=1), 2) ** 2 / 24 for blocks in sums])
+    if len(sums[0]) + len(sums[1]) < 20 or len(between) < 18 or np.ptp(values) < 0.1:
+        return
+    if sum(part.shape[1] // 16 for part in parts) < 20:
+        inside = np.concatenate(sums).var(axis=1).mean()
+        assert merged.design_effect[0] == pytest.approx(between.mean() / (inside + between.mean() / 4), rel=1e-3)
 
 
 def test_with_few_values_or_without_spread_nothing_is_measured() -> None:
@@ -75,6 +89,14 @@ def sessions(
     return (rng.random((runs, n)) < luck[:, number]).astype(float)
 
 
+def autoregressive(rng: np.random.Generator, shape: tuple[int, int], correlation: float) -> Array:
+    """Return scores in [0, 1], each with a correlation with the one before."""
+    noise = rng.standard_normal(shape) * np.sqrt(1 - correlation**2)
+    noise[:, 0] = rng.standard_normal(shape[0])
+    found = np.stack([*itertools.accumulate(noise.T, lambda last, new: correlation * last + new)], axis=1)
+    return 1 / (1 + np.exp(-1.7 * found))
+
+
 @pytest.mark.simulation
 def test_dependence_is_found_and_its_length_and_chance_is_not_taken_for_it() -> None:
     rng = np.random.default_rng(3)
@@ -87,6 +109,9 @@ def test_dependence_is_found_and_its_length_and_chance_is_not_taken_for_it() -> 
     assert near.design_effect.mean() == pytest.approx(1.8, rel=0.1)
     assert np.mean(near.certain > 1.2) > 0.9
     assert np.median(near.block) in (16, 64)
+    alone = measured(autoregressive(rng, (60, 6_000), 0.9))[0]
+    assert np.median(alone.design_effect) > 10
+    assert np.mean(alone.certain > 1.2) == 1
     # Twenty sessions at once: neighbours in time are strangers, and short blocks show nothing.
     far = measured(sessions(rng, (60, 20_000), 5, 0.5, at_once=20))[0]
     assert np.mean(far.block >= 64) > 0.95
@@ -102,26 +127,51 @@ def test_a_mean_that_moves_slowly_is_never_settled() -> None:
     assert set(found.block.tolist()) <= set(BLOCKS[-2:])
 
 
+def incidents(rng: np.random.Generator, values: Array, spans: list[tuple[int, int]], mean: float) -> Array:
+    """Return runs with other values in some spans."""
+    found = values.copy()
+    for start, end in spans:
+        found[:, start:end] = rng.random((len(values), end - start)) < mean
+    return found
+
+
+ONE, TWO = [(2_000, 2_600)], [(1_000, 1_300), (3_000, 3_900)]
+
+
 @pytest.mark.simulation
-def test_a_known_change_of_the_mean_is_not_taken_for_dependence() -> None:
+@pytest.mark.parametrize(("spans", "mean"), [(ONE, 0.2), (ONE, 0.65), (TWO, 0.2), ([(3_000, 6_000)], 0.2)])
+def test_an_incident_is_not_taken_for_dependence_and_hides_none(spans: list[tuple[int, int]], mean: float) -> None:
     rng = np.random.default_rng(5)
-    since = 300
-    for before, expected in (
-        ((rng.random((60, 700)) < 0.85).astype(float), 1.0),
-        (sessions(rng, (60, 700), 5, 0.2), 1.8),
-    ):
-        fallen = np.concatenate([before, (rng.random((60, since)) < 0.2).astype(float)], axis=1)
-        table, moments = DependenceTable(), MomentTable()
-        rows = np.array([moments.add_row() for _ in fallen])
-        for _ in fallen:
-            table.add_row()
-        where = np.repeat(rows, fallen.shape[1])
-        table.update(where, fallen.ravel())
-        moments.update(where, fallen.ravel())
-        moved = Moved(np.full(60, since), fallen[:, -since:].mean(axis=1))
-        assert table.read(rows, moments.read(rows)).design_effect.mean() > 5
-        found = table.read(rows, moments.read(rows), moved)
-        # Only the part before the change depends.
-        assert 1.0 - 0.1 < found.design_effect.mean() < expected + 0.1
-        if expected == 1.0:
-            assert np.mean(found.certain > 1.2) <= 0.05
+    independent = incidents(rng, (rng.random((60, 6_000)) < 0.85).astype(float), spans, mean)
+    found = measured(independent)[0]
+    assert np.median(found.design_effect) < 1.5
+    assert np.mean(found.certain > 1.2) <= 0.1
+    dependent = measured(incidents(rng, autoregressive(rng, (60, 6_000), 0.9), spans, mean))[0]
+    assert np.mean(dependent.certain > 1.2) == 1
+    assert np.median(dependent.design_effect) > 4
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("per_day", [1_000, 5_000, 20_000])
+def test_a_day_and_a_night_are_not_taken_for_dependence(per_day: int) -> None:
+    rng = np.random.default_rng(6)
+    n = min(6 * per_day, 40_000)
+    mean = 0.8 + 0.15 * np.sin(2 * np.pi * np.arange(n) / per_day)
+    found = measured((rng.random((40, n)) < mean).astype(float), per_day)[0]
+    assert np.median(found.design_effect) < 1.1
+    assert np.mean(found.certain > 1.2) == 0
+    assert found.settled.mean() < 0.1, "blocks do not help against the night"
+
+
+def test_long_runs_of_equal_values_are_dependence_and_no_steps() -> None:
+    rng = np.random.default_rng(7)
+    found = measured(np.repeat((rng.random((40, 100)) < 0.85).astype(float), 64, axis=1))[0]
+    assert np.median(found.design_effect) > 30
+    assert np.mean(found.certain > 1.2) > 0.9
+
+
+def test_a_row_of_the_first_release_begins_anew() -> None:
+    table = DependenceTable()
+    table.add_row()
+    table.load(0, b"\1" + bytes(32))
+    assert table.to_bytes(0) == table.to_bytes(table.add_row())

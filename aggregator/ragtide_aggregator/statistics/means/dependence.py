@@ -5,8 +5,21 @@ of a value. The design effect of L is the ratio of the two. It grows with L unti
 reaches: from there on blocks are as good as independent of each other. Sessions that overlap show nothing in short
 blocks, so a length is trusted only if no longer block has a larger effect.
 
-Source: Kunsch (1989), "The jackknife and the bootstrap for general stationary observations", Annals of Statistics
-17: 1217-1241 (variance of block sums); Kish (1965), "Survey Sampling", section 5.4 (design effect).
+**Changes of the mean are no dependence.** The variance of a block sum S is therefore measured by how far each block is
+from its two neighbours, (S1 - 2 S2 + S3)^2 / 6: a mean that is constant, or rises or falls evenly, cancels. Three
+blocks that together last more than `LONGEST_MS` say nothing: the hour itself may change the mean. A step, such as the
+begin or the end of an incident, is in few of these squares and makes them much larger than the others. So squares of at
+least `BEYOND` times their mean are left out, unless they are too many to be steps. The variance of a value is that
+inside blocks plus that of their means, measured in the same way. The numbers are whole, so they add up exactly.
+
+Blocks that are long enough for a rule must be so for slow moves, too: their length follows from the variance of all
+block sums around their common mean, unless there was a step.
+
+Sources: Kunsch (1989), "The jackknife and the bootstrap for general stationary observations", Annals of Statistics
+17: 1217-1241 (variance of block sums); von Neumann, Kent, Bellinson, Hart (1941), "The mean square successive
+difference", Annals of Mathematical Statistics 12: 153-162; Gasser, Sroka, Jennen-Steinmetz (1986), "Residual variance
+and residual pattern in nonlinear regression", Biometrika 73: 625-633 (three neighbours); Kish (1965), "Survey
+Sampling", section 5.4 (design effect).
 """
 
 import struct
@@ -16,16 +29,35 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tables import sums
 from ..tables.batches import Floats, Grouped, Rows, grouped
-from ..tables.row_table import ADD, RowColumn, RowTable, add_exactly
-from .moments import Moments
+from ..tables.row_table import ADD, RowColumn, RowTable
 
 BLOCKS: Final = (4, 16, 64, 256, 1024)
 """Lengths of blocks that are measured."""
 
 LEAST_BLOCKS: Final = 20
-"""Fewest blocks from which the effect of a length is measured."""
+"""Fewest neighbouring blocks from which the effect of a length is measured."""
+
+LONGEST_MS: Final = 3 * 3_600_000
+"""Most milliseconds that three blocks last together."""
+
+BEYOND: Final = 7.0
+"""A square of this many times the mean of the others is that of a step; by chance 1 in 100 is as large."""
+
+STEPS_FROM: Final = 64
+"""Length of blocks from which steps are left out; of shorter ones they are too few to matter."""
+
+CHANCE: Final = 0.03
+"""Share of the squares that may be as large by chance."""
+
+MOST_STEPS: Final = 0.1
+"""Largest share of the squares that steps may have, besides `FEW_STEPS`: more of them are dependence."""
+
+FEW_STEPS: Final = 4
+"""Squares that the begin and the end of an incident have."""
+
+MOST_OF_ALL: Final = 2 / 3
+"""The same, where a step of shorter blocks may be in three squares of long ones."""
 
 SETTLED: Final = 1.15
 """A length is long enough if longer blocks have at most this many times its effect."""
@@ -33,12 +65,20 @@ SETTLED: Final = 1.15
 FIRST_BLOCK: Final = 64
 """Length of blocks while blocks of 256 are not measured yet."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the bytes of one row."""
 
-_HEAD_SIZE, _LEVEL_SIZE = 1 + 8 * 4, 8 * 7
-_LEVELS = len(BLOCKS)
-_LONG = BLOCKS.index(256)
+_LEVELS: Final = len(BLOCKS)
+_LONG: Final = BLOCKS.index(256)
+_BINS: Final = 20
+_EDGES: Final = np.concatenate([[0.0], 2.0 ** (np.arange(_BINS - 1) / 2 - 6)])
+# A square is counted by its size: by factors of the root of 2, from 1/64 to 11 at least.
+_UNIT: Final = float(2**30)
+# Whole parts of one: a sum of values, or of squares, has room for 2^33 of them.
+_PARTS: Final = float(2**24)
+# The same for squares of differences, which are at most 683.
+_OF_LEVEL: Final = 9
+_HEAD: Final = struct.Struct(f"<B3q{_LEVELS * _OF_LEVEL}q{-(-_LEVELS * _BINS // 8)}s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,102 +92,158 @@ class Dependence:
     settled: NDArray[np.bool_]
     """Whether longer blocks were measured, and have no larger effect."""
     certain: Floats
-    """The least design effect that the number of blocks leaves plausible: two standard errors below."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """The values since a change of the mean; arrays with one element a key, or one for all."""
-
-    n: NDArray[np.int64]
-    mean: Floats
+    """The least design effect that the number of blocks leaves plausible: two standard errors below, at the length at
+    which that is most."""
 
 
 class DependenceTable(RowTable):
-    """Sums of squared block sums, one row per key; exact, so independent of how values were cut into batches.
+    """Sums over blocks and over differences of neighbouring blocks, one row per key.
 
-    A merged row is only read: no values are added to it.
+    They are whole numbers, so independent of how values were cut into batches. A merged row is only read: no values are
+    added to it.
     """
 
     _n = RowColumn(np.int64, least=0)
-    _total = RowColumn(np.int64, (3,), least=0)
-    # Per level: number of full blocks, sum of all values up to the last full block, sum of squared block sums.
-    _counts = RowColumn(np.int64, (_LEVELS,), merge=ADD, least=0)
-    _ends = RowColumn(np.int64, (_LEVELS, 3), merge=add_exactly(1), least=0)
-    _squares = RowColumn(np.int64, (_LEVELS, 3), merge=add_exactly(1), least=0)
+    # Sum of all values, and of their squares.
+    _total = RowColumn(np.int64, least=0)
+    _square = RowColumn(np.int64, least=0)
+    # Per level: number of full blocks; sums of values and squares up to the last of them; sum of S^2 / L.
+    _blocks = RowColumn(np.int64, (_LEVELS,), merge=ADD, least=0)
+    _ends = RowColumn(np.int64, (_LEVELS,), merge=ADD, least=0)
+    _square_ends = RowColumn(np.int64, (_LEVELS,), merge=ADD, least=0)
+    _plain = RowColumn(np.int64, (_LEVELS,), merge=ADD, least=0)
+    # Sums of the last two blocks, and the times at which the last three ended, the newest first.
+    _sums = RowColumn(np.int64, (_LEVELS, 2), least=0)
+    _times = RowColumn(np.int64, (_LEVELS, 3))
+    # Number and sum of the squares of differences, by their size.
+    _counts = RowColumn(np.int32, (_LEVELS, _BINS), merge=ADD, least=0)
+    _squares = RowColumn(np.int64, (_LEVELS, _BINS), merge=ADD, least=0)
 
-    def update(self, rows: Rows, values: Floats) -> None:
-        """Add values in [0, 1] to rows, in order; a row may occur more than once. Both have shape (n,)."""
-        for start in range(0, rows.size, sums.MOST_VALUES):
-            part = slice(start, start + sums.MOST_VALUES)
-            self._update(grouped(rows[part]), values[part])
+    def update(self, rows: Rows, values: Floats, times_ms: NDArray[np.int64]) -> None:
+        """Add values in [0, 1] to rows, in order, with the times of their interactions; all have shape (n,).
 
-    def _update(self, batch: Grouped, values: Floats) -> None:
-        as_limbs = sums.limbs(values[batch.order])
+        A row may occur more than once.
+        """
+        batch = grouped(rows)
+        values, times_ms = values[batch.order], times_ms[batch.order]
+        of_values = np.rint(values * _UNIT).astype(np.int64)
+        of_squares = np.rint(values * values * _UNIT).astype(np.int64)
         number = batch.spread(self._n[batch.rows]) + batch.occurrence + 1
-        after = batch.before(as_limbs, self._total[:, batch.rows]) + as_limbs
+        after = batch.before(of_values, self._total[batch.rows]) + of_values
+        squares_after = batch.before(of_squares, self._square[batch.rows]) + of_squares
         row_of = batch.spread(batch.rows)
         for level, length in enumerate(BLOCKS):
             full = np.flatnonzero(number % length == 0)
             if full.size:
-                self._add_blocks(level, row_of[full], after[:, full])
-        sums.add(self._total, batch, as_limbs)
+                ends = np.stack([number[full] // length, after[full], squares_after[full], times_ms[full]])
+                self._add_blocks(level, row_of[full], ends)
+        self._total[batch.rows] += batch.sums(of_values)
+        self._square[batch.rows] += batch.sums(of_squares)
         self._n[batch.rows] += batch.counts
 
-    def _add_blocks(self, level: int, rows: Rows, ends: sums.Limbs) -> None:
-        """Add full blocks, sorted by row, by the sums of all values up to their ends."""
-        first = np.flatnonzero(np.diff(rows, prepend=-1))
-        last = np.append(first[1:], rows.size) - 1
-        distinct = rows[first]
-        before = np.roll(ends, 1, axis=1)
-        before[:, first] = self._ends[level][:, distinct]
-        block_sums = sums.as_floats(sums.carried(ends - before))
-        squares = np.add.reduceat(sums.limbs(block_sums * block_sums), first, axis=1)
-        self._squares[level][:, distinct] = sums.carried(self._squares[level][:, distinct] + squares)
-        self._ends[level][:, distinct] = sums.carried(ends[:, last])
-        self._counts[level][distinct] += last - first + 1
-
-    def read(self, rows: Rows, moments: Moments, moved: Moved | None = None) -> Dependence:
-        """Return the dependence of rows.
+    def _add_blocks(self, level: int, rows: Rows, at_ends: NDArray[np.int64]) -> None:
+        """Add full blocks, sorted by row.
 
         Args:
-            rows: to read.
-            moments: of all values, one element a row.
-            moved: the last values, if their mean is known to have changed. The change alone would look like dependence:
-                neighbours are on the same side of it. So its part of the spread is left out.
+            level: of their length.
+            rows: row of each, shape (n,).
+            at_ends: the number of each in its row, and the sums of values and squares and the time at its end; (4, n).
         """
-        effects = np.full((_LEVELS, rows.size), np.nan)
-        errors = np.full((_LEVELS, rows.size), np.nan)
-        moved = moved or Moved(np.zeros(rows.size, dtype=np.int64), moments.mean)
-        spread = np.maximum(np.nan_to_num(moments.variance) - _between(moments, moved, 1, moments.n), 0.0)
+        number, ends, square_ends, times = at_ends
+        length = BLOCKS[level]
+        batch = _neighbours(rows)
+        distinct, place = batch.rows, batch.occurrence
+
+        def earlier(now: NDArray[np.int64], stored: NDArray[np.int64], back: int) -> NDArray[np.int64]:
+            """Return for each block a number of the block that is `back` before it."""
+            found = np.roll(now, back)
+            for at in range(back):
+                some = np.flatnonzero(place == at)
+                found[some] = stored[back - 1 - at, rows[some]]
+            return found
+
+        totals = ends - earlier(ends, self._ends[level][None, :], 1)
+        exact = totals / _UNIT
+        np.add.at(self._plain[level], rows, np.rint(exact * exact / length * _UNIT).astype(np.int64))
+        one, two = (earlier(totals, self._sums[level], back) for back in (1, 2))
+        began = earlier(times, self._times[level], 3)
+        # Of the first three blocks the first has no block before it: their time is that of the other two.
+        began = np.where(number == 3, earlier(times, self._times[level], 2), began)
+        near = np.flatnonzero((number >= 3) & (np.abs(times - began) <= LONGEST_MS))
+        sizes = ((totals - 2 * one + two)[near] / _UNIT) ** 2 / (6 * length)
+        bins = np.searchsorted(_EDGES, sizes, side="right") - 1 if length >= STEPS_FROM else np.zeros_like(near)
+        np.add.at(self._counts[level], (bins, rows[near]), 1)
+        np.add.at(self._squares[level], (bins, rows[near]), np.rint(sizes * _PARTS).astype(np.int64))
+
+        last = np.append(batch.starts[1:], rows.size) - 1
+        for stored, now in ((self._sums[level], totals), (self._times[level], times)):
+            kept = [earlier(now, stored, back)[last] for back in range(1, stored.shape[0])]
+            stored[:, distinct] = np.stack([now[last], *kept])
+        self._ends[level][distinct], self._square_ends[level][distinct] = ends[last], square_ends[last]
+        self._blocks[level][distinct] = number[last]
+
+    def read(self, rows: Rows) -> Dependence:
+        """Return the dependence of rows."""
+        effects, plain, errors, plain_errors = (np.full((_LEVELS, rows.size), np.nan) for _ in range(4))
+        mean_squares = np.zeros((_LEVELS, rows.size))
+        variance, steps, by_chance = np.zeros((3, rows.size))
         for level, length in enumerate(BLOCKS):
-            count = self._counts[level, rows]
-            known = (count >= LEAST_BLOCKS) & (spread > 0)
-            some = np.maximum(count, 2)
-            mean = sums.totals(self._ends[level], rows) / some
-            variance = sums.totals(self._squares[level], rows) / some - mean**2
-            variance = np.maximum(variance - _between(moments, moved, length, some), 0.0) * some / (some - 1)
-            effects[level] = np.where(known, variance / (length * np.where(known, spread, 1.0)), np.nan)
-            errors[level] = np.where(known, np.sqrt(2 / some), np.nan)
-        return _dependence(effects, errors)
+            blocks = np.maximum(self._blocks[level, rows], 1)
+            counts, squares = self._counts[level][:, rows], self._squares[level][:, rows] / _PARTS
+            lower = mean_squares[level - 1] if level else np.full(rows.size, np.inf)
+            mean_squares[level], used, beyond = _without_steps(counts, squares, lower, steps, length)
+            enough = self._blocks[level, rows] >= LEAST_BLOCKS
+            known = enough & (used >= LEAST_BLOCKS // 2)
+            steps = np.where(known, beyond, steps)
+            by_chance = np.where(known, 1 + CHANCE * (used + beyond), by_chance)
+            # Overlapping differences have 1.94 times the variance of independent ones.
+            errors[level] = np.where(known, np.sqrt(2 * 1.94 / np.maximum(used, 1)), np.nan)
+            inside = (self._square_ends[level, rows] - self._plain[level, rows]) / (_UNIT * blocks * length)
+            variance = np.where(known, np.maximum(inside, 0.0) + mean_squares[level] / length, variance)
+            mean = self._ends[level, rows] / (_UNIT * blocks * length)
+            whole = self._square_ends[level, rows] / (_UNIT * blocks * length) - mean**2
+            between = (
+                (self._plain[level, rows] / (_UNIT * blocks) - length * mean**2) * blocks / np.maximum(blocks - 1, 1)
+            )
+            np.divide(between, whole, out=plain[level], where=enough & (whole > 1 / _PARTS))
+            plain_errors[level] = np.where(enough, np.sqrt(2 / blocks), np.nan)
+        # Nothing is measured where all values are equal.
+        varies = variance > 1 / _PARTS
+        effects = np.where(~np.isnan(errors) & varies, mean_squares / np.where(varies, variance, 1.0), np.nan)
+        found, of_all = _dependence(effects, errors), _dependence(plain, plain_errors)
+        # Slow moves count for the length of blocks, but steps would count as slow moves.
+        stepped = steps > by_chance
+        return Dependence(
+            found.design_effect,
+            np.where(stepped, found.block, of_all.block),
+            np.where(stepped, found.settled, of_all.settled),
+            found.certain,
+        )
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""
         return self.bytes_of(np.array([row]))[0]
 
+    def _numbers(self) -> tuple[NDArray[np.int64], ...]:
+        """Return the numbers of levels, but for the counts and sums by size."""
+        return self._blocks, self._ends, self._square_ends, self._plain, self._sums, self._times
+
     def bytes_of(self, rows: Rows) -> list[bytes]:
-        """Return rows as bytes, exactly."""
-        found, version = [b""] * rows.size, bytes([VERSION])
-        # Levels without a full block hold zeros; they are the last, and left out.
-        used = np.count_nonzero(self._counts[:, rows], axis=0)
-        for levels in np.unique(used).tolist():
-            which = np.flatnonzero(used == levels)
-            some, size = rows[which], _HEAD_SIZE - 1 + _LEVEL_SIZE * levels
-            numbers = [self._n[None, some], self._total[:, some], self._counts[:levels, some]]
-            numbers += [part[:levels, :, some].reshape(3 * levels, which.size) for part in (self._ends, self._squares)]
-            data = np.concatenate(numbers).T.astype("<i8").tobytes()
-            for number, place in enumerate(which.tolist()):
-                found[place] = version + data[number * size : (number + 1) * size]
+        """Return rows as bytes, exactly; most sizes have no square, and are left out."""
+        if not rows.size:
+            return []
+        heads = np.stack([self._n[rows], self._total[rows], self._square[rows]], axis=1).tolist()
+        parts = [of[..., rows].reshape(-1, rows.size).T for of in self._numbers()]
+        levels = np.concatenate(parts, axis=1).tolist()
+        counts = self._counts[..., rows].reshape(-1, rows.size).T
+        squares = self._squares[..., rows].reshape(-1, rows.size).T
+        used = counts > 0
+        masks = np.packbits(used, axis=1)
+        found = []
+        for place in range(rows.size):
+            head = _HEAD.pack(VERSION, *heads[place], *levels[place], masks[place].tobytes())
+            of_sizes = np.concatenate([counts[place, used[place]], squares[place, used[place]]])
+            found.append(head + of_sizes.astype("<i8").tobytes())
         return found
 
     def load(self, row: int, data: bytes) -> None:
@@ -155,28 +251,61 @@ class DependenceTable(RowTable):
 
         Raises: ValueError if the bytes were written by another version.
         """
-        levels, rest = divmod(len(data) - _HEAD_SIZE, _LEVEL_SIZE)
-        if rest or not 0 <= levels <= _LEVELS or data[0] != VERSION:
+        self.clear(row)
+        if data[:1] == b"\1":
+            # The first release knew the variance of block sums only: it is measured anew.
+            return
+        if len(data) < _HEAD.size or data[0] != VERSION:
             raise ValueError(f"a row of blocks has version {data[:1].hex() or 'none'} and {len(data)} bytes")
-        numbers = np.array(struct.unpack(f"<B{4 + 7 * levels}q", data)[1:], dtype=np.int64)
-        self._n[row], self._total[:, row] = numbers[0], numbers[1:4]
-        for part in (self._counts, self._ends, self._squares):
-            part[..., row] = 0
-        counts, ends, squares = np.split(numbers[4:], [levels, 4 * levels])
-        self._counts[:levels, row] = counts
-        self._ends[:levels, :, row], self._squares[:levels, :, row] = ends.reshape(-1, 3), squares.reshape(-1, 3)
+        _, n, total, square, *levels, mask = _HEAD.unpack_from(data)
+        used = np.unpackbits(np.frombuffer(mask, dtype=np.uint8), count=_LEVELS * _BINS).astype(bool)
+        if len(data) != _HEAD.size + 16 * int(used.sum()):
+            raise ValueError(f"a row of blocks has version {VERSION} and {len(data)} bytes")
+        self._n[row], self._total[row], self._square[row] = n, total, square
+        at = 0
+        for of in self._numbers():
+            size = of[..., row].size
+            of[..., row] = np.array(levels[at : at + size], dtype=np.int64).reshape(of.shape[:-1])
+            at += size
+        of_sizes = np.frombuffer(data, dtype="<i8", offset=_HEAD.size).reshape(2, -1)
+        flat = np.zeros((2, used.size), dtype=np.int64)
+        flat[:, used] = of_sizes
+        self._counts[..., row], self._squares[..., row] = flat.reshape(2, _LEVELS, _BINS)
 
 
-def _between(moments: Moments, moved: Moved, length: int, blocks: NDArray[np.int64]) -> Floats:
-    """Return the part of the variance of so many block sums that a change of the mean makes."""
-    before = moments.n - moved.n
-    step = np.divide((moved.mean - moments.mean) * moments.n, before, out=np.zeros(before.shape), where=before > 0)
-    # Blocks from the change on: the first of them holds the change, unless the change is at its beginning.
-    first, inside = np.divmod(before, length)
-    some = np.maximum(blocks, 1)
-    whole = np.maximum(blocks - first - (inside > 0), 0)
-    part = np.where((inside > 0) & (first < blocks), 1 - inside / length, 0.0)
-    return np.asarray((length * step) ** 2 * ((whole + part**2) / some - ((whole + part) / some) ** 2))
+def _neighbours(rows: Rows) -> Grouped:
+    """Return blocks that are sorted by row as a batch."""
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    counts = np.diff(np.append(starts, rows.size))
+    return Grouped(np.arange(rows.size), rows[starts], counts, starts)
+
+
+def _without_steps(
+    counts: NDArray[np.int64], squares: Floats, lower: Floats, steps: Floats, length: int
+) -> tuple[Floats, NDArray[np.int64], Floats]:
+    """Return the mean of the squares that are not those of steps, their number, and the number of the others.
+
+    Args:
+        counts: number of squares by size and row.
+        squares: their sum.
+        lower: the mean of shorter blocks, from which the search begins: at least that of independent values.
+        steps: squares of steps of shorter blocks.
+        length: of the blocks.
+    """
+    everything = counts.sum(axis=0)
+    whole = squares.sum(axis=0) / np.maximum(everything, 1)
+    mean = np.minimum(lower, whole)
+    n = everything
+    # A single value may be at either end of the range, so squares of a few values are no steps.
+    few = 6 / length
+    for _ in range(_BINS):
+        kept = _EDGES[:, None] < np.maximum(BEYOND * mean, few)
+        n = (counts * kept).sum(axis=0)
+        mean = np.where(n > 0, (squares * kept).sum(axis=0) / np.maximum(n, 1), mean)
+    beyond = everything - n
+    most = np.minimum(np.maximum(MOST_STEPS * everything + FEW_STEPS, 3 * steps), MOST_OF_ALL * everything)
+    too_many = beyond > most
+    return np.where(too_many, whole, mean), np.where(too_many, everything, n), np.where(too_many, 0, beyond)
 
 
 def _dependence(effects: Floats, errors: Floats) -> Dependence:
@@ -195,5 +324,6 @@ def _dependence(effects: Floats, errors: Floats) -> Dependence:
     first = BLOCKS.index(FIRST_BLOCK)
     level = np.where(long_known, level, first)
     shown = np.where(long_known, level, np.where(known.any(axis=0), longest, 0))
-    effect, error = effects[shown, column], errors[shown, column]
-    return Dependence(effect, np.array(BLOCKS)[level], settled, effect * np.maximum(1 - 2 * error, 0.0))
+    certain = np.where(known, effects * np.maximum(1 - 2 * errors, 0.0), 0.0).max(axis=0)
+    effect = effects[shown, column]
+    return Dependence(effect, np.array(BLOCKS)[level], settled, np.where(np.isnan(effect), np.nan, certain))
