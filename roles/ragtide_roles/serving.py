@@ -2,9 +2,10 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from contextlib import nullcontext, suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 from redis import RedisError
@@ -21,13 +22,13 @@ from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.redis.layout import agree_on_layout
 from ragtide_runtime.redis.url import check_answers
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.rules_watch import OUTCOMES, Outcome, RulesWatch
+from ragtide_runtime.settings.watch import AGGREGATION, OUTCOMES, Outcome, SettingsWatch
+from ragtide_runtime.settings_reports import WRITE_S, remove_report, report_of, write_report
 from ragtide_runtime.stored_criteria import read_stored_criteria, with_stored_criteria
 from ragtide_runtime.telemetry.catalogue import RULES_READ
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.outages import Outage
-from ragtide_schemas.alert_rule import duration_ms
 
 from .rule_checks import check_rules, known_metrics, rule_findings
 from .running import together
@@ -44,6 +45,9 @@ log = structlog.get_logger("ragtide")
 
 T = TypeVar("T")
 
+REPORT_S: Final = 1.0
+"""Seconds between two checks whether the report of settings has changed."""
+
 
 async def serve(
     settings: Settings,
@@ -55,7 +59,7 @@ async def serve(
     recorder: bool = False,
     notifier: bool = False,
     bridge: bool = False,
-    others: Sequence[Callable[[Settings, RulesWatch | None], Coroutine[Any, Any, None]]] = (),
+    others: Sequence[Callable[[Settings, SettingsWatch | None], Coroutine[Any, Any, None]]] = (),
     process: ProcessTelemetry,
     warn: bool = True,
 ) -> None:
@@ -86,13 +90,15 @@ async def serve(
         return
     settings, also, prepared = ready
     # The rules of a workspace are in Redis, and stay as they are.
-    rules = _rules_watch(settings, process) if workspace_of(settings.prefix) is None else None
+    names = {"worker": worker, "aggregator": aggregator, "recorder": recorder, "notify": notifier, "bridge": bridge}
+    running = {name for name, runs in names.items() if runs} | ({"serve"} if others else set())
+    rules = _settings_watch(settings, process, running) if workspace_of(settings.prefix) is None else None
     roles = [work(settings, url, stop, process, also=also, rules=rules)] if worker else []
     roles += [ask_sentinels(settings, url, stop, process)] if worker and asks_sentinels(settings) else []
     roles += [aggregate(settings, url, stop, process, rules=rules)] if aggregator else []
-    roles += [rules.run(stop)] if rules is not None and (worker or aggregator or others) else []
+    roles += [rules.run(stop), report_settings(rules, settings.prefix, url, stop)] if rules is not None else []
     roles += [record(settings, url, stop, process, prepared)] if prepared else []
-    roles += [notify(settings, url, stop, process)] if notifier else []
+    roles += [notify(settings, url, stop, process, rules)] if notifier else []
     roles += [exchange(settings, url, stop, process)] if bridge else []
     roles += [other(settings, rules) for other in others]
     await together(*roles, stop=stop)
@@ -145,11 +151,30 @@ async def _when_redis_answers(prepare: Callable[[], Awaitable[T]], stop: asyncio
     return None
 
 
-def _rules_watch(settings: Settings, process: ProcessTelemetry) -> RulesWatch:
+def _settings_watch(settings: Settings, process: ProcessTelemetry, roles: Collection[str]) -> SettingsWatch:
     def check(found: Settings) -> None:
         check_rules(found.alerts, known_metrics(found))
 
-    return RulesWatch(settings, check=check, count=rules_counter(process))
+    return SettingsWatch(settings, roles=roles, check=check, count=rules_counter(process))
+
+
+async def report_settings(watch: SettingsWatch, prefix: str, url: str, stop: asyncio.Event) -> None:
+    """Report which settings this process has in force, until stopped: at each change, and every few seconds."""
+    attempt, name, written, written_at = Outage("Redis").attempt("reporting settings"), process_name(), None, 0.0
+    async with connect_async(url) as redis:
+        while not stop.is_set():
+            report = report_of(watch, name)
+            if report != written or monotonic() - written_at >= WRITE_S:
+                try:
+                    await write_report(redis, prefix, report)
+                except (RedisError, OSError, TimeoutError) as error:
+                    attempt.failed(error)
+                else:
+                    attempt.succeeded()
+                    written, written_at = report, monotonic()
+            await sleep_or_stop(stop, REPORT_S)
+        with suppress(RedisError, OSError, TimeoutError):
+            await remove_report(redis, prefix, name)
 
 
 async def _warn_of_rules(settings: Settings, redis: Redis) -> None:
@@ -168,7 +193,7 @@ async def work(
     process: ProcessTelemetry | None = None,
     *,
     also: Sequence[CustomMetric] = (),
-    rules: RulesWatch | None = None,
+    rules: SettingsWatch | None = None,
 ) -> None:
     """Label interactions until stopped; `also` has metrics besides those that the settings name."""
     from ragtide_consumers.labelers.registry import replaceable_labeler_of  # noqa: PLC0415
@@ -200,12 +225,18 @@ async def record(
     await run_recorder(settings, url, stop, process, prepared)
 
 
-async def notify(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry) -> None:
+async def notify(
+    settings: Settings,
+    url: str,
+    stop: asyncio.Event,
+    process: ProcessTelemetry,
+    rules: SettingsWatch | None = None,
+) -> None:
     """Send alerts to destinations until stopped."""
     from ragtide_consumers.notify.service import run_notifier  # noqa: PLC0415 - see above
 
     say_role("notify")
-    await run_notifier(settings, url, stop, process)
+    await run_notifier(settings, url, stop, process, rules)
 
 
 async def exchange(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry) -> None:
@@ -222,14 +253,13 @@ async def aggregate(
     stop: asyncio.Event,
     process: ProcessTelemetry | None = None,
     *,
-    rules: RulesWatch | None = None,
+    rules: SettingsWatch | None = None,
 ) -> None:
     """Aggregate every partition until stopped."""
     from ragtide_aggregator.checkpoint.options import state_options  # noqa: PLC0415
     from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
-    from ragtide_aggregator.service.low_traffic import TrafficLimit  # noqa: PLC0415
     from ragtide_aggregator.service.options import ServiceOptions  # noqa: PLC0415
-    from ragtide_aggregator.service.pipeline_health import HealthLimits  # noqa: PLC0415
+    from ragtide_aggregator.service.pipeline_health import health_limits  # noqa: PLC0415
     from ragtide_aggregator.service.quality import QualityOptions  # noqa: PLC0415
     from ragtide_aggregator.service.telemetry import AggregatorTelemetry  # noqa: PLC0415
     from ragtide_aggregator.service.trimming import StreamCaps  # noqa: PLC0415 - see above
@@ -256,15 +286,7 @@ async def aggregate(
             interactions_bytes=settings.interactions_bytes,
             dead_letters_bytes=settings.dead_letters_bytes,
         ),
-        health=HealthLimits(
-            **settings.stall.model_dump(exclude={"low_traffic"}),
-            low_traffic=tuple(
-                TrafficLimit(limit.pipeline, limit.below, duration_ms(limit.period), limit.severity)
-                for limit in settings.stall.low_traffic
-            ),
-            split=frozenset(settings.splits),
-            labeler="" if settings.evaluators else settings.labeler,
-        ),
+        health=health_limits(settings),
         specimens_ms=int(settings.specimens.keep_s * 1000) if settings.keeps_specimens else None,
         quality=QualityOptions(**settings.prometheus.model_dump(), labelers=accounts(settings))
         if settings.is_scraped
@@ -273,7 +295,11 @@ async def aggregate(
     telemetry = AggregatorTelemetry(settings.partitions, process)
     async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:
         service = Aggregator(redis, settings.layout, options, holder=process_name(), telemetry=telemetry)
-        with nullcontext() if rules is None else rules.giving(lambda found: service.take(state_options(found))):
+
+        def take(found: Settings) -> None:
+            service.take(state_options(found), health_limits(found))
+
+        with nullcontext() if rules is None else rules.giving(take, AGGREGATION):
             await service.run(stop)
 
 

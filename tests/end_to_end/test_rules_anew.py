@@ -10,7 +10,7 @@ from tests.support.roles import STREAMS, interactions, running
 
 from ragtide import Alert, InteractionProducer
 from ragtide_runtime.redis.keys import DATA_FIELD
-from ragtide_runtime.settings.rules_watch import UNCHANGED
+from ragtide_runtime.settings.watch import UNCHANGED
 
 pytestmark = [pytest.mark.processes, pytest.mark.heavy]
 

@@ -10,8 +10,8 @@ import aiohttp
 from tests.support.conditions import until
 
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.settings.serve import ServeSettings
+from ragtide_runtime.settings.watch import SettingsWatch
 from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints, observing
 from ragtide_web.server import listen, serve_http
@@ -60,7 +60,7 @@ async def http_service(
     *,
     serve: Mapping[str, Any] | None = None,
     wait_ready: bool = True,
-    rules: RulesWatch | None = None,
+    rules: SettingsWatch | None = None,
     **settings: Any,
 ) -> AsyncIterator[Service]:
     """Run the service for the body of an `async with`."""

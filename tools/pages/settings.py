@@ -11,10 +11,12 @@ from ragtide.cli.doc_pages import pages, title_of
 from ragtide_runtime.settings.environment import PREFIX
 from ragtide_runtime.settings.labelers import ServiceName, ServiceSettings
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.uptake import uptake_of
 from ragtide_schemas import AlertRule
 from ragtide_schemas.descriptions import descriptions
 
 _HEADER: Final = ("| setting | default | meaning |", "|---|---|---|")
+_OF_ROLES: Final = ("| setting | default | meaning | a change |", "|---|---|---|---|")
 
 _SECTIONS: Final[Mapping[str, str]] = {
     "redis_url": "Redis",
@@ -90,9 +92,9 @@ def settings_table() -> str:
     lines = []
     for name, default, meaning in _rows(Settings):
         if name in _SECTIONS:
-            lines += ["", f"## {_SECTIONS[name]}", "", *_HEADER]
+            lines += ["", f"## {_SECTIONS[name]}", "", *_OF_ROLES]
         variable = "" if ".NAME." in name else f"<br>`{variable_of(name)}`"
-        lines.append(f"| `{name}`{variable} | {default} | {meaning} |")
+        lines.append(f"| `{name}`{variable} | {default} | {meaning} | {uptake_of(name).sentence} |")
     return "\n".join(lines).lstrip() + "\n"
 
 

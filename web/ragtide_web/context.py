@@ -74,9 +74,9 @@ class Context:
         """The memory of bodies."""
         return Memory(self.settings.serve.bodies_bytes)
 
-    def take_rules(self, settings: Settings) -> None:
-        """Use the alert rules and the budget of other settings from now on."""
-        self.settings = self.settings.model_copy(update={"alerts": settings.alerts, "budget": settings.budget})
+    def take_settings(self, settings: Settings) -> None:
+        """Use other settings, in which those have changed that the running service takes."""
+        self.settings = settings
         self.deployment.take_rules(settings)
 
 

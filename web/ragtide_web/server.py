@@ -27,8 +27,8 @@ from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.url import redact
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.settings.serve import DEFAULT_PORT, ServeSettings
+from ragtide_runtime.settings.watch import PAGE, SettingsWatch
 from ragtide_runtime.telemetry.health import Health, Heartbeat, ProcessTelemetry
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints, observing
@@ -111,7 +111,7 @@ async def serve_http(
     process: ProcessTelemetry,
     listening: socket.socket,
     capture: Capture | None = None,
-    rules: RulesWatch | None = None,
+    rules: SettingsWatch | None = None,
 ) -> None:
     """Answer requests, and turn traces into interactions, until `stop` is set.
 
@@ -172,7 +172,7 @@ async def serve_http(
             for close in (listening.close, hiding.close, headlines.close):
                 stack.callback(close)
             if rules is not None:
-                stack.enter_context(rules.giving(context.take_rules))
+                stack.enter_context(rules.giving(context.take_settings, PAGE))
             for reader in (thread, experiments, rule_replays, checks, paired, kappas):
                 stack.push_async_callback(reader.aclose)
             if settings.serve.grpc_port is not None:

@@ -15,6 +15,7 @@ from ..state.state import StateOptions
 from ..statistics.tables.scipy_functions import preload
 from .options import ServiceOptions
 from .pace import StepPace
+from .pipeline_health import HealthLimits
 from .session import PartitionSession
 from .telemetry import AggregatorTelemetry
 from .ticks import TickedScopes
@@ -69,12 +70,16 @@ class Aggregator:
         """Metric events applied since the start."""
         return self._applied + sum(session.events_applied for session in self._sessions.values())
 
-    def take(self, state: StateOptions) -> None:
-        """Take other options of the state, such as new alert rules, as a restart would.
+    def take(self, state: StateOptions, health: HealthLimits | None = None) -> None:
+        """Take other options, such as new alert rules, as a restart would.
 
         Every partition commits everything that it has applied, and continues from its checkpoint.
+
+        Args:
+            state: options of the state.
+            health: limits of pipeline health alerts; None leaves them.
         """
-        self._options = replace(self._options, state=state)
+        self._options = replace(self._options, state=state, health=health or self._options.health)
         self._telemetry.watching(state.rules)
         for session in self._sessions.values():
             session.end()

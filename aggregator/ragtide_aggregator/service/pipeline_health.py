@@ -9,7 +9,9 @@ from typing import Final, Literal
 
 from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, from_milliseconds
+from ragtide_schemas.alert_rule import duration_ms
 
 from ..errors import reading
 from .low_traffic import TrafficLimit
@@ -43,6 +45,19 @@ class HealthLimits:
     """The labeler of every interaction, for whose spend limit labeling may wait; empty if there are several."""
     split: frozenset[str] = frozenset()
     """Pipelines in several partitions, whose traffic has no limit."""
+
+
+def health_limits(settings: Settings) -> HealthLimits:
+    """Return the limits of the settings."""
+    return HealthLimits(
+        **settings.stall.model_dump(exclude={"low_traffic"}),
+        low_traffic=tuple(
+            TrafficLimit(limit.pipeline, limit.below, duration_ms(limit.period), limit.severity)
+            for limit in settings.stall.low_traffic
+        ),
+        labeler="" if settings.evaluators else settings.labeler,
+        split=frozenset(settings.splits),
+    )
 
 
 class PipelineHealth:

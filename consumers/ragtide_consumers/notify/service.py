@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Final
 
 import aiohttp
+import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.calls.breaker import Breaker
@@ -15,7 +16,8 @@ from ragtide_runtime.ownership.ownership import Lease, Ownership, process_name
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
-from ragtide_runtime.telemetry.health import ProcessTelemetry
+from ragtide_runtime.settings.watch import NOTIFY, SettingsWatch
+from ragtide_runtime.telemetry.health import Heartbeat, ProcessTelemetry
 
 from .destinations.alertmanager import Alertmanager
 from .destinations.apprise import AppriseService
@@ -27,7 +29,12 @@ from .destinations.slack import Slack
 from .destinations.teams import Teams
 from .destinations.webhook import Webhook
 from .session import NotifySession, OpenDestination, known_destination
-from .telemetry import NotifyTelemetry
+from .telemetry import ROLE, NotifyTelemetry
+
+NO_DESTINATION: Final = (
+    "notify.destinations is empty: add [[notify.destinations]] to the settings (ragtide docs notify)"
+)
+"""Why a notifier does not start."""
 
 BREAKER_FAILURES = 5
 """Failures in a row after which a destination is not called for a while."""
@@ -37,6 +44,8 @@ BREAKER_PAUSE_S = 5.0
 
 BREAKER_LONGEST_S = 60.0
 """The longest pause."""
+
+log = structlog.get_logger("ragtide.notify")
 
 
 @asynccontextmanager
@@ -62,23 +71,88 @@ async def open_destinations(settings: Settings) -> AsyncIterator[dict[str, OpenD
                 await opened.destination.aclose()
 
 
-async def run_notifier(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry) -> None:
+async def run_notifier(
+    settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry, rules: SettingsWatch | None = None
+) -> None:
     """Send alerts to their destinations until `stop` is set.
 
+    Changed settings of notifications are taken while it runs: messages in flight are finished, and what waits in the
+    outbox is sent by the new settings. Without a destination it waits for one.
+
+    Args:
+        settings: of the process.
+        url: of Redis.
+        stop: ends it.
+        process: health and metrics.
+        rules: gives changed settings; None leaves them as they are.
+
     Raises:
-        ConfigurationError: there is no destination, or a library is not installed.
+        ConfigurationError: there is no destination and none can come, or a library is not installed.
     """
-    if not settings.notify.destinations:
-        raise ConfigurationError(
-            "notify.destinations is empty: add [[notify.destinations]] to the settings (ragtide docs notify)"
-        )
-    names = tuple(destination.name for destination in settings.notify.destinations)
-    telemetry = NotifyTelemetry(settings.partitions, names, process)
-    async with (
-        open_destinations(settings) as destinations,
-        connect_async(url, connections=CONNECTIONS + settings.partitions) as redis,
-    ):
-        await Notifier(redis, settings, destinations, telemetry).run(stop)
+    if rules is None and not settings.notify.destinations:
+        raise ConfigurationError(NO_DESTINATION)
+    telemetry = NotifyTelemetry(settings.partitions, (), process)
+    wanted, changed = settings, asyncio.Event()
+
+    def take(found: Settings) -> None:
+        nonlocal wanted
+        wanted = found
+        changed.set()
+
+    in_force: Settings | None = None
+    with nullcontext() if rules is None else rules.giving(take, NOTIFY):
+        while not stop.is_set():
+            changed.clear()
+            chosen = wanted
+            try:
+                async with open_destinations(chosen) as destinations:
+                    in_force = chosen
+                    if rules is not None:
+                        rules.destinations = chosen.notify.destinations
+                    telemetry.take_destinations(tuple(destinations))
+                    async with _either(stop, changed) as ended:
+                        if destinations:
+                            await _notify(chosen, url, destinations, telemetry, ended)
+                        else:
+                            await _wait(process, ended)
+            except ConfigurationError as error:
+                if in_force is None or rules is None or in_force is chosen:
+                    raise
+                rules.refuse(str(error))
+                wanted = in_force  # until the settings change again
+
+
+async def _notify(
+    settings: Settings,
+    url: str,
+    destinations: Mapping[str, OpenDestination],
+    telemetry: NotifyTelemetry,
+    ended: asyncio.Event,
+) -> None:
+    async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:
+        await Notifier(redis, settings, destinations, telemetry).run(ended)
+
+
+async def _wait(process: ProcessTelemetry, ended: asyncio.Event) -> None:
+    log.info("no destination: alerts are sent to nobody until the settings name one")
+    heartbeat = Heartbeat(ROLE)
+    with process.health.reporting(ROLE, heartbeat), heartbeat.idle("there is no destination"):
+        await ended.wait()
+
+
+@asynccontextmanager
+async def _either(first: asyncio.Event, second: asyncio.Event) -> AsyncIterator[asyncio.Event]:
+    """Yield an event that is set as soon as one of two is."""
+    found = asyncio.Event()
+    waits = [asyncio.create_task(event.wait()) for event in (first, second)]
+    for wait in waits:
+        wait.add_done_callback(lambda _: found.set())
+    try:
+        yield found
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.wait(waits)
 
 
 class Notifier:

@@ -38,6 +38,16 @@ class NotifyTelemetry(OwnerTelemetry):
         self._show_at: dict[int, float] = {}
         self._waiting: dict[tuple[int, str], tuple[int, int | None]] = {}
 
+    def take_destinations(self, destinations: tuple[str, ...]) -> None:
+        """Count for these destinations from now on; new ones are there at 0, and what waits for old ones is no more."""
+        for name in set(self._destinations) - set(destinations):
+            self._size.labels(name).set(0)
+            self._oldest.labels(name).set(0)
+        catalogue.NOTIFICATIONS.start(self._sent, destination=destinations)
+        catalogue.NOTIFICATIONS_WITHHELD.start(self._withheld, destination=destinations)
+        self._destinations = destinations
+        self._waiting.clear()
+
     def answered(self, destination: str, outcome: str) -> None:
         """Count a try: `sent`, `failed` or `refused`."""
         self._sent.labels(destination, outcome).inc()

@@ -15,7 +15,7 @@ from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.redis.log import pin
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.rules_watch import CRITERIA, EVALUATORS, RulesWatch
+from ragtide_runtime.settings.watch import CRITERIA, LABELING, SettingsWatch
 from ragtide_runtime.telemetry.health import ConditionCheck, HealthCheck
 from ragtide_runtime.telemetry.outages import Outage
 
@@ -117,7 +117,7 @@ async def run_workers(
     stop: asyncio.Event,
     *,
     telemetry: WorkerTelemetry | None = None,
-    rules: RulesWatch | None = None,
+    rules: SettingsWatch | None = None,
 ) -> None:
     """Label until `stop` is set; then finish entries in flight, for at most the grace time.
 
@@ -139,7 +139,7 @@ async def run_workers(
                 if rules is not None and specimens is not None:
                     taking.enter_context(rules.giving(specimens.take_rules))
                 if rules is not None and isinstance(labeler, ReplaceableLabeler):
-                    taking.enter_context(rules.giving(labeler.take, EVALUATORS))
+                    taking.enter_context(rules.giving(labeler.take, LABELING, without=CRITERIA))
                 hooks, outage = WorkerHooks(specimens, export, covariates), Outage("Redis")
                 async with asking_stored_criteria(settings, url, labeler, outage) as watch:
                     if rules is not None:

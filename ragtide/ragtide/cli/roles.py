@@ -23,8 +23,8 @@ from ragtide_roles.worker_processes import load_before_fork, settings_of_process
 from ragtide_runtime.errors import ConfigurationError, RagtideError
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.rules_watch import with_rules_of_now
 from ragtide_runtime.settings.serve import DEFAULT_PORT, TokenSettings
+from ragtide_runtime.settings.watch import with_live_settings_of_now
 from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_runtime.telemetry.process_reports import ReportSlot
@@ -36,7 +36,7 @@ from .mistakes import sentence_of
 from .options import Role
 
 if TYPE_CHECKING:
-    from ragtide_runtime.settings.rules_watch import RulesWatch
+    from ragtide_runtime.settings.watch import SettingsWatch
     from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 
 
@@ -144,7 +144,7 @@ def run_member(run: RoleRun, place: ProcessPlace, *, reports: bool = False) -> N
     if run.listening is not None and Role.SERVE not in run.names:
         run.listening.close()
     if place.is_restarted:
-        run = replace(run, settings=with_rules_of_now(run.settings), opened_page=None)
+        run = replace(run, settings=with_live_settings_of_now(run.settings), opened_page=None)
     try:
         run_here(run, place, reports=reports)
     except (OSError, RuntimeError) as error:
@@ -215,7 +215,7 @@ async def _until(stop: asyncio.Event) -> None:
 
 def _http_role(
     run: RoleRun, stop: asyncio.Event, endpoints: "RoleEndpoints", process: ProcessTelemetry
-) -> Callable[[Settings, "RulesWatch | None"], Coroutine[Any, Any, None]]:
+) -> Callable[[Settings, "SettingsWatch | None"], Coroutine[Any, Any, None]]:
     try:
         from ragtide_web.capturing import Capture  # noqa: PLC0415 - only here
         from ragtide_web.server import address_of, listen, serve_http  # noqa: PLC0415
@@ -223,7 +223,7 @@ def _http_role(
         raise needs_web(error) from None
     capture = None if run.capture is None else Capture(run.capture)
 
-    def serve_page(settings: Settings, rules: "RulesWatch | None") -> Coroutine[Any, Any, None]:
+    def serve_page(settings: Settings, rules: "SettingsWatch | None") -> Coroutine[Any, Any, None]:
         listening = run.listening
         if listening is None:
             listening = listen(settings.serve)

@@ -18,6 +18,7 @@ from ragtide_runtime.redis.keys import RECORD_GROUP
 from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.notify import DestinationSettings, MatchSettings
+from ragtide_runtime.settings_reports import SettingsReport
 from ragtide_schemas import AlertRule
 from ragtide_schemas.printable import printable
 
@@ -36,14 +37,33 @@ MOST: Final = 20
 """Most groups of a partition that are looked at: any client may create groups."""
 
 
-async def notification_findings(settings: Settings) -> list[Finding]:
-    """Return findings about destinations that have no usable address, and about `page` rules without a destination."""
+async def notification_findings(settings: Settings, reports: Sequence[SettingsReport]) -> list[Finding]:
+    """Return findings about destinations, as the running notifiers have them, and about `page` rules without one.
+
+    Args:
+        settings: as the file has them.
+        reports: of the running processes.
+    """
     notify = settings.notify
     problems = await asyncio.gather(*(_address_problem(destination, settings) for destination in notify.destinations))
     findings = [problem for problem in problems if problem is not None]
+    findings += _not_notified(settings, [report for report in reports if report.is_notifier])
     if notify.destinations and not findings:
         findings.append(Finding("ok", "notifications", count_of(len(notify.destinations), "destination")))
     return findings + _unheard(settings.alerts, notify.destinations)
+
+
+def _not_notified(settings: Settings, notifiers: Sequence[SettingsReport]) -> list[Finding]:
+    """Return a problem if no running notifier sends to a destination of the settings."""
+    wanted = {destination.name for destination in settings.notify.destinations}
+    if wanted and not notifiers:
+        found = f"{count_of(len(wanted), 'destination')} in the settings, and no notifier runs: no alert is sent"
+        return [Finding("warning", "notifications", found, "start ragtide notify, or ragtide up")]
+    missing = sorted(wanted - {name for notifier in notifiers for name in notifier.destinations})
+    if not missing:
+        return []
+    found = f"the running notifier does not send to {', '.join(missing)}"
+    return [Finding("problem", "notifications", found, "see the finding settings, or restart the notifier")]
 
 
 async def _address_problem(destination: DestinationSettings, settings: Settings) -> Finding | None:

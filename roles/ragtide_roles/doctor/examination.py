@@ -16,6 +16,7 @@ from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.settings.alerting import default_rules_of
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings_reports import read_reports
 from ragtide_runtime.stored_criteria import read_stored_criteria, with_stored_criteria
 
 from ..rule_checks import default_rules_sentence, rule_findings
@@ -30,6 +31,7 @@ from .assumptions import (
 from .bridge import bridge_findings
 from .federation import federation_findings
 from .finding import Finding, Level, count_of
+from .in_force import settings_findings
 from .labelers import endpoint_findings, labeler_findings, sentinel_findings
 from .partitions import partition_findings, waiting
 from .server import history_findings, known_ids_finding, server_findings
@@ -47,6 +49,7 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
     deployment = Deployment(redis, settings)
     partitions = await deployment.partitions()
     states = await _states(deployment)
+    reports = await read_reports(redis, settings.prefix)
     return [
         Finding("ok", "redis", description),
         *await server_findings(redis),
@@ -56,7 +59,8 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
         *await _aggregators(redis, settings),
         *(await labeler_findings(redis, settings, max(s.backlog.workers for s in partitions)) if check_labeler else ()),
         *_rules(with_stored_criteria(settings, await read_stored_criteria(redis, settings.prefix))),
-        *await notification_findings(settings),
+        *settings_findings(settings, reports),
+        *await notification_findings(settings, reports),
         *await bridge_findings(settings),
         *await federation_findings(settings.serve),
         *false_alarm_findings(states, settings),

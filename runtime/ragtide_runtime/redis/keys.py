@@ -112,6 +112,13 @@ class Streams:
         "aggregators", "hash", "aggregators that run, with their number of partitions", place="partition 0"
     )
 
+    settings_reports = _Key(
+        "settings-reports",
+        "hash",
+        "which settings each process has in force, and which wait for a restart; digests, no value",
+        place="partition 0",
+    )
+
     owner = _Family("owner", "string", "entry of one interaction id that no bucket takes, by digest")
     owners = _Family("owners", "hash", "bucket of interaction ids with their entries, by shard and bucket")
     scored = _Family("scored", "string", "metric event of one interaction that no bucket takes, by digest")

@@ -239,7 +239,7 @@ class Settings(BaseSettings):
     """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`. They are added to the default rules; a
     rule with the name of a default rule replaces it."""
     rules_poll_s: Annotated[float, Field(ge=0)] = 10.0
-    """Seconds between two checks of the TOML file for new `alerts` and `budget`; 0 never checks."""
+    """Seconds between two checks whether the TOML file or a file of secrets has changed; 0 never checks."""
     moves: MovesSettings = MovesSettings()
     """The quiet watch of each metric's level: the table `[moves]`."""
     notify: NotifySettings = NotifySettings()
@@ -356,12 +356,30 @@ class Settings(BaseSettings):
     _evaluator: EvaluatorSettings | None = PrivateAttr(default=None)
     _process: tuple[int, int] = PrivateAttr(default=(0, 1))
 
-    _given_labeler: bool = PrivateAttr(default=False)
+    _given: dict[str, object] = PrivateAttr(default_factory=dict)
 
     @property
-    def was_given_labeler(self) -> bool:
-        """Whether the caller named the labeler, so that evaluators of the file do not count."""
-        return self._given_labeler
+    def given(self) -> dict[str, object]:
+        """The settings that the caller gave, which are stronger than environment and file; also this prefix."""
+        return {**self._given, "prefix": self.prefix}
+
+    _as_loaded: Self | None = PrivateAttr(default=None)
+
+    @property
+    def as_loaded(self) -> Self:
+        """These settings as they were loaded, before a command or a process changed them for itself."""
+        return self._as_loaded or self
+
+    def for_this_process(self, loaded: Self) -> Self:
+        """Return settings that were loaded later, with the limits of the process that these are of."""
+        number, processes = self._process
+        return loaded if processes == 1 else loaded.of_process(number, processes)
+
+    def with_loaded(self, loaded: Self) -> Self:
+        """Return these settings, with others as those that were loaded."""
+        found = self.model_copy()
+        found._as_loaded = loaded
+        return found
 
     @property
     def evaluator(self) -> EvaluatorSettings | None:
@@ -543,8 +561,8 @@ def _load(overrides: dict[str, object]) -> Settings:
         raise ConfigurationError(f"settings: {explained}") from None
     except (SettingsError, ValueError) as error:
         raise ConfigurationError(f"settings cannot be read: {error}; correct the variable or the file") from None
-    settings._given_labeler = "labeler" in overrides
-    return settings
+    settings._given = overrides
+    return settings.with_loaded(settings)
 
 
 def with_credentials(url: str, *, username: str | None, password: str | None, parameters: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
-from ragtide_runtime.settings.rules_watch import RulesWatch
+from ragtide_runtime.settings.watch import SettingsWatch
 from ragtide_web.page.orders import PageOrder, read_orders
 from ragtide_web.page.system.reading import destination_statuses, read_system, redis_server
 from ragtide_web.page.system.screen import system_view
@@ -164,7 +164,7 @@ async def test_new_rules_are_shown_when_they_are_in_force(
     await commit(async_redis, *traffic())
     file.write_text(rule.format(0.512))
     settings = load_settings()
-    watch = RulesWatch(settings)
+    watch = SettingsWatch(settings)
     async with http_service(redis_url, alerts=settings.alerts, history=SETTINGS.history, rules=watch) as service:
         for target, other in ((0.512, 0.634), (0.634, 0.512)):
             file.write_text(rule.format(target))

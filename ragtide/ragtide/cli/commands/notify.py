@@ -24,11 +24,16 @@ def run_notifier(
     ] = False,
 ) -> None:
     """Run a notifier until SIGTERM or Ctrl-C. A second notifier stands by."""
+    from ragtide_consumers.notify.service import NO_DESTINATION
+    from ragtide_runtime.errors import ConfigurationError
+
     from ..notifications import print_destination, requests_of_firing_alerts
     from ..roles import run_until_signal
     from ..with_redis import with_redis
 
     settings = given(context).settings()
+    if not settings.notify.destinations:
+        raise ConfigurationError(NO_DESTINATION)
     if not dry_run:
         run_until_signal(settings, Role.NOTIFY)
         return

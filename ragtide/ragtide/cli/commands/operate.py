@@ -41,7 +41,7 @@ def up(
     """Run all roles until Ctrl-C.
 
     The roles are a worker, an aggregator, and the HTTP service with the page; a recorder if recorder.url is set; and a
-    notifier if there are notify.destinations. SIGTERM ends them, too.
+    notifier, which waits until there are notify.destinations. SIGTERM ends them, too.
     """
     from ragtide_roles.worker_processes import process_count
     from ragtide_runtime.processes.processors import own_limits, own_processors
@@ -56,14 +56,13 @@ def up(
         serve = settings.serve.model_copy(update={"port": port})
         settings = settings.model_copy(update={"serve": serve})
     recorder = [] if settings.recorder.url is None else [Role.RECORDER]
-    notifier = [Role.NOTIFY] if settings.notify.destinations else []
     is_asked_for = open_page or settings.serve.port is not None
     page = None if no_page else listen_for_page(settings, is_asked_for=is_asked_for)
     listening, address = (None, None) if page is None else page
     http = [] if listening is None else [Role.SERVE]
     run_until_signal(
         settings,
-        *(Role.WORKER, Role.AGGREGATOR, *recorder, *http, *notifier),
+        *(Role.WORKER, Role.AGGREGATOR, *recorder, *http, Role.NOTIFY),
         listening=listening,
         opened_page=address if open_page else None,
         processes=count,

@@ -18,6 +18,7 @@ from ragtide_consumers.notify.outbox import GROUP
 from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence, new_silence_id
 from ragtide_offline.datasets.choosing import chosen_of_alert
 from ragtide_offline.datasets.rows import json_lines, rows
+from ragtide_runtime.settings_reports import destinations_in_force, read_reports
 from ragtide_schemas import Alert, AlertRule, RagInteraction, Specimen, utc_now
 from ragtide_schemas.alert_text import AlertText
 from ragtide_schemas.base import describe
@@ -150,7 +151,7 @@ async def _content(shared: Context, viewer: Viewer, alert: Alert, problem: str) 
         ),
         worst=worst,
         not_kept=found.not_kept,
-        notifies=bool(shared.settings.notify.destinations),
+        notifies=bool(destinations_in_force(shared.settings, await read_reports(shared.redis, shared.settings.prefix))),
         query={"alert": alert.alert_id},
         replay=replay,
         evidence=evidence,

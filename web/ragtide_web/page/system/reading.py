@@ -19,6 +19,7 @@ from ragtide_runtime.redis.backlog import SEEN_MS, Backlog, read_backlogs
 from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import LABEL_GROUP, RESCUER, Streams, awaited_labeler
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings_reports import SettingsReport, destinations_in_force, read_reports
 from ragtide_schemas import Alert, InvalidEntryError
 
 FULL: Final = 0.8
@@ -61,35 +62,39 @@ async def read_outboxes(redis: Redis, partitions: Sequence[Streams]) -> tuple[li
     return stored, sum(size > OUTBOX_FIELDS for size in sizes)
 
 
-def destination_statuses(stored: Sequence[Mapping[bytes, bytes]], settings: Settings) -> list[DestinationStatus]:
-    """Return the status of each destination of the settings.
+def destination_statuses(
+    stored: Sequence[Mapping[bytes, bytes]], settings: Settings, reports: Sequence[SettingsReport] = ()
+) -> list[DestinationStatus]:
+    """Return the status of each destination of the running notifiers; of the settings if no notifier runs.
 
     Args:
         stored: fields of the outbox of each partition.
-        settings: name the destinations.
+        settings: name the destinations, and their kinds.
+        reports: of the running processes.
     """
+    kinds = {destination.name: destination.kind for destination in settings.notify.destinations}
     groups: list[NotificationGroup] = []
     states: list[DestinationState] = []
     alerts: list[Alert] = []
-    for name, data in (field for fields in stored for field in fields.items()):
+    for field, data in (found for fields in stored for found in fields.items()):
         try:
-            if name.startswith(GROUP.encode()):
+            if field.startswith(GROUP.encode()):
                 groups.append(NotificationGroup.model_validate_json(data))
-            elif name.startswith(STATE.encode()):
+            elif field.startswith(STATE.encode()):
                 states.append(DestinationState.model_validate_json(data))
-            elif name.startswith(STORED.encode()):
+            elif field.startswith(STORED.encode()):
                 alerts.append(Alert.decode(data))
         except (ValidationError, InvalidEntryError):  # the notifier reports it
             continue
     return [
         _status_of(
-            destination.name,
-            destination.kind,
-            [group for group in groups if group.destination == destination.name],
-            [state for state in states if state.name == destination.name],
-            next((alert.message for alert in alerts if alert.rule == FAILING_RULE + destination.name), ""),
+            name,
+            kinds.get(name, ""),
+            [group for group in groups if group.destination == name],
+            [state for state in states if state.name == name],
+            next((alert.message for alert in alerts if alert.rule == FAILING_RULE + name), ""),
         )
-        for destination in settings.notify.destinations
+        for name in destinations_in_force(settings, reports)
     ]
 
 
@@ -218,7 +223,7 @@ async def read_system(redis: Redis, settings: Settings) -> SystemFacts:
         await _workers(redis, partitions),
         await _aggregators(redis, settings),
         await _servers(redis),
-        destination_statuses(stored, settings),
+        destination_statuses(stored, settings, await read_reports(redis, settings.prefix)),
         too_large,
     )
 

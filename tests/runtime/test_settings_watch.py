@@ -11,9 +11,9 @@ import pytest
 from tests.support.conditions import until
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.settings import rules_watch
+from ragtide_runtime.settings import watch as watch_module
 from ragtide_runtime.settings.model import Settings, load_settings
-from ragtide_runtime.settings.rules_watch import CRITERIA, EVALUATORS, RULES, RulesWatch, with_rules_of_now
+from ragtide_runtime.settings.watch import CRITERIA, LABELING, RULES, SettingsWatch, with_live_settings_of_now
 
 RULE = '[[alerts]]\nname = "floor"\nkind = "threshold"\nmetric = "trace.adherence"\ntarget = {}\n'
 
@@ -34,8 +34,8 @@ def remove(file: Path) -> None:
     file.unlink()
 
 
-def watch(counts: list[str] | None = None, **given: Any) -> RulesWatch:
-    return RulesWatch(load_settings(**given), count=([] if counts is None else counts).append)
+def watch(counts: list[str] | None = None, **given: Any) -> SettingsWatch:
+    return SettingsWatch(load_settings(**given), count=([] if counts is None else counts).append)
 
 
 def targets(found: list[Settings]) -> list[list[float | None]]:
@@ -60,12 +60,12 @@ async def test_only_rules_and_their_budget_are_taken(file: Path) -> None:
 def test_a_process_that_starts_again_has_the_rules_of_now_or_keeps_them_if_they_are_wrong(file: Path) -> None:
     before = load_settings(partitions=3)
     write(file, f"commit_interval_s = 7\n{RULE.format(0.6)}")
-    now = with_rules_of_now(before)
+    now = with_live_settings_of_now(before)
     assert targets([now]) == [[0.6]]
     assert (now.partitions, now.commit_interval_s) == (3, before.commit_interval_s)
-    assert targets([with_rules_of_now(before.model_copy(update={"prefix": "ragtide.run.try"}))]) == [[0.5]]
+    assert targets([with_live_settings_of_now(before.model_copy(update={"prefix": "ragtide.run.try"}))]) == [[0.5]]
     write(file, "[[alerts]\n")
-    assert with_rules_of_now(now) == now
+    assert with_live_settings_of_now(now) == now
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_rules_that_do_not_suit_their_metrics_are_refused(file: Path) -> N
     def check(_: Settings) -> None:
         raise ConfigurationError("alert rule floor: no")
 
-    watching = RulesWatch(load_settings(), check=check)
+    watching = SettingsWatch(load_settings(), check=check)
     write(file, RULE.format(0.6))
     assert await watching.read() == "refused"
 
@@ -149,7 +149,7 @@ async def test_a_file_that_is_being_written_is_read_when_it_is_whole(
     monkeypatch.setattr("sys.stdin", StringIO())  # not a terminal
     found, stop = list[Settings](), asyncio.Event()
     watching = watch(rules_poll_s=0.01)
-    looks, digest = list[bytes | None](), rules_watch._digest
+    looks, digest = list[bytes | None](), watch_module._digest
 
     def look() -> bytes | None:
         if looks:  # an editor has emptied the file at the first look, and writes it before the second
@@ -158,7 +158,7 @@ async def test_a_file_that_is_being_written_is_read_when_it_is_whole(
         return looks[-1]
 
     write(file, "")
-    monkeypatch.setattr(rules_watch, "_digest", look)
+    monkeypatch.setattr(watch_module, "_digest", look)
     with watching.giving(found.append):
         running = asyncio.create_task(watching.run(stop))
         await until(lambda: found)
@@ -176,11 +176,11 @@ async def test_a_removed_file_leaves_the_rules_as_they_are(
         monkeypatch.chdir(file.parent)
     found, counts = list[Settings](), list[str]()
     watching = watch(counts)
-    with watching.giving(found.append, (*RULES, *EVALUATORS)):
+    with watching.giving(found.append, (*RULES, *LABELING)):
         before = load_settings()
         remove(file)
         assert await watching.read() == "refused"
-        assert targets([with_rules_of_now(before)]) == [[0.5]]
+        assert targets([with_live_settings_of_now(before)]) == [[0.5]]
         write(file, RULE.format(0.7))
         assert await watching.read() == "taken"
     assert targets(found) == [[0.7]]
@@ -194,7 +194,7 @@ CRITERION = '[[judge.criteria]]\nname = "asks_back"\nquestion = "Does it ask bac
 async def test_each_taker_gets_the_changes_of_its_settings_only(file: Path) -> None:
     rules, evaluators = list[Settings](), list[Settings]()
     watching = watch()
-    with watching.giving(rules.append), watching.giving(evaluators.append, (*EVALUATORS, *CRITERIA)):
+    with watching.giving(rules.append), watching.giving(evaluators.append, (*LABELING, *CRITERIA)):
         write(file, RULE.format(0.5) + EVALUATOR.format("one"))
         assert await watching.read() == "taken"
         write(file, RULE.format(0.6) + EVALUATOR.format("one"))
@@ -212,7 +212,7 @@ async def test_each_taker_gets_the_changes_of_its_settings_only(file: Path) -> N
 async def test_wrong_evaluators_leave_all_as_it_is(file: Path) -> None:
     found, counts = list[Settings](), list[str]()
     watching = watch(counts)
-    with watching.giving(found.append, EVALUATORS):
+    with watching.giving(found.append, LABELING):
         for wrong in (EVALUATOR.format("A B"), EVALUATOR.format("a") * 2, 'labeler = "nli"\n' + EVALUATOR.format("a")):
             write(file, wrong)
             assert await watching.read() == "refused"
@@ -223,7 +223,7 @@ async def test_wrong_evaluators_leave_all_as_it_is(file: Path) -> None:
 async def test_a_process_that_was_started_for_one_labeler_takes_no_evaluators(file: Path) -> None:
     found = list[Settings]()
     watching = watch(labeler="local")
-    with watching.giving(found.append, EVALUATORS):
+    with watching.giving(found.append, LABELING):
         write(file, RULE.format(0.5) + EVALUATOR.format("one"))
         assert await watching.read() == "unchanged"
     assert found == []
