@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.aggregator.test_service import OPTIONS, STREAMS, UNHURRIED_S, caught_
 from tests.aggregator.test_ticks import ADHERENCE, tick
 from tests.support.conditions import until
 from tests.support.metric_events import event
+from tests.support.redis_processes import cluster
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.errors import DamagedFieldError
@@ -25,6 +27,7 @@ from ragtide_aggregator.state import open_clusters
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.ownership.ownership import Lease
+from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, workspace_prefix
 from ragtide_runtime.redis.layout import Layout
@@ -264,3 +267,29 @@ async def test_a_workspace_has_no_ticks_because_its_answers_come_at_a_speed_of_i
     for prefix in ("ragtide", workspace_prefix("ragtide", "may")):
         await aggregate(Settings(prefix=prefix), redis_url, stop)
     assert [options.ticks for options in given] == [True, False]
+
+
+@pytest.mark.heavy
+@pytest.mark.processes
+async def test_sessions_of_each_partition_of_a_cluster_end_without_traffic(tmp_path: Path) -> None:
+    layout = Layout("ragtide", 3)
+    pipelines = {layout.of(f"p{number}", "any").partition: f"p{number}" for number in range(50)}
+    with cluster(tmp_path, masters=3, replicas=0) as nodes:
+        async with connect_async(nodes.url) as connected:
+            redis: Any = connected
+            for partition, pipeline in pipelines.items():
+                for one in answers(pipeline=pipeline):
+                    await redis.xadd(layout.all()[partition].metrics, {DATA_FIELD: one.encode()})
+            stop = asyncio.Event()
+            options = replace(OPTIONS, state=STATE, lease_s=UNHURRIED_S)
+            task = asyncio.create_task(Aggregator(redis, layout, options, holder="a").run(stop))
+            for streams in layout.all():
+                await until(lambda streams=streams: redis.xlen(streams.alerts))  # type: ignore[misc]
+            stop.set()
+            await task
+            for streams in layout.all():
+                found = await redis.xrange(streams.metrics)
+                entries = [(at.decode(), MetricEvent.decode(fields[DATA_FIELD])) for at, fields in found]
+                ((_, fields),) = await redis.xrange(streams.alerts)
+                assert recomputed(entries).take_changes().alerts == [Alert.decode(fields[DATA_FIELD])]
+                assert 1 <= sum(one.is_tick for _, one in entries) <= 2
