@@ -3,14 +3,16 @@
 import re
 from typing import Any
 
+import pytest
 from tests.support.cases import for_each
 from tests.support.metric_events import START
 from tests.support.screens import WIDTHS, drawn
 
 from ragtide.cli.scoring import reference_table, summary_table
+from ragtide.cli.screen import headline_of
 from ragtide.cli.tables import estimates_note, estimates_table, labeling_table
 from ragtide_aggregator.estimates.estimates import chosen
-from ragtide_offline.score.summary import Summary, diagnoses
+from ragtide_offline.score.summary import Summary, diagnoses, headline_diagnoses
 from ragtide_schemas import METRICS, Estimate
 
 LONG = "a-pipeline-with-a-name-" + "that-is-long-" * 6 + "end"
@@ -153,6 +155,29 @@ def test_advice_names_the_labeler_if_there_are_two() -> None:
         for name, value in (("trace.context_relevance", 0.6), ("trace.context_utilization", 0.05))
     ]
     assert [where for where, _ in diagnoses(found)] == ["shop · local", "shop · judge"]
+
+
+@pytest.mark.parametrize(
+    ("states", "labelers", "advised"),
+    [
+        (("steady", "steady"), ("local", "local"), False),
+        (("unwatched", "too few"), ("local", "local"), False),
+        (("steady", "moved"), ("local", "local"), True),
+        (("firing", "steady"), ("local", "local"), True),
+        (("firing", "steady"), ("local", "judge"), False),
+    ],
+)
+def test_headlines_have_a_diagnosis_only_where_something_changed(
+    states: tuple[Any, Any], labelers: tuple[str, str], advised: bool
+) -> None:
+    means = {"trace.context_relevance": 0.6, "trace.context_utilization": 0.05}
+    found = [
+        headline_of(estimate(name, estimate=mean, lower=mean - 0.01, upper=mean + 0.01, labeler=labeler)).model_copy(
+            update={"state": state}
+        )
+        for (name, mean), state, labeler in zip(means.items(), states, labelers, strict=True)
+    ]
+    assert bool(headline_diagnoses(found)) is advised
 
 
 def test_the_recommended_estimates_are_means_and_prediction_powered_means_of_a_judged_sample() -> None:

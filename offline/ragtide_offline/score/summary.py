@@ -358,22 +358,41 @@ def diagnoses(found: Sequence[Estimate]) -> list[tuple[str, Diagnosis]]:
 def headline_diagnoses(found: Sequence[Headline]) -> list[tuple[str, Diagnosis]]:
     """Return the diagnoses of the headlines of each pipeline and segment value; values count as in `diagnoses`.
 
-    A number by another labeler than it is to be by has no diagnosis.
+    A number by another labeler than it is to be by has no diagnosis, and numbers of several labelers are never put
+    together. A diagnosis speaks only where an alert fires about one of its metrics, as about a target that is missed,
+    or where one of them moved: the usual state of a pipeline is no fault.
     """
     scopes: dict[tuple[object, ...], dict[str, Score]] = {}
+    changed: set[tuple[object, ...]] = set()
     for each in found:
         lowest, highest = each.value_range
         narrower = (each.lower or lowest) > lowest or (highest if each.upper is None else each.upper) < highest
         if each.is_measured and each.estimate is not None and each.n >= DIAGNOSED_N and narrower:
-            scores = scopes.setdefault((each.pipeline, None, each.segment), {})
-            scores[each.metric] = Score(each.estimate, each.lower, each.upper, each.n)
-    return _diagnosed(scopes)
+            scope = (each.pipeline, None, each.segment, each.labeler, each.labeler_version, each.profile)
+            scopes.setdefault(scope, {})[each.metric] = Score(each.estimate, each.lower, each.upper, each.n)
+            if each.state in ("firing", "moved"):
+                changed.add((each.pipeline, each.segment, each.metric))
+    return [
+        (where, diagnosis)
+        for where, diagnosis, scope in _with_scopes(scopes)
+        if any((scope[0], scope[2], metric) in changed for metric in diagnosis.pattern.conditions)
+    ]
 
 
 def _diagnosed(scopes: Mapping[tuple[object, ...], Mapping[str, Score]]) -> list[tuple[str, Diagnosis]]:
+    return [(where, diagnosis) for where, diagnosis, _ in _with_scopes(scopes)]
+
+
+def _with_scopes(
+    scopes: Mapping[tuple[object, ...], Mapping[str, Score]],
+) -> list[tuple[str, Diagnosis, tuple[object, ...]]]:
     several = Counter(scope[:3] for scope in scopes)
     return [
-        (" · ".join(str(part) for part in scope[: 4 if several[scope[:3]] > 1 else 3] if part is not None), diagnosis)
+        (
+            " · ".join(str(part) for part in scope[: 4 if several[scope[:3]] > 1 else 3] if part is not None),
+            diagnosis,
+            scope,
+        )
         for scope, scores in scopes.items()
         for diagnosis in diagnose(scores)
     ]

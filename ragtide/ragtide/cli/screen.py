@@ -190,7 +190,8 @@ def print_estimates(shown: Sequence[Estimate], found: int, *, labeling: bool, cl
         out.print(estimates_table(shown, out.width))
         for line in waiting_lines(shown, clusters):
             out.print(line, style="bright_black", markup=False, highlight=False)
-        for where, diagnosis in diagnoses(shown):
+        # Of live traffic the headlines have one, where something changed.
+        for where, diagnosis in diagnoses([estimate for estimate in shown if estimate.run is not None]):
             out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
     if hidden := found - len(shown):
         err.print(f"{hidden:,} estimates of segment values are not shown: --segments shows them.", highlight=False)

@@ -14,10 +14,10 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison
-from ragtide_offline.score.summary import diagnoses
+from ragtide_offline.score.summary import headline_diagnoses
 from ragtide_runtime.settings.open_sessions import closing_places, waiting_texts
 from ragtide_runtime.settings.retention import HistorySettings
-from ragtide_schemas import Estimate, RagInteraction, utc_now
+from ragtide_schemas import Estimate, Headline, RagInteraction, utc_now
 from ragtide_schemas.alert_text import AlertText
 
 from ...context import Context, Shared
@@ -187,11 +187,8 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
         use_names=[name for name in USES if any(name in use.used for use in uses)],
         ratio_confidence=max(2 * shared.settings.confidence - 1, 0.0),
         segment_metrics=columns,
-        alerts=await alert_texts(shared, alerts[:20]),
-        diagnoses=[
-            (where.removeprefix(pipeline).removeprefix(" · "), found.sentence())
-            for where, found in diagnoses([estimate for estimate in whole if estimate.segment is None])
-        ],
+        alerts=(texts := await alert_texts(shared, alerts[:20])),
+        diagnoses=_diagnoses(pipeline, mine, texts),
         others=[name for name in names_of_all if name != pipeline],
         versus=versus,
         compared=await _compared(shared, viewer, pipeline, versus),
@@ -201,6 +198,17 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
         waiting_texts=waiting_texts(shared.settings.clusters),
         closing_places=closing_places(shared.settings.clusters),
     )
+
+
+def _diagnoses(pipeline: str, headlines: Sequence[Headline], texts: Sequence[AlertText]) -> list[tuple[str, str]]:
+    """Return the diagnoses of the alerts that fire, or of metrics that moved; each with the labeler of several."""
+    of_alerts = dict.fromkeys(sentence for text in texts if text.alert.segment is None for sentence in text.diagnosis)
+    if of_alerts:
+        return [("", sentence) for sentence in of_alerts]
+    return [
+        (where.removeprefix(pipeline).removeprefix(" · "), found.sentence())
+        for where, found in headline_diagnoses(headlines)
+    ]
 
 
 async def _worst(shared: Context, row: FleetRow) -> tuple[str, list[RagInteraction]]:
