@@ -9,7 +9,7 @@ owner has read both streams to their ends. So a backlog, a slow labeler and data
 quiet. Each tick closes at least one cluster: there are never more ticks than sessions, and none without open ones.
 """
 
-from typing import Final, Literal
+from typing import Final, NamedTuple
 
 import structlog
 from redis import ResponseError
@@ -17,11 +17,13 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import LeaseLostError
 from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import MetricEvent
 
 from ..events.batch import Scope
+from ..state.open_clusters import QuietScope
 from ..state.state import AggregatorState
 from .applying import Positions
 
@@ -30,8 +32,18 @@ APPEND: Final = Lua("append_ticks")
 AT_ONCE: Final = 1_000
 """Most ticks of one call."""
 
-TickedScopes = dict[Scope, int]
-"""By pipeline and run the longest quiet cluster for which a tick was appended, as `QuietScope.touched`.
+
+class AppendedTick(NamedTuple):
+    """A tick of a pipeline and run."""
+
+    touched: int
+    """Its cluster that was quiet for longest, as `QuietScope.touched`."""
+    entry_id: str
+    """The last tick of the same call."""
+
+
+TickedScopes = dict[Scope, AppendedTick]
+"""By pipeline and run the last tick.
 
 A tick that cannot be applied becomes a dead letter. Without this there would be another one every second.
 """
@@ -65,7 +77,7 @@ class TickWriter:
             LeaseLostError: another aggregator owns the partition.
             redis.RedisError: Redis failed; ticks that were appended are read with the next entries.
         """
-        due = [quiet for quiet in state.quiet_scopes(until_ms) if self._ticked.get(quiet.scope) != quiet.touched]
+        due = [quiet for quiet in state.quiet_scopes(until_ms) if not await self._is_refused(quiet)]
         if not due:
             return
         ticks = [state.tick_of(quiet, until_ms) for quiet in due[:AT_ONCE]]
@@ -80,14 +92,21 @@ class TickWriter:
             raise LeaseLostError(
                 f"partition {self._streams.partition} has another owner now: this aggregator stands by"
             )
-        if outcome == "appended":
-            self._ticked.update((quiet.scope, quiet.touched) for quiet in due[:AT_ONCE])
+        if outcome != "behind":
+            self._ticked.update((quiet.scope, AppendedTick(quiet.touched, outcome)) for quiet in due[:AT_ONCE])
+
+    async def _is_refused(self, quiet: QuietScope) -> bool:
+        """Return whether the stream has a tick for the same cluster, which is still open."""
+        known = self._ticked.get(quiet.scope)
+        if known is None or known.touched != quiet.touched:
+            return False
+        # A failover of Redis may have lost a tick before it was read: then it is due again.
+        at = known.entry_id
+        return bool(await read_range(self._redis, self._streams.metrics, first=at, last=at, count=1))
 
 
-def append_ticks(
-    streams: Streams, token: str, positions: Positions, ticks: list[MetricEvent]
-) -> ScriptCall[Literal["appended", "fenced", "behind"]]:
-    """Return the call that appends ticks; its reply says why if nothing was written.
+def append_ticks(streams: Streams, token: str, positions: Positions, ticks: list[MetricEvent]) -> ScriptCall[str]:
+    """Return the call that appends ticks; its reply is the id of the last one, or `fenced` or `behind` without any.
 
     Args:
         streams: keys of the partition.
@@ -96,9 +115,4 @@ def append_ticks(
         ticks: to append.
     """
     keys = (streams.lease, streams.metrics, streams.feedback, streams.sentinels)
-    return ScriptCall(APPEND, keys, (token, *positions, *(tick.encode() for tick in ticks)), _outcome)
-
-
-def _outcome(reply: bytes) -> Literal["appended", "fenced", "behind"]:
-    text = reply.decode()
-    return "appended" if text == "appended" else "fenced" if text == "fenced" else "behind"
+    return ScriptCall(APPEND, keys, (token, *positions, *(tick.encode() for tick in ticks)), bytes.decode)
