@@ -123,7 +123,9 @@ CLOSED_BY_TICKS = ClusterOptions("auto", size=20, quiet_ms=30_000)
 LONG_SESSIONS = ClusterOptions("auto", size=4, quiet_ms=600_000)
 BY_CHANNEL = ClusterOptions("segment:channel", 3, 5_000)
 BLOCKS_OF_5 = ClusterOptions(BLOCKS, 5, FOREVER_MS)
-HISTORY = HistoryOptions(5 * MINUTE_MS, 60 * MINUTE_MS, 1000, 2, DAY * 1000, 100, frozenset({"lang"}))
+HISTORY = HistoryOptions(
+    5 * MINUTE_MS, 60 * MINUTE_MS, 1000, 2, DAY * 1000, 100, frozenset({"lang"}), recent_ms=5_000, recent_kept=1_000
+)
 BUDGET = AlertBudget(40.0, 10 * MINUTE_MS)
 RATE = FalseDiscovery(0.9, 10 * MINUTE_MS)
 LEVELS = LevelOptions(40.0, 2 * HOUR * 1000, learn=20, min_effect=0.02)

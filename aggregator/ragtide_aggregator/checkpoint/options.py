@@ -1,13 +1,16 @@
 """Makes the options of a state from the settings, for an owner that applies events and for a reader."""
 
+from dataclasses import replace
 from typing import Final
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.retention import RECENT_PANES
 from ragtide_schemas.alert_rule import duration_ms
 
 from ..alerts.levels import FalseDiscovery
 from ..events.batch import BLOCKS, FOREVER_MS, ClusterOptions
+from ..state.history import keeps_late
 from ..state.options import AlertBudget, HistoryOptions, KeyCaps, LevelOptions, StateOptions
 from ..statistics.tables.windows import Panes, window
 
@@ -82,7 +85,7 @@ def _history(settings: Settings) -> HistoryOptions | None:
     history = settings.history
     if not history.enabled:
         return None
-    return HistoryOptions(
+    options = HistoryOptions(
         fine_ms=duration_ms(history.fine),
         coarse_ms=duration_ms(history.coarse),
         fine_kept=history.fine_panes,
@@ -91,7 +94,12 @@ def _history(settings: Settings) -> HistoryOptions | None:
         series_max=history.series_max,
         segments=frozenset(history.segments),
         watched=frozenset((rule.segment, rule.metric) for rule in settings.alerts if rule.segment is not None),
+        recent_ms=history.recent_ms,
+        recent_kept=RECENT_PANES,
     )
+    # Recent panes have no room for values that are days late.
+    has_room = keeps_late(options, int(settings.lateness_s * 1000))
+    return options if has_room else replace(options, recent_ms=0, recent_kept=0)
 
 
 def _panes(settings: Settings) -> Panes:

@@ -1,5 +1,6 @@
 """Means of a key over time with their intervals, pooled from panes of the history. No clock, no I/O."""
 
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from ragtide_schemas import from_milliseconds
 
 from ..errors import reading
 from ..events.keys import UNBOUNDED, EstimateKey, PairKey
+from ..state.history import start_of
 from ..state.options import HistoryOptions
 from ..state.pane_rows import PairPanes, PaneRows
 from ..statistics.means.moments import Moments, with_weights
@@ -28,11 +30,8 @@ VALUES_OF_A_CLUSTER: Final = 3
 GAPS_OF_A_RANGE: Final = 12
 """A stretch without a value that is longer than this part of the range is a gap, which no joined point holds."""
 
-FINE: Final = 0
-"""Place of the fine panes."""
-
-COARSE: Final = 1
-"""Place of the coarse panes."""
+FINE, COARSE, RECENT = range(3)
+"""Places of the fine, the coarse and the recent panes."""
 
 
 class TimeRange(NamedTuple):
@@ -60,39 +59,40 @@ class Joining(NamedTuple):
     least_n: int
     """Values of a point, or three times its closed clusters where values count in clusters; at least 1."""
     apart_ms: tuple[int, ...] = ()
-    """Times that begin a new point, such as of a change: no point holds values of panes before and after."""
+    """Times of changes: no point holds values from before and after one of them, but the one with the shortest pane
+    that is known and holds it."""
 
     def groups(
-        self, points: Sequence[int], counted: Sequence[int], apart: Collection[int], gap: int
+        self, stretches: Sequence[tuple[int, int]], counted: Sequence[int], cuts: Collection[int], gap_ms: int
     ) -> list[list[int]]:
-        """Return the places of the points of each joined point, in the order of time.
+        """Return the places of the stretches of each joined point, in the order of time.
 
-        Points at the end of a stretch that are too few for one more joined point belong to the one before them.
+        Stretches at the end of a part that are too few for one more joined point belong to the one before them.
 
         Args:
-            points: rising numbers of the points.
+            stretches: start and end of each, rising, in milliseconds.
             counted: number of values of each.
-            apart: points that begin a new one.
-            gap: most points without a value inside a joined point.
+            cuts: starts of stretches that begin a new point.
+            gap_ms: longest time without a value inside a joined point.
         """
         found: list[list[int]] = []
-        first, n = 0, self.least_n  # joined points before the stretch, and number of values of the last one
+        first, n = 0, self.least_n  # joined points before the part, and number of values of the last one
 
-        def end_stretch() -> None:
+        def end_part() -> None:
             if n < self.least_n and len(found) > first + 1:
                 found[-2:] = [found[-2] + found[-1]]
 
-        for place, point in enumerate(points):
-            last = points[place - 1] if place else point
-            if point - last > gap + 1 or any(last < time <= point for time in apart):
-                end_stretch()
+        for place, (start, _) in enumerate(stretches):
+            last_start, last_end = stretches[place - 1] if place else (start, start)
+            if start - last_end > gap_ms or any(last_start < cut <= start for cut in cuts):
+                end_part()
                 first, n = len(found), self.least_n
             if n >= self.least_n:
                 found.append([])
                 n = 0
             found[-1].append(place)
             n += counted[place]
-        end_stretch()
+        end_part()
         return found
 
 
@@ -124,8 +124,8 @@ class History:
 
     key: EstimateKey
     step: timedelta
-    """Length of the stretch of each point that is not joined. Points begin at whole multiples of it since 1970; one
-    point (`points_max=1`) begins with the pane that holds the start of the range."""
+    """Length of the stretch of each point that is neither joined nor cut at a change. Points begin at whole multiples
+    of it since 1970; one point (`points_max=1`) begins with the pane that holds the start of the range."""
     points: tuple[HistoryPoint, ...]
     """In the order of time."""
     young: bool = False
@@ -137,13 +137,19 @@ class SeriesPanes(NamedTuple):
 
     clustered: bool
     """Whether the interactions of its pipeline count in clusters."""
-    closed: tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]
-    """Number and bytes of each closed pane: fine and coarse."""
-    opened: tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]
+    closed: Sequence[list[tuple[int, bytes]]]
+    """Number and bytes of each closed pane: fine, coarse and recent."""
+    opened: Sequence[list[tuple[int, bytes]]]
     """The same for open panes."""
+    recent_from_ms: int | None = None
+    """Time from which the recent panes hold all values; None if they do not."""
 
-    def holds_from(self, start_ms: int, options: HistoryOptions) -> bool:
-        """Return whether the fine panes hold everything that the coarse panes hold from a time on."""
+    def holds_from(self, start_ms: int, length_ms: int, options: HistoryOptions) -> bool:
+        """Return whether panes of a length hold everything from a time on that longer ones hold."""
+        if length_ms == options.coarse_ms:
+            return True
+        if length_ms == options.recent_ms:
+            return self.recent_from_ms is not None and self.recent_from_ms <= start_ms
         coarse = [pane for pane, _ in (*self.closed[COARSE], *self.opened[COARSE])]
         if not coarse:
             return True
@@ -155,27 +161,49 @@ class SeriesPanes(NamedTuple):
         # Of the first coarse pane the first fine panes may be gone already.
         return len(closed) < options.fine_kept and min(coarse) >= first // ratio
 
+    def first_ms(self, options: HistoryOptions) -> int | None:
+        """Return the start of the first pane; None without one."""
+        lengths = {FINE: options.fine_ms, COARSE: options.coarse_ms, RECENT: options.recent_ms}
+        # Of closed panes of a length, those of the first stretch need not come first.
+        starts = {
+            place: min(
+                (
+                    start_of(pane, length, options)
+                    for pane, _ in (*self.closed[place], *self.opened[place])
+                ),
+                default=None,
+            )
+            for place, length in lengths.items()
+        }  # fmt: skip
+        older = [start for place in (FINE, COARSE) if (start := starts[place]) is not None]
+        recent = starts[RECENT]
+        if recent is not None and (not older or self.holds_from(min(older), options.recent_ms, options)):
+            return recent
+        return min(older, default=None)
 
-def step_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> int:
+
+def step_of(span: TimeRange, options: HistoryOptions, *, least_ms: int) -> int:
     """Return the milliseconds of a point: the least whose points cover a range with at most `points_max` of them.
 
-    A step is a divisor of a coarse pane, or a whole number of coarse panes. Points of a longer step are therefore
-    points of a shorter one, taken together.
+    A step is a divisor of a pane of the next length, or a whole number of coarse panes. Points of a longer step are
+    therefore points of a shorter one, taken together.
 
     Args:
         span: the range, and the most points.
         options: lengths of panes.
-        coarse: whether a point is at least one coarse pane long.
+        least_ms: length of the shortest panes that may be points: recent, fine or coarse.
     """
     start_ms, end_ms, points_max = span[:3]
 
     def fits(step_ms: int) -> bool:
         return (end_ms - 1) // step_ms - start_ms // step_ms < points_max
 
-    ratio = options.coarse_ms // options.fine_ms
-    for divisor in () if coarse else range(1, ratio):
-        if ratio % divisor == 0 and fits(divisor * options.fine_ms):
-            return divisor * options.fine_ms
+    for pane_ms, longer_ms in ((options.recent_ms, options.fine_ms), (options.fine_ms, options.coarse_ms)):
+        if least_ms <= pane_ms and pane_ms:
+            ratio = longer_ms // pane_ms
+            for divisor in range(1, ratio):
+                if ratio % divisor == 0 and fits(divisor * pane_ms):
+                    return divisor * pane_ms
     for multiple in _MULTIPLES:
         if fits(multiple * options.coarse_ms):
             return multiple * options.coarse_ms
@@ -186,92 +214,153 @@ def step_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> int:
     return step_ms
 
 
+def pane_of_step(step_ms: int, options: HistoryOptions) -> int:
+    """Return the length of the longest panes that fit into the points of a step."""
+    if step_ms >= options.coarse_ms:
+        return options.coarse_ms
+    return options.fine_ms if step_ms >= options.fine_ms else options.recent_ms
+
+
 class PointGrid(NamedTuple):
     """The stretches of event time that points cover, in milliseconds."""
 
-    origin_ms: int
-    """Start of the stretch with the number 0."""
+    edges: Sequence[int]
+    """Starts of the stretches, rising, and the end of the last."""
+    lengths: Sequence[int]
+    """Length of the panes that each stretch is read from."""
     step_ms: int
-    pane_ms: int
-    """Length of the longest panes that fit into the stretches."""
-    first: int
-    """Number of the first stretch."""
-    last: int
+    """Length of a stretch that no change cuts."""
+    cuts: frozenset[int] = frozenset()
+    """Starts of stretches that begin a new point: at a change, and after the stretch that holds it."""
 
-    @property
-    def start_ms(self) -> int:
-        """Start of the first stretch."""
-        return self.origin_ms + self.first * self.step_ms
-
-    def point_of(self, start_ms: int) -> int:
-        """Return the number of the stretch that holds a time."""
-        return (start_ms - self.origin_ms) // self.step_ms
+    def stretch_of(self, start_ms: int) -> int:
+        """Return the number of the stretch that holds a time; -1 before the first."""
+        return bisect_right(self.edges, start_ms) - 1
 
 
-def grid_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> PointGrid:
-    """Return the stretches of a range.
+def even_grid(span: TimeRange, options: HistoryOptions, *, least_ms: int) -> PointGrid:
+    """Return the stretches of a range, all of one length.
 
     Args:
         span: the range, and the most points.
         options: lengths of panes.
-        coarse: whether a point is at least one coarse pane long.
+        least_ms: length of the shortest panes that may be points.
     """
-    pane_ms = options.coarse_ms if coarse else options.fine_ms
     if span.points_max == 1:
+        pane_ms = least_ms
         start_ms = (-(-span.start_ms // pane_ms) if span.whole else span.start_ms // pane_ms) * pane_ms
-        length_ms = -(-span.end_ms // pane_ms) * pane_ms - start_ms
-        if length_ms <= 0:
-            return PointGrid(start_ms, pane_ms, pane_ms, 0, -1)
-        return PointGrid(start_ms, length_ms, pane_ms, 0, 0)
-    step_ms = step_of(span, options, coarse=coarse)
-    pane_ms = options.coarse_ms if step_ms >= options.coarse_ms else options.fine_ms
-    return PointGrid(0, step_ms, pane_ms, span.start_ms // step_ms, (span.end_ms - 1) // step_ms)
+        end_ms = -(-span.end_ms // pane_ms) * pane_ms
+        if end_ms <= start_ms:
+            return PointGrid((start_ms,), (), pane_ms)
+        return PointGrid((start_ms, end_ms), (pane_ms,), end_ms - start_ms)
+    step_ms = step_of(span, options, least_ms=least_ms)
+    first, last = span.start_ms // step_ms, (span.end_ms - 1) // step_ms
+    edges = range(first * step_ms, (last + 1) * step_ms + 1, step_ms)
+    return PointGrid(edges, [pane_of_step(step_ms, options)] * (len(edges) - 1), step_ms)
+
+
+def lengths_of(span: TimeRange, options: HistoryOptions) -> Sequence[int]:
+    """Return the lengths of the panes that a range may be read from, the shortest first."""
+    if span.coarse:
+        return (options.coarse_ms,)
+    if span.points_max == 1 and not span.whole:
+        return options.fine_ms, options.coarse_ms
+    return tuple(filter(None, (options.recent_ms, options.fine_ms, options.coarse_ms)))
+
+
+def wanted_lengths(span: TimeRange, options: HistoryOptions, first_ms: int | None) -> Sequence[int]:
+    """Return the lengths of the panes that are needed of a series, the shortest first.
+
+    Args:
+        span: the range, and the most points.
+        options: lengths of panes.
+        first_ms: time before which the series has no value; None if it is unknown.
+    """
+    lengths = lengths_of(span, options)
+    if span.points_max == 1 or (span.joining is not None and span.joining.apart_ms):
+        return lengths
+    start_ms = span.start_ms if first_ms is None else min(max(span.start_ms, first_ms), span.end_ms - 1)
+    step_ms = step_of(span._replace(start_ms=start_ms), options, least_ms=lengths[0])
+    return [length for length in lengths if length >= pane_of_step(step_ms, options)]
 
 
 class _PanesOfKey(NamedTuple):
-    """The panes of one key, by the point that holds them."""
+    """The panes of one key, by the stretch that holds them."""
 
     key: EstimateKey | PairKey
     grid: PointGrid
     clustered: bool
-    by_point: dict[int, list[tuple[int, bytes]]]
+    by_stretch: dict[int, list[tuple[int, bytes]]]
     opened: set[int]
-    """Points that later values may still count in."""
+    """Stretches that later values may still count in."""
     older: set[int]
-    """Points before the range that have panes."""
+    """Starts of panes before the range."""
 
 
 def _grid(lists: Sequence[SeriesPanes], span: TimeRange, options: HistoryOptions) -> PointGrid:
-    """Return the stretches of a range: of the finest panes that reach back to its start."""
-    grid = grid_of(span, options, coarse=span.coarse)
-    if grid.pane_ms < options.coarse_ms and not all(series.holds_from(grid.start_ms, options) for series in lists):
-        return grid_of(span, options, coarse=True)
-    return grid
+    """Return the stretches of a range: of the shortest panes that reach back to its start, or to the first value."""
+
+    def hold(start_ms: int, length_ms: int) -> bool:
+        return all(series.holds_from(start_ms, length_ms, options) for series in lists)
+
+    if span.points_max > 1:
+        firsts = [first for series in lists if (first := series.first_ms(options)) is not None]
+        start_ms = min(max(span.start_ms, min(firsts, default=span.start_ms)), span.end_ms - 1)
+        span = span._replace(start_ms=start_ms)
+    for length_ms in lengths_of(span, options):
+        grid = even_grid(span, options, least_ms=length_ms)
+        if not grid.lengths or hold(grid.edges[0], grid.lengths[0]):
+            break
+    if span.joining is None:
+        return grid
+    edges, lengths, cuts = [*grid.edges], [*grid.lengths], set[int]()
+    for time_ms in sorted(span.joining.apart_ms):
+        number = bisect_right(edges, time_ms) - 1
+        if not 0 <= number < len(lengths):
+            continue
+        start_ms, end_ms = edges[number], edges[number + 1]
+        for length_ms in lengths_of(span, options):
+            if length_ms < end_ms - start_ms and length_ms <= lengths[number] and hold(start_ms, length_ms):
+                pane_ms = time_ms // length_ms * length_ms
+                parts = sorted({start_ms, pane_ms, *(() if pane_ms == time_ms else (pane_ms + length_ms,))} - {end_ms})
+                edges[number : number + 1] = parts
+                lengths[number : number + 1] = [length_ms] * len(parts)
+                break
+        number = bisect_right(edges, time_ms) - 1
+        cuts |= {edges[number]} if edges[number] == time_ms else {edges[number], edges[number + 1]}
+    return PointGrid(edges, lengths, grid.step_ms, frozenset(cuts))
 
 
 def _panes_of(
     key: EstimateKey | PairKey, lists: Sequence[SeriesPanes], grid: PointGrid, options: HistoryOptions
 ) -> _PanesOfKey:
     found = _PanesOfKey(key, grid, any(series.clustered for series in lists), {}, set(), set())
+    late = set[int]()
 
-    def take(panes: Sequence[tuple[int, bytes]], length_ms: int, *, still_open: bool) -> None:
+    def take(panes: Sequence[tuple[int, bytes]], length_ms: int, lengths: Collection[int], *, still_open: bool) -> None:
         for pane, data in panes:
-            point = grid.point_of(pane * length_ms)
-            if grid.first <= point <= grid.last:
-                found.by_point.setdefault(point, []).append((pane, data))
+            start_ms = start_of(pane, length_ms, options)
+            number = grid.stretch_of(start_ms)
+            if number < 0:
+                found.older.add(start_ms)
+            elif number < len(grid.lengths) and grid.lengths[number] in lengths:
+                found.by_stretch.setdefault(number, []).append((pane, data))
                 if still_open:
-                    found.opened.add(point)
-            elif point < grid.first:
-                found.older.add(point)
+                    found.opened.add(number)
 
+    fine_ms, coarse_ms, recent_ms = options.fine_ms, options.coarse_ms, options.recent_ms
     for series in lists:
-        if grid.pane_ms < options.coarse_ms:
-            take(series.closed[FINE], options.fine_ms, still_open=False)
-        else:
-            take(series.closed[COARSE], options.coarse_ms, still_open=False)
-            # An open coarse pane holds the fine panes of it that are closed.
-            take(series.opened[COARSE], options.coarse_ms, still_open=True)
-        take(series.opened[FINE], options.fine_ms, still_open=True)
+        if recent_ms:
+            take(series.closed[RECENT], recent_ms, {recent_ms}, still_open=False)
+            take(series.opened[RECENT], recent_ms, {recent_ms}, still_open=True)
+            late |= {pane for pane, _ in series.opened[FINE]}
+        take(series.closed[FINE], fine_ms, {fine_ms}, still_open=False)
+        take(series.closed[COARSE], coarse_ms, {coarse_ms}, still_open=False)
+        # An open coarse pane holds the fine panes of it that are closed.
+        take(series.opened[COARSE], coarse_ms, {coarse_ms}, still_open=True)
+        take(series.opened[FINE], fine_ms, {fine_ms, coarse_ms}, still_open=True)
+    # A late value counts in a stretch of seconds as long as in the fine pane around it.
+    found.opened.update(number for number in found.by_stretch if grid.edges[number] // fine_ms in late)
     return found
 
 
@@ -301,7 +390,9 @@ def histories(
     if span.joining is not None:
         loaded = _joined(loaded, every, moments, span.joining)
         moments = loaded.moments(every)
-        closed = np.array([every[owner.number].opened.isdisjoint(owner.points) for owner in loaded.owners], dtype=bool)
+        closed = np.array(
+            [every[owner.number].opened.isdisjoint(owner.stretches) for owner in loaded.owners], dtype=bool
+        )
     if loaded.owners:
         counts = np.array([keys[owner.number][0].holds_counts for owner in loaded.owners], dtype=bool)
         means = scaled_means(moments, method, counts=counts, population=np.full(len(counts), np.nan), closed=closed)
@@ -322,7 +413,7 @@ class _PointStretches(NamedTuple):
 
     number: int
     """Place of the key."""
-    points: tuple[int, ...]
+    stretches: tuple[int, ...]
     """Numbers of its stretches that have panes, rising."""
     end: int
     """Number after its last stretch."""
@@ -352,11 +443,11 @@ def _loaded(every: Sequence[_PanesOfKey]) -> _PanesOfPoints:
     found, count = _PanesOfPoints(PaneRows(), [], []), 0
     for number, panes in enumerate(every):
         loaded: list[tuple[int, int, bytes]] = []
-        for point in sorted(panes.by_point):
-            of_point = [(count + len(loaded) + place, *pane) for place, pane in enumerate(panes.by_point[point])]
+        for stretch in sorted(panes.by_stretch):
+            of_point = [(count + len(loaded) + place, *pane) for place, pane in enumerate(panes.by_stretch[stretch])]
             loaded += of_point
             found.groups.append([(row, pane) for row, pane, _ in of_point])
-            found.owners.append(_PointStretches(number, (point,), point + 1))
+            found.owners.append(_PointStretches(number, (stretch,), stretch + 1))
         count += len(loaded)
         with reading(f"{CheckpointField.HISTORY_SERIES}{panes.key.encode()}"):
             found.rows.load_panes(loaded, clustered=panes.clustered)
@@ -377,16 +468,18 @@ def _joined(single: _PanesOfPoints, every: Sequence[_PanesOfKey], moments: Momen
             places[owner.number].append(place)
     for number, (panes, of_key) in enumerate(zip(every, places, strict=True)):
         grid = panes.grid
-        gap = (grid.last - grid.first + 1) // GAPS_OF_A_RANGE
-        numbers = [single.owners[place].points[0] for place in of_key]
-        apart = {grid.point_of(time_ms) for time_ms in joining.apart_ms}
-        groups = joining.groups(numbers, [int(counted[place]) for place in of_key], apart, gap)
+        # Whole stretches, so that a range of a few has no gap inside a point.
+        gap_ms = (grid.edges[-1] - grid.edges[0]) // GAPS_OF_A_RANGE // grid.step_ms * grid.step_ms
+        numbers = [single.owners[place].stretches[0] for place in of_key]
+        stretches = [(grid.edges[number], grid.edges[number + 1]) for number in numbers]
+        groups = joining.groups(stretches, [int(counted[place]) for place in of_key], grid.cuts, gap_ms)
         firsts = [numbers[group[0]] for group in groups]
         for group, after in zip(groups, [*firsts, None][1:], strict=True):
             of_group = tuple(numbers[place] for place in group)
             end = of_group[-1] + 1
             # The stretches without a value that are no gap belong to the point before them.
-            joined_end = after if after is not None and after - end <= gap else end
+            is_near = after is not None and grid.edges[after] - grid.edges[end] <= gap_ms
+            joined_end = after if after is not None and is_near else end
             found.groups.append([pane for place in group for pane in single.groups[of_key[place]]])
             found.owners.append(_PointStretches(number, of_group, joined_end))
     return found
@@ -414,14 +507,14 @@ def powered_numbers(
     """
     found: dict[PairKey, HistoryPoint] = {}
     for key, of_proxy, of_pairs in pairs:
-        grid = _grid(of_proxy, span, options)
+        grid = _grid([*of_proxy, *of_pairs], span, options)
         proxies, paired = (_panes_of(key, lists, grid, options) for lists in (of_proxy, of_pairs))
         loaded = _loaded([proxies])
         moments = loaded.moments([proxies])
         weighted = moments.weighted
-        if not loaded.owners or not paired.by_point or (weighted is not None and bool(weighted.mixed[0])):
+        if not loaded.owners or not paired.by_stretch or (weighted is not None and bool(weighted.mixed[0])):
             continue
-        panes, stored = PairPanes(), next(iter(paired.by_point.values()))
+        panes, stored = PairPanes(), next(iter(paired.by_stretch.values()))
         with reading(f"{CheckpointField.HISTORY_SERIES}{key.encode()}"):
             for row, (pane, data) in enumerate(stored):
                 panes.load(row, pane, data)
@@ -455,13 +548,13 @@ def _point(
     width = highest - lowest
     assert mean.estimate is not None  # noqa: S101 - for the type checker
     return HistoryPoint(
-        start=from_milliseconds(grid.origin_ms + owner.points[0] * grid.step_ms),
-        end=from_milliseconds(grid.origin_ms + owner.end * grid.step_ms),
+        start=from_milliseconds(grid.edges[owner.stretches[0]]),
+        end=from_milliseconds(grid.edges[owner.end]),
         n=counted.n,
         mean=lowest + width * mean.estimate,
         lower=None if unbounded else lowest + width * mean.lower,
         upper=None if unbounded else lowest + width * mean.upper,
-        open=not panes.opened.isdisjoint(owner.points),
+        open=not panes.opened.isdisjoint(owner.stretches),
         n_absent=counted.n_absent,
         coverage=counted.coverage,
     )

@@ -25,18 +25,19 @@ from ..errors import reading
 from ..estimates.over_time import (
     COARSE,
     FINE,
+    RECENT,
     History,
     HistoryPoint,
     Joining,
     SeriesPanes,
     TimeRange,
-    grid_of,
     histories,
     powered_numbers,
+    wanted_lengths,
 )
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey, PairKey
-from ..state.history import PAIRS_BEGIN, pane_of, series_name
+from ..state.history import PAIRS_BEGIN, Listed, bucket_of, pane_of, read_listed, series_name
 from ..state.options import HistoryOptions
 from .states import LISTING_PART
 
@@ -166,9 +167,13 @@ class HistoryReader:
         for place, (key, name) in enumerate(zip(keys, names, strict=True)):
             listed, length, *closed = replies[4 * place : 4 * place + 4]
             starts: tuple[list[int], list[int]] = ([], [])
-            for which, length_ms in ((FINE, options.fine_ms), (COARSE, options.coarse_ms)):
+            opened = _listed(listed, name)
+            for which, length_ms, open_panes in (
+                (FINE, options.fine_ms, opened.fine),
+                (COARSE, options.coarse_ms, opened.coarse),
+            ):
                 starts[which].extend(pane_of(member)[0] * length_ms for member in closed[which])
-                starts[which].extend(pane * length_ms for of, pane, _ in _names(listed, name, options) if of == which)
+                starts[which].extend(pane * length_ms for pane in open_panes)
             fine_ms, coarse_ms = (min(of, default=None) for of in starts)
             # A full list of fine panes has lost its first ones. The coarse panes reach further back.
             whole = length < options.fine_kept
@@ -346,9 +351,7 @@ class HistoryReader:
         """Return the panes of keys in one transaction, and their listings as of it, given the listings before."""
         encoded = {key: key.encode() for key in listed}
         names = {key: _names(listed[key], encoded[key], options) for key in listed}
-        # Closed fine panes are in their coarse panes, too.
-        fine_wanted = grid_of(span, options, coarse=span.coarse).pane_ms < options.coarse_ms
-        lengths = (options.fine_ms, options.coarse_ms) if fine_wanted else (options.coarse_ms,)
+        lengths = {key: wanted_lengths(span, options, _first_ms(listed[key], encoded[key], options)) for key in listed}
         fields: list[str] = []
         for key in listed:
             of = key.proxy if isinstance(key, PairKey) else key
@@ -356,21 +359,24 @@ class HistoryReader:
             fields += [CheckpointField.HISTORY_SERIES + encoded[key], CheckpointField.CLUSTER_SCOPE + scope]
             fields += [name for *_, name in names[key]]
         closed = {
-            (key, length): self._closed.get((streams, encoded[key], length)) for key in listed for length in lengths
+            (key, length): self._closed.get((streams, encoded[key], length))
+            for key in listed
+            for length in lengths[key]
         }
         due = [
             (key, length)
             for (key, length), known in closed.items()
-            if known is None or not known.holds(listed[key], span.start_ms // length)
+            if known is None or not known.holds(listed[key], _first_pane(span, length, options))
         ]
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hmget(streams.checkpoint, fields)
             for key, length in due:
-                pipe.lrange(streams.history(series_name(encoded[key], length)), -_most_panes(span, length), -1)
+                pipe.lrange(streams.history(series_name(encoded[key], length)), -_most_panes(span, length, options), -1)
             values, *lists = await pipe.execute()
         for (key, length), records in zip(due, lists, strict=True):
-            panes, first = [pane_of(record) for record in records], span.start_ms // length
-            if len(records) == _most_panes(span, length) and panes[0][0] > first:
+            panes, first = [pane_of(record) for record in records], _first_pane(span, length, options)
+            is_recent = length == options.recent_ms
+            if not is_recent and len(records) == _most_panes(span, length, options) and panes[0][0] > first:
                 # The newest panes are later than now: the panes since the start are more than this time has.
                 every = await self._redis.lrange(streams.history(series_name(encoded[key], length)), 0, -1)
                 panes = [pane_of(cast("bytes", record)) for record in every]
@@ -380,17 +386,23 @@ class HistoryReader:
         for key in listed:
             now, clustered, *data_of = values[place : place + 2 + len(names[key])]
             place += 2 + len(names[key])
-            opened: tuple[list[tuple[int, bytes]], ...] = ([], [])
+            opened: tuple[list[tuple[int, bytes]], ...] = ([], [], [])
             for (which, pane, _), data in zip(names[key], data_of, strict=True):
                 if data is not None:
                     opened[which].append((pane, data))
-            lists_of = [cast("_ClosedList", closed[key, length]) for length in lengths]
+            lists_of = {length: cast("_ClosedList", closed[key, length]) for length in lengths[key]}
             if now == listed[key]:
-                for length, known in zip(lengths, lists_of, strict=True):
+                for length, known in lists_of.items():
                     self._keep_closed((streams, encoded[key], length), known)
-            coarse_panes = lists_of[-1].panes
-            of_key = (lists_of[0].panes if fine_wanted else [], coarse_panes)
-            found[key] = now, SeriesPanes(clustered is not None, of_key, (opened[FINE], opened[COARSE]))
+            of_key = tuple(
+                lists_of[length].panes if length in lists_of else []
+                for length in (options.fine_ms, options.coarse_ms, options.recent_ms)
+            )
+            recent_from_ms = None
+            if options.recent_ms in lists_of:
+                first_bucket = _listed(listed[key], encoded[key]).first_bucket
+                recent_from_ms = _recent_from_ms(of_key[RECENT], opened[RECENT], first_bucket, options)
+            found[key] = now, SeriesPanes(clustered is not None, of_key, opened, recent_from_ms)
         return found
 
     def _keep_closed(self, name: tuple[Streams, str, int], known: "_ClosedList") -> None:
@@ -402,20 +414,67 @@ class HistoryReader:
             self._n_closed -= len(oldest.panes)
 
 
-def _most_panes(span: TimeRange, length_ms: int) -> int:
-    """Return the number of panes from the start of a range until now, with some to spare."""
+def _most_panes(span: TimeRange, length_ms: int, options: HistoryOptions) -> int:
+    """Return the number of panes from the start of a range until now, with some to spare; of recent panes, of all."""
+    if length_ms == options.recent_ms:
+        return options.recent_kept
     return max((to_milliseconds(utc_now()) - span.start_ms) // length_ms, 0) + 3
+
+
+def _first_pane(span: TimeRange, length_ms: int, options: HistoryOptions) -> int:
+    """Return the number of the pane from which on the panes of a length are read."""
+    return 0 if length_ms == options.recent_ms else span.start_ms // length_ms
+
+
+def _listed(listed: bytes | None, key: str) -> Listed:
+    with reading(CheckpointField.HISTORY_SERIES + key):
+        return Listed() if listed is None else read_listed(listed)
+
+
+def _first_ms(listed: bytes | None, key: str, options: HistoryOptions) -> int | None:
+    """Return a time before which a series has no value, given the field that lists it; None if it is unknown."""
+    found = _listed(listed, key)
+    if found.first_bucket is None or found.recent_ms != options.recent_ms:
+        return None
+    return found.first_bucket * options.bucket_ms
+
+
+def _recent_from_ms(
+    closed: Sequence[tuple[int, bytes]],
+    opened: Sequence[tuple[int, bytes]],
+    first_bucket: int | None,
+    options: HistoryOptions,
+) -> int | None:
+    """Return the time from which the recent panes of a series hold all of its values; None without such a time.
+
+    The newest interaction is never before the value that arrives, so a value from after the end of a bucket has arrived
+    in a later one. Of the first bucket whose panes are kept, some panes may be gone.
+
+    Args:
+        closed: recent panes in the order of their buckets, of which the oldest may be gone.
+        opened: recent panes.
+        first_bucket: bucket of the first value of the series, if older values have recent panes, too.
+        options: lengths of panes.
+    """
+    first = min((bucket_of(pane) for pane, _ in (*closed[:1], *opened)), default=None)
+    if first is None:
+        return None
+    if first == first_bucket and len(closed) < options.recent_kept:
+        return 0
+    return (first + 1) * options.bucket_ms
 
 
 def _names(listed: bytes | None, key: str, options: HistoryOptions) -> list[tuple[int, int, str]]:
     """Return place, number and field of each open pane of a key, given the field that lists them."""
-    with reading(CheckpointField.HISTORY_SERIES + key):
-        numbers = json.loads(listed) if listed is not None else [[], []]
-        return [
-            (place, pane, f"{CheckpointField.HISTORY}{length}:{pane}:{key}")
-            for place, length in ((FINE, options.fine_ms), (COARSE, options.coarse_ms))
-            for pane in numbers[place]
-        ]
+    found = _listed(listed, key)
+    kinds = [(FINE, options.fine_ms, found.fine), (COARSE, options.coarse_ms, found.coarse)]
+    if found.recent_ms == options.recent_ms:
+        kinds.append((RECENT, options.recent_ms, found.recent))
+    return [
+        (place, pane, f"{CheckpointField.HISTORY}{length}:{pane}:{key}")
+        for place, length, panes in kinds
+        for pane in panes
+    ]
 
 
 def _choose(keys: Sequence[EstimateKey], wanted: Mapping[str, Any]) -> list[EstimateKey]:

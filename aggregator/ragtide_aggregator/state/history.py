@@ -3,13 +3,19 @@
 A fine pane closes when the newest interaction of its pipeline is `lateness_ms` beyond its end; later values are in no
 pane, as in windows. The closed pane is handed out once, as a record, and added to its coarse pane. That pane
 closes likewise.
+
+The same values are in recent panes, which are seconds long. A pane of seconds cannot stay open until no value comes too
+late: there would be hundreds of open ones. So its values are divided by the bucket of their arrival: the minute that
+holds the newest interaction of the pipeline when they come. A recent pane is therefore one stretch of event time in one
+bucket; it closes with its bucket, and a late value makes one more pane of the same stretch. A reader adds these up. The
+events alone decide pane and bucket, so recent panes do not depend on batches, either.
 """
 
 import json
 from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from struct import Struct
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +27,7 @@ from ..events.keys import EstimateKey, PairKey
 from ..statistics.tables.batches import Floats, Rows
 from ..statistics.tables.row_table import RowColumn, RowTable
 from ..statistics.tables.windows import Panes, Window
-from .options import ClosedPanes, HistoryOptions
+from .options import BUCKET_PANES, ClosedPanes, HistoryOptions
 from .pairs import PairRows
 from .pane_rows import PairPanes, PanePlaces, PaneRows
 from .rows import AddedBatch, ClosedClusters, ClosedPairs, KeyRows, StatePart
@@ -30,6 +36,9 @@ _NUMBER: Final = Struct("<q")
 _NO_SCOPE: Final = -1
 PAIRS_BEGIN: Final = "[["
 """The name of a series of pairs begins with this, because its key begins with a key."""
+
+_SLOTS: Final = 4096
+# Stretches that the number of a recent pane has room for: those that end with its bucket.
 
 _NEVER, _NOT_YET, _REFUSED, _KEPT = 0, 1, 2, 3
 
@@ -60,9 +69,62 @@ def pane_of(record: bytes) -> tuple[int, bytes]:
     return pane, record[_NUMBER.size :]
 
 
-def open_panes(fine: Collection[int], coarse: Collection[int]) -> bytes:
-    """Return the numbers of the open panes of a series, as the checkpoint lists them."""
-    return json.dumps([sorted(fine), sorted(coarse)], separators=(",", ":")).encode()
+def recent_panes(times_ms: Rows, newest_ms: Rows, options: HistoryOptions) -> Rows:
+    """Return the numbers of recent panes, in the order of buckets and then of stretches.
+
+    Args:
+        times_ms: event times.
+        newest_ms: newest time of the pipeline when each arrives, its own among them.
+        options: lengths of panes; with recent ones.
+    """
+    buckets = newest_ms // options.bucket_ms
+    return buckets * _SLOTS + (_SLOTS - 1) - ((buckets + 1) * BUCKET_PANES - 1 - times_ms // options.recent_ms)
+
+
+def bucket_of(pane: int) -> int:
+    """Return the bucket in which the values of a recent pane arrived."""
+    return pane // _SLOTS
+
+
+def start_of(pane: int, length_ms: int, options: HistoryOptions) -> int:
+    """Return the start of a pane of some length in event time, in milliseconds."""
+    if length_ms != options.recent_ms:
+        return pane * length_ms
+    bucket, slot = divmod(pane, _SLOTS)
+    return ((bucket + 1) * BUCKET_PANES - _SLOTS + slot) * length_ms
+
+
+def keeps_late(options: HistoryOptions, lateness_ms: int) -> bool:
+    """Return whether recent panes have room for every value that is in time for a fine pane."""
+    return lateness_ms + options.fine_ms + options.bucket_ms <= (_SLOTS - BUCKET_PANES) * options.recent_ms
+
+
+class Listed(NamedTuple):
+    """What the checkpoint lists of a series: its open panes, and since when it has recent ones."""
+
+    fine: Collection[int] = ()
+    coarse: Collection[int] = ()
+    recent: Collection[int] = ()
+    recent_ms: int = 0
+    """Length of the recent panes; 0 for none."""
+    first_bucket: int | None = None
+    """Bucket of the first value of the series; None if older values have no recent pane."""
+
+
+def listed_panes(listed: Listed) -> bytes:
+    """Return the bytes with which the checkpoint lists the open panes of a series."""
+    found: list[Any] = [sorted(listed.fine), sorted(listed.coarse)]
+    if listed.recent_ms:
+        found += [sorted(listed.recent), listed.recent_ms, listed.first_bucket]
+    return json.dumps(found, separators=(",", ":")).encode()
+
+
+def read_listed(data: bytes) -> Listed:
+    """Return what `listed_panes` wrote.
+
+    Raises: ValueError if it is something else.
+    """
+    return Listed(*json.loads(data))
 
 
 class _Standing(RowTable):
@@ -92,36 +154,52 @@ class OpenSeries(Generic[AnyPanes]):
         bytes_of: Callable[[AnyPanes, Sequence[tuple[int, int]]], list[bytes]],
     ) -> None:
         self._options = options
-        self.fine, self.coarse = panes(), panes()
+        self.fine, self.coarse, self.recent = panes(), panes(), panes()
         self._name, self._bytes_of = name, bytes_of
         self.new: list[int] = []
         """Rows that have a series since the last commit."""
         self._listed: dict[int, bytes] = {}
         self._closed: dict[tuple[int, int], ClosedPanes] = {}
 
+        self._first_buckets: dict[int, int | None] = {}
+
     @property
-    def _both(self) -> tuple[tuple[AnyPanes, int], tuple[AnyPanes, int]]:
-        return (self.fine, self._options.fine_ms), (self.coarse, self._options.coarse_ms)
+    def _all(self) -> Sequence[tuple[AnyPanes, int]]:
+        options = self._options
+        kinds = (self.fine, options.fine_ms), (self.coarse, options.coarse_ms), (self.recent, options.recent_ms)
+        return kinds if options.recent_ms else kinds[:2]
+
+    def begin(self, row: int, bucket: int) -> None:
+        """Note the bucket of the first value of a series, unless it has a value already."""
+        self._first_buckets.setdefault(row, bucket)
 
     def close(self, row: int, fine: int, coarse: int) -> None:
         """Close the panes of a row below these numbers, in their order, so that sums do not depend on the commits."""
         ratio = self._options.coarse_ms // self._options.fine_ms
         for pane in sorted(pane for pane in self.fine.numbers(row) if pane < fine):
-            self._hand_out(self.fine, row, pane, self._options.fine_ms)
+            self._hand_out(self.fine, row, [pane], self._options.fine_ms)
             self.coarse.merge_pane(row, pane // ratio, self.fine, row, pane)
             self.fine.drop(row, pane)
         for pane in sorted(pane for pane in self.coarse.numbers(row) if pane < coarse):
-            self._hand_out(self.coarse, row, pane, self._options.coarse_ms)
+            self._hand_out(self.coarse, row, [pane], self._options.coarse_ms)
             self.coarse.drop(row, pane)
 
-    def _hand_out(self, panes: AnyPanes, row: int, pane: int, length_ms: int) -> None:
+    def close_recent(self, row: int, bucket: int) -> None:
+        """Close the recent panes of a row that arrived before a bucket, in the order of their numbers."""
+        over = sorted(pane for pane in self.recent.numbers(row) if bucket_of(pane) < bucket)
+        if over:
+            self._hand_out(self.recent, row, over, self._options.recent_ms)
+            for pane in over:
+                self.recent.drop(row, pane)
+
+    def _hand_out(self, panes: AnyPanes, row: int, numbers: Sequence[int], length_ms: int) -> None:
         kept = self._options.kept(length_ms)
         closed = self._closed.get((row, length_ms))
         if closed is None:
             name = series_name(self._name(row), length_ms)
             closed = self._closed[row, length_ms] = ClosedPanes(name, kept, self._options.expire_ms)
-        (data,) = self._bytes_of(panes, [(row, pane)])
-        closed.records.append(record_of(pane, data))
+        data = self._bytes_of(panes, [(row, pane) for pane in numbers])
+        closed.records.extend(map(record_of, numbers, data))
         if len(closed.records) > 2 * kept:
             # A replay may close years of panes in one step.
             del closed.records[:-kept]
@@ -136,14 +214,19 @@ class OpenSeries(Generic[AnyPanes]):
         fields: dict[str, bytes] = {}
         gone: list[str] = []
         touched, self.new = set(self.new), []
-        for panes, length_ms in self._both:
+        for panes, length_ms in self._all:
             touched |= panes.moved
             changed, dropped = panes.take_panes()
             names = [self._field(length_ms, row, pane) for row, pane in changed]
             fields |= zip(names, self._bytes_of(panes, changed), strict=True)
             gone += [self._field(length_ms, row, pane) for row, pane in dropped]
         for row in sorted(touched):
-            listed = open_panes(self.fine.numbers(row), self.coarse.numbers(row))
+            listed = listed_panes(
+                Listed(
+                    self.fine.numbers(row), self.coarse.numbers(row), self.recent.numbers(row),
+                    self._options.recent_ms, self._first_buckets.get(row),
+                )
+            )  # fmt: skip
             if self._listed.get(row) != listed:
                 fields[CheckpointField.HISTORY_SERIES + self._name(row)] = self._listed[row] = listed
         return fields, gone
@@ -151,9 +234,15 @@ class OpenSeries(Generic[AnyPanes]):
     def _field(self, length_ms: int, row: int, pane: int) -> str:
         return f"{CheckpointField.HISTORY}{length_ms}:{pane}:{self._name(row)}"
 
+    def load_listed(self, row: int, data: bytes) -> None:
+        """Take note of a series that the checkpoint lists."""
+        listed = read_listed(data)
+        same = listed.recent_ms == self._options.recent_ms
+        self._first_buckets[row] = listed.first_bucket if same else None
+
     def load(self, row: int, pane: int, length_ms: int, data: bytes) -> bool:
         """Set an open pane to its bytes; return False if the settings have no panes of this length."""
-        for panes, length in self._both:
+        for panes, length in self._all:
             if length == length_ms:
                 panes.load(row, pane, data)
                 return True
@@ -161,7 +250,7 @@ class OpenSeries(Generic[AnyPanes]):
 
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of an open pane with a number that is impossible for any values; None without one."""
-        for panes, length_ms in self._both:
+        for panes, length_ms in self._all:
             found = panes.impossible_pane(everything=everything)
             if found is not None:
                 return self._field(length_ms, *found)
@@ -200,9 +289,10 @@ class HistoryRows(StatePart):
         self.pairs = OpenSeries(options, PairPanes, lambda row: pairs.keys[row].encode(), PairPanes.bytes_of)
         self._table = _Standing()
         self._pipelines: dict[str, int] = {}
-        # By pipeline: its series, and the first fine pane that may be open.
+        # By pipeline: its series, the first fine pane that may be open, and the newest bucket.
         self._series: list[list[int]] = []
         self._first_open: list[int] = []
+        self._buckets: list[int] = []
         self.count = 0
         """Number of series of values."""
         self.refused = 0
@@ -216,6 +306,7 @@ class HistoryRows(StatePart):
             if scope == len(self._series):
                 self._series.append([])
                 self._first_open.append(0)
+                self._buckets.append(0)
         if self.options.may_have_series(key):
             self._table.standing[row] = _NOT_YET
 
@@ -261,29 +352,52 @@ class HistoryRows(StatePart):
     def _add(self, batch: EventBatch, closed: ClosedClusters | None, before: Floats) -> None:
         begun = self._admit(batch)
         late = self._panes.late(batch.times_ms, batch.newest_ms)
+        newest_ms = np.maximum(batch.newest_ms, batch.times_ms)
+        fine, recent = self._numbers(batch.times_ms, newest_ms)
         some = np.flatnonzero((self._table.standing[batch.rows] == _KEPT) & ~late[batch.part_of])
         if some.size:
-            self.values.fine.add_values(batch, self._panes.pane(batch.times_ms), before, some)
+            self.values.fine.add_values(batch, fine, before, some)
+            if recent is not None:
+                self._begin(self.values, batch.rows[some], recent[batch.part_of[some]])
+                self.values.recent.add_values(batch, recent, before, some)
         some = np.flatnonzero((self._table.standing[batch.absent] == _KEPT) & ~late[batch.absent_of])
         if begun and some.size:
             first = np.array([begun.get(row, 0) for row in batch.absent[some].tolist()], dtype=np.intp)
             some = some[batch.absent_of[some] >= first]
         if some.size:
-            panes = self._panes.pane(batch.times_ms)[batch.absent_of[some]]
-            self.values.fine.add_absences(batch.absent[some], panes)
+            self.values.fine.add_absences(batch.absent[some], fine[batch.absent_of[some]])
+            if recent is not None:
+                self.values.recent.add_absences(batch.absent[some], recent[batch.absent_of[some]])
         if batch.pairs.size:
             paired = np.flatnonzero(self._have_series(batch.pairs) & ~late[batch.pairs_of])
-            panes = self._panes.pane(batch.times_ms)[batch.pairs_of[paired]]
-            self.pairs.fine.add(batch.pairs[paired], panes, batch.scores[:, paired], self._pairs.is_clustered)
+            pairs, parts, scores = batch.pairs[paired], batch.pairs_of[paired], batch.scores[:, paired]
+            self.pairs.fine.add(pairs, fine[parts], scores, self._pairs.is_clustered)
+            if recent is not None:
+                self._begin(self.pairs, pairs, recent[parts])
+                self.pairs.recent.add(pairs, recent[parts], scores, self._pairs.is_clustered)
         if closed is None:
             return
-        newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[closed.parts]
-        in_time = ~self._panes.late(closed.times_ms, newest_ms)
+        closed_newest_ms = newest_ms[closed.parts]
+        in_time = ~self._panes.late(closed.times_ms, closed_newest_ms)
+        fine, recent = self._numbers(closed.times_ms, closed_newest_ms)
         some = np.flatnonzero((self._table.standing[closed.rows] == _KEPT) & in_time)
         if some.size:
-            self.values.fine.add_clusters(closed, self._panes.pane(closed.times_ms), some)
+            self.values.fine.add_clusters(closed, fine, some)
+            if recent is not None:
+                self.values.recent.add_clusters(closed, recent, some)
         if closed.pairs is not None:
             self._add_closed_pairs(batch, closed, closed.pairs)
+
+    def _numbers(self, times_ms: Rows, newest_ms: Rows) -> tuple[Rows, Rows | None]:
+        """Return the numbers of fine and of recent panes."""
+        fine = self._panes.pane(times_ms)
+        return fine, recent_panes(times_ms, newest_ms, self.options) if self.options.recent_ms else None
+
+    @staticmethod
+    def _begin(series: OpenSeries[Any], rows: Rows, recent: Rows) -> None:
+        found, firsts = np.unique(rows, return_index=True)
+        for row, pane in zip(found.tolist(), recent[firsts].tolist(), strict=True):
+            series.begin(row, bucket_of(pane))
 
     def _proxies(self, pairs: Rows) -> Rows:
         """Return the rows of the proxy scores of pairs."""
@@ -299,13 +413,20 @@ class HistoryRows(StatePart):
         newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[parts]
         some = self._have_series(found.cluster_rows) & ~self._panes.late(times_ms, newest_ms)
         if some.any():
-            self.pairs.fine.add_closed(found.at(some), self._panes.pane(times_ms[some]))
+            fine, recent = self._numbers(times_ms[some], newest_ms[some])
+            self.pairs.fine.add_closed(found.at(some), fine)
+            if recent is not None:
+                self.pairs.recent.add_closed(found.at(some), recent)
 
     def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
         """Take note that values of rows belong to clusters from now on: all values so far are single ones."""
         kept = [row for row in rows if self.has(row)]
         paired = [pair for row in kept for pair in self._pairs.of(row)]
-        for values, pairs in ((self.values.fine, self.pairs.fine), (self.values.coarse, self.pairs.coarse)):
+        for values, pairs in (
+            (self.values.fine, self.pairs.fine),
+            (self.values.coarse, self.pairs.coarse),
+            (self.values.recent, self.pairs.recent),
+        ):
             values.begin_row_clusters(kept)
             pairs.begin_clusters(paired)
 
@@ -315,7 +436,8 @@ class HistoryRows(StatePart):
         # Of the batch, because the newest time of the state may be that of later parts.
         newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[parts]
         for scope in np.unique(scopes[scopes != _NO_SCOPE]).tolist():
-            over_ms = int(newest_ms[scopes == scope].max()) - self._lateness_ms
+            newest = int(newest_ms[scopes == scope].max())
+            over_ms = newest - self._lateness_ms
             first_open = over_ms // self.options.fine_ms
             if first_open > self._first_open[scope]:
                 self._first_open[scope] = first_open
@@ -323,6 +445,15 @@ class HistoryRows(StatePart):
                     self.values.close(row, first_open, over_ms // self.options.coarse_ms)
                     for pair in self._pairs.of(row):
                         self.pairs.close(pair, first_open, over_ms // self.options.coarse_ms)
+            if not self.options.recent_ms:
+                continue
+            bucket = newest // self.options.bucket_ms
+            if bucket > self._buckets[scope]:
+                self._buckets[scope] = bucket
+                for row in self._series[scope]:
+                    self.values.close_recent(row, bucket)
+                    for pair in self._pairs.of(row):
+                        self.pairs.close_recent(pair, bucket)
 
     def take_closed(self) -> list[ClosedPanes]:
         """Return the panes that closed since the last call."""
@@ -339,21 +470,23 @@ class HistoryRows(StatePart):
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
         length, pane, key = ("", "", name) if kind == CheckpointField.HISTORY_SERIES else name.split(":", 2)
+        series: OpenSeries[Any]
         if key.startswith(PAIRS_BEGIN):
-            row = self._pairs.row(PairKey.decode(key))
+            series, row = self.pairs, self._pairs.row(PairKey.decode(key))
             is_kept = self.has(self._pairs.proxy(row))
-            return is_kept and (not length or self.pairs.load(row, int(pane), int(length), data))
-        row = self._rows.named(key)
-        if not length:
-            if self._table.standing[row] == _NOT_YET:
+        else:
+            series, row = self.values, self._rows.named(key)
+            if not length and self._table.standing[row] == _NOT_YET:
                 self._keep(row)
-            return self.has(row)
-        return self.has(row) and self.values.load(row, int(pane), int(length), data)
+            is_kept = self.has(row)
+        if is_kept and not length:
+            series.load_listed(row, data)
+        return is_kept and (not length or series.load(row, int(pane), int(length), data))
 
     def complete(self) -> None:
         """Take note that the open panes were opened before: the checkpoint lists them."""
         for series in (self.values, self.pairs):
-            series.fine.moved, series.coarse.moved = set(), set()
+            series.fine.moved, series.coarse.moved, series.recent.moved = set(), set(), set()
 
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of an open pane with a number that is impossible for any values; None without one."""

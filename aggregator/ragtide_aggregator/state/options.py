@@ -18,6 +18,10 @@ OTHER: Final = "other"
 """The shared segment value or run. A value that is literally `other` counts in it as well."""
 
 
+BUCKET_PANES: Final = 12
+"""Recent panes in a bucket of arrival."""
+
+
 def further_pipelines(partition: int) -> str:
     """Return the name of the pipeline in which further pipelines of a partition count.
 
@@ -59,6 +63,15 @@ class HistoryOptions:
     """Names of the segments whose values have series, too."""
     watched: frozenset[tuple[str, str]] = frozenset()
     """Name of the segment and metric of each alert rule on a segment. They have series, so that alerts have a chart."""
+    recent_ms: int = 0
+    """Length of the recent panes, which divides `fine_ms`; 0 for none."""
+    recent_kept: int = 0
+    """Closed recent panes of a series that stay in Redis."""
+
+    @property
+    def bucket_ms(self) -> int:
+        """Milliseconds of arrival after which recent panes close."""
+        return BUCKET_PANES * self.recent_ms
 
     def may_have_series(self, key: EstimateKey) -> bool:
         """Return whether a key may have a series: of a whole pipeline, or of a named or watched segment; of no run."""
@@ -71,6 +84,8 @@ class HistoryOptions:
 
     def kept(self, length_ms: int) -> int:
         """Return how many closed panes of a length stay."""
+        if length_ms == self.recent_ms:
+            return self.recent_kept
         return self.fine_kept if length_ms == self.fine_ms else self.coarse_kept
 
 

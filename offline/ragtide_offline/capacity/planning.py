@@ -361,13 +361,12 @@ def _memory(stages: _Stages) -> tuple[MemoryPart, ...]:
     series = min(stages.costs.keys * traffic.pipelines, history.series_max * settings.partitions)
     kept = min(specimens.count, specimens.newest_n + specimens.sample_n + specimens.worst_n * stages.costs.keys)
     of_pipeline = min(kept * stored.specimen.of(*stages.texts), specimens.bytes)
-    panes = history.fine_panes + history.coarse_panes
     return (
         MemoryPart("known ids", projected_bytes(traffic.rate, settings)),
         MemoryPart("interactions", TRIMMED_S * traffic.rate * stored.interaction.of(*stages.texts)),
         MemoryPart("metric events", settings.partitions * settings.events_keep * stored.event),
         MemoryPart("checkpoints", min(stages.all_keys, settings.partition_keys_cap * settings.partitions) * stored.key),
-        MemoryPart("history", series * panes * RECORD_BYTES if history.enabled else 0.0),
+        MemoryPart("history", series * history.panes * RECORD_BYTES if history.enabled else 0.0),
         MemoryPart(
             "specimens",
             min(traffic.pipelines * of_pipeline, settings.partitions * specimens.partition_bytes)

@@ -202,7 +202,7 @@ async def history_findings(deployment: Deployment) -> list[Finding]:
     total = counts.total()
     if not total:
         return []
-    size = total * (history.fine_panes + history.coarse_panes) * RECORD_BYTES / MIB
+    size = total * history.panes * RECORD_BYTES / MIB
     series = f"{total:,} series, about {size:,.1f} MiB in Redis when they are full"
     full = sorted(partition for partition, count in counts.items() if count >= history.series_max)
     if full:

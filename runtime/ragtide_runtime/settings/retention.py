@@ -99,6 +99,10 @@ MOST_PANES: Final = 20_000
 """Most closed panes of one series and length: more would make its list in Redis too long to read at once."""
 
 
+RECENT_PANES: Final = 720
+"""Recent panes that are kept of a series: an hour, by default."""
+
+
 class HistorySettings(BaseModel):
     """Series of past means: their keys, their lengths, and how long they are kept."""
 
@@ -107,7 +111,8 @@ class HistorySettings(BaseModel):
     enabled: bool = True
     """Whether aggregators keep the history of pipelines (docs/live/history.md)."""
     fine: Duration = "5m"
-    """Length of the panes of event time for which moments are kept, such as `5m`."""
+    """Length of the panes of event time for which moments are kept, such as `5m`. The last twelve of them are kept in
+    sixtieths, too."""
     fine_for: Duration = "2d"
     """Time for which these panes are kept."""
     coarse: Duration = "1h"
@@ -119,6 +124,16 @@ class HistorySettings(BaseModel):
     segment has them without being named."""
     series_max: Annotated[int, Field(ge=1, le=1_000_000)] = 500
     """Maximum number of series of a partition; the scores of further keys have no history."""
+
+    @property
+    def recent_ms(self) -> int:
+        """Milliseconds of a recent pane: a sixtieth of a fine one."""
+        return duration_ms(self.fine) // 60
+
+    @property
+    def panes(self) -> int:
+        """Number of panes of all lengths that a full series has."""
+        return RECENT_PANES + self.fine_panes + self.coarse_panes
 
     @property
     def fine_panes(self) -> int:
