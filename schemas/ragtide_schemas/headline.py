@@ -256,14 +256,15 @@ class Headline(WireModel):
     def is_small(self) -> bool:
         """Whether a screen folds the metric away.
 
-        It does if the metric repeats another one, counts documents, or counts empty parts while there are none.
+        It does if the metric is made of other ones, counts sentences or documents, or counts empty parts while there
+        are none.
         A metric that fires or moved is never small.
         """
         if self.state in ("firing", "suspicious", "moved"):
             return False
         name = self.metric.rpartition(".")[2]
-        repeats = name == "average" or self.metric.startswith("consistency_score")
-        # The number of documents is in every event, and seldom news.
+        repeats = name in {"average", "rmse_aggregation"} or self.metric.startswith(("consistency_score", "sentences."))
+        # The number of documents is in every event, and seldom news; shares of sentences are metrics of their own.
         return repeats or self.metric == "retrieval.documents" or (name == "empty" and not self.estimate)
 
     @property

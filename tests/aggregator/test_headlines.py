@@ -172,6 +172,9 @@ RULE = AlertRule(name="mine", metric=METRIC, kind="drift")
     [
         ({}, {"watches": watch()}, "steady", None),
         ({}, {}, "unwatched", None),
+        ({}, {"rules": [AlertRule(name="r", metric=METRIC, kind="drift")]}, "steady", None),
+        ({}, {"rules": [AlertRule(name="r", metric=METRIC, kind="drift", pipeline="desk*")]}, "unwatched", None),
+        ({}, {"rules": [AlertRule(name="r", metric=METRIC, kind="drift", segment="lang")]}, "unwatched", None),
         ({}, {"watches": watch(needed=120)}, "learning", 120),
         ({"n": 100, "lower": 0.6, "upper": 1.0}, {"watches": watch()}, "too few", 300),
         ({"updated_at": NOW - timedelta(days=2)}, {"watches": watch()}, "silent", None),
@@ -204,6 +207,12 @@ def test_rules_are_named_and_a_band_needs_an_interval_inside_it_and_a_labeler_th
     stated = {"mine": ("trend", "threshold")}
     assert headline_of(mean("mine", estimate=0.97), stated=stated).band == "excellent"
     assert headline_of(mean("mine", estimate=0.97, half=0.4), stated=stated).band is None
+
+
+def test_counts_of_sentences_and_metrics_made_of_others_are_small_until_they_move() -> None:
+    for metric in ("sentences.supported", "sentences.partially_supported", "trace.rmse_aggregation", "trace.average"):
+        assert headline_of(mean(metric=metric)).is_small
+    assert not headline_of(mean()).is_small
 
 
 def test_an_unknown_range_is_refused_by_name() -> None:

@@ -294,7 +294,7 @@ class _PanesOfKey(NamedTuple):
     opened: set[int]
     """Stretches that later values may still count in."""
     older: set[int]
-    """Starts of panes before the range."""
+    """Starts of panes that end before the range."""
 
 
 def _grid(lists: Sequence[SeriesPanes], span: TimeRange, options: HistoryOptions) -> PointGrid:
@@ -341,9 +341,9 @@ def _panes_of(
         for pane, data in panes:
             start_ms = start_of(pane, length_ms, options)
             number = grid.stretch_of(start_ms)
-            if number < 0:
+            if start_ms + length_ms <= grid.edges[0]:
                 found.older.add(start_ms)
-            elif number < len(grid.lengths) and grid.lengths[number] in lengths:
+            elif 0 <= number < len(grid.lengths) and grid.lengths[number] in lengths:
                 found.by_stretch.setdefault(number, []).append((pane, data))
                 if still_open:
                     found.opened.add(number)

@@ -114,12 +114,16 @@ def test_the_timeline_is_in_order() -> None:
     ]
 
 
-def test_the_chart_shows_the_time_before_and_after_the_change() -> None:
-    for fired, began in ((0, 0), (10, 5), (10_000, 9_000)):
-        one = drift(fired_at=START + timedelta(minutes=fired), began_at=START + timedelta(minutes=began))
-        start, end = chart_range(one, START + timedelta(days=30))
-        assert start < START + timedelta(minutes=began)
-        assert one.fired_at < end
+@pytest.mark.parametrize("age", [timedelta(seconds=40), timedelta(minutes=20), timedelta(hours=5), timedelta(days=30)])
+@pytest.mark.parametrize("resolved", [False, True])
+def test_the_chart_shows_the_time_before_and_after_the_change_and_no_future(age: timedelta, *, resolved: bool) -> None:
+    now = START + age
+    end = {"status": "resolved", "resolved_at": START + age / 2} if resolved else {}
+    one = drift(fired_at=START + timedelta(seconds=30), began_at=START, **end)
+    first, last = chart_range(one, now)
+    assert one.fired_at <= last <= now
+    assert START - first >= timedelta(minutes=2)
+    assert (last - START) * 2 >= min(age / 2, START - first)
 
 
 async def test_an_alert_shows_everything_that_is_known(async_redis: Any, redis_url: str) -> None:

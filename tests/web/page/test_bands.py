@@ -1,5 +1,6 @@
 """Charts over time: gaps stay gaps, everything is inside, and ranges of an address are bounded."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import Headline, Move
 from ragtide_schemas.headline import MeanOfAll
-from ragtide_web.page.bands import HEIGHT, WIDTH, BandChart, chart_start
+from ragtide_web.page.bands import HEIGHT, WIDTH, BandChart, Mark, chart_start
 from ragtide_web.page.fleet.screen import FleetRow, cell_of
 from ragtide_web.page.pipeline.screen import MetricPanel, Surroundings, panels, time_span
 
@@ -42,9 +43,42 @@ def test_nothing_is_drawn_where_no_value_was() -> None:
         [7, 8],
         [20],
     ]
-    # Middles, and both ends: a stretch is drawn as long as it is.
-    assert [x for x, _ in places(drawn.line(drawn.stretches[0]))] == [0.0, 2.0, 6.0, 10.0, 12.0]
-    assert len(places(drawn.band(drawn.stretches[0]))) == 10
+    # A mean holds for its whole stretch: level from its start to its end.
+    assert [x for x, _ in places(drawn.line(drawn.stretches[0]))] == [0.0, 4.0, 4.0, 8.0, 8.0, 12.0]
+    assert len(places(drawn.band(drawn.stretches[0]))) == 12
+
+
+@pytest.mark.parametrize("kind", ["began", "deploy", "fires"])
+def test_a_change_is_a_step_at_its_time(kind: str) -> None:
+    """The point that holds the change is a mean of both sides: it is in the table, and not in the drawing."""
+    change = START + 2.5 * STEP
+    points = [point(0, 0.9), point(1, 0.9), point(2, 0.6), point(3, 0.2), point(4, 0.2)]
+    marks = () if kind == "fires" else (Mark(change, kind, ""),)
+    drawn = replace(chart(points), marks=marks, changed_at=change if kind == "fires" else None)
+    (stretch,) = drawn.stretches
+    corners = places(drawn.line(stretch))
+    high, low = drawn.y(0.9), drawn.y(0.2)
+    assert corners == [
+        (0.0, high),
+        (4.0, high),
+        (4.0, high),
+        (10.0, high),
+        (10.0, low),
+        (16.0, low),
+        (16.0, low),
+        (20.0, low),
+    ]
+    assert [row for row, _ in drawn.rows] == points
+    assert [shown is None for _, shown in drawn.rows] == [False, False, True, False, False]
+    if kind == "fires":
+        assert places(drawn.line(drawn.changed(stretch)))[0] == (10.0, low)
+
+
+def test_a_point_that_holds_a_change_is_drawn_while_it_is_the_last() -> None:
+    drawn = replace(chart([point(0, 0.9), point(1, 0.6)]), changed_at=START + 1.5 * STEP)
+    (stretch,) = drawn.stretches
+    assert places(drawn.line(stretch))[-1] == (8.0, drawn.y(0.6))
+    assert [x for x, _ in places(drawn.line(drawn.changed(stretch)))] == [6.0, 8.0]
 
 
 @given(

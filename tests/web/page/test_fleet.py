@@ -69,6 +69,19 @@ def test_a_pipeline_names_what_fires_even_without_a_column_of_it() -> None:
     assert [*row.firing] == [("retrieval.match", "lang=de"), ("retrieval.match", "")]
 
 
+def test_a_metric_that_fires_has_a_column() -> None:
+    names = ("adherence", "supported_fraction", "context_relevance", "context_utilization", "completeness")
+    scores = {f"trace.{name}": 0.5 for name in names} | {"retrieval.match": 0.2}
+    values = of([event(n, scores) for n in range(50)])
+    assert "retrieval.match" not in fleet(values, []).metrics
+    alerts = [alert("A-1", metric="retrieval.match"), alert("A-2", metric="trace.completeness", pipeline="elsewhere")]
+    drawn = fleet(values, alerts)
+    assert len(drawn.metrics) == 4
+    assert "retrieval.match" in drawn.metrics
+    assert "trace.completeness" not in drawn.metrics, "another pipeline fires, which is not shown"
+    assert drawn.rows[0].worst_first[0].metric == "retrieval.match"
+
+
 def test_an_alert_that_is_resolved_fires_no_more() -> None:
     alerts = [alert("A-1", status="resolved", resolved_at=START)]
     assert fleet(of(adherence([0.8, 0.6] * 400), alerts), alerts).rows[0].state == "unwatched"

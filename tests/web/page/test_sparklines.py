@@ -1,13 +1,19 @@
-"""The last day of each pipeline: read once a minute, for the shown labeler, with its traffic."""
+"""The last day of each pipeline: read once a minute at most, for the shown labeler, with its traffic."""
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from tests.support.http_service import http_service
 from tests.web.page.test_page import page
 from tests.web.page.test_pipeline import SETTINGS, commit, traffic
 
 from ragtide import Deployment
-from ragtide_web.page.fleet.history import KEPT_S, Sparklines
+from ragtide_aggregator.estimates.over_time import History, HistoryPoint
+from ragtide_aggregator.events.keys import EstimateKey
+from ragtide_web.page.fleet.history import KEPT_S, Sparklines, sparkline
+from ragtide_web.page.rendering import seconds_long
 
 
 async def test_a_drawing_is_used_again_for_a_minute(async_redis: Any) -> None:
@@ -18,7 +24,9 @@ async def test_a_drawing_is_used_again_for_a_minute(async_redis: Any) -> None:
     first = await sparklines.read(wanted)
     assert list(first) == ["shop"]
     assert 4 < len(first["shop"].chart.points) <= 48
-    assert 0.5 < first["shop"].per_minute < 1.5
+    late = [one for one in traffic() if one.occurred_at > first["shop"].chart.end - timedelta(hours=1)]
+    assert len(late) <= first["shop"].recent_n <= 2 * len(late)
+    assert 3_600 <= first["shop"].recent_s < 7_200
     assert first["shop"].chart.limits[0] < 0.8 < first["shop"].chart.limits[1]
     await owner.commit(*traffic(first=1000, mean=0.2))
     now[0] = KEPT_S / 2
@@ -32,4 +40,24 @@ async def test_the_fleet_shows_the_last_day(async_redis: Any, redis_url: str) ->
     async with http_service(redis_url, history=SETTINGS.history) as service:
         _, text = await page(service)
     assert 'class="spark"' in text
-    assert "/min" in text
+    assert re.search(r"[1-9]\d* in the last \d+ (min|h)<", text)
+
+
+@pytest.mark.pure
+def test_a_count_names_its_time() -> None:
+    """480 answers within 30 seconds, when they come, minutes later, and hours later."""
+    key = EstimateKey("shop", None, None, "trace.adherence", "default", "local", "1")
+    start = datetime(2026, 11, 23, tzinfo=UTC)
+    points = tuple(
+        HistoryPoint(
+            start + timedelta(seconds=5 * i), start + timedelta(seconds=5 * i + 5), 80, 0.9, 0.8, 1.0, open=True
+        )
+        for i in range(6)
+    )
+    young = [History(key, timedelta(seconds=5), points, young=True)]
+    counts = {}
+    for seconds in (30, 600, 7_200):
+        found = sparkline("trace.adherence", young, start + timedelta(seconds=seconds))
+        assert found is not None
+        counts[seconds] = found.recent_n, seconds_long(found.recent_s)
+    assert counts == {30: (480, "30 s"), 600: (480, "10 min"), 7_200: (0, "60 min")}

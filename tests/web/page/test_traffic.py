@@ -1,5 +1,6 @@
 """The traffic: the newest scored answers, filtered, and only for those who may see them."""
 
+import re
 from html import unescape
 from typing import Any
 
@@ -10,7 +11,7 @@ from tests.web.page.test_page import HOSTILE, TOKENS, page
 
 from ragtide_runtime.redis.keys import SPECIMEN_NEWEST
 from ragtide_runtime.settings.retention import SpecimenSettings
-from ragtide_schemas import Specimen
+from ragtide_schemas import METRICS, Specimen
 from ragtide_web.page.traffic.screen import SHOWN, TrafficChoice, traffic
 
 
@@ -42,8 +43,35 @@ def test_the_screen_is_bounded_and_says_how_many_match() -> None:
     found = traffic([scored(number, 0.1) for number in range(SHOWN + 50)], TrafficChoice(below=0.2))
     assert (len(found.answers), found.matching, found.read) == (SHOWN, SHOWN + 50, SHOWN + 50)
     assert found.answers[0].scores[METRIC] == 0.1
+    assert found.has_older
+    last = traffic([scored(number, 0.1) for number in range(SHOWN + 5)], TrafficChoice(below=0.2), page=2)
+    assert [answer.interaction.interaction_id for answer in last.answers] == [f"i-{SHOWN + n}" for n in range(5)]
+    assert not last.has_older
     empty = traffic([], TrafficChoice(below=0.2))
     assert (empty.answers, empty.metric) == ([], "")
+
+
+@pytest.mark.pure
+def test_scores_that_are_not_acceptable_are_low() -> None:
+    edge = METRICS["trace.adherence"].bands
+    assert edge is not None
+    low, fine = traffic([scored(1, edge.minimum - 0.01), scored(2, edge.minimum)], TrafficChoice()).answers
+    assert (METRIC in low.low, METRIC in fine.low) == (True, False)
+
+
+async def test_pages_of_the_list_and_their_filter(async_redis: Any, redis_url: str) -> None:
+    await keep(async_redis, *(scored(number, number / 100) for number in range(40)), name=SPECIMEN_NEWEST)
+    async with http_service(redis_url) as service:
+        shown = set[str]()
+        for address in ("/t?below=0.35", "/t?below=0.35&page=2"):
+            _, text = await page(service, address)
+            found = set(re.findall(r">Question (\d+)\?</a>", text))
+            assert not shown & found
+            shown |= found
+        assert shown == {str(number) for number in range(35)}
+        assert 'id="newer" rel="prev" href="/t?below=0.35&amp;page=1"' in text
+        assert (await page(service, "/t"))[1].count('id="older"') == 1
+        assert (await page(service, "/t?page=2"))[1].count("?list=newest") == 15
 
 
 async def test_the_newest_of_all_pipelines_and_of_one(async_redis: Any, redis_url: str) -> None:

@@ -1,7 +1,7 @@
 """Means over time with their intervals, as a chart: positions, lines and marks. No clock, no I/O."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -97,10 +97,31 @@ class BandChart:
         return round(HEIGHT * (1 - (value - low) / ((high - low) or 1.0)), 2)
 
     @property
+    def rows(self) -> list[tuple[HistoryPoint, HistoryPoint | None]]:
+        """The points, each as it is drawn; None for one that is not.
+
+        A point that holds a change has values from before and after it. Where both sides have points of their own,
+        these are drawn up to the change, and the point between them is not.
+        """
+        points = [*self.points]
+        drawn: list[HistoryPoint | None] = [*points]
+        changes = {mark.at for mark in self.marks if mark.kind in {"began", "deploy"}}
+        changes |= set() if self.changed_at is None else {self.changed_at}
+        for place in range(1, len(points) - 1):
+            before, point, after = points[place - 1 : place + 2]
+            held = [change for change in changes if point.start < change < point.end]
+            earlier, is_near = drawn[place - 1], before.end == point.start and point.end == after.start
+            if held and is_near and earlier is not None:
+                drawn[place - 1] = replace(earlier, end=min(held))
+                drawn[place] = None
+                drawn[place + 1] = points[place + 1] = replace(after, start=min(held))
+        return [*zip(self.points, drawn, strict=True)]
+
+    @property
     def stretches(self) -> list[list[HistoryPoint]]:
-        """The points without gaps between them: nothing is drawn where no value was."""
+        """The drawn points without gaps between them: nothing is drawn where no value was."""
         found: list[list[HistoryPoint]] = []
-        for point in self.points:
+        for point in (drawn for _, drawn in self.rows if drawn is not None):
             if found and point.start <= found[-1][-1].end:
                 found[-1].append(point)
             else:
@@ -121,14 +142,14 @@ class BandChart:
 
     def changed(self, stretch: Sequence[HistoryPoint]) -> Sequence[HistoryPoint]:
         """Return the points of a stretch after the change of an alert that fires."""
-        return [point for point in stretch if self.changed_at is not None and point.end > self.changed_at]
+        if self.changed_at is None:
+            return []
+        at = self.changed_at
+        return [replace(point, start=max(point.start, at)) for point in stretch if point.end > at]
 
     def _corners(self, points: Sequence[HistoryPoint]) -> list[tuple[float, HistoryPoint]]:
-        """Return the places of points, their middles, and of both ends of their stretch."""
-        if not points:
-            return []
-        middles = [(self.middle(point), point) for point in points]
-        return [(self.x(points[0].start), points[0]), *middles, (self.x(points[-1].end), points[-1])]
+        """Return the places of both ends of points: a mean holds for its stretch, so a change is a step."""
+        return [(self.x(at), point) for point in points for at in (point.start, point.end)]
 
     def middle(self, point: HistoryPoint) -> float:
         """Return the place of the middle of a point in time."""

@@ -137,6 +137,7 @@ def environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], .
         "when": when,
         "ago": ago,
         "lasting": lasting,
+        "seconds_long": seconds_long,
         "in_bytes": in_bytes,
         "in_code": in_code,
     }
@@ -216,6 +217,18 @@ def lasting(value_s: float) -> str:
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if value_s >= size:
             return f"{value_s / size:.0f} {unit}" if value_s < size * 10 else f"{value_s // size:.0f} {unit}"
+    return f"{max(value_s, 0):.0f} s"
+
+
+def seconds_long(value_s: float) -> str:
+    """Return a length of time in the largest unit that has two of it, so that it is off by a quarter at most.
+
+    >>> seconds_long(30), seconds_long(119.6), seconds_long(5_400), seconds_long(7_200), seconds_long(200_000)
+    ('30 s', '2 min', '90 min', '2 h', '2 d')
+    """
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if round(value_s) >= 2 * size:
+            return f"{value_s / size:.0f} {unit}"
     return f"{max(value_s, 0):.0f} s"
 
 

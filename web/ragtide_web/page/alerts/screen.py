@@ -22,8 +22,15 @@ SILENCES: Final = {"1h": timedelta(hours=1), "4h": timedelta(hours=4), "1d": tim
 REPLAYS: Final = {f"{days}d": timedelta(days=days) for days in (30, 90, 7, 1)}
 """Lengths of a replay that the screen offers, the usual one first."""
 
-LEAST_SIDE: Final = timedelta(hours=1)
-"""Least time that the chart shows before the change began, and after it."""
+LEAST_SIDES: Final = {
+    timedelta(minutes=50): timedelta(minutes=2),
+    timedelta(hours=47): timedelta(hours=1),
+    timedelta.max: timedelta(hours=12),
+}
+"""By the most age of a change: least time that the chart shows before it, and after it as far as it is over. So it has
+some points while the history has panes of seconds, then of minutes, and then of hours."""
+LEAST_END: Final = timedelta(seconds=5)
+"""Least time after the change."""
 MOST_SIDE: Final = timedelta(days=7)
 """Most of this time."""
 
@@ -106,16 +113,19 @@ def timeline(
 
 
 def chart_range(alert: Alert, now: datetime) -> tuple[datetime, datetime]:
-    """Return the range of time that shows the change of an alert: as much before it as after it.
+    """Return the range of time that shows the change of an alert: as much before it as after it, and no future.
 
     Args:
         alert: the alert.
-        now: end of the range of an alert that fires.
+        now: present time.
     """
     change = alert.began_at or alert.fired_at
-    end = max(alert.resolved_at or now, alert.fired_at)
-    side = min(max((end - change) * 1.2, LEAST_SIDE), MOST_SIDE)
-    return change - side, min(max(change + side, alert.fired_at + LEAST_SIDE / 6), max(now, change + LEAST_SIDE))
+    least = next(side for age, side in LEAST_SIDES.items() if now - change <= age)
+    lasted = max(alert.resolved_at or now, alert.fired_at) - change
+    side = min(max(lasted * 1.2, least), MOST_SIDE)
+    end = max(change + side, alert.fired_at + side / 6)
+    # Nothing is known after now, and an alert that has only just begun has a moment of its own.
+    return change - side, max(min(end, now), change + LEAST_END)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,11 @@ from ..bands import LEAST_N, BandChart, chart_start
 
 DAY: Final = timedelta(days=1)
 HOUR: Final = timedelta(hours=1)
+SECOND: Final = timedelta(seconds=1)
 POINTS: Final = 48
 """Points of a drawing."""
 KEPT_S: Final = 60.0
-"""Seconds for which a drawing is used again."""
+"""Most seconds for which a drawing is used again: a drawing of less than an hour, for one of its points."""
 DRAWINGS_MAX: Final = 200
 """Pipelines that get a drawing: each takes a read."""
 DRAWINGS_AT_ONCE: Final = 8
@@ -31,8 +32,10 @@ class Sparkline:
 
     metric: str
     chart: BandChart
-    per_minute: float
-    """Scored interactions a minute in the points that reach into the last hour."""
+    recent_n: int
+    """Scored interactions in the points that reach into the last hour."""
+    recent_s: float
+    """Seconds from the start of the first of these points until now; those of an hour without one."""
 
 
 class Sparklines:
@@ -87,7 +90,8 @@ class Sparklines:
             except DamagedFieldError:  # the screen of the pipeline reports it
                 histories = []
         found = sparkline(metric, histories, end)
-        self._known[pipeline, metric, labeler, segment] = self._clock() + KEPT_S, found
+        shown = DAY if found is None else found.chart.end - found.chart.start
+        self._known[pipeline, metric, labeler, segment] = self._clock() + min(shown / POINTS / SECOND, KEPT_S), found
         return found
 
 
@@ -107,5 +111,5 @@ def sparkline(metric: str, histories: Sequence[History], end: datetime) -> Spark
     lowest, highest = found.key.value_range
     chart = BandChart(found.points, chart_start(found, end - DAY), end, lowest, highest)
     late = [point for point in found.points if point.end > end - HOUR]
-    minutes = (end - min((point.start for point in late), default=end - HOUR)) / timedelta(minutes=1)
-    return Sparkline(metric, chart, sum(point.n for point in late) / max(minutes, 1.0))
+    start = min((point.start for point in late), default=end - HOUR)
+    return Sparkline(metric, chart, sum(point.n for point in late), (end - start) / SECOND)

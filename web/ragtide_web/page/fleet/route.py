@@ -201,7 +201,7 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
             (
                 (row.pipeline, cell.metric, cell.headline.labeler)
                 for row in drawn.rows
-                if has_history and (cell := next(iter(row.cells.values()), None)) is not None
+                if has_history and (cell := next(iter(row.worst_first), None)) is not None
             ),
             chosen.scope,
         )

@@ -1,7 +1,7 @@
 """The fleet: one row for each pipeline, with the interval of each chosen metric. No clock, no I/O."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -11,6 +11,8 @@ from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState
 
 COLUMNS: Final = 4
 """Metrics that the fleet shows unless the address names others."""
+FIRING_MAX: Final = 6
+"""Most metrics that have a column because they fire."""
 COLUMNS_MAX: Final = 20
 PREFERRED: Final = (
     "adherence",
@@ -82,6 +84,12 @@ class FleetRow:
         """Identifies the row on the page."""
         return f"row:{self.pipeline}"
 
+    @property
+    def worst_first(self) -> Sequence[Cell]:
+        """The cells, those whose metric fires first, then by importance."""
+        fires = {metric for metric, _ in self.firing}
+        return sorted(self.cells.values(), key=lambda cell: (cell.metric not in fires, importance(cell.metric)))
+
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
@@ -129,7 +137,7 @@ def fleet(
     Args:
         headlines: of the pipelines that the viewer may see.
         alerts: in their latest state.
-        metrics: to show; the most important ones unless given.
+        metrics: to show; those that fire, and the most important ones, unless given.
         state: only pipelines in this state; all unless given.
         text: only pipelines whose name contains this text.
         targets: value of a target by pipeline (or `*`) and metric.
@@ -145,7 +153,8 @@ def fleet(
         {name for of in by_pipeline.values() for name, found in of.items() if found.estimate is not None},
         key=importance,
     )
-    shown = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or important(known_metrics)
+    fires = {metric for pipeline, of in firing.items() if pipeline in by_pipeline for metric, _ in of}
+    shown = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or _columns(known_metrics, fires)
     rows = [
         _row(pipeline, of, [*firing[pipeline]], shown, targets or {})
         for pipeline, of in by_pipeline.items()
@@ -160,6 +169,13 @@ def important(names: Sequence[str]) -> Sequence[str]:
     """Return the metrics that the fleet shows by itself: those with bands, so that a reader sees what is good."""
     banded = [name for name in names if (known := METRICS.get(name)) is not None and known.bands is not None]
     return (banded or names)[:COLUMNS]
+
+
+def _columns(known_metrics: Sequence[str], fires: Collection[str]) -> Sequence[str]:
+    """Return the metrics with a column: those that fire, and others up to `COLUMNS`; by their importance."""
+    firing = [name for name in known_metrics if name in fires][:FIRING_MAX]
+    others = [name for name in important(known_metrics) if name not in firing]
+    return sorted([*firing, *others[: max(COLUMNS - len(firing), 0)]], key=importance)
 
 
 def importance(name: str) -> tuple[int, str]:

@@ -6,6 +6,8 @@
 // uPlot is a classic script, so it is a global.
 const uPlot = /** @type {any} */ (window).uPlot;
 const LEAST_PX = 12; // a shorter drag is a click
+const EDGE_S = 0.001; // between two points that touch
+const DAY_S = 86400;
 
 /** @type {Map<string, any>} */
 const drawn = new Map();
@@ -21,24 +23,35 @@ function pointsOf(region) {
   });
 }
 
-/** Columns for uPlot, and the places of points without a neighbour. A stretch is as long as its points; a gap between
- * two points gets an empty value, so that no line crosses it.
+/** Columns for uPlot, the places of points without a neighbour, and the point of each place. A mean holds from the start
+ * of its point to its end, so a change is a step; a gap gets an empty value, so that no line crosses it.
  * @param {Point[]} points */
 function columns(points) {
   /** @type {(number | null)[][]} */
   const data = [[], [], [], [], []];
   /** @type {number[]} */
   const alone = [];
-  const add = (/** @type {(number | null)[]} */ row) => row.forEach((value, place) => data[place].push(value));
-  points.forEach(([start, end, mean, lower, upper, n], number) => {
+  /** @type {Point[]} */
+  const owners = [];
+  points.forEach((point, number) => {
+    const [start, end, mean, lower, upper, n] = point;
+    const add = (/** @type {number} */ at, empty = false) => {
+      const row = empty ? [at, null, null, null, null] : [at, lower, upper, mean, n];
+      row.forEach((value, place) => data[place].push(value));
+      owners.push(point);
+    };
     const begins = number === 0 || start > points[number - 1][1];
     const ends = number === points.length - 1 || points[number + 1][0] > end;
-    if (begins) add([start, lower, upper, mean, n]);
-    if (begins && ends) alone.push(data[0].length);
-    add([(start + end) / 2, lower, upper, mean, n]);
-    if (ends) [[end, lower, upper, mean, n], [end + 0.001, null, null, null, null]].forEach(add);
+    // Two values at one time are none for uPlot.
+    add(begins ? start : start + EDGE_S);
+    if (begins && ends) {
+      alone.push(data[0].length);
+      add((start + end) / 2);
+    }
+    add(end);
+    if (ends) add(end + EDGE_S, true);
   });
-  return { data, alone };
+  return { data, alone, owners };
 }
 
 /** Columns for uPlot of the evidence of a rule, as decimal logarithms: time, line, nothing, evidence, values.
@@ -77,8 +90,7 @@ function draw(chart) {
   const [low, high] = [Number(chart.dataset.low), Number(chart.dataset.high)];
   const [start, end] = [Number(chart.dataset.start), Number(chart.dataset.end)];
   const line = getComputedStyle(chart).color;
-  const { data, alone } = evidence ? { data: evidenceColumns(region), alone: [] } : columns(points);
-  const places = high - low < 0.1 ? 3 : 2;
+  const { data, alone, owners } = evidence ? { data: evidenceColumns(region), alone: [], owners: [] } : columns(points);
   const changed = chart.dataset.changed ? Number(chart.dataset.changed) : null;
   const sharpChange = (/** @type {any} */ plot) => {
     if (changed === null || changed >= end || !plot.bbox.width) return line;
@@ -91,13 +103,9 @@ function draw(chart) {
   const soft = colour("--soft");
   const grid = { stroke: colour("--line"), width: 1 };
   const output = region.querySelector(".at");
-  const axis = new Intl.DateTimeFormat(document.documentElement.lang, end - start > 2 * 86400
-    ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const whole = new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: 0 });
   const short = new Intl.NumberFormat(document.documentElement.lang, { notation: "compact" });
-  const clock = new Intl.DateTimeFormat(document.documentElement.lang, {
-    month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23",
-  });
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang, end - start < DAY_S ? SECONDS : DAY_MINUTES);
 
   /** @param {any} plot @param {number} value @param {string} stroke @param {number[]} dash */
   function level(plot, value, stroke, dash) {
@@ -126,13 +134,15 @@ function draw(chart) {
     scales: { x: { range: [start, end] }, y: { range: [low, high] } },
     cursor: { drag: { x: !evidence, y: false, setScale: false }, points: { size: 7 } },
     axes: [
-      { stroke: soft, grid, ticks: grid, font: "11px system-ui, sans-serif", size: 26, space: 64,
-        values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((one) => axis.format(one * 1000)) },
+      { stroke: soft, grid, ticks: grid, font: "11px system-ui, sans-serif", size: 26,
+        space: end - start > DAY_S && end - start < 8 * DAY_S ? 104 : 64,
+        values: (/** @type {any} */ _, /** @type {number[]} */ at, /** @type {number} */ __, /** @type {number} */ ___,
+          /** @type {number} */ step) => timeLabels(at, step, end - start) },
       { stroke: soft, grid, ticks: { show: false }, font: "11px system-ui, sans-serif", size: 44,
         ...(evidence ? { splits: wholeNumbers } : {}),
-        values: (/** @type {any} */ _, /** @type {number[]} */ values) =>
-          values.map((value) => evidence ? short.format(10 ** value)
-            : Math.abs(value) < 1000 ? value.toFixed(places) : short.format(value)) },
+        values: (/** @type {any} */ _, /** @type {number[]} */ values, /** @type {number} */ __, /** @type {number} */ ___,
+          /** @type {number} */ step) => unique(values.map((value) => evidence ? short.format(10 ** value)
+          : Math.abs(value) < 1000 ? value.toFixed(Math.max(2, Math.ceil(-Math.log10(step) - 1e-9))) : short.format(value))) },
     ],
     series: [
       {},
@@ -169,7 +179,9 @@ function draw(chart) {
               : `${clock.format(plot.data[0][place] * 1000)} · 1 / ${whole.format(plot.data[4][place])}`;
             return;
           }
-          output.textContent = mean == null ? "\u00a0" : `${clock.format(plot.data[0][place] * 1000)} · ${mean.toFixed(3)}`
+          const [from, until] = mean == null ? [0, 0] : owners[place];
+          output.textContent = mean == null ? "\u00a0"
+            : `${clock.format(from * 1000)} – ${clock.format(until * 1000)} · ${mean.toFixed(3)}`
             + (plot.data[1][place] == null ? "" : ` [${plot.data[1][place].toFixed(3)}, ${plot.data[2][place].toFixed(3)}]`)
             + ` · n ${plot.data[4][place]}`;
         },
@@ -190,6 +202,25 @@ function draw(chart) {
   drawn.get(region.id)?.destroy();
   chart.replaceChildren();
   drawn.set(region.id, new uPlot(options, data, chart));
+}
+
+const SECONDS = /** @type {const} */ ({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const MINUTES = /** @type {const} */ ({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const DAYS = /** @type {const} */ ({ month: "short", day: "numeric" });
+const DAY_MINUTES = /** @type {const} */ ({ ...DAYS, ...MINUTES });
+
+/** Labels of an axis of time, as short as they can be without two that are the same.
+ * @param {number[]} at @param {number} step seconds between two labels @param {number} length seconds of the axis */
+function timeLabels(at, step, length) {
+  const form = step < 60 ? SECONDS : step >= DAY_S ? DAYS : length > DAY_S ? DAY_MINUTES : MINUTES;
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang, form);
+  return unique(at.map((one) => clock.format(one * 1000)));
+}
+
+/** Leaves out a label that stands there already: two of the same say that time, or the value, stands still.
+ * @param {string[]} labels */
+function unique(labels) {
+  return labels.map((label, place) => labels.indexOf(label) === place ? label : "");
 }
 
 /** Places of the grid on a logarithmic scale: 1, 10, 100, ...

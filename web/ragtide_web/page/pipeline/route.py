@@ -37,6 +37,7 @@ from .screen import (
     Surroundings,
     TimeSpan,
     UseRow,
+    change_times,
     deploy_marks,
     panels,
     segment_rows,
@@ -165,9 +166,8 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
     (row,) = fleet(mine, alerts, metrics=metrics).rows
     names = sorted(row.cells, key=importance)
     deploys = await _deploys(shared, pipeline, names, span)
-    apart = [mark.at for mark in deploys]
-    apart += [alert.began_at for alert in alerts if alert.began_at is not None and alert.segment is None]
-    histories = dict(zip(names, await _histories(shared, pipeline, names, span, apart), strict=True))
+    apart = {name: change_times(row.cells[name].headline, alerts, deploys) for name in names}
+    histories = dict(zip(names, await _histories(shared, pipeline, span, apart), strict=True))
     whole = await _estimates(shared, pipeline)
     numbers = [estimate for estimate in whole if estimate.segment is None]
     columns = important(names)
@@ -212,16 +212,16 @@ def _diagnoses(pipeline: str, headlines: Sequence[Headline], texts: Sequence[Ale
 
 
 async def _worst(shared: Context, row: FleetRow) -> tuple[str, list[RagInteraction]]:
-    """Return the worst kept answers of the most important metric that has some, and the name of their list.
+    """Return the worst kept answers by a metric that fires, or by an important one, and the name of their list.
 
     They are by the labeler of its headline, or else by its proxy; the name of the list says by whom.
     """
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     lists = await kept.lists(row.pipeline)
-    labelers = {name: row.cells[name].headline for name in sorted(row.cells, key=importance)}
+    headlines = [cell.headline for cell in row.worst_first]
     names = [
-        f"worst:{metric}:{labeler}"
-        for metric, headline in labelers.items()
+        f"worst:{headline.metric}:{labeler}"
+        for headline in headlines
         for labeler in (headline.labeler, headline.proxy)
         if labeler is not None
     ]
@@ -231,13 +231,14 @@ async def _worst(shared: Context, row: FleetRow) -> tuple[str, list[RagInteracti
 
 
 async def _histories(
-    shared: Context, pipeline: str, metrics: Sequence[str], span: TimeSpan, apart: Sequence[datetime]
+    shared: Context, pipeline: str, span: TimeSpan, apart: Mapping[str, Sequence[datetime]]
 ) -> list[Sequence[History]]:
+    """Return the histories of metrics, each given with the times at which its values may have changed."""
     reading = (
         shared.deployment.history(
-            pipeline, name, start=span.start, end=span.end, points_max=POINTS_MAX, least_n=LEAST_N, apart=apart
+            pipeline, name, start=span.start, end=span.end, points_max=POINTS_MAX, least_n=LEAST_N, apart=times
         )
-        for name in metrics
+        for name, times in apart.items()
     )
     return list(await asyncio.gather(*reading))
 

@@ -170,7 +170,7 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
         highest=highest,
         target=_target(known.rules, cell.metric),
         baseline=next((alert.normal for alert in mine if alert.normal is not None and alert.quantity == "mean"), None),
-        marks=sorted((*_marks(mine, span), *known.deploys), key=lambda mark: mark.at),
+        marks=sorted((*_marks(mine, span), *_move(headline, mine, span), *known.deploys), key=lambda mark: mark.at),
         changed_at=next((alert.began_at for alert in mine if alert.status != "resolved" and alert.began_at), None),
     )
     return MetricPanel(
@@ -229,6 +229,31 @@ def _marks(alerts: Sequence[Alert], span: TimeSpan) -> list[Mark]:
             if at is not None and span.start <= at < span.end:
                 found.append(Mark(at, kind, alert.rule))
     return found
+
+
+def _move(headline: Headline, alerts: Sequence[Alert], span: TimeSpan) -> list[Mark]:
+    """Return the mark of a move of the level that no alert marks."""
+    move = headline.move if headline.state in {"moved", "firing"} else None
+    if move is None or any(alert.began_at is not None for alert in alerts):
+        return []
+    return [Mark(move.began_at, "began", "")] if span.start <= move.began_at < span.end else []
+
+
+def change_times(headline: Headline, alerts: Sequence[Alert], deploys: Sequence[Mark]) -> list[datetime]:
+    """Return the times at which values of a metric of a whole pipeline may have changed.
+
+    Args:
+        headline: of the metric.
+        alerts: of the pipeline.
+        deploys: first values of versions.
+    """
+    found = [mark.at for mark in deploys]
+    found += [
+        alert.began_at
+        for alert in alerts
+        if alert.began_at is not None and alert.segment is None and alert.metric == headline.metric
+    ]
+    return found if headline.move is None else [*found, headline.move.began_at]
 
 
 def deploy_marks(first_seen: Mapping[str, datetime], span: TimeSpan) -> list[Mark]:

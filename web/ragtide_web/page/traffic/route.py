@@ -1,7 +1,7 @@
 """`/t`: the newest scored answers of the pipelines."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Annotated, Final
 
@@ -35,6 +35,8 @@ class TrafficContent(PageContent):
     """Pipelines with kept answers."""
     query: Mapping[str, str]
     """Fields of an item's address: the list that its neighbours are from."""
+    choices: Mapping[str, object]
+    """Fields of the address of another page."""
     enabled: bool
     """Whether the newest answers are kept."""
     newest_n: int
@@ -56,6 +58,7 @@ async def get_traffic(
     above: Annotated[str, Query(max_length=30, description="Only scores above this number.")] = "",
     segment: Annotated[str, Query(max_length=1000, description="Only this segment value, such as `lang=de`.")] = "",
     labeler: Annotated[str, Query(max_length=1000, description="Only scores of this labeler.")] = "",
+    page: Annotated[int, Query(ge=1, le=READ_MOST // SHOWN, description="Page of the list, from 1.")] = 1,
 ) -> Response:
     """Show the newest scored answers."""
     chosen = TrafficChoice(pipeline, metric, _number("below", below), _number("above", above), segment.strip(), labeler)
@@ -63,15 +66,16 @@ async def get_traffic(
     try:
         names = [name for name in await kept.pipelines() if viewer.may_use(name)]
         wanted = [name for name in names if pipeline in ("", name)]
-        specimens = await kept.newest(wanted, READ_MOST if chosen.narrows else SHOWN)
+        specimens = await kept.newest(wanted, READ_MOST if chosen.narrows else min(page * SHOWN + 1, READ_MOST))
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     settings = shared.settings.specimens
     content = TrafficContent(
-        found=traffic(specimens, chosen),
+        found=traffic(specimens, chosen, page),
         chosen=chosen,
         pipelines=names,
         query={"list": "newest"},
+        choices={name: value for name, value in asdict(chosen).items() if value not in ("", None)},
         enabled=settings.enabled and settings.newest_n > 0,
         newest_n=settings.newest_n,
         keep=lasting(settings.keep_s),

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ragtide_schemas import RagInteraction, Specimen
+from ragtide_schemas import METRICS, Direction, RagInteraction, Specimen
 
 from ..fleet.screen import importance, important
 
-SHOWN: Final = 100
-"""Most answers on the screen."""
+SHOWN: Final = 25
+"""Answers on one page of the screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,28 @@ class ScoredAnswer:
     """Score by metric: that of the judge where both a labeler and a judge have one."""
     labelers: Sequence[str]
 
+    @property
+    def low(self) -> set[str]:
+        """Metrics whose score is beyond the edge of their band `acceptable`."""
+        return {metric for metric, score in self.scores.items() if _is_low(metric, score)}
+
+
+def _is_low(metric: str, score: float) -> bool:
+    known = METRICS.get(metric)
+    if known is None or known.bands is None:
+        return False
+    return {
+        Direction.HIGHER: score < known.bands.minimum,
+        Direction.LOWER: score > known.bands.minimum,
+    }.get(known.direction, False)
+
 
 @dataclass(frozen=True, slots=True)
 class TrafficRows:
     """The rows, and what can be chosen."""
 
     answers: Sequence[ScoredAnswer]
-    """Those that match, the newest first."""
+    """Those of the page that match, the newest first."""
     metrics: Sequence[str]
     """Metrics of the columns."""
     metric: str
@@ -62,14 +77,19 @@ class TrafficRows:
     """Number of answers that were read."""
     matching: int
     """Number of these that match."""
+    page: int
+    """From 1; 1 is the newest."""
+    has_older: bool
+    """Whether there is a page of older ones."""
 
 
-def traffic(specimens: Sequence[Specimen], chosen: TrafficChoice) -> TrafficRows:
+def traffic(specimens: Sequence[Specimen], chosen: TrafficChoice, page: int = 1) -> TrafficRows:
     """Return the screen.
 
     Args:
         specimens: the newest ones, the newest first.
         chosen: the wanted answers.
+        page: from 1; a page beyond the last is the last.
     """
     answers = [_scored(specimen, chosen.labeler) for specimen in specimens]
     known = sorted({name for answer in answers for name in answer.scores}, key=importance)
@@ -79,7 +99,9 @@ def traffic(specimens: Sequence[Specimen], chosen: TrafficChoice) -> TrafficRows
         metrics = [metric, *metrics[:-1]]
     found = [answer for answer in answers if _matches(answer, metric, chosen)]
     labelers = dict.fromkeys(labeling.labeler for specimen in specimens for labeling in specimen.labelings)
-    return TrafficRows(found[:SHOWN], metrics, metric, known, sorted(labelers), len(answers), len(found))
+    page = min(max(page, 1), max(1, -(-len(found) // SHOWN)))
+    shown, has_older = found[(page - 1) * SHOWN : page * SHOWN], len(found) > page * SHOWN
+    return TrafficRows(shown, metrics, metric, known, sorted(labelers), len(answers), len(found), page, has_older)
 
 
 def _scored(specimen: Specimen, labeler: str) -> ScoredAnswer:
