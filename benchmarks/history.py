@@ -18,23 +18,26 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 from event_batches import EVENTS_A_ROUND, STEPS, WARM_UP, recorded
 from replay_events import tables
 
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.state.history import HistoryRows, Listed, listed_panes, record_of, series_name
+from ragtide_aggregator.state.history import HistoryRows, Listed, listed_panes, recent_panes, record_of, series_name
+from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.replay.tables import columns_of
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.retention import HistorySettings
+from ragtide_runtime.settings.retention import RECENT_PANES, HistorySettings
 from ragtide_schemas import MetricEvent, from_milliseconds, to_milliseconds
 
 ON, OFF = Settings(), Settings(history=HistorySettings(enabled=False))
+OPTIONS = cast("HistoryOptions", state_options(ON).history)
 STREAMS = Streams("ragtide", 0)
 SERIES = 20
 
@@ -63,8 +66,12 @@ def replayed(settings: Settings, parts: list[object]) -> float:
     return time.process_time() - started
 
 
-def full_series(now: datetime) -> tuple[list[bytes], list[bytes]]:
-    """Return the records of a series that is full, fine and coarse, of scores without clusters."""
+LENGTHS = {5_000: RECENT_PANES, 300_000: ON.history.fine_panes, 3_600_000: ON.history.coarse_panes}
+"""By length in milliseconds: panes of a full series."""
+
+
+def full_series(now: datetime) -> dict[int, list[bytes]]:
+    """Return by length the records of a series that is full, of scores without clusters."""
     state = AggregatorState(state_options(ON))
     event = recorded(1)[0].model_copy(update={"occurred_at": now, "labeled_at": now})
     state.apply(event)
@@ -72,11 +79,12 @@ def full_series(now: datetime) -> tuple[list[bytes], list[bytes]]:
     panes = cast("HistoryRows", state.history).values.fine
     (place,) = panes.numbers(0)
     data = panes.bytes_of([(0, place)])[0]
-    found = []
-    for length, kept in ((300_000, ON.history.fine_panes), (3_600_000, ON.history.coarse_panes)):
-        last = to_milliseconds(now) // length - 2
-        found.append([record_of(last - kept + 1 + number, data) for number in range(kept)])
-    return found[0], found[1]
+    found = {}
+    for length, kept in LENGTHS.items():
+        starts = to_milliseconds(now) - length * (2 + np.arange(kept)[::-1])
+        numbers = recent_panes(starts, starts, OPTIONS) if length == OPTIONS.recent_ms else starts // length
+        found[length] = [record_of(number, data) for number in numbers.tolist()]
+    return found
 
 
 async def read_ms(url: str, now: datetime) -> float:
@@ -102,17 +110,17 @@ def main() -> None:
     ratios = [replayed(ON, parts) / replayed(OFF, parts) for _ in range(rounds)]
     print(f"columns of a replay: processor time x {statistics.median(ratios):.2f}")
     now = from_milliseconds(1_795_219_200_000)
-    fine, coarse = full_series(now)
+    series = full_series(now)
     with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server, connect(server.url) as client:
         before = client.info("memory")["used_memory"]
         for number in range(SERIES):
             key = EstimateKey("shop", None, None, f"m{number}", "ragbench", "local", "1").encode()
-            for length, records in ((300_000, fine), (3_600_000, coarse)):
+            for length, records in series.items():
                 for record in records:
                     client.rpush(STREAMS.history(series_name(key, length)), record)
             client.hset(STREAMS.checkpoint, CheckpointField.HISTORY_SERIES + key, listed_panes(Listed()))
         used = (client.info("memory")["used_memory"] - before) / SERIES
-        print(f"a full series: {used / 1024:,.0f} KiB in {server.binary}, a record of {len(fine[0])} bytes")
+        print(f"a full series: {used / 1024:,.0f} KiB in {server.binary}, a record of {len(series[5_000][0])} bytes")
         print(f"a read of 60 days: {asyncio.run(read_ms(server.url, now)):.0f} ms")
 
 

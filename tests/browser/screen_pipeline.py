@@ -1,11 +1,18 @@
 """The pipeline in a real browser."""
 
+from datetime import timedelta
 from typing import Any
 
 from playwright.async_api import Browser, expect
 from tests.browser.screens import SCRIPT, Screen, opened
 from tests.browser.services import PageService
+from tests.support.alerts import alert
+from tests.support.metric_events import event
 from tests.web.page.test_pipeline import commit, traffic
+
+from ragtide_schemas import utc_now
+
+METRIC = "trace.adherence"
 
 
 async def test_bands_are_drawn_and_a_drag_chooses_a_range(async_redis: Any, screen: Screen) -> None:
@@ -37,6 +44,56 @@ async def test_bands_are_drawn_and_a_drag_chooses_a_range(async_redis: Any, scre
     assert before > 0
     await page.get_by_text("Numbers of the chart").first.click()
     await expect(page.locator("#table-1 table")).to_be_visible()
+
+
+async def test_an_incident_of_half_a_minute_is_seen_at_once(async_redis: Any, screen: Screen) -> None:
+    """600 good answers and 500 bad ones within a minute: the chart is a step, its labels differ, and it ends now."""
+    now = utc_now()
+    change = now - timedelta(seconds=25.3)
+    times = [change - timedelta(seconds=30 - i / 20) for i in range(600)] + [
+        change + timedelta(seconds=i / 20) for i in range(500)
+    ]
+    events = [
+        event(0, {METRIC: float(i % 10 > 0) if at < change else float(i % 10 == 0)}, labeler="test").model_copy(
+            update={"occurred_at": at, "labeled_at": at, "interaction_id": f"i-{i}"}
+        )
+        for i, at in enumerate(times)
+    ]
+    fires = alert("A-1", pipeline="shop", metric=METRIC, began_at=change, fired_at=change + timedelta(seconds=2))
+    await commit(async_redis, *events, alerts=(fires,))
+    await screen.page.add_init_script(
+        """const fill = CanvasRenderingContext2D.prototype.fillText;
+        window.labels = {};
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+          const id = this.canvas.closest(".metric")?.querySelector("h2")?.id ?? "";
+          if (String(text).trim()) (window.labels[id] ??= []).push(String(text));
+          return fill.call(this, text, ...rest);
+        };"""
+    )
+    for path in ("/p/shop", "/p/shop?range=1h", "/p/shop?range=7d", "/p/shop?range=60d", "/a/A-1"):
+        page = await screen.open(path)
+        await expect(page.locator(".chart canvas").first).to_be_visible()
+        rows = [
+            [float(part) for part in (await row.get_attribute("data-point") or "").split(",")]
+            for row in await page.locator("tr[data-point]").all()
+        ]
+        at = change.timestamp()
+        before, since = [row[2] for row in rows if row[1] <= at + 1e-3], [row[2] for row in rows if row[0] >= at - 1e-3]
+        assert len(before) + len(since) == len(rows) >= 8, path
+        assert min(before) > 0.8, path
+        assert max(since) < 0.2, path
+        assert float(await page.locator(".chart").first.get_attribute("data-end") or 0) <= utc_now().timestamp()
+        for labels in (await page.evaluate("window.labels")).values():
+            drawn = [label for label in labels if ":" in label] or labels
+            assert len(drawn) == len(set(drawn)) > 1, (path, labels)
+    await page.set_viewport_size({"width": 390, "height": 844})
+    for path, first, second in (("/p/shop", "#alerts", ".chart"), ("/", "#alerts", "#fleet")):
+        page = await screen.open(path)
+        places = [await page.locator(name).first.bounding_box() for name in (first, second)]
+        assert places[0] is not None
+        assert places[1] is not None
+        assert places[0]["y"] < places[1]["y"], path
+        await screen.passes_axe()
 
 
 async def test_numbers_change_while_the_screen_is_open(async_redis: Any, screen: Screen) -> None:
