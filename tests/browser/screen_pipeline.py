@@ -6,8 +6,8 @@ from typing import Any
 from playwright.async_api import Browser, expect
 from tests.browser.screens import SCRIPT, Screen, opened
 from tests.browser.services import PageService
-from tests.support.alerts import alert
 from tests.support.metric_events import event
+from tests.web.page.test_alert import drift
 from tests.web.page.test_pipeline import commit, traffic
 
 from ragtide_schemas import utc_now
@@ -59,15 +59,23 @@ async def test_an_incident_of_half_a_minute_is_seen_at_once(async_redis: Any, sc
         )
         for i, at in enumerate(times)
     ]
-    fires = alert("A-1", pipeline="shop", metric=METRIC, began_at=change, fired_at=change + timedelta(seconds=2))
+    fires = drift(
+        profile=events[0].profile, baseline=0.9, observed=0.1, observed_n=500, observed_lower=0.08,
+        observed_upper=0.12, began_at=change, fired_at=change + timedelta(seconds=2), cause=None,
+        worst_interaction_ids=(), diagnosis=(),
+    )  # fmt: skip
     await commit(async_redis, *events, alerts=(fires,))
     await screen.page.add_init_script(
-        """const fill = CanvasRenderingContext2D.prototype.fillText;
+        """const { fillText, clearRect } = CanvasRenderingContext2D.prototype;
+        const chart = (context) => context.canvas.closest(".metric")?.querySelector("h2")?.id ?? "";
         window.labels = {};
+        CanvasRenderingContext2D.prototype.clearRect = function (...at) {
+          window.labels[chart(this)] = [];
+          return clearRect.apply(this, at);
+        };
         CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
-          const id = this.canvas.closest(".metric")?.querySelector("h2")?.id ?? "";
-          if (String(text).trim()) (window.labels[id] ??= []).push(String(text));
-          return fill.call(this, text, ...rest);
+          if (String(text).trim()) (window.labels[chart(this)] ??= []).push(String(text));
+          return fillText.call(this, text, ...rest);
         };"""
     )
     for path in ("/p/shop", "/p/shop?range=1h", "/p/shop?range=7d", "/p/shop?range=60d", "/a/A-1"):
@@ -83,9 +91,11 @@ async def test_an_incident_of_half_a_minute_is_seen_at_once(async_redis: Any, sc
         assert min(before) > 0.8, path
         assert max(since) < 0.2, path
         assert float(await page.locator(".chart").first.get_attribute("data-end") or 0) <= utc_now().timestamp()
-        for labels in (await page.evaluate("window.labels")).values():
-            drawn = [label for label in labels if ":" in label] or labels
-            assert len(drawn) == len(set(drawn)) > 1, (path, labels)
+        drawn = await page.evaluate("Object.values(window.labels).filter((labels) => labels.length)")
+        assert drawn
+        for labels in drawn:
+            assert len(labels) == len(set(labels)), (path, labels)
+            assert sum(":" in label for label in labels) > 1, (path, labels)
     await page.set_viewport_size({"width": 390, "height": 844})
     for path, first, second in (("/p/shop", "#alerts", ".chart"), ("/", "#alerts", "#fleet")):
         page = await screen.open(path)
