@@ -279,7 +279,7 @@ async def test_the_memory_of_the_history_is_projected_and_a_full_partition_is_a_
     assert (full.level, full.found.partition(",")[0]) == ("warning", "2 series")
     assert "1 partition cannot have more than 2" in full.found
     (room,) = await history_findings(Deployment(async_redis, Settings()))
-    assert (room.level, room.found) == ("ok", "2 series, about 0.5 MiB in Redis when they are full")
+    assert (room.level, room.found) == ("ok", "2 series, about 0.7 MiB in Redis when they are full")
 
 
 async def test_the_memory_of_known_ids_is_projected_from_the_rate_and_the_windows(async_redis: Any) -> None:
