@@ -172,9 +172,6 @@ RULE = AlertRule(name="mine", metric=METRIC, kind="drift")
     [
         ({}, {"watches": watch()}, "steady", None),
         ({}, {}, "unwatched", None),
-        ({}, {"rules": [AlertRule(name="r", metric=METRIC, kind="drift")]}, "steady", None),
-        ({}, {"rules": [AlertRule(name="r", metric=METRIC, kind="drift", pipeline="desk*")]}, "unwatched", None),
-        ({}, {"rules": [AlertRule(name="r", metric=METRIC, kind="drift", segment="lang")]}, "unwatched", None),
         ({}, {"watches": watch(needed=120)}, "learning", 120),
         ({"n": 100, "lower": 0.6, "upper": 1.0}, {"watches": watch()}, "too few", 300),
         ({"updated_at": NOW - timedelta(days=2)}, {"watches": watch()}, "silent", None),

@@ -347,6 +347,11 @@ class Deployment:
             joining=None if least_n is None else Joining(least_n, tuple(to_milliseconds(time) for time in apart)),
         )
 
+    @property
+    def shortest_pane_ms(self) -> int:
+        """Length of the shortest panes of the history, in milliseconds; 0 without a history."""
+        return self._history.shortest_pane_ms
+
     async def level_since(self, alert: Alert, start: datetime) -> History | None:
         """Return the mean of the metric, scope and labeler version of an alert from a time until now.
 

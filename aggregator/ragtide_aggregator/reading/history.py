@@ -102,6 +102,11 @@ class HistoryReader:
         self._closed: OrderedDict[tuple[Streams, str, int], _ClosedList] = OrderedDict()
         self._n_closed = 0
 
+    @property
+    def shortest_pane_ms(self) -> int:
+        """Length of the shortest panes that are kept, in milliseconds; 0 without a history."""
+        return 0 if self._options is None else self._options.recent_ms or self._options.fine_ms
+
     async def series(self, partitions: Sequence[Streams], pipeline: str | None = None) -> list[EstimateKey]:
         """Return the keys that have a history, of a pipeline or of all, in order."""
         if self._options is None:

@@ -10,7 +10,6 @@ from ragtide_aggregator.estimates.headline import is_narrow, is_of_mean
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.notify.silences import MutedAlerts, read_muted
 from ragtide_schemas import Alert, Specimen, from_milliseconds, to_milliseconds, utc_now
-from ragtide_schemas.alert_rule import duration_ms
 from ragtide_schemas.alert_text import AlertText, CurrentLevel, WorstAnswer, alert_text, worst_answer
 
 from ...context import Context
@@ -131,5 +130,5 @@ async def current_level(shared: Context, alert: Alert, now: datetime) -> Current
                 break
         if start == event:
             break
-    pane_ms = duration_ms(shared.settings.history.fine)
+    pane_ms = shared.deployment.shortest_pane_ms
     return found or CurrentLevel(from_milliseconds(-(-to_milliseconds(start) // pane_ms) * pane_ms))
