@@ -48,6 +48,8 @@ class TimeRange(NamedTuple):
     """How neighbouring points are joined; None leaves them apart, each with the interval of a window."""
     whole: bool = False
     """Whether one point leaves out the pane that holds the start, unless it begins there: it has values from before."""
+    recent: bool = True
+    """Whether such a point may be of recent panes: not if its start is only known to a fine pane."""
 
 
 class Joining(NamedTuple):
@@ -263,7 +265,7 @@ def lengths_of(span: TimeRange, options: HistoryOptions) -> Sequence[int]:
     """Return the lengths of the panes that a range may be read from, the shortest first."""
     if span.coarse:
         return (options.coarse_ms,)
-    if span.points_max == 1 and not span.whole:
+    if span.points_max == 1 and not (span.whole and span.recent):
         return options.fine_ms, options.coarse_ms
     return tuple(filter(None, (options.recent_ms, options.fine_ms, options.coarse_ms)))
 

@@ -146,6 +146,8 @@ class Headlines:
             method=self._method,
             exact=chosen.name.startswith("since"),
             whole=chosen.is_since,
+            # The first value of a version is known to a fine pane.
+            recent=chosen.name != "since version",
         )
         return {keys[key]: number_of_point(point, chosen.name, chosen.end) for key, point in points.items()}
 

@@ -238,6 +238,7 @@ class HistoryReader:
         method: IntervalMethod,
         exact: bool = False,
         whole: bool = False,
+        recent: bool = True,
     ) -> dict[EstimateKey | PairKey, HistoryPoint]:
         """Return the mean of each key in a range: one point over the panes that hold a part of it.
 
@@ -254,6 +255,7 @@ class HistoryReader:
             exact: whether a long range is read from fine panes too, while they are kept.
             whole: whether the pane that holds the start is left out, unless it begins there: the point has no value
                 from before the start.
+            recent: whether such a point may be of recent panes: not if its start is only known to a fine pane.
 
         Raises:
             DamagedFieldError: a pane cannot be read.
@@ -265,7 +267,7 @@ class HistoryReader:
         # A range that reaches until now ends later, for the sake of clocks that are ahead.
         past_ms = min(end_ms, to_milliseconds(utc_now())) - start_ms
         coarse = not exact and past_ms >= COARSE_FROM * options.coarse_ms
-        span = TimeRange(start_ms, end_ms, 1, coarse=coarse, whole=whole)
+        span = TimeRange(start_ms, end_ms, 1, coarse=coarse, whole=whole, recent=recent)
         listings = {streams: await self._all(streams) for streams in partitions}
         kept = {streams: [key for key in listing.keys if key in keys] for streams, listing in listings.items()}
         found = await self._histories(kept, span, options, method)

@@ -105,7 +105,9 @@ async def test_a_fall_inside_a_pane_is_no_recovery(async_redis: Any, redis_url: 
         assert (found.start, found.n) == (start, n), surface
         assert found.estimate == pytest.approx(mean), surface
     (shown,) = await Deployment(async_redis, Settings()).headlines()
-    assert (shown.state, shown.range, shown.start, shown.n) == ("firing", "since change", start, n)
+    assert shown.start is not None
+    assert start <= shown.start <= start + timedelta(seconds=30)
+    assert (shown.state, shown.range, shown.n) == ("firing", "since change", mean_since(bad, shown.start)[0])
     async with http_service(redis_url) as service:
         _, text = await page(service, "/a/A-1")
         async with service.session.get(f"{service.url}/v1/alert?alert_id=A-1") as reply:
@@ -152,7 +154,10 @@ async def test_further_panes_count_and_their_start_is_stated(async_redis: Any, r
         assert found.upper is not None
         assert found.lower <= mean <= found.upper, surface
     (shown,) = await Deployment(async_redis, Settings()).headlines()
-    assert (shown.state, shown.range, shown.start, shown.n) == ("firing", "since change", start, n)
+    # The quiet detector may date the change a few answers later.
+    assert shown.start is not None
+    assert start <= shown.start <= start + timedelta(minutes=1)
+    assert (shown.state, shown.range, shown.n) == ("firing", "since change", mean_since(bad, shown.start)[0])
     async with http_service(redis_url) as service, service.session.get(f"{service.url}/v1/alert?alert_id=A-1") as reply:
         told = await reply.json()
     assert told["now_value"] == pytest.approx(mean)
@@ -171,10 +176,10 @@ async def test_now_is_of_now_after_a_recovery_that_no_rule_has_found_yet(async_r
 
 
 async def test_a_resolved_alert_has_no_answer_from_before_its_end(async_redis: Any, redis_url: str) -> None:
-    first = pane_start(utc_now()) - 3 * PANE
+    first = pane_start(utc_now()) - 2 * PANE
     resolved = first + timedelta(minutes=2)
     bad = answers(600, 0.04, first - timedelta(minutes=20), timedelta(minutes=22))
-    well = answers(500, 0.45, resolved, timedelta(minutes=9))
+    well = answers(500, 0.45, resolved, timedelta(minutes=7))
     alert = fired(bad[0].occurred_at, bad[:40], status="resolved", resolved_at=resolved, fired_observed=0.04)
     await stored(async_redis, [*bad, *well], alert, Settings())
     async with http_service(redis_url) as service, service.session.get(f"{service.url}/v1/alert?alert_id=A-1") as reply:
@@ -186,7 +191,8 @@ async def test_a_change_of_days_ago_begins_with_a_whole_coarse_pane(async_redis:
     """Fine panes are kept for two days: before that the hour that holds the change counts nowhere."""
     hour = pane_start(utc_now(), timedelta(hours=1)) - timedelta(hours=70)
     change = hour + timedelta(minutes=37)
-    settings = Settings(history={"fine_for": "1h", "coarse": "1h"})
+    # So little traffic would fit into the recent panes.
+    settings = Settings(lateness_s=6 * 3_600, history={"fine_for": "1h", "coarse": "1h"})
     good = answers(300, 0.9, hour - timedelta(hours=1), timedelta(minutes=97))
     bad = answers(300, 0.2, change, timedelta(hours=60))
     await stored(async_redis, [*good, *bad], fired(change, bad[:40]), settings)
