@@ -118,7 +118,7 @@ def test_the_timeline_is_in_order() -> None:
 @pytest.mark.parametrize("resolved", [False, True])
 def test_the_chart_shows_the_time_before_and_after_the_change_and_no_future(age: timedelta, *, resolved: bool) -> None:
     now = START + age
-    end = {"status": "resolved", "resolved_at": START + age / 2} if resolved else {}
+    end: dict[str, Any] = {"status": "resolved", "resolved_at": START + age / 2} if resolved else {}
     one = drift(fired_at=START + timedelta(seconds=30), began_at=START, **end)
     first, last = chart_range(one, now)
     assert one.fired_at <= last <= now
