@@ -1,14 +1,15 @@
-"""Which step moved: injected faults in a pipeline of two retrievers, a reranker and a generator.
+"""Which steps moved: injected faults in a pipeline of two retrievers, a reranker and a generator.
 
-    python benchmarks/moved_steps.py [--faults 200]
+    python benchmarks/moved_steps.py [--faults 200] [--pairs 100]
 
 The pipeline answers the questions of examples/bm25_rag over its documents, cut into passages. One retriever counts
 words (BM25), the other compares runs of letters; each has 7 of 10 documents in its index, and returns 8 passages. A
 reranker that knows the reference answer keeps 4, and the generator says the sentences of these that fit best. Half of
 the streams are scored by the local labeler, the others by labels as a judge gives them: sentences of the right
-documents are relevant, and 1 in 20 labels is wrong. The events go through the aggregator's state: a rule that knows the
-normal mean fires, and the search says which step moved. After 2,000 interactions one component fails in one of several
-ways, for a drawn share of the questions. Failures of the generator and harder questions have no step that is right.
+documents are relevant, and 1 in 20 labels is wrong. A rule that knows the normal mean fires, and the search of the
+aggregator looks at the numbers of the steps. After 2,000 interactions one component fails in one of several ways, for a
+drawn share of the questions; or two components fail, at once or 100, 400 or 1,000 answers apart, each for a share of
+its own. With harder questions no step is right.
 """
 
 import argparse
@@ -19,9 +20,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache, partial
-from itertools import islice
+from itertools import combinations, compress, product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,17 +30,19 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_aggregator.events.queue import EventQueue
-from ragtide_aggregator.state.options import StateOptions
-from ragtide_aggregator.state.state import AggregatorState
-from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_aggregator.alerts.cause_search import CauseSearch, SegmentsNow
+from ragtide_aggregator.alerts.step_search import ADHERENCE, StepKey, StepSearch
+from ragtide_aggregator.statistics.causes.mix_shift import INDEPENDENT
+from ragtide_aggregator.statistics.drift.detector import DriftDetector
+from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.local.labeler import LocalLabeler
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.metrics.trace import trace_metrics
+from ragtide_consumers.notify.notification import sample_alert
 from ragtide_consumers.text.keys import document_keys, response_keys
-from ragtide_schemas import Alert, AlertRule, MetricEvent, RagInteraction, SentenceLabels, to_milliseconds
-from ragtide_schemas.step_metrics import STEP_FAMILY
+from ragtide_schemas import MetricEvent, RagInteraction, SentenceLabels
+from ragtide_schemas.step_metrics import GENERATOR, StepMetric
 
 DATA: Final = Path(__file__).parents[1] / "examples" / "bm25_rag"
 START: Final = datetime(2026, 11, 1, tzinfo=UTC)
@@ -50,8 +53,10 @@ BEFORE: Final = 2_000
 AFTER: Final = 4_600
 """Interactions after a failure: an alarm, and the looks of the search after it."""
 
-BLOCK: Final = 600
-"""Interactions that are applied at once."""
+PANE: Final = 200
+"""Interactions before a failure that do not count as before, because panes are whole."""
+
+RUN_LENGTH: Final = 10_000
 
 RETRIEVERS: Final = ("bm25", "letters")
 RERANKER: Final = "rerank"
@@ -62,9 +67,18 @@ FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "bm25": ("random", "shard", "noise"),
     "letters": ("random", "shard", "noise"),
     RERANKER: ("random", "reversed", "first"),
-    "generator": ("other sentences", "other passages"),
+    GENERATOR: ("other sentences", "other passages"),
 }
 """Ways in which each component fails."""
+
+PAIRS: Final = tuple(combinations(FAULTS, 2))
+"""Two components that fail in one stream."""
+
+LATER: Final = (100, 400, 1_000)
+"""Answers after which the second of two components fails."""
+
+Failures = tuple[tuple[str, str], ...]
+"""Components that fail at once, each with the mode of its failure, in the order of `FAULTS`."""
 
 _WORD: Final = re.compile(r"\w+")
 _Floats = NDArray[np.float64]
@@ -161,41 +175,42 @@ def _best(scores: _Floats, count: int) -> list[int]:
     return [int(place) for place in np.argsort(-scores, kind="stable")[:count]]
 
 
-def answered(question: int, component: str, mode: str, rng: np.random.Generator) -> RagInteraction:
-    """Return the interaction of a question, with one component failing in one way.
+def answered(question: int, failing: Failures, rng: np.random.Generator) -> RagInteraction:
+    """Return the interaction of a question, with some components failing.
 
     Args:
         question: number of the question.
-        component: that fails; empty for none.
-        mode: of the failure.
+        failing: components and the modes of their failures.
         rng: draws what a failure needs.
     """
+    modes = dict(failing)
     found = pipeline()
     pools: dict[str, list[int]] = {}
     for name in RETRIEVERS:
         scores = found.scores[name][question]
-        if name == component and mode == "random":
+        if modes.get(name) == "random":
             scores = rng.random(scores.size)
-        elif name == component and mode == "shard":
+        elif modes.get(name) == "shard":
             scores = np.where(found.lost, -1.0, scores)
-        elif name == component:
+        elif name in modes:
             scores = scores + rng.normal(0, 2 * np.sort(scores)[-RETURNED:].mean(), scores.size)
         pools[name] = _best(np.where(found.indexed[name], scores, -np.inf), RETURNED)
     merged = list(dict.fromkeys(place for pair in zip(*pools.values(), strict=True) for place in pair))
     scores = found.scores[RERANKER][question]
-    if component == RERANKER:
+    if RERANKER in modes:
+        mode = modes[RERANKER]
         drawn = {"random": rng.random(scores.size), "reversed": -scores, "first": -np.arange(scores.size, dtype=float)}
         places = merged if mode == "first" else np.arange(scores.size)
         scores = np.full(scores.size, -1e9)
         scores[places] = drawn[mode][: len(places)]
     kept = sorted(merged, key=lambda place: -scores[place])[:KEPT]
     sentences = [sentence for place in kept for sentence in found.sentences[place]]
-    if component == "generator" and mode == "other passages":
+    if modes.get(GENERATOR) == "other passages":
         sentences = [
             sentence for place in rng.integers(0, len(found.passages), 3) for sentence in found.sentences[place]
         ]
     fit = _similar([_words(sentence) for sentence in sentences], [_words(found.questions[question])])[0]
-    chosen = rng.permutation(len(sentences))[:2] if component == "generator" else np.argsort(-fit, kind="stable")[:2]
+    chosen = rng.permutation(len(sentences))[:2] if GENERATOR in modes else np.argsort(-fit, kind="stable")[:2]
     said = [sentences[place] for place in sorted(chosen.tolist())]
     steps = [
         {
@@ -247,99 +262,147 @@ def judged(question: int, interaction: RagInteraction, rng: np.random.Generator)
 
 
 @cache
-def scored(component: str, mode: str, *, local: bool, draws: int = 2) -> tuple[tuple[MetricEvent, ...], ...]:
-    """Return the events of every question with a failure, some draws of each.
+def scored(failing: Failures, *, local: bool, draws: int = 2) -> tuple[MetricEvent, ...]:
+    """Return the events of every question with some components failing, some draws of each.
 
     Args:
-        component: that fails; empty for none.
-        mode: of the failure.
+        failing: components and the modes of their failures.
         local: whether the local labeler scores, and not a judge.
         draws: of each question.
     """
     labeler = LocalLabeler()
     by = labeler_id(labeler) if local else LabelerId("judge", "1", "ragbench")
-    rng = np.random.default_rng((11, *f"{component} {mode}".encode()))
+    rng = np.random.default_rng((11, *repr(failing).encode()))
     found = []
     for question in range(len(pipeline().questions)):
-        given = [answered(question, component, mode, rng) for _ in range(draws)]
+        given = [answered(question, failing, rng) for _ in range(draws)]
         labelings = [labeler.label_now(item) if local else judged(question, item, rng) for item in given]
         events = [
             metric_event(interaction, by, labeling, labeled_at=START, latency_s=0.01)
             for interaction, labeling in zip(given, labelings, strict=True)
         ]
-        found.append(tuple(map(_with_watched_metrics, events)))
+        found += events
     return tuple(found)
-
-
-def _with_watched_metrics(event: MetricEvent) -> MetricEvent:
-    """Return an event without metrics that neither a rule nor the search reads, which takes a third of the time."""
-    scores = {name: score for name, score in event.scores.items() if name in WATCHED or name.startswith(STEP_FAMILY)}
-    return event.model_copy(update={"scores": scores, "absent": {}})
 
 
 class Fault(NamedTuple):
-    """One failure."""
+    """A failure of some components."""
 
-    component: str
-    """That fails; `none` and `harder questions` are none."""
-    mode: str
-    share: float
-    """Of the questions that it hits."""
+    failing: Failures
+    """Components that fail; empty where none does."""
+    shares: tuple[float, ...]
+    """Of the questions that each failure hits."""
+    starts: tuple[int, ...]
+    """Number of the answer, since the first failure, from which each hits."""
     local: bool
     """Whether the local labeler scores."""
+    harder: float = 0.0
+    """Share of harder questions from the first failure on."""
+
+    @property
+    def kind(self) -> str:
+        """Return the components, in the order of their failures."""
+        if not self.failing:
+            return "harder questions"
+        order = sorted(range(len(self.failing)), key=lambda place: self.starts[place])
+        names = [self.failing[place][0] for place in order]
+        later = max(self.starts)
+        return names[0] if len(names) == 1 else f"{names[0]}, then {names[1]}" if later else " + ".join(names)
 
 
-def _batched(events: Iterator[MetricEvent], count: int) -> Iterator[list[MetricEvent]]:
-    """Yield lists of events in order; the last may be shorter."""
-    while block := list(islice(events, count)):
-        yield block
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers of interactions, a row each; nan where an interaction has none."""
+
+    steps: _Floats
+    """Of the steps, in the order of `keys`."""
+    watched: _Floats
+    """Metrics with a rule, in the order of `WATCHED`."""
 
 
-def _events(fault: Fault, rng: np.random.Generator) -> Iterator[MetricEvent]:
-    normal = scored("", "", local=fault.local)
-    whole = fault.component in ("none", "harder questions")
-    failing = normal if whole else scored(fault.component, fault.mode, local=fault.local)
-    means = np.array([events[0].scores.get("trace.context_relevance", 0.0) for events in normal])
-    harder = np.exp(-6 * means)
-    harder /= harder.sum()
-    for number in range(BEFORE + AFTER):
-        after = number >= BEFORE
-        weights = harder if after and fault.component == "harder questions" and rng.random() < fault.share else None
-        question = int(rng.integers(means.size)) if weights is None else int(rng.choice(means.size, p=weights))
-        given = (failing if after and rng.random() < fault.share else normal)[question]
-        event = given[int(rng.integers(len(given)))]
-        at = START + timedelta(seconds=number)
-        changes = {"interaction_id": f"i{number}", "entry_id": f"{number + 1}-0", "occurred_at": at, "labeled_at": at}
-        yield event.model_copy(update=changes)
+@cache
+def keys() -> tuple[StepKey, ...]:
+    """Return the numbers of the steps, in the order of the columns."""
+    declared = scored((), local=False)[0].declared or {}
+    found = [StepKey.of(name, declaration.version) for name, declaration in sorted(declared.items())]
+    return (*(key for key in found if key is not None), StepKey("generator", "generator", "adherence"))
 
 
-def _rules(*, local: bool) -> tuple[AlertRule, ...]:
-    """Return rules whose normal values are the means without a failure."""
-    events = [event for given in scored("", "", local=local) for event in given]
+@cache
+def numbers(failing: Failures, *, local: bool) -> Numbers:
+    """Return the numbers of every question with some components failing."""
+    scores = [event.scores for event in scored(failing, local=local)]
+    names = [ADHERENCE if key.quantity == "adherence" else StepMetric(key.step, key.quantity).name for key in keys()]
+    return Numbers(*(np.array([[row.get(name, np.nan) for name in of] for row in scores]) for of in (names, WATCHED)))
+
+
+def _stream_of(fault: Fault, rng: np.random.Generator) -> Numbers:
+    """Return the numbers of a stream with one failure."""
+    normal = numbers((), local=fault.local)
+    n, count = BEFORE + max(fault.starts, default=0) + AFTER, len(normal.watched)
+    since = np.arange(n) - BEFORE
+    hits = [(since >= start) & (rng.random(n) < share) for start, share in zip(fault.starts, fault.shares, strict=True)]
+    weights = np.exp(-6 * normal.watched[:, 0])
+    harder = (since >= 0) & (rng.random(n) < fault.harder)
+    drawn_rows = rng.integers(count, size=n)
+    rows = np.where(harder, rng.choice(count, p=weights / weights.sum(), size=n), drawn_rows)
+    steps, watched = normal.steps[rows], normal.watched[rows]
+    for number in range(1, 1 << len(hits)):
+        which = [bool(number >> place & 1) for place in range(len(hits))]
+        here = np.logical_and.reduce([hit == wanted for hit, wanted in zip(hits, which, strict=True)])
+        failed = numbers(tuple(compress(fault.failing, which)), local=fault.local)
+        steps[here], watched[here] = failed.steps[rows[here]], failed.watched[rows[here]]
+    return Numbers(steps, watched)
+
+
+def _alarm(stream: Numbers, fault: Fault) -> int | None:
+    """Return the number of the answer at which a rule that knows the normal mean fires; None if none does."""
+    normal = numbers((), local=fault.local).watched
     found = []
-    for metric in WATCHED:
-        known = [event.scores[metric] for event in events if metric in event.scores]
-        if known:
-            least = 0.005 if local else 0.02
-            found.append(
-                AlertRule(name=metric, kind="drift", metric=metric, baseline=float(np.mean(known)), min_effect=least)
-            )
-    return tuple(found)
+    for values, known in zip(stream.watched.T, normal.T, strict=True):
+        if np.isnan(known).all():
+            continue
+        detector = DriftDetector(
+            baseline=float(np.nanmean(known)), run_length=RUN_LENGTH, min_effect=0.005 if fault.local else 0.02
+        )
+        places = BEFORE + np.flatnonzero(~np.isnan(values[BEFORE:]))
+        place = detector.update(values[places])
+        found += [] if place is None else [int(places[place])]
+    return min(found, default=None)
 
 
-def alerts_of(fault: Fault, rng: np.random.Generator) -> list[Alert]:
-    """Return the alerts of a stream with one failure up to the first that is explained, as the state raises them."""
-    state = AggregatorState(StateOptions(rules=_rules(local=fault.local), panes=Panes((window("5m"),), 1_200_000)))
-    alerts: list[Alert] = []
-    for block in _batched(_events(fault, rng), BLOCK):
-        queue = EventQueue()
-        for event in block:
-            queue.add(event, to_milliseconds(event.labeled_at))
-        state.apply_columns(queue.columns())
-        alerts += state.take_changes().alerts
-        if any(alert.status == "explained" for alert in alerts):
-            break
-    return alerts
+def _moments(values: _Floats) -> SegmentMoments:
+    """Return the moments of each column."""
+    n = np.count_nonzero(~np.isnan(values), axis=0).astype(float)
+    mean = np.nansum(values, axis=0) / np.maximum(n, 1)
+    return SegmentMoments(n, mean, np.nansum((values - mean) ** 2, axis=0))
+
+
+def search_of(stream: Numbers, alarm: int, change: int) -> CauseSearch:
+    """Return the search for the steps after an alarm, at its end.
+
+    Args:
+        stream: of one failure.
+        alarm: number of the answer at which a rule fired.
+        change: number of the answer with which the change began.
+    """
+    reference, at_alarm = _moments(stream.steps[: change - PANE]), _moments(stream.steps[: alarm + 1])
+    steps = StepSearch.of(keys(), reference, at_alarm)
+    search = CauseSearch(sample_alert(), _count(change - PANE), _count(alarm + 1), steps=steps)
+    explained = False
+    while not explained and search.next_n is not None and search.next_n <= len(stream.steps):
+        n = search.next_n
+        found = _moments(stream.steps[:n])
+        now = {
+            key: SegmentMoments(*(column[place : place + 1] for column in (found.n, found.mean, found.m2)))
+            for place, key in enumerate(keys())
+        }
+        explained = search.look(SegmentsNow(_count(n), {}, INDEPENDENT, (0.0, 1.0), now))
+    return search
+
+
+def _count(n: int) -> SegmentMoments:
+    return SegmentMoments(np.array([float(n)]), np.array([0.5]), np.zeros(1))
 
 
 class Named(NamedTuple):
@@ -347,87 +410,165 @@ class Named(NamedTuple):
 
     fault: Fault
     alarmed: bool
-    step: str | None
+    verdict: str
+    """Of the explained alert: `moved`, `partly` or `unresolved`, the last without one, too."""
+    moved: frozenset[str]
+    """Components that it names."""
+    excluded: frozenset[str]
+    """Components that it says did not move."""
+    failed: frozenset[str]
+    """Components that had failed by then."""
     later: int | None
     """Interactions from the alarm to the answer; None without a name."""
 
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the alert names a component that had not failed, or excludes one that had."""
+        return bool(self.moved - self.failed or self.excluded & self.failed)
+
+    @property
+    def is_wrong_single(self) -> bool:
+        """Whether it names one component as the whole cause, and that is not so."""
+        return self.verdict == "moved" and len(self.moved) == 1 and self.moved != self.failed
+
+    @property
+    def outcome(self) -> str:
+        """Return how right the alert is, as a column of the report."""
+        if self.is_wrong:
+            return "wrong"
+        return {"moved": "named", "partly": "named in part"}.get(self.verdict, "not resolved")
+
+
+OUTCOMES: Final = ("named", "named in part", "not resolved", "wrong")
+
 
 def named(fault: Fault, rng: np.random.Generator) -> Named:
-    """Return the step that the first explained alert of a failure names; None without one."""
-    alerts = alerts_of(fault, rng)
-    found = next((alert.moved_step for alert in alerts if alert.status == "explained"), None)
-    step = None if found is None else found.step
-    return Named(fault, bool(alerts), step, None if step is None or found is None else found.n_since)
+    """Return what an alert of a failure says about the components when it is explained."""
+    stream = _stream_of(fault, rng)
+    alarm = _alarm(stream, fault)
+    if alarm is None:
+        return Named(fault, False, "unresolved", frozenset(), frozenset(), frozenset(), None)
+    change = max((BEFORE + start for start in fault.starts if BEFORE + start <= alarm), default=BEFORE)
+    found = search_of(stream, alarm, change).moved_step
+    if found is None:
+        return Named(fault, True, "unresolved", frozenset(), frozenset(), frozenset(), None)
+    last = alarm + found.n_since - BEFORE
+    failed = [name for (name, _), start in zip(fault.failing, fault.starts, strict=True) if start <= last]
+    moved, excluded = (frozenset(step.step for step in steps) for steps in (found.moved, found.unmoved))
+    return Named(fault, True, found.verdict, moved, excluded, frozenset(failed), found.n_since if found.moved else None)
 
 
-def drawn(component: str, local: bool, rng: np.random.Generator) -> Fault:
-    """Return a failure of a component, in a drawn way and for a drawn share of the questions."""
-    modes = FAULTS.get(component, ("",))
-    return Fault(component, modes[int(rng.integers(len(modes)))], float(rng.uniform(0.5, 1.0)), local)
+def drawn(components: Sequence[str], local: bool, rng: np.random.Generator, *, later: int = 0) -> Fault:
+    """Return a failure of components, each in a drawn way and for a drawn share of the questions.
+
+    Args:
+        components: that fail, in the order of `FAULTS`; none for harder questions.
+        local: whether the local labeler scores.
+        rng: draws.
+        later: answers after which one of two components fails, which is drawn.
+    """
+    failing = tuple((name, FAULTS[name][int(rng.integers(len(FAULTS[name])))]) for name in components)
+    shares = tuple(float(rng.uniform(0.5, 1.0)) for _ in failing)
+    last = int(rng.integers(len(failing))) if later else -1
+    starts = tuple(later if place == last else 0 for place in range(len(failing)))
+    return Fault(failing, shares, starts, local, 0.0 if failing else float(rng.uniform(0.5, 1.0)))
 
 
-def simulated(components: Sequence[str], count: int, seed: int, processes: int = 4) -> list[Named]:
-    """Return the answers for failures of components in turn, scored in turn by a judge and by the local labeler."""
-    for component in components:
-        for mode in FAULTS.get(component, ("",)):
-            for local in (False, True):
-                scored("", "", local=local)
-                if component in FAULTS:
-                    scored(component, mode, local=local)
+def simulated(
+    kinds: Sequence[Sequence[str]], count: int, seed: int, *, later: Sequence[int] = (0,), processes: int = 2
+) -> list[Named]:
+    """Return the answers for failures in turn, scored in turn by a judge and by the local labeler.
+
+    Args:
+        kinds: components that fail together, in the order of `FAULTS`.
+        count: of streams.
+        seed: of the draws.
+        later: answers after which the second component fails, in turn.
+        processes: that simulate.
+    """
+    for local in (False, True):
+        for components in kinds:
+            for size in range(len(components) + 1):
+                for hit in combinations(components, size):
+                    for failing in product(*([(name, mode) for mode in FAULTS[name]] for name in hit)):
+                        numbers(failing, local=local)
     # The children have what was scored.
     with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
-        return list(pool.map(partial(_stream, tuple(components), seed), range(count)))
+        return list(pool.map(partial(_stream, tuple(map(tuple, kinds)), tuple(later), seed), range(count), chunksize=8))
 
 
-def _stream(components: Sequence[str], seed: int, number: int) -> Named:
+def _stream(kinds: Sequence[Sequence[str]], later: Sequence[int], seed: int, number: int) -> Named:
     rng = np.random.default_rng((seed, number))
-    component, turn = components[number % len(components)], number // len(components)
-    return named(drawn(component, turn % 2 == 1, rng), rng)
+    turn, kind = divmod(number, len(kinds))
+    return named(drawn(kinds[kind], turn % 2 == 1, rng, later=later[turn // 2 % len(later)]), rng)
 
 
 def _table(found: Sequence[Named], *, by_mode: bool) -> Iterator[str]:
-    columns = ("component", "failure", "labels", "streams", "alarms", "right", "not resolved", "wrong", "median delay")
+    columns = ("components", "failures", "labels", "streams", "alarms", *OUTCOMES, "wrong single", "median delay")
     yield f"| {' | '.join(columns)} |"
     yield "|---" * len(columns) + "|"
     groups: dict[tuple[str, str, str], list[Named]] = {}
     for stream in found:
         fault = stream.fault
+        modes = ", ".join(mode for _, mode in fault.failing)
         labels = "local labeler" if fault.local else "judge"
-        groups.setdefault(
-            (fault.component, fault.mode if by_mode else "all", labels if by_mode else "both"), []
-        ).append(stream)
+        groups.setdefault((fault.kind, modes if by_mode else "all", labels if by_mode else "both"), []).append(stream)
     for kind, members in sorted(groups.items()):
-        own = kind[0] if kind[0] in (*RETRIEVERS, RERANKER) else None
-        right = sum(stream.step is not None and stream.step == own for stream in members)
-        wrong = sum(stream.step is not None and stream.step != own for stream in members)
+        counts = Counter(stream.outcome for stream in members)
         later = sorted(stream.later for stream in members if stream.later is not None)
         cells = [
-            *kind, len(members), sum(stream.alarmed for stream in members), right, len(members) - right - wrong, wrong,
-            f"{later[len(later) // 2]:,}" if later else "-",
+            *kind, len(members), sum(stream.alarmed for stream in members), *(counts[name] for name in OUTCOMES),
+            sum(stream.is_wrong_single for stream in members), f"{later[len(later) // 2]:,}" if later else "-",
         ]  # fmt: skip
         yield f"| {' | '.join(map(str, cells))} |"
+
+
+def _shares(found: Sequence[Named]) -> str:
+    counts = Counter(stream.outcome for stream in found)
+    wrong = sum(stream.is_wrong_single for stream in found)
+    parts = [f"{name} {100 * counts[name] / len(found):.1f}%" for name in OUTCOMES]
+    return f"{', '.join(parts)}; a wrong single cause {100 * wrong / len(found):.1f}%"
+
+
+HEADER = """# Which steps moved
+
+Written by `make movedsteps` (`benchmarks/moved_steps.py`).
+
+- **named**: the alert names exactly the components that failed, and says that no other moved by itself.
+- **named in part**: it names some that failed, and says of the others that they may have moved.
+- **not resolved**: no component is named, or there was no alarm.
+- **wrong**: it names a component that did not fail, or excludes one that did. A **wrong single** cause is one component
+  that is named as the whole cause, and is not.
+
+The delay is that from the alarm to the answer, in interactions.
+"""
 
 
 def main() -> None:
     """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=200, help="failures of a retriever or of the reranker")
-    count = parser.parse_args().faults
-    print("# Which step moved\n")
-    print("Written by `make movedsteps` (`benchmarks/moved_steps.py`).\n")
-    faults = simulated((*RETRIEVERS, RERANKER), count, 20261127)
-    others = simulated(("generator", "harder questions"), count // 2, 20261128)
-    right = sum(stream.step == stream.fault.component for stream in faults)
-    wrong = sum(stream.step not in (None, stream.fault.component) for stream in faults)
-    shares = [f"{100 * n / count:.1f}%" for n in (right, wrong)]
-    print(
-        f"Of {count} failures of a step {shares[0]} got the right name, {shares[1]} a wrong one, and the others none:"
+    parser.add_argument(
+        "--pairs", type=int, default=100, help="streams of each pair of components; half as many one after the other"
     )
-    named_wrongly = sum(stream.step is not None for stream in others)
-    print(f"not resolved, or no alarm. Of {count // 2} streams whose steps were as before, {named_wrongly} got a name.")
-    print("The delay is that from the alarm to the name.\n")
-    print("\n".join(_table([*faults, *others], by_mode=False)), "\n")
-    print("\n".join(_table([*faults, *others], by_mode=True)))
+    options = parser.parse_args()
+    print(HEADER)
+    for title, kinds, count, later in (
+        (
+            "One retriever or the reranker fails",
+            [(*(name,),) for name in (*RETRIEVERS, RERANKER)],
+            options.faults,
+            (0,),
+        ),
+        ("The generator fails, or questions are harder", [(GENERATOR,), ()], options.faults // 2, (0,)),
+        ("Two fail at once", PAIRS, options.pairs * len(PAIRS), (0,)),
+        ("Two fail, 100, 400 or 1,000 answers apart", PAIRS, options.pairs // 2 * len(PAIRS), LATER),
+    ):
+        found = simulated(kinds, count, 20261127 + len(title), later=later)
+        print(f"## {title}\n\nOf {count} streams: {_shares(found)}.\n")
+        print("\n".join(_table(found, by_mode=False)), "\n")
+        if not any(later) and len(kinds) < len(PAIRS):
+            print("\n".join(_table(found, by_mode=True)), "\n")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         SegmentShare as SegmentShare,
         StepCause as StepCause,
         StepChange as StepChange,
+        StepName as StepName,
     )
     from .alert_rule import AlertRule as AlertRule, Movement as Movement, alarm_line as alarm_line
     from .base import (
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 __getattr__ = late(
     __name__,
     {
-        ".alert": "Alert ChangeCause SegmentShare StepCause StepChange",
+        ".alert": "Alert ChangeCause SegmentShare StepCause StepChange StepName",
         ".alert_rule": "AlertRule Movement alarm_line",
         ".base": "SCHEMA_VERSION VersionedModel WireModel describe",
         ".dead_letter": "DeadLetter",

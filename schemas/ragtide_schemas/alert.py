@@ -10,7 +10,7 @@ from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, Wire
 from .html_tables import html_table
 from .metrics import MetricName
 from .printable import short_repr
-from .retrieval_steps import StepKind
+from .step_metrics import ComponentKind
 
 AlertStatus = Literal["firing", "explained", "resolved"]
 """Status of an alert."""
@@ -118,15 +118,27 @@ class StepChange(WireModel):
     """Upper end of this interval."""
 
 
-class StepCause(WireModel):
-    """Which retrieval step moved, or that it is not resolved."""
+class StepName(WireModel):
+    """A part of the pipeline: a retriever, a reranker, or the generator."""
 
-    verdict: Literal["moved", "unresolved"]
-    """Whether one step is named."""
-    step: Name | None = None
-    """Name of the step that moved first."""
-    kind: StepKind | None = None
-    """Kind of this step."""
+    step: Name
+    """Name of the step; `generator` for the generator."""
+    kind: ComponentKind
+    """Kind of the step."""
+
+
+class StepCause(WireModel):
+    """Which steps of the pipeline moved by themselves: each step is in one of `moved`, `possible` and `unmoved`."""
+
+    verdict: Literal["moved", "partly", "unresolved"]
+    """`moved`: the steps in `moved` explain all, because no other moved by itself. `partly`: they moved, and others may
+    have moved, too. `unresolved`: no step is certain to have moved."""
+    moved: tuple[StepName, ...] = ()
+    """Steps that certainly moved by themselves."""
+    possible: tuple[StepName, ...] = ()
+    """Steps that may have moved by themselves: nothing is certain about them."""
+    unmoved: tuple[StepName, ...] = ()
+    """Steps that certainly did not move by themselves: their own numbers are as before, given the steps before them."""
     n_before: Count
     """Number of interactions before."""
     n_since: Count
@@ -134,7 +146,7 @@ class StepCause(WireModel):
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Confidence of all intervals together."""
     changes: tuple[StepChange, ...] = ()
-    """Changes from which the step follows, its own first; without a step those that are certain."""
+    """Changes from which the steps follow, the first of each step first; without a step those that are certain."""
 
 
 class Alert(VersionedModel):
@@ -179,7 +191,7 @@ class Alert(VersionedModel):
     cause: ChangeCause | None = None
     """Other traffic or other answers; None until it is known, and without segments."""
     moved_step: StepCause | None = None
-    """Retrieval step that moved; None until it was searched for, and without steps."""
+    """Steps that moved by themselves; None until they were searched for, and without steps."""
     began_at: UtcTime | None = None
     """Probable beginning of the change: time of the first interaction since the estimated change point."""
     baseline: float | None = None
@@ -255,7 +267,7 @@ class Alert(VersionedModel):
     cause_sought: bool = False
     """Whether the cause is being searched for; the alert comes once more, as explained, when it is known."""
     step_sought: bool = False
-    """Whether the step that moved is being searched for; the alert comes once more, as explained, after the search."""
+    """Whether the steps that moved are being searched for; the alert comes once more, as explained, when it ends."""
     notes: Annotated[tuple[str, ...], Field(max_length=10)] = ()
     """What else the rule has to say, in sentences: the meaning of the metric, an assumption, a caution."""
     message: str

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import Final, Literal
 
-from .alert import Alert, ChangeCause, SegmentShare, StepChange
+from .alert import Alert, ChangeCause, SegmentShare, StepChange, StepName
 from .alert_rule import SEGMENT_COVARIATE
 from .diagnosis import DIAGNOSED_N, enough_for_advice
 from .metric_definitions import METRICS
@@ -128,7 +128,7 @@ class AlertText:
     cause: tuple[str, ...]
     """Likely cause, other traffic or other answers, the verdict first; that it is searched for; empty without one."""
     step: tuple[str, ...]
-    """Retrieval step that moved, with its numbers; that it is not resolved, or searched for; empty without steps."""
+    """Steps that moved, with their numbers; that it is not resolved, or searched for; empty without steps."""
     sure: str | None
     """How sure the alert is: the one sentence about false alarms, with its caution about dependence. None for an alert
     without statistics."""
@@ -667,19 +667,37 @@ def _cause(alert: Alert) -> tuple[str, ...]:
 def _step(alert: Alert) -> tuple[str, ...]:
     found = alert.moved_step
     if found is None:
-        waits = "Which step of retrieval moved: not known yet. The alert comes once more, as explained."
+        waits = "Which step moved: not known yet. The alert comes once more, as explained."
         return (waits,) if alert.step_sought else ()
     stretch = (
         f"{100 * found.confidence:.3g}% sure together, from {found.n_before:,} answers before the alert and "
         f"{found.n_since:,} since"
     )
+    moved, possible, unmoved = (_steps(steps) for steps in (found.moved, found.possible, found.unmoved))
+    if found.verdict == "moved":
+        named = f"{moved} moved by {_itself(found.moved)}, and no other step did"
+    elif found.verdict == "partly":
+        named = f"{moved} moved by {_itself(found.moved)}; not resolved: whether {possible} moved, too"
+    elif found.possible:
+        named = f"Which step moved is not resolved: one or more of {possible}, or none"
+    else:
+        named = "No step moved by itself"
+    named = f"{named[0].upper()}{named[1:]} ({stretch})."
     changes = "; ".join(_step_change(change) for change in found.changes)
-    if found.step is not None:
-        named = f"The {found.kind} {short_name(found.step)} moved first among the steps of retrieval"
-        return (cut(f"{named} ({stretch}): {changes}.", LONGEST_SENTENCE),)
-    if not changes:
-        return (f"Which step of retrieval moved is not resolved: no number of a step certainly changed ({stretch}).",)
-    return (cut(f"Which step of retrieval moved is not resolved ({stretch}). Certain: {changes}.", LONGEST_SENTENCE),)
+    numbers = f"Changes of the steps' numbers: {changes}." if changes else "No number of a step certainly changed."
+    same = f"Certainly as before by {_itself(found.unmoved)}: {unmoved}." if unmoved and found.possible else None
+    return tuple(cut(sentence, LONGEST_SENTENCE) for sentence in (named, same, numbers) if sentence is not None)
+
+
+def _steps(steps: Sequence[StepName]) -> str:
+    names = [
+        f"the {step.kind}" if step.kind == "generator" else f"the {step.kind} {short_name(step.step)}" for step in steps
+    ]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _itself(steps: Sequence[StepName]) -> str:
+    return "itself" if len(steps) == 1 else "themselves"
 
 
 def _step_change(change: StepChange) -> str:

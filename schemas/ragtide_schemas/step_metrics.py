@@ -1,28 +1,43 @@
-"""The metrics of a retrieval step: their names and declarations. No I/O."""
+"""The metrics of the steps of a pipeline, retrievers, rerankers and the generator: names and declarations. No I/O."""
 
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from .declared import MetricDeclaration
 from .metrics import Direction
-from .retrieval_steps import StepKind
+from .retrieval_steps import STEPS_MAX
 
 STEP_FAMILY: Final = "retrieval.step."
 """Beginning of the names of these metrics: `retrieval.step.bm25.relevance`."""
 
-StepQuantity = Literal["relevance", "used_recall", "agreement"]
+StepQuantity = Literal["relevance", "used_recall", "agreement", "order", "yield", "ranking", "focus"]
 """What is measured of a step."""
 
-QUANTITIES: Final[tuple[StepQuantity, ...]] = ("relevance", "used_recall", "agreement")
+QUANTITIES: Final[tuple[StepQuantity, ...]] = (
+    "relevance", "used_recall", "agreement", "order", "yield", "ranking", "focus",
+)  # fmt: skip
+
+ComponentKind = Literal["retriever", "reranker", "generator"]
+"""Kind of a part of a pipeline that may fail by itself."""
+
+GENERATOR: Final = "generator"
+"""Name of the generator among the steps: it is no retrieval step, and has no name of its own."""
+
+STEP_METRICS_MAX: Final = 5 * STEPS_MAX + 1
+"""Metrics of the steps of one interaction: a retriever has five, a reranker four, and the generator one."""
 
 VERSION: Final = "1"
 """Version of the formulas."""
 
-_KINDS: Final[tuple[StepKind, ...]] = ("retriever", "reranker")
+_KINDS: Final[tuple[ComponentKind, ...]] = ("retriever", "reranker", "generator")
 _MEANINGS: Final = {
     "relevance": "Share of relevant sentences among those of the documents of {name} that the generator got.",
     "used_recall": "Share of the sentences that the answer used which stand in documents of {name}.",
     "agreement": "Share of the documents of {name} that more than one retriever returned.",
+    "order": "Share of the pairs of documents of {name} that the reranker left in the order of {name}.",
+    "yield": "Share of the sentences that the generator got which are relevant and stand in documents of {name}.",
+    "ranking": "Share of the pairs of documents, one more relevant than the other, that {name} put in the right order.",
+    "focus": "Share of the document sentences that have less in common with the question than the answer has.",
 }
 
 
@@ -53,7 +68,7 @@ class StepMetric(NamedTuple):
 
 
 @lru_cache(maxsize=1_000)
-def step_declaration(metric: StepMetric, kind: StepKind) -> MetricDeclaration:
+def step_declaration(metric: StepMetric, kind: ComponentKind) -> MetricDeclaration:
     """Return the declaration of a metric of a step, for events.
 
     Its version has the kind of the step: numbers of a retriever and of a reranker of one name are not mixed.
@@ -62,12 +77,12 @@ def step_declaration(metric: StepMetric, kind: StepKind) -> MetricDeclaration:
         version=f"{VERSION}-{kind}",
         lower=0.0,
         upper=1.0,
-        direction=Direction.NEITHER if metric.quantity == "agreement" else Direction.HIGHER,
+        direction=Direction.NEITHER if metric.quantity in ("agreement", "order") else Direction.HIGHER,
         meaning=_MEANINGS[metric.quantity].format(name=metric.step),
     )
 
 
-def kind_of(version: str) -> StepKind | None:
+def kind_of(version: str) -> ComponentKind | None:
     """Return the kind of the step in the version of its metrics; None for another version.
 
     >>> kind_of("1-reranker"), kind_of("1")

@@ -1,4 +1,4 @@
-"""An alert says which step of retrieval moved, with an interval, or that it is not resolved."""
+"""An alert says which steps moved by themselves, with intervals, or that it is not resolved."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,28 +14,36 @@ from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_schemas import MetricEvent
 from ragtide_schemas.alert_text import alert_text
-from ragtide_schemas.retrieval_steps import StepKind
-from ragtide_schemas.step_metrics import QUANTITIES, StepMetric, step_declaration
+from ragtide_schemas.step_metrics import ComponentKind, StepMetric, step_declaration
 
 QUALITY = "trace.context_relevance"
 RULE = AlertRule(name="relevance", kind="drift", metric=QUALITY, baseline=0.6, run_length=1_000)
 OPTIONS = StateOptions(rules=(RULE,), panes=Panes((window("5m"),), 1_200_000))
-KINDS: Mapping[str, StepKind] = {"bm25": "retriever", "dense": "retriever", "rerank": "reranker"}
-DECLARED = {
-    metric.name: step_declaration(metric, kind)
-    for name, kind in KINDS.items()
-    for quantity in QUANTITIES
-    for metric in [StepMetric(name, quantity)]
-}
+KINDS: Mapping[str, ComponentKind] = {
+    "bm25": "retriever", "dense": "retriever", "rerank": "reranker", "generator": "generator",
+}  # fmt: skip
 NORMAL = {
-    "quality": 0.6, "bm25.relevance": 0.5, "bm25.used_recall": 0.7, "bm25.agreement": 0.4, "dense.relevance": 0.5,
-    "dense.used_recall": 0.6, "dense.agreement": 0.4, "rerank.relevance": 0.6, "rerank.agreement": 0.5,
+    "quality": 0.6, "adherence": 0.9,
+    **{f"{name}.{quantity}": mean for name in ("bm25", "dense") for quantity, mean in (
+        ("relevance", 0.5), ("used_recall", 0.6), ("agreement", 0.4), ("order", 0.7), ("yield", 0.4),
+    )},
+    "rerank.relevance": 0.6, "rerank.agreement": 0.5, "rerank.ranking": 0.8, "generator.focus": 0.7,
 }  # fmt: skip
-BM25_WORSE = {"quality": 0.4, "bm25.used_recall": 0.3, "bm25.agreement": 0.2, "dense.agreement": 0.2}
+DECLARED = {
+    f"retrieval.step.{name}": step_declaration(metric, KINDS[metric.step])
+    for name in NORMAL
+    if (metric := StepMetric.read(f"retrieval.step.{name}")) is not None
+}
+BM25_WORSE = {
+    "quality": 0.4, "bm25.used_recall": 0.3, "bm25.agreement": 0.2, "dense.agreement": 0.2, "bm25.yield": 0.2,
+}  # fmt: skip
 RERANK_WORSE = {
-    "quality": 0.4, "bm25.relevance": 0.3, "dense.relevance": 0.3, "rerank.relevance": 0.4, "rerank.agreement": 0.3,
+    "quality": 0.4, "rerank.relevance": 0.4, "rerank.agreement": 0.3, "rerank.ranking": 0.5, "bm25.order": 0.5,
+    "dense.order": 0.5, "bm25.yield": 0.2, "dense.yield": 0.2,
 }  # fmt: skip
-GENERATOR_WORSE = {"quality": 0.4}
+GENERATOR_WORSE = {"quality": 0.4, "generator.focus": 0.4}
+QUALITY_WORSE = {"quality": 0.4}
+BOTH_WORSE = {**BM25_WORSE, **RERANK_WORSE}
 
 
 def traffic(parts: Sequence[tuple[int, Mapping[str, float]]], seed: int = 2, **fields: Any) -> list[MetricEvent]:
@@ -45,7 +53,7 @@ def traffic(parts: Sequence[tuple[int, Mapping[str, float]]], seed: int = 2, **f
         for _ in range(n):
             drawn = {name: float(rng.beta(6 * mean, 6 - 6 * mean)) for name, mean in {**NORMAL, **changes}.items()}
             scores = {f"retrieval.step.{name}": value for name, value in drawn.items() if "." in name}
-            scores[QUALITY] = drawn["quality"]
+            scores[QUALITY], scores["trace.adherence"] = drawn["quality"], drawn["adherence"]
             found.append(event(len(found), scores, declared=DECLARED, **fields))
     return found
 
@@ -64,33 +72,62 @@ def alerts_of(events: Sequence[MetricEvent], options: StateOptions = OPTIONS) ->
 
 
 @pytest.mark.parametrize(
-    ("worse", "step", "kind"), [(BM25_WORSE, "bm25", "retriever"), (RERANK_WORSE, "rerank", "reranker")]
-)
-def test_the_alert_comes_once_more_with_the_step_that_moved(worse: Mapping[str, float], step: str, kind: str) -> None:
+    ("worse", "steps"),
+    [
+        (BM25_WORSE, ["bm25"]), (RERANK_WORSE, ["rerank"]), (GENERATOR_WORSE, ["generator"]),
+        ({**BM25_WORSE, **GENERATOR_WORSE}, ["bm25", "generator"]),
+    ],
+)  # fmt: skip
+def test_the_alert_comes_once_more_with_the_steps_that_moved(worse: Mapping[str, float], steps: list[str]) -> None:
     fired, explained = alerts_of(traffic([(1_500, {}), (3_400, worse)]))
     assert (fired.status, fired.step_sought, fired.cause_sought, fired.moved_step) == ("firing", True, False, None)
-    assert "Which step of retrieval moved: not known yet" in fired.message
+    assert "Which step moved: not known yet" in fired.message
     assert (explained.status, explained.step_sought, explained.cause) == ("explained", False, None)
     found = explained.moved_step
     assert found is not None
-    assert (found.verdict, found.step, found.kind) == ("moved", step, kind)
+    assert (found.verdict, [(step.step, step.kind) for step in found.moved]) == (
+        "moved", [(step, KINDS[step]) for step in steps],
+    )  # fmt: skip
+    assert ({step.step for step in found.unmoved}, found.possible) == (KINDS.keys() - set(steps), ())
     assert found.n_since in LOOKS
-    own = found.changes[0]
-    assert own.metric.startswith(f"retrieval.step.{step}.")
-    assert own.lower < own.since - own.before < own.upper < 0
-    (sentence,) = alert_text(explained).step
-    assert sentence in explained.message
-    assert f"The {kind} {step} moved first" in sentence
-    assert f"change {own.lower:+.3f} to {own.upper:+.3f}" in sentence
+    sentences = " ".join(alert_text(explained).step)
+    assert all(sentence in explained.message for sentence in alert_text(explained).step)
+    for step, own in zip(steps, found.changes, strict=False):
+        assert own.metric.startswith(f"retrieval.step.{step}.")
+        assert own.lower < own.since - own.before < own.upper < 0
+        assert step in sentences
+        assert f"change {own.lower:+.3f} to {own.upper:+.3f}" in sentences
 
 
-def test_a_fault_of_the_generator_is_not_resolved_and_the_alert_says_so() -> None:
-    fired, explained = alerts_of(traffic([(1_500, {}), (4_000, GENERATOR_WORSE)]))
+def test_two_steps_that_cannot_be_told_apart_are_not_resolved_and_the_alert_says_which_they_may_be() -> None:
+    fired, explained = alerts_of(traffic([(1_500, {}), (4_000, BOTH_WORSE)]))
     assert fired.step_sought
     found = explained.moved_step
     assert found is not None
-    assert (found.verdict, found.step, found.changes, found.n_since) == ("unresolved", None, (), LOOKS[-1])
-    assert "not resolved: no number of a step certainly changed" in explained.message
+    assert (found.verdict, found.moved, found.n_since) == ("unresolved", (), LOOKS[-1])
+    assert {step.step for step in found.possible} == {"bm25", "dense", "rerank"}
+    assert [step.step for step in found.unmoved] == ["generator"]
+    named, same, _ = alert_text(explained).step
+    assert all(step in named for step in ("bm25", "dense", "rerank"))
+    assert "the generator" in same
+
+
+def test_a_change_that_no_step_has_made_excludes_all() -> None:
+    _, explained = alerts_of(traffic([(1_500, {}), (4_000, QUALITY_WORSE)]))
+    found = explained.moved_step
+    assert found is not None
+    assert (found.verdict, found.moved, found.possible, found.changes) == ("unresolved", (), (), ())
+    assert {step.step for step in found.unmoved} == KINDS.keys()
+
+
+@pytest.mark.parametrize("later", [100, 400, 1_000])
+def test_the_first_of_two_steps_that_move_is_never_said_to_be_all(later: int) -> None:
+    events = traffic([(1_500, {}), (later, RERANK_WORSE), (4_000, BOTH_WORSE)])
+    found = alerts_of(events)[1].moved_step
+    assert found is not None
+    if found.n_since > later:
+        assert found.verdict != "moved"
+    assert "bm25" not in {step.step for step in found.moved}
 
 
 def test_the_traffic_and_the_step_are_told_together_and_once() -> None:
@@ -100,11 +137,11 @@ def test_the_traffic_and_the_step_are_told_together_and_once() -> None:
     assert explained.cause is not None
     assert explained.cause.verdict == "within"
     assert explained.moved_step is not None
-    assert explained.moved_step.step == "bm25"
+    assert [step.step for step in explained.moved_step.moved] == ["bm25"]
 
 
 def test_what_is_known_waits_for_the_other_for_two_looks() -> None:
-    events = traffic([(1_500, {}), (4_000, GENERATOR_WORSE)])
+    events = traffic([(1_500, {}), (4_000, BOTH_WORSE)])
     _, explained = alerts_of(in_languages(events))
     assert explained.cause is not None
     assert explained.moved_step is not None

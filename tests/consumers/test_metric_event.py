@@ -21,7 +21,7 @@ from ragtide_schemas.criterion import CRITERIA_MAX
 from ragtide_schemas.declared import DECLARED_MAX
 from ragtide_schemas.interaction import usable
 from ragtide_schemas.retrieval_steps import STEPS_MAX, RetrievalStep
-from ragtide_schemas.step_metrics import QUANTITIES
+from ragtide_schemas.step_metrics import STEP_METRICS_MAX
 
 SHARED = RagInteraction.model_fields.keys() & MetricEvent.model_fields.keys()
 
@@ -119,7 +119,7 @@ def test_metrics_beyond_the_room_of_an_event_are_left_out_and_counted_and_the_sa
             given, LabelerId("mine", "1", "p"), replace(labeling, beside=(part,)), labeled_at=utc_now(), latency_s=0.1
         )
         assert MetricEvent.decode(event.encode()) == event
-        of_steps = 3 * STEPS_MAX
+        of_steps = 3 * STEPS_MAX + 1
         assert event.counters == {METRICS_LEFT_OUT: 2 * (30 + of_steps)}
         parts: list[MetricEvent | EvaluatorScores] = [event, *(event.beside or ())]
         for scores in parts:
@@ -131,7 +131,7 @@ def test_metrics_beyond_the_room_of_an_event_are_left_out_and_counted_and_the_sa
 
 
 def test_with_all_criteria_and_steps_there_is_room_for_the_most_custom_metrics() -> None:
-    assert CUSTOM_METRICS_MAX + CRITERIA_MAX + len(QUANTITIES) * STEPS_MAX == DECLARED_MAX
+    assert CUSTOM_METRICS_MAX + CRITERIA_MAX + STEP_METRICS_MAX == DECLARED_MAX
     check_number(range(CUSTOM_METRICS_MAX))
     with pytest.raises(ConfigurationError, match=f"at most {CUSTOM_METRICS_MAX}"):
         check_number(range(CUSTOM_METRICS_MAX + 1))

@@ -54,6 +54,14 @@ def test_each_step_has_the_relevance_of_its_documents_and_the_used_sentences_tha
         "retrieval.step.rerank.relevance": pytest.approx(3 / 6),
         "retrieval.step.rerank.used_recall": 1.0,
         "retrieval.step.rerank.agreement": pytest.approx(1 / 3),
+        # The reranker has documents 1, 0, 2; their shares of relevant sentences are 2/3, 1/2, 0.
+        "retrieval.step.bm25.order": 0.0,
+        "retrieval.step.dense.order": 1.0,
+        "retrieval.step.bm25.yield": pytest.approx(3 / 6),
+        "retrieval.step.dense.yield": pytest.approx(2 / 6),
+        "retrieval.step.rerank.ranking": 1.0,
+        # Four of six sentences have nothing in common with the question, as the answer: each counts half.
+        "retrieval.step.generator.focus": pytest.approx(4 / 12),
     }
     assert not found.absent
     assert found.declared.keys() == found.scores.keys()
@@ -68,6 +76,69 @@ def test_probabilities_give_ratios_of_expected_counts() -> None:
     found = step_scores(interaction(PIPELINE), [probabilities], {}).scores
     assert found["retrieval.step.dense.relevance"] == pytest.approx(1.6 / 4)
     assert found["retrieval.step.dense.used_recall"] == pytest.approx(0.9 / 1.0)
+
+
+def test_orders_are_shares_of_pairs_and_documents_that_the_reranker_dropped_have_none() -> None:
+    steps = (step("bm25", [3, 0, 2, 1]), step("dense", [4]), step("rerank", [0, 1, 2, 3], kind="reranker"))
+    documents = [f"Text {number}." for number in range(5)]
+    given = SentenceLabels(
+        relevant=["1a", "3a"], utilized=[], n_document_sentences=5, document_keys=document_keys([1] * 5)
+    )
+    found = step_scores(interaction(steps, documents=documents), [given], {})
+    # Of the pairs 3-0, 3-2, 3-1, 0-2, 0-1, 2-1 of bm25 the reranker has 0-2 and 0-1 in this order.
+    assert found.scores["retrieval.step.bm25.order"] == pytest.approx(2 / 6)
+    assert found.absent["retrieval.step.dense.order"] == "not_reached"
+    # Pairs with different relevance, in the order of the reranker: 0-1 no, 0-3 no, 1-2 yes, 2-3 no.
+    assert found.scores["retrieval.step.rerank.ranking"] == pytest.approx(1 / 4)
+
+
+def test_orders_need_one_reranker_and_rankings_need_documents_of_different_relevance() -> None:
+    two = (*PIPELINE, step("second", [0], kind="reranker"))
+    names = step_scores(interaction(two), [labels(["0a"], ["0a"])], {}).declared
+    assert not [name for name in names if name.endswith((".order", ".yield", ".ranking"))]
+    none = step_scores(interaction(PIPELINE), [labels([], ["0a"])], {})
+    assert none.absent["retrieval.step.rerank.ranking"] == "no_relevant_sentences"
+
+
+@pytest.mark.parametrize(
+    ("response", "focus"),
+    [
+        ("It does open when the sun rises.", 1.0),  # more of the question than any sentence of the documents
+        ("Bring a coat.", 4 / 12),
+        ("It opens at nine.", (4 + 5) / 12),
+        ("It does open. Bring a coat.", (1.0 + 4 / 12) / 2),
+    ],
+)
+def test_the_focus_of_the_generator_is_the_rank_of_its_answer_among_the_sentences(response: str, focus: float) -> None:
+    found = step_scores(interaction(PIPELINE, response=response), [], {}).scores
+    assert found["retrieval.step.generator.focus"] == pytest.approx(focus)
+
+
+def test_focus_reads_scripts_without_spaces_and_is_absent_without_a_word_in_common() -> None:
+    japanese = {"question": "塔はいつ開きますか。", "documents": ["塔は九時に開きます。犬も入れます。", "お茶は熱い。"]}
+    steps = [step("bm25", [0, 1])]
+    near, far = (
+        step_scores(interaction(steps, **japanese, response=response), [], {}).scores["retrieval.step.generator.focus"]
+        for response in ("塔は九時に開きます。", "お茶は熱い。")
+    )
+    assert near > far
+    foreign = interaction(steps, question="Wann?", documents=["Tea is hot.", "It is iron."], response="Tea.")
+    assert step_scores(foreign, [], {}).absent["retrieval.step.generator.focus"] == "no_question_words"
+    silent = interaction(steps, documents=["Tea is hot.", "It is iron."], response="")
+    assert step_scores(silent, [], {}).absent["retrieval.step.generator.focus"] == "no_response_sentences"
+
+
+@given(st.permutations(range(6)), st.lists(st.booleans(), min_size=6, max_size=6))
+def test_a_worse_retriever_changes_no_order_of_the_others_documents(order: list[int], own: list[bool]) -> None:
+    documents = [f"Text {number}." for number in range(6)]
+    dense = [number for number in range(6) if own[number]]
+    other = [number for number in range(6) if not own[number]]
+
+    def order_of(reranked: Sequence[int]) -> Any:
+        steps = (step("bm25", other), step("dense", dense), step("rerank", reranked, kind="reranker"))
+        return step_scores(interaction(steps, documents=documents), [], {}).scores.get("retrieval.step.dense.order")
+
+    assert order_of(order) == order_of([number for number in order if number in dense] + other)
 
 
 @pytest.mark.parametrize(

@@ -27,17 +27,21 @@ from ragtide_consumers.notify.notification import Notification
 from ragtide_consumers.notify.silences import acknowledge
 from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import Alert
-from ragtide_schemas.alert import StepCause, StepChange, ValueShare
+from ragtide_schemas.alert import StepCause, StepChange, StepName, ValueShare
 from ragtide_schemas.alert_text import AlertText, WorstAnswer, alert_text
 from ragtide_schemas.alert_text import message_of as message
 
 TARGET = {"kind": "threshold", "baseline_source": "target", "baseline": 0.8, "normal": None, "normal_n": None}
 WITHIN = mix_cause(verdict="within", carriers=("lang=de",), spread="few", text="within lang=de (0.9 to 0.1)")
 BM25 = StepChange(step="bm25", metric="retrieval.step.bm25.used_recall", before=0.7, since=0.3, lower=-0.5, upper=-0.3)
-UNRESOLVED = StepCause(verdict="unresolved", n_before=900, n_since=400, confidence=0.95)
-MOVED = StepCause(
-    verdict="moved", step="bm25", kind="retriever", n_before=900, n_since=400, confidence=0.95, changes=(BM25,)
+STEPS = tuple(
+    StepName(step=step, kind=kind)
+    for step, kind in (("bm25", "retriever"), ("rerank", "reranker"), ("generator", "generator"))
 )
+OF_STEPS: dict[str, Any] = {"n_before": 900, "n_since": 400, "confidence": 0.95}
+UNRESOLVED = StepCause(verdict="unresolved", possible=STEPS[:2], unmoved=STEPS[2:], **OF_STEPS)
+MOVED = StepCause(verdict="moved", moved=STEPS[::2], unmoved=STEPS[1:2], changes=(BM25,), **OF_STEPS)
+PARTLY = StepCause(verdict="partly", moved=STEPS[:1], possible=STEPS[1:], changes=(BM25,), **OF_STEPS)
 SENTINEL: dict[str, Any] = {
     "kind": "sentinel", "pipeline": "ragtide-sentinels", "metric": "judge.sentinel_unlike", "direction": "rise",
     "labeler_version": "gpt-5-mini/short-trace.1", "baseline": 0.1, "baseline_source": "given", "normal": 0.1,
@@ -75,6 +79,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "stall": {**PLAIN, "kind": "stall", "message": "Labeling is behind: <5> entries wait & more come."},
     "budget": {**PLAIN, "kind": "budget", "pipeline": "*", "message": "The judge's spend limit is reached."},
     "step": {"status": "explained", "moved_step": MOVED, "explained_at": RESOLVED},
+    "step in part": {"status": "explained", "moved_step": PARTLY, "explained_at": RESOLVED},
     "step sought": {"step_sought": True},
     "step unresolved": {"status": "explained", "moved_step": UNRESOLVED, "explained_at": RESOLVED},
     "distribution": LENGTHS,

@@ -17,6 +17,7 @@ from ragtide_schemas import (
     definition_of,
     range_of,
 )
+from ragtide_schemas.declared import DECLARED_MAX
 from ragtide_schemas.metrics import Bands
 
 
@@ -56,7 +57,7 @@ def test_a_declaration_survives_the_wire_in_few_bytes() -> None:
             {"mine.words": {"lower": 0, "upper": 5, "bands": {"minimum": float("nan"), "good": 1, "excellent": 2}}},
             "ban",
         ),
-        ({f"mine.m{number}": {"lower": 0, "upper": 5} for number in range(201)}, "declared"),
+        ({f"mine.m{number}": {"lower": 0, "upper": 5} for number in range(DECLARED_MAX + 1)}, "declared"),
     ],
 )
 def test_a_declaration_that_cannot_be_is_refused_with_its_field(declared: dict[str, Any], said: str) -> None:

@@ -5,8 +5,8 @@ the interactions after it are not chosen by their scores, and the intervals of `
 every look. The search looks when so many interactions came since the alarm as in `LOOKS`, and ends when it has named
 the cause. It waits for one more look if the part is known, and the segment values that changed are not.
 
-The retrieval step that moved is searched for beside it (`step_search.py`). An alert is explained once, so what is known
-first waits for the other for `MOST_WAITS` looks.
+The steps that moved by themselves are searched for beside it (`step_search.py`). An alert is explained once, so what is
+known first waits for the other for `MOST_WAITS` looks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,8 @@ LOOKS: Final = (200, 400, 800, 1_600, 3_200)
 """Interactions since the alarm at which the search looks; after the last look it ends."""
 
 MOST_WAITS: Final = 2
-"""Looks for which one of the two, the traffic or the step, waits for the other."""
+"""Looks for which one of the two, the traffic or the steps, waits for the other, and for which a step that is known
+waits for the others."""
 
 MOST_VALUES: Final = 64
 """Values of a segment with moments of their own, the most frequent; the others are one group."""
@@ -140,7 +141,7 @@ class CauseSearch:
     """Whether the last look knew the part of the change."""
     cause: ChangeCause | None = None
     steps: StepSearch | None = None
-    """None when the step is named, or cannot be, and without steps."""
+    """None when every step is known, or cannot be, and without steps."""
     moved_step: StepCause | None = None
     """What the last look knew of the steps."""
     waits: int = 0
@@ -158,10 +159,10 @@ class CauseSearch:
         if self.segments:
             self._look_at_segments(now, last=last)
         if self.steps is not None:
-            self.moved_step = self.steps.look(now.steps, now.effects, CONFIDENCE)
+            self.moved_step = self.steps.look(now.steps, now.effects, confidence=CONFIDENCE, looks=len(LOOKS))
             if self.moved_step is None or self.moved_step.verdict == "moved":
                 self.steps = None
-        named = self.cause is not None or (self.moved_step is not None and self.moved_step.verdict == "moved")
+        named = self.cause is not None or (self.moved_step is not None and self.moved_step.verdict != "unresolved")
         if named and (self.segments or self.steps):
             self.waits += 1
         over = last or self.waits > MOST_WAITS or not (self.segments or self.steps)

@@ -207,7 +207,7 @@ def explained_alert(
     Args:
         alert: as it fired.
         cause: of the change; None if it is not known.
-        moved_step: step that moved; None without steps.
+        moved_step: steps that moved; None without steps.
         explained_at: time of the interaction at which it was found.
         n: number of values in its scope so far.
     """

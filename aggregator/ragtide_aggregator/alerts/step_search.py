@@ -1,4 +1,4 @@
-"""The search for the retrieval step that moved, while an alert fires. No clock, no I/O.
+"""The search for the steps that moved by themselves, while an alert fires. No clock, no I/O.
 
 It compares what each step had before the change with what it had since the alarm, as the search for other traffic does
 (`cause_search.py`), and at the same looks.
@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from ragtide_schemas import StepCause, StepChange
-from ragtide_schemas.retrieval_steps import StepKind
-from ragtide_schemas.step_metrics import StepMetric, StepQuantity
+from ragtide_schemas import StepCause, StepChange, StepName
+from ragtide_schemas.step_metrics import GENERATOR, ComponentKind, StepMetric, kind_of
 
 from ..statistics.causes.mix_shift import DesignEffects
-from ..statistics.causes.moved_step import MovedStep, NumberChange, StepNumber, moved_step
+from ..statistics.causes.moved_step import Component, MovedSteps, NumberChange, StepNumber, StepQuantity, moved_steps
 from ..statistics.means.segment_moments import SegmentMoments
 from .dumped_moments import dumped, read_moments
 
@@ -27,12 +26,29 @@ MOST_CHANGES: Final = 6
 """Changes that a cause states."""
 
 
+ADHERENCE: Final = "trace.adherence"
+"""Metric of the answer that is a number of the generator, too."""
+
+
 class StepKey(NamedTuple):
     """One number of one step."""
 
     step: str
-    kind: StepKind
+    kind: ComponentKind
     quantity: StepQuantity
+
+    @classmethod
+    def of(cls, metric: str, version: str | None) -> "StepKey | None":
+        """Return the number that a metric is; None for a metric that is none.
+
+        Args:
+            metric: its qualified name.
+            version: of its declaration; None for ragtide's own metrics.
+        """
+        if metric == ADHERENCE:
+            return cls(GENERATOR, "generator", "adherence")
+        found, kind = StepMetric.read(metric), None if version is None else kind_of(version)
+        return None if found is None or kind is None else cls(found.step, kind, found.quantity)
 
 
 class _NumberBefore(NamedTuple):
@@ -52,7 +68,7 @@ class StepSearch:
         return cls({key: _NumberBefore(_at(reference, place), _at(at_alarm, place)) for place, key in enumerate(keys)})
 
     def look(
-        self, now: Mapping[StepKey, SegmentMoments], effects: DesignEffects, confidence: float
+        self, now: Mapping[StepKey, SegmentMoments], effects: DesignEffects, *, confidence: float, looks: int
     ) -> StepCause | None:
         """Return what is known of the steps now; None if values were lost, as by a repair.
 
@@ -60,6 +76,7 @@ class StepSearch:
             now: moments of everything so far.
             effects: of dependence among interactions.
             confidence: of all intervals together.
+            looks: most looks that are taken.
         """
         numbers = []
         for key, (reference, at_alarm) in self.numbers.items():
@@ -67,7 +84,7 @@ class StepSearch:
             if so_far is None or so_far.n[0] < at_alarm.n[0]:
                 return None
             numbers.append(StepNumber(key.step, key.kind, key.quantity, reference, so_far.since(at_alarm)))
-        return _cause(moved_step(numbers, confidence=confidence, effects=effects), numbers, confidence)
+        return _cause(moved_steps(numbers, confidence=confidence, looks=looks, effects=effects), numbers, confidence)
 
     def dump(self) -> list[list[str]]:
         """Return the search as JSON can hold it."""
@@ -83,11 +100,12 @@ def _at(moments: SegmentMoments, place: int) -> SegmentMoments:
     return SegmentMoments(*(array[place : place + 1] for array in (moments.n, moments.mean, moments.m2)))
 
 
-def _cause(found: MovedStep, numbers: Sequence[StepNumber], confidence: float) -> StepCause:
+def _cause(found: MovedSteps, numbers: Sequence[StepNumber], confidence: float) -> StepCause:
     return StepCause(
-        verdict="unresolved" if found.step is None else "moved",
-        step=found.step,
-        kind=found.kind,
+        verdict="unresolved" if not found.moved else "partly" if found.possible else "moved",
+        moved=_names(found.moved),
+        possible=_names(found.possible),
+        unmoved=_names(found.unmoved),
         n_before=int(max(number.before.n[0] for number in numbers)),
         n_since=int(max(number.since.n[0] for number in numbers)),
         confidence=confidence,
@@ -95,10 +113,15 @@ def _cause(found: MovedStep, numbers: Sequence[StepNumber], confidence: float) -
     )
 
 
+def _names(steps: Sequence[Component]) -> tuple[StepName, ...]:
+    return tuple(StepName(step=step.step, kind=step.kind) for step in steps)
+
+
 def _changed(change: NumberChange) -> StepChange:
+    quantity = change.quantity
     return StepChange(
         step=change.step,
-        metric=StepMetric(change.step, change.quantity).name,
+        metric=ADHERENCE if quantity == "adherence" else StepMetric(change.step, quantity).name,
         before=change.before,
         since=change.since,
         lower=change.lower,

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, to_milliseconds
 from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
-from ragtide_schemas.step_metrics import StepMetric, kind_of
 
 from ..alerts.cause_search import MOST_NAMES, MOST_VALUES, CauseSearch, SegmentBefore, SegmentsNow
 from ..alerts.distribution_rules import DistributionRules
@@ -185,7 +184,9 @@ class AlertCauses:
             return {}
         self._index()
         found = self._steps_of.get(key._replace(metric="", measure=None), {})
-        return {step: place for step, place in sorted(found.items()) if self._moments.n(place)}
+        some = {step: place for step, place in sorted(found.items()) if self._moments.n(place)}
+        # Adherence alone says nothing of steps: the interactions have none.
+        return some if any(step.quantity != "adherence" for step in some) else {}
 
     def _index(self) -> None:
         """Take the keys that are new into the index of segment values and of steps."""
@@ -194,11 +195,8 @@ class AlertCauses:
             key = keys[place]
             if key.segment is not None:
                 self._values_of.setdefault(key._replace(segment=None), []).append(place)
-            elif (metric := StepMetric.read(key.metric)) is not None and key.measure is not None:
-                kind = kind_of(key.measure.version)
-                if kind is not None:
-                    numbers = self._steps_of.setdefault(key._replace(metric="", measure=None), {})
-                    numbers[StepKey(metric.step, kind, metric.quantity)] = place
+            elif (number := StepKey.of(key.metric, None if key.measure is None else key.measure.version)) is not None:
+                self._steps_of.setdefault(key._replace(metric="", measure=None), {})[number] = place
         self._indexed = len(keys)
 
     def _read(self, rows: Sequence[int]) -> SegmentMoments:

@@ -11,8 +11,7 @@ from ragtide_runtime.processes.user_code import attribute, load_value
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.criterion import CRITERIA_MAX
 from ragtide_schemas.declared import DECLARED_MAX
-from ragtide_schemas.retrieval_steps import STEPS_MAX
-from ragtide_schemas.step_metrics import QUANTITIES
+from ragtide_schemas.step_metrics import STEP_METRICS_MAX
 
 from ..metrics.custom import CustomMetric
 from ..metrics.optional import optional_metrics
@@ -25,7 +24,7 @@ LABELERS: Final = "ragtide.labelers"
 METRICS: Final = "ragtide.metrics"
 """Entry point group of metrics: each a `CustomMetric`."""
 
-CUSTOM_METRICS_MAX: Final = DECLARED_MAX - CRITERIA_MAX - len(QUANTITIES) * STEPS_MAX
+CUSTOM_METRICS_MAX: Final = DECLARED_MAX - CRITERIA_MAX - STEP_METRICS_MAX
 """Most custom metrics, so that an event has room for those of all criteria and of all steps."""
 
 

@@ -1,25 +1,40 @@
-"""Metrics of retrieval steps, from the sentence labels of the whole interaction. Pure.
+"""Metrics of the steps of a pipeline, from the sentence labels of the whole interaction. Pure.
 
 Only sentences of documents that the generator got have labels. So the relevance of a retriever is that of its documents
 which reached the generator, and what a later step dropped has no relevance. Two numbers say something of all that a
 retriever returned: how much of it another retriever returned, too (`agreement`), and which of the used sentences it had
 (`used_recall`).
+
+Some numbers stay as they are while the steps before a step get worse, so that they say whether the step itself moved:
+
+- `order` of a retriever: a reranker that scores each document by itself orders the documents of one retriever as
+  before, whatever the others return.
+- `yield` of a retriever: such a reranker drops no document of it because another retriever got worse.
+- `ranking` of the reranker: it still puts the more relevant documents first, if there are fewer of them.
+- `focus` of the generator: the answer is about the question, compared with the sentences that the generator got.
 """
 
+import math
 import re
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ragtide_schemas import Labels, MetricDeclaration, RagInteraction, SentenceLabels, SentenceProbabilities
 from ragtide_schemas.retrieval_steps import RetrievalStep
-from ragtide_schemas.step_metrics import StepMetric, step_declaration
+from ragtide_schemas.step_metrics import GENERATOR, ComponentKind, StepMetric, step_declaration
 
 from ..text.keys import normalize_keys
-from ..text.sentences import sentence_counts
+from ..text.sentences import cut, sentence_counts
 from .scores import AbsentReason
 
 _DOCUMENT: Final = re.compile(r"(\d{1,9})[a-z]+")
+
+_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+"""Characters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana and Han."""
+
+_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +76,9 @@ def step_scores(interaction: RagInteraction, labels: Sequence[Labels], absent: M
         "used_recall": absent.get("trace.context_utilization"),
     }
     retrievers = [step for step in interaction.steps if step.kind == "retriever"]
+    rerankers = [step for step in interaction.steps if step.kind == "reranker"]
+    # Of several rerankers none has the order of all documents to itself.
+    reranker = rerankers[0] if len(rerankers) == 1 else None
     for step in interaction.steps:
         values: dict[StepMetric, float | str] = {
             StepMetric(step.name, "relevance"): reasons["relevance"] or _relevance(step, masses),
@@ -68,13 +86,23 @@ def step_scores(interaction: RagInteraction, labels: Sequence[Labels], absent: M
         }
         if len(retrievers) > 1:
             values[StepMetric(step.name, "agreement")] = _agreement(step, retrievers)
+        if reranker is not None and step.kind == "retriever":
+            values[StepMetric(step.name, "order")] = _order(step, reranker)
+            values[StepMetric(step.name, "yield")] = reasons["relevance"] or _yield(step, masses)
+        if step is reranker:
+            values[StepMetric(step.name, "ranking")] = reasons["relevance"] or _ranking(step, masses)
         for metric, value in values.items():
-            if isinstance(value, str):
-                found.absent[metric.name] = str(value)
-            else:
-                found.scores[metric.name] = value
-            found.declared[metric.name] = step_declaration(metric, step.kind)
+            _take(found, metric, step.kind, value)
+    _take(found, StepMetric(GENERATOR, "focus"), "generator", _focus(interaction))
     return found
+
+
+def _take(found: StepScores, metric: StepMetric, kind: ComponentKind, value: float | str) -> None:
+    if isinstance(value, str):
+        found.absent[metric.name] = str(value)
+    else:
+        found.scores[metric.name] = value
+    found.declared[metric.name] = step_declaration(metric, kind)
 
 
 def _relevance(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
@@ -118,6 +146,75 @@ def _agreement(step: RetrievalStep, retrievers: Sequence[RetrievalStep]) -> floa
     others: list[Collection[int]] = [set(retriever.documents) for retriever in retrievers]
     several = [index for index in step.documents if sum(index in documents for documents in others) > 1]
     return len(several) / len(step.documents)
+
+
+def _order(step: RetrievalStep, reranker: RetrievalStep) -> float | AbsentReason:
+    """Return the share of pairs of a retriever's documents that the reranker left in the order of the retriever."""
+    place = {index: number for number, index in enumerate(reranker.documents)}
+    places = [place[index] for index in step.documents if index in place]
+    found = _share_rising(places)
+    return AbsentReason.NOT_REACHED if found is None else found
+
+
+def _yield(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
+    if isinstance(masses, AbsentReason):
+        return masses
+    if masses.relevant is None:
+        return AbsentReason.INCOMPLETE_LABELS
+    n = sum(masses.n)
+    if not n:
+        return AbsentReason.NO_DOCUMENT_SENTENCES
+    return min(sum(masses.relevant[index] for index in step.documents) / n, 1.0)
+
+
+def _ranking(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
+    """Return the share of pairs of documents with different relevance of which the more relevant one is first."""
+    if isinstance(masses, AbsentReason):
+        return masses
+    if masses.relevant is None:
+        return AbsentReason.INCOMPLETE_LABELS
+    found = _share_rising([-masses.relevant[index] / masses.n[index] for index in step.documents if masses.n[index]])
+    return AbsentReason.NO_RELEVANT_SENTENCES if found is None else found
+
+
+def _focus(interaction: RagInteraction) -> float | AbsentReason:
+    """Return the share of document sentences with less of the question than the answer's sentences, on average.
+
+    Equal ones count half. A share, so that it does not depend on how well the documents fit the question.
+    """
+    parts = cut(interaction)
+    asked = _words(interaction.question)
+    documents = sorted(_in_common(asked, sentence) for sentences in parts.documents for sentence in sentences)
+    if not documents:
+        return AbsentReason.NO_DOCUMENT_SENTENCES
+    if not parts.response:
+        return AbsentReason.NO_RESPONSE_SENTENCES
+    answer = [_in_common(asked, sentence) for sentence in parts.response]
+    if not (documents[-1] or any(answer)):
+        return AbsentReason.NO_QUESTION_WORDS
+    ranks = [bisect_left(documents, value) + bisect_right(documents, value) for value in answer]
+    return sum(ranks) / (2 * len(documents) * len(ranks))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
+
+
+def _in_common(asked: frozenset[str], text: str) -> float:
+    """Return the number of common words over the root of the number of words, so that long sentences win nothing."""
+    words = _words(text)
+    return float(len(asked & words) / math.sqrt(len(words))) if words else 0.0
+
+
+def _share_rising(values: Sequence[float]) -> float | None:
+    """Return the share of pairs of different values of which the smaller one is first; None without such a pair."""
+    seen: list[float] = []
+    rising = falling = 0
+    for value in values:
+        rising += bisect_left(seen, value)
+        falling += len(seen) - bisect_right(seen, value)
+        insort(seen, value)
+    return rising / (rising + falling) if rising + falling else None
 
 
 def _without_documents(step: RetrievalStep) -> AbsentReason:

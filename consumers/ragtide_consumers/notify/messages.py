@@ -78,7 +78,7 @@ def text_of(alert: Alert, notification: Notification) -> AlertText:
 
 def _single(notification: Notification, alert: Alert) -> NotificationText:
     step = alert.moved_step
-    known = alert.cause is not None or step is None or step.verdict == "moved"
+    known = alert.cause is not None or step is None or step.verdict != "unresolved"
     explained = "Cause known: " if known else "Step not resolved: "
     prefix = {"explained": explained, "resolved": "Resolved: "}.get(notification.status, "")
     if notification.status == "firing" and notification.repeat:

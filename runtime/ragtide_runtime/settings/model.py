@@ -140,7 +140,7 @@ class Settings(BaseSettings):
     """Variant of the RAGChecker formulas: `ragchecker_strict` (undefined is absent), `ragchecker` (undefined is 0)."""
     metrics: tuple[str, ...] = ()
     """Optional metrics by name, such as `retrieval.average_precision`, and custom metrics as `module:attribute`;
-    metrics of installed packages are added. At most 102 custom metrics are possible: an event declares at most 200
+    metrics of installed packages are added. At most 102 custom metrics are possible: an event declares at most 233
     metrics, those of criteria and retrieval steps included."""
     covariates: tuple[ComputedCovariate, ...] = ()
     """Numbers known before the answer that the workers add to metric events (docs/connect/python.md):

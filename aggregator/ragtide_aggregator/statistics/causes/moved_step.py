@@ -1,28 +1,33 @@
-"""Which retrieval step moved, from the numbers of each step before a change and since. No clock, no I/O.
+"""Which steps moved by themselves, from the numbers of each step before a change and since. No clock, no I/O.
 
-A fault of a retriever moves what a reranker makes of it, so the first step that moved is the one to name. Numbers from
-labels alone cannot find it: only sentences that a reranker kept have labels, so a worse reranker lowers the relevance
-of every retriever, and a good one hides a worse retriever. A generator or harder questions may move labels, too. So
-each name needs two kinds of evidence, from labels and from the documents themselves:
+A fault of a retriever moves what a reranker makes of it, and a fault of the reranker moves what the generator answers
+from. So each step is tested by numbers that stay as they are while the steps before it get worse
+(`consumers/ragtide_consumers/metrics/steps.py` says why). Each step is found to have **moved**, to be **as before**, or
+is **open**:
 
-- **A retriever**, with a reranker after it: what the retrievers return together certainly moved (`agreement` of a
-  retriever, over all that it returned, which no later step chose), and the used sentences that it had certainly fell
-  (`used_recall`), further than those of any other retriever.
-- **The reranker**: what the retrievers return certainly did not move (each agreement is the same within `SAME` of its
-  standard deviation), the reranker's choice among it certainly moved (its `agreement`), and the relevance of the choice
-  certainly fell.
-- **A retriever**, without a reranker: the relevance of its documents certainly fell, further than that of any other
-  retriever. Whatever else lowers relevance lowers it for all.
+- **The reranker** moved if what the retrievers return is as before (their `agreement`), its `ranking` certainly fell,
+  and the `order` of some retriever certainly moved. It is as before if its ranking is, and the order of some retriever.
+- **A retriever**, with a reranker after it, moved if the reranker is as before, what the retrievers return certainly
+  moved, and the used sentences that it had certainly fell (`used_recall`). It is as before if all agreements are; or if
+  the reranker is as before, its own order is, and its `yield` did not fall by labels that agree with the reranker
+  (`SHARP`).
+- **A retriever**, without a reranker, moved if the relevance of its documents certainly fell while that of another
+  retriever is as before: harder questions lower all. It is as before if its relevance is.
+- **The generator** moved if its `focus` certainly moved, or if adherence certainly fell while all steps of retrieval
+  are as before: worse documents may lower adherence, too. It is as before if both are.
 
-All else is not resolved: two steps that moved, a single retriever, retrievers of which nothing is shared, several
-rerankers of which one moved.
+All else is open: a single retriever, retrievers of which nothing is shared, several rerankers, two retrievers whose
+order moved before one reranker. **The steps that moved explain the change alone** only if every other step is as
+before; the residual is then within the margins. Otherwise the open steps are stated as possible.
 
 **Certain** are intervals that hold at every look, all together: each difference of two means has a half-width of
-`joint_boundary.py`, at a share of the error that is equal for each number. "The same" is certain in the same way: the
-whole interval lies within the margin. So a step is named wrongly with at most the stated probability, if the traffic
-before and since the alarm differs by the fault alone.
+`joint_boundary.py`, at a share of the error that is equal for each number. "As before" is certain in the same way: the
+whole interval lies within the margin. A number that a fault of another step may move a little has moved only if its
+whole interval lies beyond the margin. So a step is named wrongly with at most the stated probability, if the traffic
+before and since the alarm differs by the faults alone.
 
-Source: boundaries as in `joint_boundary.py`; names by simulation: docs/measured/moved_steps.md (`make movedsteps`).
+Source: boundaries as in `joint_boundary.py`; names by simulation, of one fault and of two at once or one after the
+other: docs/measured/moved_steps.md (`make movedsteps`).
 """
 
 from collections.abc import Sequence
@@ -30,17 +35,41 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from ..means.segment_moments import SegmentMoments, Stretches
-from .mix_shift import DesignEffects, weighted_changes
+from ..means.segment_moments import SegmentMoments
+from ..tables import scipy_functions
+from .mix_shift import DesignEffects
 
-StepKind = Literal["retriever", "reranker"]
-"""As `RetrievalStep.kind` of the schema, on which statistics do not depend."""
+ComponentKind = Literal["retriever", "reranker", "generator"]
+"""As that of the schema, on which statistics do not depend."""
 
-StepQuantity = Literal["relevance", "used_recall", "agreement"]
-"""As the last part of the names of the metrics of a step."""
+StepQuantity = Literal["relevance", "used_recall", "agreement", "order", "yield", "ranking", "focus", "adherence"]
+"""As the last part of the names of the metrics of a step; `adherence` is that of the answer."""
 
 SAME: Final = 0.25
-"""Largest change of an agreement that counts as none, in standard deviations of an interaction's agreement before."""
+"""Largest change of a number that counts as none, in standard deviations of an interaction's number before."""
+
+SAME_OF_OWN: Final = 0.35
+"""The same of a number of which other steps' faults move a little: at most 0.16 in docs/measured/moved_steps.md, where
+the mildest fault of the step itself moves it by 0.36."""
+
+_OF_OWN: Final = frozenset[str](["order", "ranking", "focus"])
+
+_USED: Final[dict[ComponentKind, frozenset[str]]] = {
+    "retriever": frozenset(["agreement", "used_recall", "order", "yield"]),
+    "reranker": frozenset(["ranking"]),
+    "generator": frozenset(["focus", "adherence"]),
+}
+"""Numbers that say something where there is a reranker."""
+
+_USED_ALONE: Final = {**_USED, "retriever": frozenset(["relevance"])}
+"""Numbers that say something without one."""
+
+SHARP: Final = 0.75
+"""Least `ranking` before of labels that show whether a retriever is as before beside another one that moved. Labels
+that hardly agree with the reranker on which documents are relevant do not."""
+
+LEAST_MARGIN: Final = 0.02
+"""Change that counts as none of a number that hardly varied before."""
 
 LEAST_N: Final = 50
 """Values of a number before and since, without which it is not compared."""
@@ -50,7 +79,7 @@ class StepNumber(NamedTuple):
     """One number of one step: its values before a change, and since; moments of shape (1,)."""
 
     step: str
-    kind: StepKind
+    kind: ComponentKind
     quantity: StepQuantity
     before: SegmentMoments
     since: SegmentMoments
@@ -60,7 +89,7 @@ class NumberChange(NamedTuple):
     """The change of one number of one step."""
 
     step: str
-    kind: StepKind
+    kind: ComponentKind
     quantity: StepQuantity
     before: float
     """Mean before."""
@@ -84,90 +113,160 @@ class NumberChange(NamedTuple):
         return self.upper < 0 or self.lower > 0
 
     @property
+    def fell_far(self) -> bool:
+        """Whether it certainly fell by more than the margin."""
+        return self.upper < -self.margin
+
+    @property
+    def moved_far(self) -> bool:
+        """Whether it certainly fell or rose by more than the margin."""
+        return self.upper < -self.margin or self.lower > self.margin
+
+    @property
     def is_same(self) -> bool:
         """Whether it certainly did not move by more than the margin."""
         return -self.margin < self.lower and self.upper < self.margin
 
+    @property
+    def did_not_fall(self) -> bool:
+        """Whether it certainly did not fall by more than the margin."""
+        return -self.margin < self.lower
 
-_Steps = dict[str, dict[StepQuantity, NumberChange]]
-"""Changes by step and quantity."""
+
+class Component(NamedTuple):
+    """A step that may move by itself."""
+
+    step: str
+    kind: ComponentKind
 
 
-class MovedStep(NamedTuple):
-    """The step that moved, and the changes from which that follows."""
+class MovedSteps(NamedTuple):
+    """What is certain about each step, and the changes from which that follows."""
 
-    step: str | None
-    """Name of the step; None if it is not resolved."""
-    kind: StepKind | None
+    moved: tuple[Component, ...]
+    """Steps that certainly moved by themselves."""
+    possible: tuple[Component, ...]
+    """Steps that may have moved."""
+    unmoved: tuple[Component, ...]
+    """Steps that certainly did not move by themselves."""
     changes: tuple[NumberChange, ...]
     """Of all numbers that were compared."""
     evidence: tuple[NumberChange, ...]
-    """Changes that name the step; without one, those that certainly moved."""
+    """Changes that name the steps, the first of each step first; without one, those that certainly moved."""
 
 
-def moved_step(numbers: Sequence[StepNumber], *, confidence: float, effects: DesignEffects) -> MovedStep:
-    """Return the first step of retrieval that moved, if that is certain.
+_Numbers = dict[StepQuantity, NumberChange]
+"""Changes of one step by quantity."""
+
+_Evidence = tuple[NumberChange, ...]
+"""Changes that name a step; empty if it is not named."""
+
+
+class _Found(NamedTuple):
+    """What is certain about one step."""
+
+    evidence: _Evidence = ()
+    """Changes that show that it moved, its own first; empty if that is not certain."""
+    is_same: bool = False
+
+
+def moved_steps(numbers: Sequence[StepNumber], *, confidence: float, looks: int, effects: DesignEffects) -> MovedSteps:
+    """Return what is certain about each step of a pipeline.
 
     Args:
         numbers: of every step, each at most once.
-        confidence: of all intervals together, at every look, in (0, 1).
+        confidence: of all intervals together, at all looks, in (0, 1).
+        looks: most looks that are taken, each at a number of interactions that was set before.
         effects: of dependence among interactions.
     """
-    known = [number for number in numbers if min(number.before.n[0], number.since.n[0]) >= LEAST_N]
-    changes = _changes(known, (1 - confidence) / max(len(known), 1), effects)
-    found: dict[StepKind, _Steps] = {"retriever": {}, "reranker": {}}
+    used = _USED if any(number.kind == "reranker" for number in numbers) else _USED_ALONE
+    known = [
+        number
+        for number in numbers
+        if number.quantity in used[number.kind] and min(number.before.n[0], number.since.n[0]) >= LEAST_N
+    ]
+    changes = _changes(known, (1 - confidence) / max(len(known) * looks, 1), effects)
+    steps: dict[Component, _Numbers] = {Component(number.step, number.kind): {} for number in numbers}
     for change in changes:
-        found[change.kind].setdefault(change.step, {})[change.quantity] = change
-    retrievers, rerankers = found["retriever"], found["reranker"]
-    evidence = _retriever(retrievers, reranked=bool(rerankers)) or _reranker(retrievers, rerankers)
-    if evidence:
-        return MovedStep(evidence[0].step, evidence[0].kind, changes, evidence)
-    return MovedStep(None, None, changes, tuple(change for change in changes if change.moved))
+        steps[Component(change.step, change.kind)][change.quantity] = change
+    retrievers, rerankers, generators = (
+        {step: found for step, found in steps.items() if step.kind == kind}
+        for kind in ("retriever", "reranker", "generator")
+    )
+    found = _retrieval(retrievers, rerankers)
+    found |= {step: _generator(own, list(found.values())) for step, own in generators.items()}
+    moved = tuple(step for step, known in found.items() if known.evidence)
+    unmoved = tuple(step for step, known in found.items() if known.is_same and not known.evidence)
+    rest = tuple(step for step in found if step not in (*moved, *unmoved))
+    first = [found[step].evidence[0] for step in moved]
+    others = [change for step in moved for change in found[step].evidence[1:]]
+    evidence = dict.fromkeys([*first, *others] if moved else [change for change in changes if change.moved])
+    return MovedSteps(moved, rest, unmoved, changes, tuple(evidence))
 
 
-def _retriever(retrievers: _Steps, *, reranked: bool) -> tuple[NumberChange, ...]:
-    """Return the changes that name a retriever, its own first; nothing if none is certain."""
-    own: StepQuantity = "used_recall" if reranked else "relevance"
-    found = [changes[own] for changes in retrievers.values() if own in changes]
-    fell = [change for change in found if change.fell]
-    if len(found) < 2 or len(found) < len(retrievers) or len(fell) != 1:
-        return ()
-    worst = fell[0]
-    if any(change.lower <= worst.upper for change in found if change is not worst):
-        return ()
-    if not reranked:
-        return (worst,)
-    pools = [changes["agreement"] for changes in retrievers.values() if "agreement" in changes]
-    moved = [change for change in pools if change.moved]
-    return (worst, *moved) if moved else ()
+def _retrieval(retrievers: dict[Component, _Numbers], rerankers: dict[Component, _Numbers]) -> dict[Component, _Found]:
+    """Return what is certain about the steps of retrieval."""
+    if not rerankers:
+        return _without_reranker(retrievers)
+    pools = [numbers.get("agreement") for numbers in retrievers.values()]
+    known = [change for change in pools if change is not None]
+    same_pools = len(retrievers) > 1 and len(known) == len(pools) and all(change.is_same for change in known)
+    moved_pools = tuple(change for change in known if change.moved)
+    reranker, is_sharp = _Found(), False
+    if len(rerankers) == 1:
+        (own,) = rerankers.values()
+        reranker = _reranker(own, retrievers, same_pools=same_pools)
+        is_sharp = "ranking" in own and own["ranking"].before >= SHARP
+    found: dict[Component, _Found] = {}
+    for step, numbers in retrievers.items():
+        used, order, kept = numbers.get("used_recall"), numbers.get("order"), numbers.get("yield")
+        evidence: _Evidence = ()
+        if reranker.is_same and moved_pools and used is not None and used.fell:
+            evidence = (used, *moved_pools)
+        as_before = order is not None and order.is_same and kept is not None and kept.did_not_fall
+        found[step] = _Found(evidence, same_pools or (reranker.is_same and is_sharp and as_before))
+    return found | dict.fromkeys(rerankers, reranker)
 
 
-def _reranker(retrievers: _Steps, rerankers: _Steps) -> tuple[NumberChange, ...]:
-    """Return the changes that name the reranker, its own first; nothing if that is not certain."""
-    if len(rerankers) != 1 or len(retrievers) < 2:
-        return ()
-    (own,) = rerankers.values()
-    pools = [changes.get("agreement") for changes in retrievers.values()]
-    choice, relevance = own.get("agreement"), own.get("relevance")
-    if choice is None or relevance is None or not (choice.moved and relevance.fell):
-        return ()
-    same = [change for change in pools if change is not None and change.is_same]
-    return (relevance, choice, *same) if len(same) == len(pools) else ()
+def _reranker(own: _Numbers, retrievers: dict[Component, _Numbers], *, same_pools: bool) -> _Found:
+    ranking = own.get("ranking")
+    known = [numbers["order"] for numbers in retrievers.values() if "order" in numbers]
+    far = [order for order in known if order.moved_far]
+    if ranking is None:
+        return _Found()
+    if same_pools and ranking.fell_far and far:
+        return _Found((ranking, *far))
+    other_order = same_pools and any(order.moved for order in known)
+    return _Found(is_same=ranking.is_same and any(order.is_same for order in known) and not other_order)
+
+
+def _without_reranker(retrievers: dict[Component, _Numbers]) -> dict[Component, _Found]:
+    relevance = {step: numbers.get("relevance") for step, numbers in retrievers.items()}
+    same = [change for change in relevance.values() if change is not None and change.is_same]
+    return {
+        step: _Found() if change is None else _Found((change,) if change.fell_far and same else (), change.is_same)
+        for step, change in relevance.items()
+    }
+
+
+def _generator(own: _Numbers, before: Sequence[_Found]) -> _Found:
+    focus, adherence = own.get("focus"), own.get("adherence")
+    evidence: _Evidence = (focus,) if focus is not None and focus.moved_far else ()
+    if adherence is not None and adherence.fell_far and all(step.is_same for step in before):
+        evidence += (adherence,)
+    return _Found(evidence, focus is not None and focus.is_same and (adherence is None or adherence.is_same))
 
 
 def _changes(numbers: Sequence[StepNumber], alpha: float, effects: DesignEffects) -> tuple[NumberChange, ...]:
     if not numbers:
         return ()
-    before, since = (
-        _stacked([number.before for number in numbers]),
-        _stacked([number.since for number in numbers]),
-    )
-    known = np.ones(before.n.shape, dtype=bool)
-    # Together, because the search for the half-width is as fast for many as for one.
-    part = weighted_changes(
-        Stretches(before, since, known, ~known), np.ones(before.n.shape), alpha=alpha, effects=effects
-    )
-    spread = np.sqrt(before.m2 / before.n)[:, 0]
+    both = [_stacked([getattr(number, name) for number in numbers]) for name in ("before", "since")]
+    z = float(scipy_functions.ndtri(1 - alpha / 2))
+    n = [moments.n / effects.scores for moments in both]
+    squared = sum(moments.m2 / moments.n / size + (z / (2 * size)) ** 2 for moments, size in zip(both, n, strict=True))
+    width = z * np.sqrt(squared) + (z**2 - 1) / 6 / np.minimum(*n)
+    change = both[1].mean - both[0].mean
+    spread = np.sqrt(both[0].m2 / both[0].n)
     return tuple(
         NumberChange(
             number.step,
@@ -175,13 +274,13 @@ def _changes(numbers: Sequence[StepNumber], alpha: float, effects: DesignEffects
             number.quantity,
             float(number.before.mean[0]),
             float(number.since.mean[0]),
-            float(lower),
-            float(upper),
-            SAME * float(deviation),
+            max(float(middle - half), -1.0),
+            min(float(middle + half), 1.0),
+            max((SAME_OF_OWN if number.quantity in _OF_OWN else SAME) * float(deviation), LEAST_MARGIN),
         )
-        for number, lower, upper, deviation in zip(numbers, part.lower, part.upper, spread, strict=True)
+        for number, middle, half, deviation in zip(numbers, change, width, spread, strict=True)
     )
 
 
 def _stacked(moments: Sequence[SegmentMoments]) -> SegmentMoments:
-    return SegmentMoments(*(np.stack([getattr(part, name) for part in moments]) for name in ("n", "mean", "m2")))
+    return SegmentMoments(*(np.concatenate([getattr(part, name) for part in moments]) for name in ("n", "mean", "m2")))
