@@ -157,6 +157,20 @@ async def test_a_headline_names_its_labeler_from_the_first_judged_answer_on(
     _parts_make_up_the_whole(answers[:begin], found)
 
 
+async def test_a_value_that_no_judge_has_scored_waits_for_the_judge_of_its_pipeline(async_redis: Any) -> None:
+    """A new language has local scores only: its number is no part of the pipeline's, and it says so."""
+    answers = world(3, 600)
+    dutch = [answer._replace(lang="nl", judged=False) for answer in world(4, 80, hours_ago=2.9)]
+    (owner,) = owners(async_redis, SETTINGS)
+    await commit(owner, [*answers, *dutch], of_cascade)
+    found = await Deployment(async_redis, SETTINGS).headlines(pipeline="shop", segments=True)
+    assert whole_of(found).labeler == "judge"
+    (new,) = [each for each in found if each.segment == "lang=nl"]
+    assert (new.labeler, new.state, new.n) == ("local", "being measured", 80)
+    assert new.judge is not None
+    assert (new.judge.labeler, new.judge.n, new.judge.needed) == ("judge", 0, None)
+
+
 def _parts_make_up_the_whole(seen: list[Answer], found: list[Headline]) -> None:
     """The mean of the parts, weighted with the raw counts, is no other number than that of the whole."""
     whole, *parts = sorted(found, key=lambda each: each.segment or "")
@@ -169,18 +183,28 @@ def _parts_make_up_the_whole(seen: list[Answer], found: list[Headline]) -> None:
     assert mean == pytest.approx(whole.estimate, abs=0.02)
 
 
-def recomputed(answers: list[Answer], rate: float = 0.3) -> float:
-    """Return the prediction-powered mean of answers, from the formula of Angelopoulos, Duchi and Zrnic."""
-    every = np.array([answer.local for answer in answers])
-    f, y = (np.array([getattr(answer, name) for answer in answers if answer.judged]) for name in ("local", "judge"))
-    k = np.cov(y, f, bias=True)[0, 1] / np.var(f)
-    return float(np.mean(y) + k * (np.mean(every) - np.mean(f)))
+RATES = {"de": 0.6, "en": 0.15}
+"""Of two evaluators with one judge: the first takes German answers, the second all others."""
+
+
+def recomputed(answers: list[Answer]) -> float:
+    """Return the weighted prediction-powered mean, by the formula of Angelopoulos, Duchi and Zrnic."""
+    judged = [answer for answer in answers if answer.judged]
+    f, y = (np.array([getattr(answer, name) for answer in judged]) for name in ("local", "judge"))
+    weights = np.array([1 / RATES[answer.lang] for answer in judged])
+    mean_f, mean_y = np.average(f, weights=weights), np.average(y, weights=weights)
+    k = np.average((f - mean_f) * (y - mean_y), weights=weights) / np.average((f - mean_f) ** 2, weights=weights)
+    return float(mean_y + k * (np.mean([answer.local for answer in answers]) - mean_f))
 
 
 async def test_evaluators_make_pairs_where_the_judge_may_score_every_answer(async_redis: Any) -> None:
-    answers = world(5, 1_000)
+    draws = np.random.default_rng(55).random(1_000)
+    answers = [
+        answer._replace(judged=bool(draw < RATES[answer.lang]))
+        for answer, draw in zip(world(5, 1_000), draws, strict=True)
+    ]
     (owner,) = owners(async_redis, SETTINGS)
-    await commit(owner, answers, of_evaluators)
+    await commit(owner, answers, lambda answer, number: of_evaluators(answer, number, rate=RATES[answer.lang]))
     found = await Deployment(async_redis, SETTINGS).headlines(pipeline="shop", segments=True)
     assert whole_of(found).estimate == pytest.approx(recomputed(answers))
     for part in found:
@@ -270,10 +294,9 @@ async def test_a_judge_that_is_no_longer_asked_hands_the_number_back(async_redis
 
 
 async def test_a_judge_of_little_traffic_has_not_stopped(async_redis: Any) -> None:
-    """Three answers in a hundred are judged: the last forty say nothing about the judge."""
-    answers = world(12, 900, rate=0.03, hours_ago=9, every_s=35)
-    last = max(place for place, answer in enumerate(answers) if answer.judged)
-    quiet = answers[: last + 1] + [answer._replace(judged=False) for answer in answers[last + 1 :]][:40]
+    """Three answers in a hundred are judged: 150 without a judged one say little about the judge."""
+    answers = world(12, 900, rate=0.03, hours_ago=2.5, every_s=10)
+    quiet = [*answers[:-150], *(answer._replace(judged=False) for answer in answers[-150:])]
     (owner,) = owners(async_redis, SETTINGS)
     await commit(owner, quiet, lambda answer, number: of_cascade(answer, number, rate=0.03))
     (found,) = await Deployment(async_redis, SETTINGS).headlines()

@@ -15,8 +15,11 @@ from ragtide_aggregator.estimates.headline import (
     Circumstances,
     HeadlineNumber,
     HeadlineRange,
+    MeasuredBy,
+    WholeChoice,
     by_group,
     chosen_mean,
+    chosen_part,
     firing_alerts,
     headline,
     headline_range,
@@ -140,6 +143,17 @@ def test_the_labeler_of_most_values_in_the_range_counts_in_its_newest_version() 
     assert chosen_place([old, new, nli], numbers) == 1
     assert chosen_place([mean("gold", 9000), nli], {}) == 1
     assert chosen_place([mean("gold", 9000)], {}) == 0
+
+
+def test_a_part_has_the_labeler_of_its_pipeline_though_another_one_scored_more_of_it() -> None:
+    whole, part = MeasuredBy.of(mean("local", 900)), mean("local", 30, segment="lang=de")
+    more = mean("nli", 400, segment="lang=de")
+    assert chosen_part([more, part], {}, WholeChoice(whole)) == Choice(1)
+    found = chosen_part([more], {}, WholeChoice(whole))
+    assert found == Choice(0, whole), "without a number of that labeler, it says whose it is to be"
+    assert chosen_part([more], {}, WholeChoice(whole), "local") is None
+    later = part._replace(labeler_version="2")
+    assert chosen_part([part, later], {}, WholeChoice(MeasuredBy.of(later))) == Choice(1)
 
 
 def test_people_never_mix_with_other_segments_and_metrics() -> None:
