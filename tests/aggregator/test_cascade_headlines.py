@@ -171,6 +171,30 @@ async def test_a_value_that_no_judge_has_scored_waits_for_the_judge_of_its_pipel
     assert (new.judge.labeler, new.judge.n, new.judge.needed) == ("judge", 0, None)
 
 
+async def test_a_value_that_the_proxy_cannot_score_has_the_mean_of_its_judge(async_redis: Any) -> None:
+    """The local labeler cannot score Dutch: the judge's own sample is the number, and its interval holds the truth."""
+    answers = world(3, 600)
+    dutch = [answer._replace(lang="nl") for answer in world(17, 300, hours_ago=2.9)]
+
+    def without_proxy(answer: Answer, number: int) -> MetricEvent:
+        made = of_cascade(answer, number)
+        return made.model_copy(update={"scores": {}, "absent": {METRIC: "language_not_supported"}})
+
+    (owner,) = owners(async_redis, SETTINGS)
+    await commit(owner, answers, of_cascade)
+    await commit(owner, dutch[:60], without_proxy, first=600)
+    deployment = Deployment(async_redis, SETTINGS)
+    (new,) = await deployment.headlines(segment="lang=nl")
+    assert (new.labeler, new.estimator, new.judge) == ("judge", "mean", None)
+    assert new.n == sum(answer.judged for answer in dutch[:60])
+    assert new.lower is not None
+    assert new.upper is not None
+    assert new.lower <= JUDGE <= new.upper
+    await commit(owner, dutch[60:], without_proxy, first=660)
+    (new,) = await deployment.headlines(segment="lang=nl")
+    assert (new.labeler, new.estimator) == ("judge", "prediction_powered")
+
+
 def _parts_make_up_the_whole(seen: list[Answer], found: list[Headline]) -> None:
     """The mean of the parts, weighted with the raw counts, is no other number than that of the whole."""
     whole, *parts = sorted(found, key=lambda each: each.segment or "")

@@ -296,10 +296,9 @@ def chosen_mean(
         shown = next((place for place in powered if means[place].has_interval), None)
         if shown is not None:
             return Choice(shown, None if means[shown] == newest else MeasuredBy.of(newest))
-        by_proxy = MeasuredBy.of(newest).by_proxy
-        proxy = None if by_proxy is None or labeler is not None else by_proxy.place(means)
-        if proxy is not None:
-            return Choice(proxy, MeasuredBy.of(newest))
+        instead = None if labeler is not None else _instead(means, MeasuredBy.of(newest))
+        if instead is not None:
+            return instead
     plain = _most_values(means, numbers, places)
     return None if plain is None else Choice(plain)
 
@@ -321,7 +320,8 @@ def chosen_part(
 ) -> Choice | None:
     """Return the choice for a segment value: that of its pipeline, so that parts and whole are comparable.
 
-    A part without a number of this labeler shows that of the proxy, or else the one with the most values.
+    A part without a number of this labeler shows that of the proxy, or the judge's own mean where the proxy cannot
+    score any answer, or else the number with the most values.
 
     Args:
         means: of one metric and segment value.
@@ -332,12 +332,23 @@ def chosen_part(
     same = whole.by.place(means)
     if same is not None and (whole.by.proxy is None or means[same].has_interval):
         return Choice(same, whole.awaited)
-    by_proxy = whole.by.by_proxy if labeler is None else None
-    place = None if by_proxy is None else by_proxy.place(means)
-    if place is None:
-        places = [place for place, mean in enumerate(means) if labeler in (None, mean.labeler)]
-        place = _most_values(means, numbers, places)
+    instead = _instead(means, whole.by) if labeler is None and whole.by.proxy is not None else None
+    if instead is not None:
+        return instead if instead.awaited is None else instead._replace(awaited=whole.awaited or whole.by)
+    places = [place for place, mean in enumerate(means) if labeler in (None, mean.labeler)]
+    place = _most_values(means, numbers, places)
     return None if place is None else Choice(place, whole.awaited or whole.by)
+
+
+def _instead(means: Sequence[MetricMean], by: MeasuredBy) -> Choice | None:
+    """Return what stands for a prediction-powered mean without an interval: its proxy's, or the judge's own mean.
+
+    The judge's own mean stands where the proxy has no score at all, as in a language that it cannot score.
+    """
+    proxy, own = None if by.by_proxy is None else by.by_proxy.place(means), by.alone.place(means)
+    if own is not None and means[own].n and (proxy is None or not means[proxy].n):
+        return Choice(own)
+    return None if proxy is None else Choice(proxy, by)
 
 
 def _most_values(

@@ -117,7 +117,11 @@ def _below(members: Sequence[Headline], shown: Sequence[Headline]) -> list[Text]
         labeler = named.most_common(1)[0][0]
         fitness = phrase_of(labeler, {each.metric: each.fit_for for each in shown if each.labeler == labeler})
         lines += [] if fitness is None else [fitness]
-    valueless = [short_name(each.metric) for each in members if each.estimate is None]
+    valueless = [
+        short_name(each.metric) + (f" ({each.judge_text})" if each.judge else "")
+        for each in members
+        if each.estimate is None
+    ]
     if valueless:
         lines.append(f"without a value: {', '.join(valueless)} (--estimator recommended shows why)")
     folded = [short_name(each.metric) for each in members if each.estimate is not None and each not in shown]

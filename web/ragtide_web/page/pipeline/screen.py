@@ -103,6 +103,8 @@ class SegmentRow:
     value: str
     n: int
     cells: Mapping[str, Cell]
+    pending: Mapping[str, Headline]
+    """Headlines of metrics without a number that their judge has not scored enough answers of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +342,7 @@ def segment_rows(headlines: Iterable[Headline], metrics: Sequence[str]) -> dict[
             value,
             max(headline.n for headline in of.values()),
             {name: cell for name, headline in of.items() if (cell := cell_of(headline)) is not None},
+            {name: headline for name, headline in of.items() if not headline.is_measured},
         )
         for value, of in by_value.items()
     ]
