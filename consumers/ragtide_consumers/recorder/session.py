@@ -180,6 +180,10 @@ class RecorderSession:
                 recorded=position,
                 found=end,
             )
+        if void:
+            # Redis was restored from a copy in which these streams did not exist yet: their entries are lost, too.
+            void |= {kind: positions[kind] for kind in anew}
+            anew = []
         await self._fence.pin()
         await self._fence.check({})
         self._writer.copies = await Copies.read(self._redis, self._streams)

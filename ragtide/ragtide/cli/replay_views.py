@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from ragtide_offline.replay.plan import ReplayPlan
 from ragtide_offline.replay.relabeling import RelabelProgress
 from ragtide_offline.replay.replay import Show
+from ragtide_offline.replay.restoring import Restored
 from ragtide_offline.replay.result import ReplayResult, RuleAlerts
 from ragtide_offline.replay.session import ReplayProgress
 from ragtide_runtime.recordings import Recording
@@ -36,6 +37,20 @@ def shown_replay(bar: Shown) -> Show:
 def shown_labels(bar: Shown) -> Callable[[int, float], None]:
     """Return a function that draws the progress of labeling in processes on a bar."""
     return lambda done, spent_usd: bar(done, cost_note(spent_usd, done, None))
+
+
+def print_restored(restored: Restored, recording: Recording) -> None:
+    """Print what was put back into the live streams, and what it does not have of the original texts."""
+    found = f"{restored.interactions:,} interactions and {restored.feedback:,} feedback items are put back"
+    if restored.known:
+        found += f"; {restored.known:,} interactions were there already"
+    err.print(found, highlight=False)
+    redactions = sorted({name for state in recording.partitions.values() for name in state.redaction})
+    if redactions and restored.interactions:
+        err.print(
+            f"The recorder redacts {', '.join(redactions)}: scores of redacted texts may differ from the first ones.",
+            highlight=False,
+        )
 
 
 def unlabeled(counts: Mapping[str, Any], workspace: str) -> str:

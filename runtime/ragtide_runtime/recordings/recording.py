@@ -10,7 +10,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any, Final
 
-from ragtide_schemas import to_milliseconds
+from ragtide_schemas import RagInteraction, to_milliseconds
 
 from ..errors import ConfigurationError
 from ..redis.entries import order
@@ -138,11 +138,16 @@ class Recording:
             yield from heapq.merge(*(self._entries(file, wanted) for file in files), key=lambda entry: entry.order)
 
     def _entries(self, file: RecordedFile, wanted: "_Wanted") -> list[RecordedEntry]:
-        found: Iterator[RecordedEntry] | list[RecordedEntry]
         void = _void(file)
+        found = self._all(file)
+        return [entry for entry in found if wanted.has(entry.order[0]) and (void is None or entry.order <= void)]
+
+    def _all(self, file: RecordedFile) -> list[RecordedEntry]:
+        """Return the entries of a file, void ones included."""
+        if file.format == "jsonl":
+            return self._lines(file)
         with _named(file):
-            found = self._lines(file) if file.format == "jsonl" else _parquet().entries_of(file.kind, self._table(file))
-            return [entry for entry in found if wanted.has(entry.order[0]) and (void is None or entry.order <= void)]
+            return list(_parquet().entries_of(file.kind, self._table(file)))
 
     def count(
         self,
@@ -181,6 +186,36 @@ class Recording:
                     with _named(file):
                         rows = json_lines.decode_lines(self._data(file), _sizes(file))
                     yield from rows
+
+    def lost(self, kind: EntryKind | str) -> list[RecordedEntry]:
+        """Return the entries that Redis lost with the end of a stream, and that nobody has published again.
+
+        Without a lost end no file is read. Otherwise files from the first day of a lost entry on are read, because an
+        entry that is published again is recorded again.
+
+        Args:
+            kind: `interactions` or `feedback`.
+
+        Raises:
+            UnreadableRecordingError: a file is missing or damaged.
+            ConfigurationError: pyarrow is not installed and the recording is Parquet.
+            InvalidEntryError: a model is of a newer release.
+        """
+        files = [file for state in self.partitions.values() for file in state.files]
+        files = [file for file in files if file.kind == kind and not file.unreadable]
+        void = [file for file in files if file.void_after is not None and file.partly_void]
+        if not void:
+            return []
+        lost: dict[bytes, RecordedEntry] = {}
+        for file in sorted(void, key=lambda file: (file.partition, file.step, order(file.first_id))):
+            after = order(file.void_after or file.last_id)
+            lost |= {_identity(entry): entry for entry in self._all(file) if entry.order > after}
+        first = min(file.day for file in void)
+        for file in files:
+            if file.day >= first and not file.void:
+                for entry in self._entries(file, _Wanted(None, None)):
+                    lost.pop(_identity(entry), None)
+        return list(lost.values())
 
     def pipelines(self) -> list[str]:
         """Return the pipelines that have entries of any kind."""
@@ -285,6 +320,12 @@ def _sizes(file: RecordedFile) -> json_lines.Sizes:
     assert file.unpacked_bytes is not None  # noqa: S101 - for the type checker: a `jsonl` file states its size
     line_bytes = file.unpacked_bytes if file.unreadable else json_lines.ENTRY_LINE_BYTES
     return json_lines.Sizes(lines=file.count, bytes=file.unpacked_bytes, line_bytes=line_bytes)
+
+
+def _identity(entry: RecordedEntry) -> bytes:
+    """Return what an entry that is published again has in common: the id of an interaction, the whole of feedback."""
+    model = entry.model
+    return f"{model.pipeline}\n{model.interaction_id}".encode() if isinstance(model, RagInteraction) else model.encode()
 
 
 def _void(file: RecordedFile) -> tuple[int, int] | None:

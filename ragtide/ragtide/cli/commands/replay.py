@@ -2,13 +2,16 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..command import command, command_group
 from ..console import err, out, print_json, warn
 from ..options import JsonOption, PipelinesOption, SinceOption, UntilOption, given
+
+if TYPE_CHECKING:
+    from ragtide_runtime.settings.model import Settings
 
 
 @command("ragtide inspect recording --verify", exits="1 if --verify finds damage")
@@ -59,6 +62,7 @@ def inspect(
     "ragtide replay recording --relabel --labeler judge --max-cost-usd 5 --workspace judged",
     "ragtide replay recording --relabel --criterion asks_back --dry-run",
     "ragtide replay recording --relabel --processes 8 --workspace again",
+    "ragtide replay recording --restore",
     exits="1 if it stopped at --max-cost-usd",
 )
 def replay(
@@ -97,12 +101,18 @@ def replay(
         int | None,
         typer.Option(min=1, help="With --relabel: label in parts, on this many processes, then replay in order."),
     ] = None,
+    restore: Annotated[
+        bool,
+        typer.Option("--restore", help="Put interactions and feedback that Redis lost back into the live deployment."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Replay a recording with other rules, labeler or criteria.
 
-    The replay writes to a workspace of its own. Live estimates do not change. A criterion is one of the settings, one
-    that is stored (ragtide criteria list), or a built-in one; its rate, pipelines and segments hold here, too.
+    The replay writes to a workspace of its own, and live estimates do not change. A criterion is one of the settings,
+    one that is stored (ragtide criteria list), or a built-in one; its rate, pipelines and segments hold here, too.
+    --restore is for Redis after it was restored from an older copy: what the recorder has and Redis lost is published
+    to the live deployment again, each interaction once.
     """
     import asyncio
 
@@ -127,6 +137,9 @@ def replay(
 
     settings = given(context).settings()
     configure_logging("error")
+    if restore:
+        _restore(context, settings, recording, as_json=as_json)
+        return
     pace, part = speed_of(speed), selection(since, until, pipeline, segment)
     chosen = {"labeler": labeler, "profile": profile, "judge_model": judge_model}
     labeling = {name: value for name, value in chosen.items() if value is not None}
@@ -135,8 +148,7 @@ def replay(
         raise ConfigurationError(f"{options} need --relabel: add it")
     if criterion and labeler not in (None, "judge"):
         raise ConfigurationError(f"--criterion asks the judge, and --labeler is {labeler}: leave --labeler out")
-    if processes is not None:
-        _check_processes(relabel=relabel, speed=speed)
+    _check_processes(processes, relabel=relabel, speed=speed)
     if dry_run and not criterion:
         raise ConfigurationError("--dry-run prints the price of criteria: add --criterion NAME")
     plan = ReplayPlan(
@@ -185,7 +197,47 @@ def replay(
         raise typer.Exit(1)
 
 
-def _check_processes(*, relabel: bool, speed: str) -> None:
+def _restore(context: typer.Context, settings: "Settings", url: str, *, as_json: bool) -> None:
+    """Put back what Redis lost, and print the counts.
+
+    Raises:
+        ConfigurationError: another option is given beside --restore, or there is no recording.
+    """
+    import asyncio
+
+    from redis.asyncio import Redis
+
+    from ragtide_offline.replay.plan import open_recording
+    from ragtide_offline.replay.restoring import Restored, restore_lost
+    from ragtide_roles.running import on_signal
+    from ragtide_runtime.errors import ConfigurationError
+    from ragtide_runtime.redis.url import RedisHandle
+
+    from ..progress import interrupted
+    from ..replay_views import print_restored
+    from ..with_redis import with_redis
+
+    for name in sorted(context.params.keys() - {"recording", "restore", "as_json"}):
+        if str(getattr(context.get_parameter_source(name), "name", "")) == "COMMANDLINE":
+            option = "--" + name.replace("_", "-")
+            raise ConfigurationError(f"--restore puts back all that Redis lost: leave {option} out")
+    recording = open_recording(url, settings)
+
+    async def body(redis: Redis, _: RedisHandle) -> Restored:
+        stop = asyncio.Event()
+        with on_signal(stop.set):
+            return await restore_lost(redis, settings, recording, stop)
+
+    restored = with_redis(settings, body)
+    if as_json:
+        print_json(restored.as_dict())
+    else:
+        print_restored(restored, recording)
+    if restored.left:
+        interrupted(f"{restored.left:,} items are left: to go on, give the same command again.")
+
+
+def _check_processes(processes: int | None, *, relabel: bool, speed: str) -> None:
     """Refuse options that a replay in parts does not have.
 
     Raises:
@@ -193,6 +245,8 @@ def _check_processes(*, relabel: bool, speed: str) -> None:
     """
     from ragtide_runtime.errors import ConfigurationError
 
+    if processes is None:
+        return
     if not relabel:
         raise ConfigurationError("--processes needs --relabel: metric events are replayed by one process")
     if speed != "max":
