@@ -127,9 +127,11 @@ class Estimate(VersionedModel):
     estimate: float | None = None
     """The estimate."""
     lower: float | None = None
-    """Lower end of the interval; the metric's lowest value without values; None for a metric without a range."""
+    """Lower end of the interval; the metric's lowest value without values; None for a metric without a range, and for a
+    count of which too little is known."""
     upper: float | None = None
-    """Upper end of the interval; the metric's highest value without values; None for a metric without a range."""
+    """Upper end of the interval; the metric's highest value without values; None for a metric without a range, and for
+    a count of which too little is known."""
     total: float | None = None
     """For metrics that add up, in a run of known size: the projected total of the whole run."""
     total_lower: float | None = None

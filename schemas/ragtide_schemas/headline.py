@@ -157,7 +157,7 @@ class Headline(WireModel):
     estimate: float | None
     """The number; None without values."""
     lower: float | None
-    """Lower end of its interval, valid at every look; None for a metric without a range."""
+    """Lower end of its interval, valid at every look; None for a count of which too little is known."""
     upper: float | None
     """Upper end of its interval."""
     n_absent: Count = 0
@@ -244,6 +244,12 @@ class Headline(WireModel):
     def labeler_text(self) -> str:
         """The labeler, with the estimator if it is not the mean."""
         return f"{self.labeler} (prediction-powered from {self.proxy})" if self.proxy else self.labeler
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the interval is narrower than the metric's whole range."""
+        lowest, highest = self.value_range
+        return (self.lower is not None and self.lower > lowest) or (self.upper is not None and self.upper < highest)
 
     @property
     def coverage_text(self) -> str | None:

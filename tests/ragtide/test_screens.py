@@ -201,12 +201,13 @@ def test_a_mean_over_a_whole_run_is_exact_and_has_no_interval() -> None:
 
 
 def test_the_interval_of_a_count_is_shown_once_it_says_something() -> None:
-    count = estimate("sentences.unsupported", n=60, estimate=0.75, lower=0.0, upper=116.4, lowest=0.0, highest=1000.0)
-    text = drawn(estimates_table([count], 80), 80)
-    assert "0.750  not yet" in text
-    assert "the interval of a count needs more interactions" in text
-    assert "116" not in text
-    narrow = drawn(estimates_table([count.model_copy(update={"upper": 1.5})], 80), 80)
+    count = estimate("sentences.unsupported", n=60, estimate=0.75, lower=None, upper=None, lowest=0.0, highest=1000.0)
+    whole = estimate("trace.adherence", n=60, estimate=0.75, lower=0.0, upper=1.0)
+    for unknown in (count, whole):
+        text = drawn(estimates_table([unknown], 80), 80)
+        assert "0.750  not yet" in text
+        assert "1.000" not in text
+    narrow = drawn(estimates_table([count.model_copy(update={"lower": 0.0, "upper": 1.5})], 80), 80)
     assert "0.000 to 1.500" in narrow
     assert "not yet" not in narrow
 

@@ -586,7 +586,7 @@ def _state(
         "silent": mean.updated_at is not None and around.now - mean.updated_at > SILENT,
         "judge stopped": judge is not None and judge.stopped,
         "being measured": judge is not None and judge.pending,
-        "too few": number.n == 0 if width is None else width > NARROW,
+        "too few": width is None or width > NARROW,
         # A rule on a whole pipeline has evidence once it has learned its baseline.
         "learning": (ruled and mean.segment is None and name not in around.suspected)
         if watch is None

@@ -37,7 +37,8 @@ class MetricMean(NamedTuple):
     estimate: float | None
     """The mean; None without values."""
     lower: float | None
-    """Lower end of the interval; None for a quantity without a highest value, such as seconds."""
+    """Lower end of the interval; None for a quantity without a highest value, such as seconds of labeling, and for a
+    count of which too little is known."""
     upper: float | None
     value_range: tuple[float, float]
     band: str | None
@@ -121,7 +122,9 @@ def metric_mean(
         value = numbers.mean if numbers.n else None
     else:
         lowest, width = value_range[0], value_range[1] - value_range[0]
-        lower, upper = lowest + width * scaled.lower, lowest + width * scaled.upper
+        # The range of a count says nothing about it.
+        if not (key.holds_counts and scaled.is_unknown):
+            lower, upper = lowest + width * scaled.lower, lowest + width * scaled.upper
         if scaled.estimate is not None:
             value = lowest + width * scaled.estimate
             band = certain_band(definition, key.labeler, (lower, value, upper), stated)
@@ -180,10 +183,9 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
     definition = view.state.definition(key)
     numbers, scaled = found.numbers.of(row), found.mean_of(row)
     value = metric_mean(key, definition, numbers, scaled, view.state.fit_for)
-    assert value.lower is not None and value.upper is not None  # noqa: S101, PT018 - for the type checker
-    in_unit = ScaledMean(value.estimate, value.lower, value.upper, scaled.strategy)
     lowest, highest = value.value_range
     width = highest - lowest
+    in_unit = ScaledMean(value.estimate, lowest + width * scaled.lower, lowest + width * scaled.upper, scaled.strategy)
 
     def unscaled(share: float) -> float:
         return lowest + width * share
@@ -215,13 +217,19 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
             if at.estimate is not None
         ),
         band=value.band,
-        **_total(definition, numbers, in_unit, found.method),
+        lower=value.lower,
+        upper=value.upper,
+        **_total(definition, numbers, in_unit, scaled, found.method),
         **found.trend_of(row, unscaled),
     )
 
 
 def _total(
-    definition: MetricDefinition | None, numbers: KeyNumbers, mean: ScaledMean, method: IntervalMethod
+    definition: MetricDefinition | None,
+    numbers: KeyNumbers,
+    mean: ScaledMean,
+    scaled: ScaledMean,
+    method: IntervalMethod,
 ) -> dict[str, Any]:
     """Return the projected total of a distributive metric in a run of known size: the size times the mean."""
     size = numbers.population_size
@@ -230,6 +238,8 @@ def _total(
     if numbers.n > size or method.strategy == "wilson":
         # More values than announced are no sample of the announced run, and the total is no proportion.
         return {}
+    if scaled.is_unknown:
+        return {"total": size * mean.estimate}
     return {"total": size * mean.estimate, "total_lower": size * mean.lower, "total_upper": size * mean.upper}
 
 

@@ -109,7 +109,8 @@ class HistoryPoint:
     """Number of values, at least 1."""
     mean: float
     lower: float | None
-    """Lower end of the interval; None for a quantity without a highest value, such as seconds."""
+    """Lower end of the interval; None for a quantity without a highest value, such as seconds of labeling, and for a
+    count of which too little is known."""
     upper: float | None
     open: bool
     """Whether later values may still count in it."""
@@ -396,7 +397,7 @@ def histories(
             [every[owner.number].opened.isdisjoint(owner.stretches) for owner in loaded.owners], dtype=bool
         )
     if loaded.owners:
-        counts = np.array([keys[owner.number][0].holds_counts for owner in loaded.owners], dtype=bool)
+        counts = np.array([keys[owner.number][0].count_unit for owner in loaded.owners])
         means = scaled_means(moments, method, counts=counts, population=np.full(len(counts), np.nan), closed=closed)
         n_absent = loaded.absent().tolist()
         for owner, n, absent, mean in zip(loaded.owners, moments.n.tolist(), n_absent, means, strict=True):
@@ -547,6 +548,7 @@ def _point(
 ) -> HistoryPoint:
     grid, unbounded = panes.grid, key.metric in UNBOUNDED
     lowest, highest = (0.0, 1.0) if unbounded else key.value_range
+    without = unbounded or (key.holds_counts and mean.is_unknown)
     width = highest - lowest
     assert mean.estimate is not None  # noqa: S101 - for the type checker
     return HistoryPoint(
@@ -554,8 +556,8 @@ def _point(
         end=from_milliseconds(grid.edges[owner.end]),
         n=counted.n,
         mean=lowest + width * mean.estimate,
-        lower=None if unbounded else lowest + width * mean.lower,
-        upper=None if unbounded else lowest + width * mean.upper,
+        lower=None if without else lowest + width * mean.lower,
+        upper=None if without else lowest + width * mean.upper,
         open=not panes.opened.isdisjoint(owner.stretches),
         n_absent=counted.n_absent,
         coverage=counted.coverage,

@@ -28,6 +28,11 @@ class ScaledMean(NamedTuple):
     strategy: str = ""
     """Strategy of this interval, if it differs from the requested strategy."""
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the interval is the whole range."""
+        return self.lower <= 0 and self.upper >= 1
+
 
 @dataclass(frozen=True, slots=True)
 class IntervalMethod:
@@ -161,7 +166,7 @@ class View:
         n_effective = np.where(effects > 0, counted / np.fmax(effects, 1.0), np.nan)
         if weighted is not None:
             mixed, traffic = weighted.mixed, np.where(weighted.sampled, weighted.traffic, np.nan)
-            counts = self.state.rows.holds_counts[rows]
+            counts = self.state.rows.count_unit[rows]
             found = weighted.intervals(confidence=0.5, counts=counts)  # no end of the interval is used
             effects = np.where(mixed & ~np.isnan(found.design_effect), found.design_effect, effects)
             single = np.isnan(found.design_effect)
@@ -223,7 +228,7 @@ class ViewNumbers:
 
     def means(self, method: IntervalMethod) -> list[ScaledMean]:
         """Return the means of all rows with their intervals, in the order of the rows."""
-        counts = self.view.state.rows.holds_counts[np.fromiter(self.places, dtype=np.intp)]
+        counts = self.view.state.rows.count_unit[np.fromiter(self.places, dtype=np.intp)]
         return scaled_means(self.moments, method, counts=counts, population=self._population())
 
     def _population(self) -> Floats:
@@ -251,7 +256,7 @@ def scaled_means(
     moments: Moments,
     method: IntervalMethod,
     *,
-    counts: NDArray[np.bool_],
+    counts: Floats,
     population: Floats,
     closed: NDArray[np.bool_] | None = None,
 ) -> list[ScaledMean]:
@@ -260,7 +265,7 @@ def scaled_means(
     Args:
         moments: of values in [0, 1]; values without a highest one get a mean, and an interval without meaning.
         method: of the intervals.
-        counts: whether the values of each mean are counts.
+        counts: one on the scale of values that are counts, 0 for other values.
         population: size of each population of which the values are a sample; nan for ongoing traffic.
         closed: whether each is looked at once, when no value can follow; None for none.
     """

@@ -142,6 +142,12 @@ class EstimateKey(NamedTuple):
         kind = definition.kind if definition is not None else None
         return (kind if self.measure is None else self.measure.kind) is Kind.DISTRIBUTIVE
 
+    @property
+    def count_unit(self) -> float:
+        """One on the scale of the key's counts, which is [0, 1]; 0 for values that are no counts."""
+        lowest, highest = self.value_range
+        return 1 / (highest - lowest) if self.holds_counts else 0.0
+
     def parts(self) -> list[Any]:
         """Return the key as a list, for a field of the checkpoint; the measure is left out if it is None."""
         return list(self if self.measure is not None else self[:-1])

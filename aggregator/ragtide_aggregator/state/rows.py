@@ -210,8 +210,8 @@ class KeyRows(RowTable, StatePart, what="counts"):
     updated_ms = RowColumn(np.int64, merge=MOST)
     # Population size, 0 if unknown.
     population = RowColumn(np.int64, merge=MOST)
-    # Whether values are counts.
-    holds_counts = RowColumn(np.bool_, stored=False)
+    # One on the scale of values that are counts, 0 for other values.
+    count_unit = RowColumn(np.float64, stored=False)
     # Whether values have a range, and so intervals and weights: all but time and cost of labeling.
     in_range = RowColumn(np.bool_, stored=False)
 
@@ -240,7 +240,7 @@ class KeyRows(RowTable, StatePart, what="counts"):
             self.keys.append(key)
             self._names.append(None)
             self.moments.add_row()
-            self.holds_counts[row], self.in_range[row] = key.holds_counts, key.metric not in UNBOUNDED
+            self.count_unit[row], self.in_range[row] = key.count_unit, key.metric not in UNBOUNDED
             for part in self.parts:
                 part.add_key(row, key)
         return row

@@ -14,7 +14,7 @@ from ragtide_schemas.headline import HeadlineState
 from .drawing import interval_bar
 from .fitting import Column, Notes, fitted, heading
 from .groups import short_name
-from .tables import BAR_WIDTHS, OF_USAGE, SHORTEST_NAME, interval_text, number_text
+from .tables import BAR_WIDTHS, OF_USAGE, SHORTEST_NAME, TOO_WIDE, interval_text, number_text
 
 STATE_STYLES: Final[dict[HeadlineState, str]] = {
     "firing": "bold red",
@@ -136,7 +136,9 @@ def _below(members: Sequence[Headline], shown: Sequence[Headline]) -> list[Text]
 
 
 def _interval(row: Headline) -> str:
-    return "" if row.lower is None or row.upper is None else interval_text((row.lower, row.upper))
+    if row.lower is None or row.upper is None or not row.has_interval:
+        return TOO_WIDE
+    return interval_text((row.lower, row.upper))
 
 
 def _bars(rows: Sequence[Headline]) -> Column:

@@ -38,13 +38,10 @@ EXACT: Final = "exact"
 TOO_WIDE: Final = "not yet"
 """Shown in place of an interval that says nothing."""
 
-TOO_WIDE_NOTE: Final = "not yet: the interval of a count needs more interactions; --json has it"
+TOO_WIDE_NOTE: Final = "not yet: too few interactions for an interval, or their sessions are not closed"
 
 COUNT_RANGE: Final = 100.0
-"""Smallest width of the range of a count whose interval may say nothing."""
-
-TOO_MANY: Final = 10.0
-"""An interval says nothing if it is so many times as wide as the count, or as one."""
+"""Smallest width of the range of numbers whose quantiles are shown."""
 
 EXACT_NOTE: Final = "exact: every interaction of the workspace is counted (--ongoing: as a sample of live traffic)"
 
@@ -112,11 +109,8 @@ def _intervals(rows: Sequence[Estimate]) -> list[str]:
 
 
 def too_wide(estimate: Estimate) -> bool:
-    """Return whether an interval says nothing: that of a count may be far wider than the count until there are more."""
-    lowest, highest = estimate.value_range
-    if estimate.lower is None or estimate.upper is None or estimate.estimate is None or highest - lowest < COUNT_RANGE:
-        return False
-    return estimate.upper - estimate.lower > TOO_MANY * max(estimate.estimate - lowest, 1.0)
+    """Return whether there is no interval yet: it is the whole range, or too little is known of a count."""
+    return estimate.estimate is not None and not (estimate.exact or estimate.has_interval)
 
 
 def _bars(rows: Sequence[Estimate]) -> Column:

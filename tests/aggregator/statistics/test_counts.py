@@ -16,6 +16,7 @@ from ragtide_aggregator.statistics.intervals.asymptotic import (
 )
 from ragtide_aggregator.statistics.means.moments import MomentTable
 from ragtide_aggregator.statistics.means.strategies import AUTO, moments_interval, resolved
+from ragtide_schemas import Direction, Kind, MetricDeclaration
 
 COUNT = "sentences.fully_supported"
 Draw = Callable[[np.random.Generator, tuple[int, int]], Any]
@@ -61,13 +62,68 @@ def test_a_count_around_2_has_an_interval_around_2_and_says_how_it_was_made() ->
     assert 0.5 < one.lower < one.estimate < one.upper < 4.0
 
 
-def test_a_few_counts_or_equal_ones_keep_the_interval_that_assumes_nothing() -> None:
-    for values in (np.random.default_rng(3).poisson(2.0, 20), np.full(500, 2.0)):
-        state = counted(values)
-        (one,) = (e for e in estimates(state) if e.metric == COUNT)
-        (running,) = (e for e in estimates(state, strategy="running") if e.metric == COUNT)
-        assert one.strategy == "running"
-        assert (one.lower, one.upper) == (running.lower, running.upper)
+@pytest.mark.parametrize(
+    "values",
+    [np.random.default_rng(3).poisson(2.0, 12), np.zeros(300), np.eye(1, 100)[0], np.full(20, 2.0)],
+    ids=["few", "none", "one", "few equal"],
+)
+def test_a_few_counts_have_no_interval_rather_than_one_that_says_nothing(values: Any) -> None:
+    state = counted(values)
+    (one,) = (e for e in estimates(state) if e.metric == COUNT)
+    assert one.estimate == pytest.approx(values.mean())
+    assert (one.lower, one.upper, one.has_interval, one.strategy) == (None, None, False, "running")
+    (running,) = (e for e in estimates(state, strategy="running") if e.metric == COUNT)
+    assert running.lower is not None
+    assert running.upper is not None
+    assert running.upper > running.lower + 4, "the interval of the range was no use"
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"), [("answer.prompt_tokens", 1800.0), ("retrieval.documents", 1.0), ("answer.cost_usd", 0.0004)]
+)
+def test_equal_counts_have_an_interval_on_their_own_scale(metric: str, value: float) -> None:
+    state = AggregatorState(StateOptions())
+    for number in range(200):
+        state.apply(event(number, {metric: value}))
+    (one,) = (e for e in estimates(state) if e.metric == metric)
+    assert one.strategy == "asymptotic"
+    assert one.lower is not None
+    assert one.upper is not None
+    # One more of 0 or of twice as much would move the mean by half a percent.
+    assert 0.95 * value < one.lower < 0.995 * value
+    assert 1.005 * value < one.upper < 1.05 * value
+
+
+def test_a_count_with_a_small_range_keeps_the_interval_of_its_range() -> None:
+    """One is a fifth of the range, so the interval that assumes nothing is of use, also while all are 0."""
+    declared = {"mine.tries": MetricDeclaration(lower=0, upper=5, kind=Kind.DISTRIBUTIVE, direction=Direction.LOWER)}
+    state = AggregatorState(StateOptions())
+    for number in range(300):
+        state.apply(event(number, {"mine.tries": 0.0}, declared=declared))
+    (one,) = (e for e in estimates(state) if e.metric == "mine.tries")
+    assert (one.lower, one.strategy) == (0.0, "running")
+    assert one.upper is not None
+    assert 0 < one.upper < 0.2
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("name", DRAWS)
+def test_the_interval_of_counts_misses_in_at_most_a_twentieth_of_the_runs(name: str) -> None:
+    """Through `moments_interval`, with looks after every 30 of 1,500 counts; ends that say nothing hold everything."""
+    truth, draw = DRAWS[name]
+    runs = 400
+    x = draw(np.random.default_rng(8), (runs, 1500)) / 1000.0
+    table, rows = MomentTable(), np.arange(runs)
+    for _ in range(runs):
+        table.add_row()
+    missed = np.zeros(runs, dtype=bool)
+    for start in range(0, 1500, 30):
+        part = x[:, start : start + 30]
+        table.update(np.repeat(rows, 30), part.ravel())
+        lower, upper = moments_interval(AUTO, table.read(rows), confidence=0.95, counts=np.full(runs, 1 / 1000))
+        missed |= (lower > truth / 1000) | (upper < truth / 1000)
+    assert missed.mean() <= 0.05 + 3 * (0.05 * 0.95 / runs) ** 0.5
+    assert (upper - lower < 2 * truth / 1000).mean() > 0.99
 
 
 def test_proportions_and_means_keep_the_interval_that_assumes_nothing() -> None:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from ..intervals.intervals import wilson
 from ..tables.batches import Floats
 from .moments import Moments
+from .strategies import says_nothing
 
 
 def closed_interval(moments: Moments, *, confidence: float, counts: ArrayLike = False) -> tuple[Floats, Floats]:
@@ -28,7 +29,8 @@ def closed_interval(moments: Moments, *, confidence: float, counts: ArrayLike = 
     Args:
         moments: one element per key.
         confidence: level in (0, 1).
-        counts: whether each key has counts: their range is far wider than their spread, so no value at its end counts.
+        counts: one on the scale of each key's counts, 0 for values that are no counts (`moments_interval`). Their range
+            is far wider than their spread, so the one more value is at 0 or at twice their mean.
     """
     n = np.maximum(moments.n, 1).astype(np.float64)
     mean, squares, size = moments.mean, moments.m2, np.ones(n.shape)
@@ -42,7 +44,7 @@ def closed_interval(moments: Moments, *, confidence: float, counts: ArrayLike = 
         size = np.where(used, clusters.mean_size, size)
         n = np.where(used, np.maximum(clusters.n, 1), n)
     largest = size * mean * (1 - mean)
-    farthest = np.where(np.asarray(counts, dtype=bool), 0.0, size * np.maximum(mean, 1 - mean))
+    farthest = size * np.where(np.asarray(counts, dtype=bool), mean, np.maximum(mean, 1 - mean))
     variance = np.minimum((squares + farthest**2) / np.maximum(n - size, 1.0), largest)
     known = (variance > 0) & (largest > 0)
     effective = np.where(known, n * mean * (1 - mean) / np.where(known, variance, 1.0), n / size)
@@ -51,6 +53,8 @@ def closed_interval(moments: Moments, *, confidence: float, counts: ArrayLike = 
     # Values of open clusters are in the mean, and not in the interval.
     lower = np.where(none, 0.0, np.minimum(lower, moments.mean))
     upper = np.where(none, 1.0, np.maximum(upper, moments.mean))
+    nothing = says_nothing(lower, upper, moments.mean, counts)
+    lower, upper = np.where(nothing, 0.0, lower), np.where(nothing, 1.0, upper)
     if moments.weighted is None:
         return lower, upper
     mixed, found = moments.weighted.mixed, moments.weighted.intervals(confidence=confidence, counts=counts)

@@ -6,7 +6,7 @@ from typing import Final, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..intervals.asymptotic import asymptotic_half_width, asymptotic_interval, enough_to_count
+from ..intervals.asymptotic import asymptotic_interval, count_interval
 from ..intervals.bernstein import BernsteinTable
 from ..intervals.betting import BettingTable
 from ..intervals.intervals import FIXED, fixed_interval
@@ -26,7 +26,10 @@ ANYTIME_VALID: Final = frozenset({"running", "empirical_bernstein", "betting", "
 """Strategies that are valid at every look; `asymptotic` only once there are enough values."""
 
 AUTO: Final = "auto"
-"""`running`, or `asymptotic` for counts once there are enough values (`enough_to_count`)."""
+"""`running`, or `asymptotic` for counts once there are enough values (`count_interval`)."""
+
+WIDEST_COUNT: Final = 2.0
+"""An interval of a count says nothing if it is so many times as wide as the count, or as one."""
 
 Kind = Literal["algebraic", "distributive"]
 
@@ -37,12 +40,13 @@ def resolved(strategy: str, moments: Moments, counts: ArrayLike) -> NDArray[np.s
     Args:
         strategy: one of `OF_MOMENTS`, or `auto`.
         moments: one element per key.
-        counts: whether each key has counts: values whose range is far wider than their spread.
+        counts: as of `moments_interval`.
     """
     if strategy != AUTO:
         found: NDArray[np.str_] = np.full(moments.n.shape, strategy)
     else:
-        enough = np.asarray(counts, dtype=bool) & enough_to_count(moments.mean, moments.n, moments.variance)
+        *_, enough = count_interval(moments.mean, moments.n, moments.m2, confidence=0.5)  # no end is used
+        enough &= np.asarray(counts, dtype=bool)
         found = np.where(enough, "asymptotic", "running")
     # A weighted mean has one kind of interval.
     return found if moments.weighted is None else np.where(moments.weighted.mixed, "asymptotic", found)
@@ -59,6 +63,9 @@ def moments_interval(
 ) -> tuple[Floats, Floats]:
     """Return the ends of the intervals of means in [0, 1]; the whole range for a key without values.
 
+    The ends of counts are the whole range, too, while nothing is known on their own scale: an interval from their range
+    alone would be far wider than they are.
+
     Args:
         strategy: one of `OF_MOMENTS`, or `auto`.
         moments: one element per key; where values count in clusters, `running` is over the closed ones.
@@ -66,16 +73,16 @@ def moments_interval(
         population: sizes of the finite populations, nan for none. The strategies for a fixed n use them, and all ends
             respect the values that are already known.
         v_opt: intrinsic time at which `running` is tightest.
-        counts: for `auto`, whether each key has counts.
+        counts: for `auto`, one on the scale of each key's counts, such as 1 / 1000 for counts up to 1,000; 0 (False)
+            for values that are no counts. 1 (True) shows an interval however wide it is.
     """
     n = np.maximum(moments.n, 1)
     if strategy in ("running", AUTO):
         lower, upper = running_interval(moments.mean, n, moments.v, confidence=confidence, v_opt=v_opt)
         if strategy == AUTO and np.any(counts):
             asymptotic = resolved(strategy, moments, counts) == "asymptotic"
-            half_width = asymptotic_half_width(np.nan_to_num(moments.variance), n, confidence=confidence)
-            lower = np.where(asymptotic, np.maximum(moments.mean - half_width, 0.0), lower)
-            upper = np.where(asymptotic, np.minimum(moments.mean + half_width, 1.0), upper)
+            low, high, _ = count_interval(moments.mean, moments.n, moments.m2, confidence=confidence)
+            lower, upper = np.where(asymptotic, low, lower), np.where(asymptotic, high, upper)
     elif strategy == "asymptotic":
         lower, upper = asymptotic_interval(moments.mean, n, moments.variance, confidence=confidence)
     else:
@@ -92,6 +99,8 @@ def moments_interval(
             lower[places] = np.minimum(ends[0], moments.mean[places])
             upper[places] = np.maximum(ends[1], moments.mean[places])
     none = moments.n == 0
+    if strategy == AUTO:
+        none |= says_nothing(lower, upper, moments.mean, counts)
     lower, upper = np.where(none, 0.0, lower), np.where(none, 1.0, upper)
     mixed: NDArray[np.bool_] = np.zeros(none.shape, dtype=bool)
     if moments.weighted is not None:
@@ -106,7 +115,24 @@ def moments_interval(
     least, most = seen * moments.mean, np.clip(seen * moments.mean + (1 - seen), moments.mean, 1.0)
     closed = seen == 1
     lower = np.where(closed, moments.mean, np.maximum(lower, np.where(seen > 0, least, 0.0)))
-    return lower, np.where(closed, moments.mean, np.minimum(upper, np.where(seen > 0, most, 1.0)))
+    upper = np.where(closed, moments.mean, np.minimum(upper, np.where(seen > 0, most, 1.0)))
+    if strategy != AUTO:
+        return lower, upper
+    nothing = says_nothing(lower, upper, moments.mean, counts)
+    return np.where(nothing, 0.0, lower), np.where(nothing, 1.0, upper)
+
+
+def says_nothing(lower: Floats, upper: Floats, mean: Floats, counts: ArrayLike) -> NDArray[np.bool_]:
+    """Return whether intervals of counts are much wider than the counts (`WIDEST_COUNT`).
+
+    Args:
+        lower: lower ends.
+        upper: upper ends.
+        mean: of the counts.
+        counts: as of `moments_interval`.
+    """
+    unit = np.asarray(counts, dtype=np.float64)
+    return np.asarray((unit > 0) & (upper - lower > WIDEST_COUNT * np.maximum(mean, unit)))
 
 
 class Table(Protocol):

@@ -63,7 +63,8 @@ class Cell:
 
     def patch(self) -> list[object]:
         """Return the numbers that change, as `live.js` reads them."""
-        return [f"{self.estimate:z.3f}", f"{self.lower:z.3f} – {self.upper:z.3f}", *self.at, self.state]
+        ends = f"{self.lower:z.3f} – {self.upper:z.3f}" if self.headline.has_interval else ""
+        return [f"{self.estimate:z.3f}", ends, *self.at, self.state]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,15 +205,17 @@ def _row(
 
 
 def cell_of(headline: Headline, targets: Mapping[tuple[str, str], float] | None = None) -> Cell | None:
-    """Return the cell of a headline; None without a number or an interval.
+    """Return the cell of a headline; None without a number.
 
     Args:
         headline: of a metric.
         targets: value of a target by pipeline (or `*`) and metric.
     """
-    if headline.estimate is None or headline.lower is None or headline.upper is None:
+    if headline.estimate is None:
         return None
     lowest, highest = headline.value_range
+    lower = lowest if headline.lower is None else headline.lower
+    upper = highest if headline.upper is None else headline.upper
     span, given = (highest - lowest) or 1.0, targets or {}
 
     def place(value: float) -> float:
@@ -221,9 +224,9 @@ def cell_of(headline: Headline, targets: Mapping[tuple[str, str], float] | None 
     target = given.get((headline.pipeline, headline.metric), given.get(("*", headline.metric), _good(headline.metric)))
     return Cell(
         headline,
-        headline.lower,
-        headline.upper,
-        (place(headline.lower), place(headline.estimate), place(headline.upper)),
+        lower,
+        upper,
+        (place(lower), place(headline.estimate), place(upper)),
         None if target is None else place(target),
     )
 

@@ -33,10 +33,11 @@ function write(element, text) {
 
 /** @type {Record<string, (place: HTMLElement, parts: Part[]) => void>} */
 const kinds = {
-  /** An estimate: number, ends, three positions, state. */
+  /** An estimate: number, ends (empty without an interval), three positions, state. */
   cell(place, [value, ends, low, mid, high, state]) {
     write(place.firstElementChild, String(value));
-    write(place.lastElementChild, String(ends));
+    const last = /** @type {HTMLElement} */ (place.lastElementChild);
+    write(last, String(ends) || (last.dataset.none ?? ""));
     const drawing = place.children[1];
     const span = drawing.children[1];
     const middle = drawing.lastElementChild;
