@@ -9,18 +9,12 @@ from tests.support.owners import owners
 from ragtide import Deployment, MetricEvent
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.estimates.means import MetricMean
-from ragtide_aggregator.reading import states
+from ragtide_aggregator.reading import field_names
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate
 
 SETTINGS = Settings()
-
-
-@pytest.fixture(autouse=True)
-def _names_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "SOON_S", 0.0)
-    monkeypatch.setattr(states, "LISTING_PART", 0)
 
 
 def events(count: int, first: int = 0, **changes: Any) -> list[MetricEvent]:
@@ -125,27 +119,29 @@ async def test_it_reads_only_whole_pipelines_and_only_after_a_commit(async_redis
     assert await deployment.means() is means
 
 
-async def test_a_new_pipeline_is_there_after_a_second_at_most(
+async def test_a_new_pipeline_of_a_large_checkpoint_is_there_once_listing_may_take_time_again(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.undo()
+    monkeypatch.setattr(field_names, "FIELDS_AT_ONCE", 10)
     (owner,) = owners(async_redis, SETTINGS)
     deployment = Deployment(async_redis, SETTINGS)
     now = [100.0]
-    deployment._overview._states._clock = lambda: now[0]
+
+    def clock() -> float:
+        now[0] += 0.25
+        return now[0]
+
+    deployment._names.clock = clock
     await owner.commit(*events(5))
     assert {mean.pipeline for mean in await deployment.means()} == {"shop"}
     await owner.commit(*events(5, 100), *events(5, 200, pipeline="bank"))
     assert {(mean.pipeline, mean.n) for mean in await deployment.means()} == {("shop", 10)}
     # Without another commit.
-    now[0] += states.SOON_S
+    now[0] += field_names.LISTING_PART * 0.25
     assert {(mean.pipeline, mean.n) for mean in await deployment.means()} == {("shop", 10), ("bank", 5)}
 
 
-async def test_a_field_that_is_gone_takes_its_numbers_at_once(
-    async_redis: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
+async def test_a_field_that_is_gone_takes_its_numbers_at_once(async_redis: Any) -> None:
     (owner,) = owners(async_redis, SETTINGS)
     deployment = Deployment(async_redis, SETTINGS)
     await owner.commit(*events(5), *events(5, 100, pipeline="bank"))

@@ -12,7 +12,6 @@ from tests.support.owners import owners
 from ragtide import Deployment
 from ragtide_aggregator.errors import TooManySegmentsError
 from ragtide_aggregator.estimates.means import MetricMean
-from ragtide_aggregator.reading import states
 from ragtide_aggregator.reading.overview import SEGMENTS_MAX, UNUSED_S, SegmentMeans
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import HistorySettings
@@ -22,11 +21,7 @@ NAMES = ["lang=l3", 'lang=a*[b]?\\"', "lang=a", "lang=none"]
 
 
 @pytest.mark.parametrize("split", [False, pytest.param(True, marks=pytest.mark.heavy)])
-async def test_they_are_those_of_a_full_read_at_every_commit(
-    async_redis: Any, split: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(states, "SOON_S", 0.0)
-    monkeypatch.setattr(states, "LISTING_PART", 0)
+async def test_they_are_those_of_a_full_read_at_every_commit(async_redis: Any, split: bool) -> None:
     settings = Settings(partitions=2, splits={"shop": 2}) if split else Settings()
     deployment = Deployment(async_redis, settings)
     committing = owners(async_redis, settings)

@@ -7,6 +7,7 @@ from tests.support.owners import Owner, owners
 
 from ragtide import AlertRule, Deployment
 from ragtide_aggregator.checkpoint.options import state_options
+from ragtide_aggregator.reading.field_names import FieldNames
 from ragtide_aggregator.reading.suspicions import Suspicions
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.model import Settings
@@ -73,7 +74,7 @@ async def test_another_rule_of_the_reader_has_no_evidence(async_redis: Any) -> N
 async def test_a_result_is_used_until_the_next_commit(async_redis: Any) -> None:
     owner = owner_of(async_redis)
     await owner.commit(*adherence([0.6] * 3))
-    reader = Suspicions(async_redis, SETTINGS.layout.all(), state_options(SETTINGS))
+    reader = Suspicions(async_redis, SETTINGS.layout.all(), state_options(SETTINGS), names=FieldNames(async_redis))
     first = await reader.read()
     assert (await reader.read())[0] is first[0]
     await owner.commit(*adherence([0.2] * 30, first=3))
@@ -84,7 +85,9 @@ async def test_a_result_is_used_until_the_next_commit(async_redis: Any) -> None:
 
 async def test_the_state_of_a_removed_rule_costs_a_reader_nothing(async_redis: Any) -> None:
     owner = owner_of(async_redis)
-    reader = Suspicions(async_redis, SETTINGS.layout.all(), state_options(Settings(alerts=(OTHER,))))
+    reader = Suspicions(
+        async_redis, SETTINGS.layout.all(), state_options(Settings(alerts=(OTHER,))), names=FieldNames(async_redis)
+    )
     for first in range(0, 400, 100):
         await owner.commit(*adherence([0.1] * 100, first=first))
         await reader.read()

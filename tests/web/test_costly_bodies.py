@@ -19,7 +19,7 @@ from tests.web.page.test_dead_letters import add, letter
 
 from ragtide_producers.ingest import receiver
 from ragtide_producers.ingest.split_items import split_items
-from ragtide_producers.shapes import json_values
+from ragtide_runtime.outside import json_values
 from ragtide_web import items
 from ragtide_web.memory import Memory
 from ragtide_web.page.dead_letters import route as dead_letters

@@ -34,7 +34,7 @@ from .page.streams.route import router as streams
 from .page.system.route import router as system
 from .page.traffic.route import router as traffic
 from .page.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
-from .problems import HttpProblem, answer, drain
+from .problems import HttpProblem, RedisProblem, answer, drain
 from .proxy import BehindProxy, prefix_of
 from .routes import criteria as criteria_api
 from .routes import details, health, reading, traces, writing
@@ -126,6 +126,8 @@ def _routed() -> FastAPI:
 async def _problem(request: Request, error: Exception) -> Response:
     """Return the answer to a request that is not served: a page for a browser, JSON for a client of the API."""
     assert isinstance(error, HttpProblem)  # noqa: S101 - registered for this class
+    if isinstance(error, RedisProblem):
+        await error.name_cause(request.app.state.context.redis)
     if not _wants_page(request):
         return await answer(request, error)
     if error.close:

@@ -1,5 +1,6 @@
 """Looks at each request before its route does: its origin, and afterwards its status and duration."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from time import perf_counter
@@ -12,6 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.settings.serve import is_loopback
 from ragtide_schemas.printable import printable
 
@@ -99,7 +101,10 @@ class Guard:
             await send(message)
 
         try:
-            await self._app(scope, receive, sending)
+            if scope["method"] == "GET":
+                await answer_while_connected(self._app, scope, receive, sending)
+            else:
+                await self._app(scope, receive, sending)
         except ClientDisconnect:  # the client no longer waits for an answer
             pass
         except Exception:  # a defect of this program must not end the service
@@ -107,6 +112,34 @@ class Guard:
             if not started:
                 detail = "the request failed by a defect of ragtide: its log has the error"
                 await JSONResponse({"detail": detail}, 500)(scope, receive, send)
+
+
+async def answer_while_connected(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Let an application answer a request, and cancel it when the client is gone: nobody reads the answer.
+
+    Only for requests that change nothing.
+
+    Raises:
+        ClientDisconnect: the client is gone.
+    """
+    received: asyncio.Queue[Message] = asyncio.Queue()
+    answering = asyncio.ensure_future(app(scope, received.get, send))
+
+    async def watch() -> None:
+        while (message := await receive())["type"] != "http.disconnect":
+            received.put_nowait(message)
+        received.put_nowait(message)
+
+    watching = asyncio.create_task(watch())
+    try:
+        await asyncio.wait((answering, watching), return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            await end(answering)
+            raise ClientDisconnect
+        answering.result()
+    finally:
+        await end(answering)
+        await end(watching)
 
 
 def _done_cookie(done: str, scope: Scope) -> str:

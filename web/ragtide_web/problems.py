@@ -6,12 +6,19 @@ from typing import Final
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
+from redis import RedisError
+from redis.asyncio import Redis
+from redis.exceptions import RedisClusterException
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from starlette.requests import ClientDisconnect
 
+from ragtide_runtime.redis.client import SOCKET_TIMEOUT_S
 from ragtide_schemas.printable import printable
 
 RETRY_AFTER_S: Final = 5.0
 """Seconds after which a client should try again while Redis does not answer."""
+PING_S: Final = 1.0
+"""Seconds within which Redis answers a question about itself, unless it is away."""
 DETAIL_MAX_CHARS: Final = 2000
 DRAIN_S: Final = 2.0
 """Seconds for which the rest of a refused body is read."""
@@ -69,7 +76,46 @@ def too_large(detail: str) -> HttpProblem:
     return HttpProblem(413, f"{detail}: send less at once", close=True)
 
 
-def redis_is_away(error: BaseException) -> HttpProblem:
-    """Return the answer while Redis does not answer."""
-    del error  # its text may name the address of the server
-    return HttpProblem(503, "Redis does not answer: send the whole request again later", retry_after_s=RETRY_AFTER_S)
+class RedisProblem(HttpProblem):
+    """A request that failed because of Redis.
+
+    Attributes:
+        waited: whether a reply, or a free connection, did not come in time. Then Redis may well answer others.
+    """
+
+    def __init__(self, *, waited: bool) -> None:
+        super().__init__(503, "Redis does not answer: send the whole request again later", retry_after_s=RETRY_AFTER_S)
+        self.waited = waited
+
+    async def name_cause(self, redis: Redis) -> None:
+        """Ask Redis whether it answers, and name the true cause in `detail`."""
+        if self.waited and await answers(redis):
+            self.detail = (
+                f"the answer took longer than {SOCKET_TIMEOUT_S:g} s, although Redis answers: ask for less (one "
+                "pipeline, a shorter range), or try again when there is less to do"
+            )
+
+
+async def answers(redis: Redis) -> bool:
+    """Return whether Redis answers within a second, over a connection that nothing else uses."""
+    pool = getattr(redis, "connection_pool", None)
+    try:
+        async with asyncio.timeout(PING_S):
+            if pool is None:  # a cluster
+                return bool(await redis.ping())
+            connection = pool.make_connection()
+            try:
+                await connection.connect()
+                await connection.send_command("PING")
+                return bool(await connection.read_response())
+            finally:
+                await connection.disconnect(nowait=True)
+    except (RedisError, RedisClusterException, OSError):
+        return False
+
+
+def redis_is_away(error: BaseException) -> RedisProblem:
+    """Return the answer to a request that failed because of Redis; whoever sends it names the cause first."""
+    # The text of the error may name the address of the server.
+    late = isinstance(error, RedisTimeoutError | TimeoutError)
+    return RedisProblem(waited=late or isinstance(error.__cause__, TimeoutError))

@@ -134,7 +134,8 @@ class RuleEvaluator:
         self.adjusted.add_row(key, states)
         rows.sharing[row] = sum(state.rule.run_length is None for state in states)
         self._add_detectors(row)
-        self.refresh(row)
+        if states:
+            self.refresh(row)
         return row
 
     def _add_detectors(self, row: int) -> None:

@@ -1,6 +1,5 @@
 """Distributes the fields of checkpoints over the partitions of a new layout. No clock, no I/O."""
 
-import json
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,44 +8,25 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Feedback
 
+from ..checkpoint.field_pipelines import pipeline_of_field
 from ..state.capping import pipeline_of_alert
 from ..state.options import further_pipelines
 
 Fields = dict[str, bytes]
-
-_BY_KEY: Final = (
-    CheckpointField.ESTIMATE, CheckpointField.QUANTILES, CheckpointField.DECLARED, CheckpointField.CLUSTERS,
-    CheckpointField.CLUSTER_SCOPE, CheckpointField.DEPENDENCE, CheckpointField.SEASON,
-    CheckpointField.HISTORY_SERIES, CheckpointField.PAIR, CheckpointField.LEVEL,
-)  # fmt: skip
-_AFTER_LENGTH: Final[dict[str, int]] = {
-    CheckpointField.PANE: 2, CheckpointField.PROCESSED: 1, CheckpointField.OPEN_CLUSTER: 1,
-    CheckpointField.HISTORY: 2,
-}  # fmt: skip
-"""Number of parts before the key in the name of a field."""
 
 _OF_THE_PARTITION: Final = (CheckpointField.ALERT_CLOCK, CheckpointField.LEVEL_BUDGET, CheckpointField.VERSION)
 
 
 def pipeline_of(name: str, data: bytes) -> str | None:
     """Return the pipeline of a field of a checkpoint; None for a field of the whole partition."""
+    found = pipeline_of_field(name)
+    if found is not None:
+        return found
     kind, colon, rest = name.partition(":")
     kind += colon
-    if kind in _BY_KEY:
-        return _first_name(rest)
-    if kind in _AFTER_LENGTH:
-        return _first_name(rest.split(":", _AFTER_LENGTH[kind])[-1])
-    if kind == CheckpointField.RULE_STATE:
-        return str(json.loads(rest)[2])
     if kind in (CheckpointField.CAPPED, CheckpointField.FIRING_ALERT):
         return rest if kind == CheckpointField.CAPPED else pipeline_of_alert(rest)
     return Feedback.decode(data).pipeline if kind == CheckpointField.PENDING_FEEDBACK else None
-
-
-def _first_name(key: str) -> str:
-    """Return the pipeline of a key; that of pairs begins with the key of the proxy score."""
-    first = json.loads(key)[0]
-    return str(first[0] if isinstance(first, list) else first)
 
 
 def repartitioned(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[str, bytes]]) -> dict[int, Fields]:

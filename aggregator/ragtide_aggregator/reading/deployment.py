@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from redis.asyncio import Redis
 
@@ -13,6 +13,7 @@ from ragtide_runtime.calls.endpoint_states import EndpointSpend, EndpointState, 
 from ragtide_runtime.redis.backlog import Backlog, read_backlogs
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.entries import Unreadable
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.layout import check_layout
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
@@ -27,22 +28,33 @@ from ..estimates.means import MetricMean
 from ..estimates.over_time import History, Joining
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey
+from ..state.options import StateOptions
 from ..state.state import AggregatorState
 from ..statistics.means.strategies import AUTO
 from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
+from .field_names import FieldNames
 from .headlines import AHEAD, Headlines
 from .history import HistoryReader
 from .judge_stops import JudgeStops
 from .level_watches import LevelWatches
 from .overview import Overview, SegmentMeans
 from .partitions import PartitionStatus, read_partitions
+from .pipeline_states import PipelineReading, PipelineStates
 from .states import PartitionStates
 from .suspicions import Suspicion, Suspicions, covariate_keys
 from .versions import Deploy, Versions
 
 _OF_ALERT: Final = ("pipeline", "run", "segment", "metric", "profile", "labeler", "labeler_version")
 # Fields of a key that an alert has, too.
+
+
+class HistoryName(NamedTuple):
+    """The names of a history: of a metric of a pipeline, by a labeler."""
+
+    pipeline: str
+    metric: str
+    labeler: str
 
 
 class Deployment:
@@ -64,12 +76,15 @@ class Deployment:
         self.settings = settings
         self._partitions = settings.layout.all()
         self._options = reader_options(settings)
+        self._names = names = FieldNames(redis)
         self._states = PartitionStates(redis, self._options, split=bool(settings.splits))
+        levels = level_options(settings)
+        self._of_pipelines = PipelineStates(redis, self._options, levels, names)
         self._overview = self._overview_of(None)
         self._of_segments = SegmentMeans(self._overview_of)
-        self._suspicions = Suspicions(redis, self._partitions, replace(self._options, rules=settings.alerts))
-        self._levels = LevelWatches(redis, self._partitions, self._options, level_options(settings))
-        self._history = HistoryReader(redis, self._options.history)
+        self._suspicions = Suspicions(redis, self._partitions, self._with_rules, names=names)
+        self._levels = LevelWatches(redis, self._partitions, self._options, levels, names=names)
+        self._history = HistoryReader(redis, self._options.history, names)
         self._versions = Versions(self._history, self._partitions, settings)
         self._alerts = AlertLog(redis, self._partitions)
         self.unreadable_dead_letters = Unreadable("dead letter")
@@ -79,7 +94,18 @@ class Deployment:
     def take_rules(self, settings: Settings) -> None:
         """Use the alert rules and the budget of other settings from now on."""
         self.settings = self.settings.model_copy(update={"alerts": settings.alerts, "budget": settings.budget})
-        self._suspicions.take_rules(replace(self._options, rules=settings.alerts))
+        self._suspicions.take_rules(self._with_rules)
+        self._of_pipelines.take_rules()
+
+    @property
+    def _with_rules(self) -> StateOptions:
+        """The options of a state with the alert rules that are in force."""
+        return replace(self._options, rules=self.settings.alerts)
+
+    def _of_pipeline(self, pipeline: str) -> tuple[list[Streams], PipelineReading]:
+        """Return the partitions of a pipeline, and its readers."""
+        partitions = self.settings.layout.all_of(pipeline)
+        return partitions, self._of_pipelines.of(pipeline, partitions, self._with_rules)
 
     def _overview_of(self, segment: str | None) -> Overview:
         return Overview(
@@ -89,6 +115,7 @@ class Deployment:
             confidence=self.settings.confidence,
             split=bool(self.settings.splits),
             segment=segment,
+            names=self._names,
         )
 
     @classmethod
@@ -120,6 +147,7 @@ class Deployment:
         confidence: float | None = None,
         ongoing: bool = False,
         windows: bool = True,
+        pipeline: str | None = None,
     ) -> list[Estimate]:
         """Return every estimate at the last commits.
 
@@ -128,6 +156,7 @@ class Deployment:
             confidence: level of the intervals; by default the level in the settings.
             ongoing: whether the interactions are a sample of ongoing traffic, even in a run of known size.
             windows: whether to return estimates of windows too, not only those of all time.
+            pipeline: only of this pipeline; then only its fields are read.
 
         Raises:
             CheckpointError: a checkpoint cannot be read.
@@ -135,8 +164,12 @@ class Deployment:
         """
         check_live(strategy)
         level = self.settings.confidence if confidence is None else confidence
-        return await self._states.compute(
-            self._partitions,
+        partitions, states = self._partitions, self._states
+        if pipeline is not None:
+            partitions, of_pipeline = self._of_pipeline(pipeline)
+            states = of_pipeline.states
+        return await states.compute(
+            partitions,
             (strategy, level, ongoing, windows),
             lambda state: estimates(state, strategy=strategy, confidence=level, ongoing=ongoing, windows=windows),
         )
@@ -193,10 +226,15 @@ class Deployment:
             ValueError: unknown range.
         """
         span = headline_range(chosen, utc_now()) if isinstance(chosen, str) else chosen
-        means = await self._all_means(pipeline) if segments else await self.means()
-        if segment is not None and not segments:
-            # The labeler is chosen for the whole pipeline.
-            means = [*means, *await self.means(segment)]
+        if segments:
+            means = await self._all_means(pipeline)
+        elif pipeline is not None:
+            means = [mean for mean in await self._all_means(pipeline) if mean.segment in (None, segment)]
+        else:
+            means = await self.means()
+            if segment is not None:
+                # The labeler is chosen for the whole pipeline.
+                means = [*means, *await self.means(segment)]
         stops = JudgeStops(self._redis, self.settings, self._partitions, self._history)
         reader = Headlines(self.settings, self._partitions, self._history, self._versions, stops)
         found = await reader.read(
@@ -208,8 +246,8 @@ class Deployment:
             ],
             span,
             alerts=await self.alerts(),
-            suspicions=[] if segment is not None else await self.suspicions(),
-            watches=[] if segment is not None else await self.level_watches(),
+            suspicions=[] if segment is not None else await self.suspicions(pipeline),
+            watches=[] if segment is not None else await self.level_watches(pipeline),
             labeler=labeler,
         )
         return [each for each in found if segments or each.segment == segment]
@@ -233,15 +271,18 @@ class Deployment:
         """Return the newest version of each pipeline that had another one before, if the history has `version`."""
         return await self._versions.read()
 
-    async def suspicions(self) -> list[Suspicion]:
+    async def suspicions(self, pipeline: str | None = None) -> list[Suspicion]:
         """Return how far the evidence of each rule on a whole live pipeline has come, the strongest first.
 
         The rules are those of these settings. A rule that is different in the aggregator has no evidence here.
 
+        Args:
+            pipeline: only of this pipeline; all unless given.
+
         Raises:
             CheckpointError: a checkpoint cannot be read.
         """
-        return await self._suspicions.read()
+        return await (self._suspicions if pipeline is None else self._of_pipeline(pipeline)[1].suspicions).read()
 
     async def covariate_keys(self) -> list[EstimateKey]:
         """Return the keys of the rules on covariates of which values came; their metric stands for the covariate.
@@ -251,25 +292,34 @@ class Deployment:
         """
         if all(rule.covariate is None for rule in self.settings.alerts):
             return []
-        options = replace(self._options, rules=self.settings.alerts)
-        return await covariate_keys(self._redis, self._partitions, options)
+        return await covariate_keys(self._redis, self._partitions, self._with_rules, self._names)
 
-    async def level_watches(self) -> list[LevelWatch]:
+    async def level_watches(self, pipeline: str | None = None) -> list[LevelWatch]:
         """Return since when each watched metric of each live pipeline is as it is, and its last move.
 
+        Args:
+            pipeline: only of this pipeline; all unless given.
+
         Raises:
             CheckpointError: a checkpoint cannot be read.
         """
-        return await self._levels.read()
+        return await (self._levels if pipeline is None else self._of_pipeline(pipeline)[1].levels).read()
+
+    async def pipelines(self) -> list[str]:
+        """Return the names of the pipelines that have estimates, in order."""
+        listings = [await self._names.read(streams, (CheckpointField.ESTIMATE,)) for streams in self._partitions]
+        return sorted({name for listing in listings for name in listing.by_pipeline(CheckpointField.ESTIMATE)})
 
     async def states(self, pipeline: str | None = None) -> list[AggregatorState]:
-        """Return the states of the partitions that hold a pipeline, or of all; merged if pipelines are split.
+        """Return the states of all partitions, merged if pipelines are split; of one pipeline those without the others.
 
         Raises:
             CheckpointError: a checkpoint cannot be read.
         """
-        partitions = self._partitions if pipeline is None else self.settings.layout.all_of(pipeline)
-        return await self._states.read(partitions)
+        if pipeline is None:
+            return await self._states.read(self._partitions)
+        partitions, of_pipeline = self._of_pipeline(pipeline)
+        return await of_pipeline.states.read(partitions)
 
     async def series(self, pipeline: str | None = None) -> list[EstimateKey]:
         """Return the keys that have a history, of a pipeline or of all, in order.
@@ -339,7 +389,7 @@ class Deployment:
         wanted = {name: value for name, value in chosen.items() if value is not None}
         return await self._history.read(
             self.settings.layout.all_of(pipeline),
-            {"pipeline": pipeline, "run": None, "segment": segment, "metric": metric, **wanted},
+            [{"pipeline": pipeline, "run": None, "segment": segment, "metric": metric, **wanted}],
             start,
             end,
             points_max=points_max,
@@ -368,7 +418,7 @@ class Deployment:
         """
         found = await self._history.read(
             self.settings.layout.all_of(alert.pipeline),
-            {name: getattr(alert, name) for name in _OF_ALERT},
+            [{name: getattr(alert, name) for name in _OF_ALERT}],
             start,
             utc_now() + AHEAD,
             points_max=1,
@@ -380,6 +430,47 @@ class Deployment:
             if history.points and alert.metric_version == (None if measure is None else measure.version):
                 return history
         return None
+
+    async def histories(
+        self,
+        wanted: Collection[HistoryName],
+        *,
+        start: datetime,
+        end: datetime,
+        points_max: int,
+        segment: str | None = None,
+        least_n: int,
+    ) -> dict[HistoryName, list[History]]:
+        """Return what `history` returns of several pipelines, read together.
+
+        Args:
+            wanted: names of each.
+            start: of the range.
+            end: of the range, exclusive.
+            points_max: most points of a history.
+            segment: segment value such as `version=2`; None for whole pipelines.
+            least_n: least number of values of a point (`history`).
+
+        Raises:
+            DamagedFieldError: a pane cannot be read.
+        """
+        partitions = {streams: None for pipeline, *_ in wanted for streams in self.settings.layout.all_of(pipeline)}
+        found = await self._history.read(
+            [*partitions],
+            [
+                {"pipeline": pipeline, "run": None, "segment": segment, "metric": metric, "labeler": labeler}
+                for pipeline, metric, labeler in wanted
+            ],
+            start,
+            end,
+            points_max=points_max,
+            method=IntervalMethod(AUTO, self.settings.confidence),
+            joining=Joining(least_n),
+        )
+        by_name: dict[HistoryName, list[History]] = {name: [] for name in wanted}
+        for history in found:
+            by_name[HistoryName(history.key.pipeline, history.key.metric, history.key.labeler)].append(history)
+        return by_name
 
     async def alerts(self) -> list[Alert]:
         """Return the alerts in their latest state, in the order in which they fired."""

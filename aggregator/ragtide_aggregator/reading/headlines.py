@@ -1,5 +1,6 @@
 """Reads the headlines of a deployment: the one number of each metric that every screen, gate and gauge shows."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -115,22 +116,17 @@ class Headlines:
             stops=await self._stops.read(means, utc_now()),
         )
         in_range = await self._numbers(means, chosen)
-        selected = []
-        for of_group, choice, known in _choices(means, in_range, labeler):
-            mean, number = of_group[choice.place], known.get(choice.place)
-            too_few = chosen.shortens and mean.estimator == POWERED
-            if number is None and chosen.is_since:
-                # The number of all time would be about what was before.
-                number = no_number(chosen)
-            elif number is None or (too_few and not has_interval(mean, number)):
-                number = number_of_all(mean)
-            selected.append((of_group, choice, number))
+        selected = await asyncio.to_thread(_select, means, in_range, chosen, labeler)
         shorter = await self._shorter(selected, chosen, around) if chosen.shortens else {}
-        found = [
-            headline(of_group, choice, shorter.get(place, known), around, confidence=self._method.confidence)
-            for place, (of_group, choice, known) in enumerate(selected)
-        ]
-        return sorted(found, key=lambda each: (each.pipeline, each.segment or "", each.metric))
+
+        def compute() -> list[Headline]:
+            found = [
+                headline(of_group, choice, shorter.get(place, known), around, confidence=self._method.confidence)
+                for place, (of_group, choice, known) in enumerate(selected)
+            ]
+            return sorted(found, key=lambda each: (each.pipeline, each.segment or "", each.metric))
+
+        return await asyncio.to_thread(compute)
 
     async def _numbers(self, means: Sequence[MetricMean], chosen: HeadlineRange) -> dict[MetricMean, HeadlineNumber]:
         """Return the numbers of means in a range, of those that have a value in it."""
@@ -200,3 +196,23 @@ def _choices(
         if segment is None:
             wholes[pipeline, metric] = WholeChoice(MeasuredBy.of(of_group[choice.place]), choice.awaited)
         yield of_group, choice, known
+
+
+def _select(
+    means: Sequence[MetricMean],
+    in_range: Mapping[MetricMean, HeadlineNumber],
+    chosen: HeadlineRange,
+    labeler: str | None,
+) -> list[_Selected]:
+    """Return the mean of each metric that counts, with its number in the range."""
+    selected: list[_Selected] = []
+    for of_group, choice, known in _choices(means, in_range, labeler):
+        mean, number = of_group[choice.place], known.get(choice.place)
+        too_few = chosen.shortens and mean.estimator == POWERED
+        if number is None and chosen.is_since:
+            # The number of all time would be about what was before.
+            number = no_number(chosen)
+        elif number is None or (too_few and not has_interval(mean, number)):
+            number = number_of_all(mean)
+        selected.append((of_group, choice, number))
+    return selected

@@ -7,11 +7,9 @@
 
 import asyncio
 import json
-import re
-import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 
@@ -20,7 +18,6 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import from_milliseconds, to_milliseconds, utc_now
 
-from ..checkpoint.loading import FIELDS_AT_ONCE
 from ..errors import reading
 from ..estimates.over_time import (
     COARSE,
@@ -39,7 +36,7 @@ from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey, PairKey
 from ..state.history import PAIRS_BEGIN, Listed, bucket_of, pane_of, read_listed, series_name
 from ..state.options import HistoryOptions
-from .states import LISTING_PART
+from .field_names import FieldNames
 
 MOST_TRIES: Final = 100
 """Reads of the panes of a key before one counts during which panes closed; a replay may close some in every commit."""
@@ -58,19 +55,16 @@ COARSE_FROM: Final = 12
 PANES_KEPT: Final = 200_000
 """Closed panes that a reader keeps, those read last: about 30 MB."""
 
-LISTED_S: Final = 10.0
-"""Seconds for which the list of the keys of a pipeline that have a history is used again."""
 
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The keys with a history in one partition."""
 
-@dataclass(slots=True)
-class _Listing:
-    """The keys of a pipeline with a history in one partition, and when they were listed."""
-
-    at_s: float
-    took_s: float
-    keys: list[EstimateKey] = field(default_factory=list)
-    pairs: list[PairKey] = field(default_factory=list)
-    """Keys of pairs, if all pipelines were listed."""
+    listing: int
+    """Number of the listing of their fields."""
+    keys: Sequence[EstimateKey]
+    pairs: Sequence[PairKey]
+    by_pipeline: Mapping[str, Sequence[EstimateKey]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +86,14 @@ class HistoryReader:
     Args:
         redis: client.
         options: which panes are kept; None if there is no history.
+        names: lists the fields.
     """
 
-    def __init__(self, redis: Redis, options: HistoryOptions | None) -> None:
+    def __init__(self, redis: Redis, options: HistoryOptions | None, names: FieldNames) -> None:
         self._redis = redis
         self._options = options
-        self._listed: dict[tuple[Streams, str | None], _Listing] = {}
+        self._names = names
+        self._listed: dict[Streams, _Listed] = {}
         # By name of the series and length of the panes, those read last at the end.
         self._closed: OrderedDict[tuple[Streams, str, int], _ClosedList] = OrderedDict()
         self._n_closed = 0
@@ -111,27 +107,30 @@ class HistoryReader:
         """Return the keys that have a history, of a pipeline or of all, in order."""
         if self._options is None:
             return []
-        found = await asyncio.gather(*(self._list(streams, pipeline) for streams in partitions))
-        return sorted({key for keys in found for key in keys}, key=lambda key: key.encode())
+        found = await asyncio.gather(*(self._list(streams) for streams in partitions))
+        of_pipeline = (listed.keys if pipeline is None else listed.by_pipeline.get(pipeline, ()) for listed in found)
+        return sorted({key for keys in of_pipeline for key in keys}, key=lambda key: key.encode())
 
-    async def _list(self, streams: Streams, pipeline: str | None) -> list[EstimateKey]:
+    async def _list(self, streams: Streams) -> _Listed:
+        """Return the keys with a history: those of all pipelines, because listing walks through the checkpoint."""
         prefix = CheckpointField.HISTORY_SERIES
-        begin = "" if pipeline is None else json.dumps([pipeline], ensure_ascii=False)[:-1] + ","
-        pattern = prefix + re.sub(r"([\\\[\]*?])", r"\\\1", begin) + "*"
-        began = time.monotonic()
+        listing = await self._names.read(streams, (prefix,))
+        known = self._listed.get(streams)
+        if known is not None and known.listing == listing.number:
+            return known
         keys: list[EstimateKey] = []
         pairs: list[PairKey] = []
-        async for name, _ in self._redis.hscan_iter(streams.checkpoint, match=pattern, count=FIELDS_AT_ONCE):
-            text = name.decode(errors="replace")
-            with reading(text):
-                key = text.removeprefix(prefix)
+        by_pipeline: defaultdict[str, list[EstimateKey]] = defaultdict(list)
+        for name in listing.of(prefix):
+            with reading(name):
+                key = name.removeprefix(prefix)
                 if key.startswith(PAIRS_BEGIN):
                     pairs.append(PairKey.decode(key))
                 else:
                     keys.append(EstimateKey.decode(key))
-        now = time.monotonic()
-        self._listed[streams, pipeline] = _Listing(now, now - began, keys, pairs)
-        return keys
+                    by_pipeline[keys[-1].pipeline].append(keys[-1])
+        known = self._listed[streams] = _Listed(listing.number, keys, pairs, dict(by_pipeline))
+        return known
 
     async def first_values(self, partitions: Sequence[Streams], name: str) -> dict[str, dict[str, datetime]]:
         """Return the start of the first kept pane of each value of a segment, by pipeline and value.
@@ -148,7 +147,7 @@ class HistoryReader:
             return {}
         found: dict[str, dict[str, datetime]] = {}
         for streams in partitions:
-            keys = [key for key in await self._list(streams, None) if (key.segment or "").startswith(f"{name}=")]
+            keys = [key for key in (await self._list(streams)).keys if (key.segment or "").startswith(f"{name}=")]
             for start in range(0, len(keys), FIRSTS_AT_ONCE):
                 for key, first_ms in await self._firsts(streams, keys[start : start + FIRSTS_AT_ONCE], options):
                     of, value = found.setdefault(key.pipeline, {}), (key.segment or "").removeprefix(f"{name}=")
@@ -190,7 +189,7 @@ class HistoryReader:
     async def read(
         self,
         partitions: Sequence[Streams],
-        wanted: Mapping[str, Any],
+        wanted: Sequence[Mapping[str, Any]],
         start: datetime,
         end: datetime,
         *,
@@ -199,11 +198,13 @@ class HistoryReader:
         joining: Joining | None = None,
         whole: bool = False,
     ) -> list[History]:
-        """Return the histories of the keys with the wanted fields, in the order of the keys.
+        """Return the histories of the keys with wanted fields, in the order of the keys.
+
+        The number of round trips does not depend on the number of pipelines.
 
         Args:
-            partitions: that hold the pipeline.
-            wanted: fields of `EstimateKey`, among them the pipeline.
+            partitions: that hold the pipelines.
+            wanted: fields of `EstimateKey`, among them the pipeline, of some keys each.
             start: of the range.
             end: of the range, exclusive.
             points_max: most points of a history.
@@ -268,7 +269,7 @@ class HistoryReader:
         past_ms = min(end_ms, to_milliseconds(utc_now())) - start_ms
         coarse = not exact and past_ms >= COARSE_FROM * options.coarse_ms
         span = TimeRange(start_ms, end_ms, 1, coarse=coarse, whole=whole, recent=recent)
-        listings = {streams: await self._all(streams) for streams in partitions}
+        listings = {streams: await self._list(streams) for streams in partitions}
         kept = {streams: [key for key in listing.keys if key in keys] for streams, listing in listings.items()}
         found = await self._histories(kept, span, options, method)
         numbers: dict[EstimateKey | PairKey, HistoryPoint] = {
@@ -296,13 +297,6 @@ class HistoryReader:
         series = [(key, of_proxies[key], of_pairs[key]) for key in of_pairs]
         return await asyncio.to_thread(powered_numbers, series, span, options=options, method=method)
 
-    async def _all(self, streams: Streams) -> _Listing:
-        listing = self._listed.get((streams, None))
-        # Listing takes a small part of the time: a checkpoint may have a million fields.
-        if listing is None or time.monotonic() - listing.at_s >= max(LISTED_S, LISTING_PART * listing.took_s):
-            await self._list(streams, None)
-        return self._listed[streams, None]
-
     async def _histories(
         self,
         wanted: Mapping[Streams, Sequence[EstimateKey]],
@@ -320,14 +314,10 @@ class HistoryReader:
         ordered = sorted(by_key.items(), key=lambda item: item[0].encode())
         return await asyncio.to_thread(histories, ordered, span, options=options, method=method)
 
-    async def _matching(self, streams: Streams, wanted: Mapping[str, Any]) -> list[EstimateKey]:
-        pipeline = wanted["pipeline"]
-        listing = self._listed.get((streams, pipeline))
-        if listing is not None and time.monotonic() - listing.at_s < LISTED_S:
-            found = _choose(listing.keys, wanted)
-            if found:
-                return found
-        return _choose(await self._list(streams, pipeline), wanted)
+    async def _matching(self, streams: Streams, wanted: Sequence[Mapping[str, Any]]) -> list[EstimateKey]:
+        listed = await self._list(streams)
+        found = (key for fields in wanted for key in _choose(listed.by_pipeline.get(fields["pipeline"], ()), fields))
+        return list(dict.fromkeys(found))
 
     async def _read_panes(
         self, streams: Streams, keys: Sequence[Series], options: HistoryOptions, span: TimeRange

@@ -112,10 +112,7 @@ class JudgeStops:
             for judge in waiting:
                 if counts.get(judge.proxy.key, 0) * judge.rate >= EXPECTED:
                     marked.add(judge.name)
-        for judge in judges:
-            if judge.name in marked:
-                stopped |= await self._last_score(judge, now)
-        return stopped
+        return stopped | await self._last_scores([judge for judge in judges if judge.name in marked], now)
 
     async def _counts(self, keys: Collection[EstimateKey], start: datetime, now: datetime) -> dict[object, int]:
         points = await self._history.numbers(
@@ -123,17 +120,25 @@ class JudgeStops:
         )
         return {key: point.n for key, point in points.items()}
 
-    async def _last_score(self, judge: _Judge, now: datetime) -> dict[tuple[str, str, str], datetime | None]:
-        """Return the end of the newest pane with a score of a judge; nothing if it has no history."""
-        key = judge.own.key
-        if key not in await self._history.series(self._partitions, judge.own.pipeline):
-            return {}
-        assert isinstance(key, EstimateKey)  # noqa: S101 - for the type checker: a series has such a key
+    async def _last_scores(
+        self, judges: Sequence[_Judge], now: datetime
+    ) -> dict[tuple[str, str, str], datetime | None]:
+        """Return the end of the newest pane with a score of each judge; without those that have no history."""
+        keys = {judge.own.key: judge for judge in judges if isinstance(judge.own.key, EstimateKey)}
         # The time of a mean is that of its last answer, which may have no score.
         found = await self._history.read(
-            self._partitions, key._asdict(), now - 2 * SILENT, now + SILENT, points_max=1_000, method=self._method
+            self._partitions,
+            [key._asdict() for key in keys if isinstance(key, EstimateKey)],
+            now - 2 * SILENT,
+            now + SILENT,
+            points_max=1_000,
+            method=self._method,
         )
-        return {judge.name: max((history.points[-1].end for history in found if history.points), default=None)}
+        return {
+            keys[history.key].name: history.points[-1].end if history.points else None
+            for history in found
+            if history.key in keys
+        }
 
 
 def _newest_judges(means: Sequence[MetricMean]) -> Iterator[_Judge]:

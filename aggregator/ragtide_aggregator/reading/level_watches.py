@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
 
 from redis.asyncio import Redis
 
@@ -11,9 +10,8 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import LevelWatch
 
 from ..state.options import NO_WINDOWS, LevelOptions, StateOptions
+from .field_names import FieldNames
 from .states import FieldSelection, PartitionStates
-
-_LEVELS: Final = FieldSelection((f"{CheckpointField.LEVEL}*",), wanted=lambda _: True)
 
 
 class LevelWatches:
@@ -24,17 +22,28 @@ class LevelWatches:
         partitions: keys of the partitions.
         options: of a state that is read.
         levels: how levels are watched; None if they are not.
+        names: lists the fields.
+        pipeline: only the levels of this pipeline; all unless given.
     """
 
     def __init__(
-        self, redis: Redis, partitions: Sequence[Streams], options: StateOptions, levels: LevelOptions | None
+        self,
+        redis: Redis,
+        partitions: Sequence[Streams],
+        options: StateOptions,
+        levels: LevelOptions | None,
+        *,
+        names: FieldNames,
+        pipeline: str | None = None,
     ) -> None:
         self._partitions = partitions
         self._watched = levels is not None
         only = replace(
             options, panes=NO_WINDOWS, quantiles=False, history=None, caps=None, clusters=None, levels=levels
         )
-        self._states = PartitionStates(redis, only, split=False, select=_LEVELS)
+        kind = CheckpointField.LEVEL
+        select = FieldSelection((kind,), lambda listing: listing.of_pipeline(kind, pipeline))
+        self._states = PartitionStates(redis, only, split=False, select=select, names=names)
 
     async def read(self) -> list[LevelWatch]:
         """Return the levels at the last commits; of the parts of a split pipeline, one for all.

@@ -1,9 +1,8 @@
 """Reads the estimates of whole pipelines, and of segment values, several times a second, for screens that stay open."""
 
 import json
-import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,6 +17,7 @@ from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
 from ..state.options import NO_WINDOWS, StateOptions
 from ..statistics.means.strategies import AUTO
+from .field_names import FieldNames, Listing
 from .states import FieldSelection, PartitionStates
 
 SEGMENTS_MAX: Final = 16
@@ -36,6 +36,7 @@ class Overview:
         confidence: level of the intervals.
         split: whether pipelines are split over partitions, so that several states are merged into one.
         segment: segment value of which the estimates are; None for whole pipelines.
+        names: lists the fields.
     """
 
     def __init__(
@@ -47,9 +48,10 @@ class Overview:
         confidence: float,
         split: bool,
         segment: str | None = None,
+        names: FieldNames,
     ) -> None:
-        of_segment = replace(options, panes=NO_WINDOWS, quantiles=False)
-        self._states = PartitionStates(redis, of_segment, split=split, select=live_keys(segment))
+        of_segment = replace(options, panes=NO_WINDOWS, quantiles=False, history=None)
+        self._states = PartitionStates(redis, of_segment, split=split, select=live_keys(segment), names=names)
         self._partitions = partitions
         self._method = IntervalMethod(AUTO, confidence)
         self._segment = segment
@@ -123,24 +125,24 @@ class SegmentMeans:
 def live_keys(segment: str | None) -> FieldSelection:
     """Return the fields of a segment value of live pipelines; None for whole pipelines."""
     # A key is a JSON list that begins with pipeline, run and segment: in these fields the run is null.
-    text = re.sub(r"([\\\[\]*?])", r"\\\1", json.dumps(segment, ensure_ascii=False))
-    kinds = (CheckpointField.ESTIMATE, CheckpointField.CLUSTERS)
-    patterns = (
-        *(f'{kind}\\["*",null,{text},*' for kind in kinds),
-        f'{CheckpointField.PAIR}\\[\\["*",null,{text},*',
-        f"{CheckpointField.CLUSTER_SCOPE}*",
-        f"{CheckpointField.DECLARED}*",
-    )
+    text = f",null,{json.dumps(segment, ensure_ascii=False)},"
+    of_keys = (CheckpointField.ESTIMATE, CheckpointField.CLUSTERS, CheckpointField.PAIR)
+    others = (CheckpointField.CLUSTER_SCOPE, CheckpointField.DECLARED)
 
-    def wanted(name: str) -> bool:
-        kind, _, key = name.partition(":")
-        if not key.startswith("[") or f"{kind}:" == CheckpointField.CLUSTER_SCOPE:
-            return True
+    def is_wanted(kind: CheckpointField, name: str) -> bool:
+        if text not in name:
+            return False
         try:
-            parts = json.loads(key)
-            _, run, value, *_ = parts[0] if f"{kind}:" == CheckpointField.PAIR else parts
+            parts = json.loads(name.removeprefix(kind))
+            _, run, value, *_ = parts[0] if kind == CheckpointField.PAIR else parts
         except ValueError:
             return True  # loading the field reports the damage
         return run is None and value == segment
 
-    return FieldSelection(patterns, wanted)
+    def choose(listing: Listing) -> Iterator[str]:
+        for kind in of_keys:
+            yield from (name for name in listing.of(kind) if is_wanted(kind, name))
+        for kind in others:
+            yield from listing.of(kind)
+
+    return FieldSelection((*of_keys, *others), choose)

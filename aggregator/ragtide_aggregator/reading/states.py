@@ -5,8 +5,7 @@ thread, so a read costs the same however many other keys there are.
 """
 
 import asyncio
-import time
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 
@@ -18,16 +17,10 @@ from ..checkpoint.commit import CHECKPOINT_VERSION
 from ..checkpoint.loading import FIELDS_AT_ONCE, damaged, load_checkpoint
 from ..errors import DamagedFieldError
 from ..state.state import AggregatorState, StateOptions
+from .field_names import FieldNames, Listing
 
 REVISION: Final = (CheckpointField.STEPS, CheckpointField.POSITION, CheckpointField.FEEDBACK_POSITION)
 """Fields of a checkpoint that change with every commit."""
-
-LISTED_S: Final = 10.0
-"""Seconds after which the names of the selected fields are listed again, even if the number of fields is the same."""
-SOON_S: Final = 1.0
-"""Seconds after which they are listed again if the number of fields changed."""
-LISTING_PART: Final = 20
-"""Listing takes at most this part of the time: the checkpoint may have a million fields."""
 
 COMPUTED_MAX: Final = 8
 """Lists of values that are kept, such as the estimates at several levels of confidence."""
@@ -39,10 +32,10 @@ T = TypeVar("T")
 class FieldSelection:
     """Fields of a checkpoint."""
 
-    patterns: tuple[str, ...]
-    """Patterns of Redis for their names; fields that match none of them are not read."""
-    wanted: Callable[[str], bool]
-    """Whether a field that matches is selected: a name may look like the end of a key."""
+    kinds: tuple[CheckpointField, ...]
+    """Kinds of fields whose names are listed."""
+    choose: Callable[[Listing], Iterable[str]]
+    """Returns the names of the fields to read; a field that does not exist is left out."""
 
 
 @dataclass(slots=True)
@@ -55,26 +48,21 @@ class _Loaded:
     revision: tuple[bytes | None, ...] = ()
     load: int = 0
     """Number of the load that brought the state."""
-    length: int = -1
-    """Number of all fields of the checkpoint when the names were listed."""
-    listed_at: float = 0.0
-    """Monotonic seconds."""
-    listing_s: float = 0.0
-    """Seconds that the listing took."""
+    listing: int = -1
+    """Number of the listing of the names."""
 
 
 class PartitionStates:
     """The state of every partition at its newest checkpoint, or the selected part of it.
 
-    With a selection, a field that is new in a checkpoint is there a second after its first commit; in a checkpoint of a
-    million fields it may take some seconds.
+    With a selection of a large checkpoint, a new field may be there some seconds after its commit (`FieldNames`).
 
     Args:
         redis: client.
         options: of the states.
         split: whether pipelines are split over partitions, so that several states are merged into one.
         select: fields to read; None for all.
-        clock: monotonic seconds.
+        names: lists the fields of all selections; needed with a selection.
     """
 
     def __init__(
@@ -84,13 +72,13 @@ class PartitionStates:
         *,
         split: bool,
         select: FieldSelection | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        names: FieldNames | None = None,
     ) -> None:
         self._redis = redis
         self._options = options
         self._split = split
         self._select = select
-        self._clock = clock
+        self._names = names or FieldNames(redis)
         self._reading = asyncio.Lock()
         self._loads = 0
         self._loaded: dict[Streams, _Loaded] = {}
@@ -173,37 +161,24 @@ class PartitionStates:
                 known = self._loaded[streams] = _Loaded(checkpoint.state)
                 self._count(known, tuple(checkpoint.fields.get(name) for name in REVISION))
             return
-        is_due = known is None or self._is_due(known, length)
-        if known is not None and known.revision == revision and not (is_due and known.length != length):
+        listing = await self._names.read(streams, self._select.kinds, length)
+        if known is not None and known.revision == revision and known.listing == listing.number:
             return
         if known is not None and _steps(revision) < _steps(known.revision):
             known = None  # the checkpoint went back: discard all numbers of the state before
-        if known is None or is_due:
-            known = await self._list(streams, known, length, self._select)
+        if known is None or known.listing != listing.number:
+            known = self._take_names(streams, known, listing, self._select)
         if not await self._load_selected(streams, known):
-            await self._load_selected(streams, await self._list(streams, None, length, self._select))
+            listing = await self._names.read(streams, self._select.kinds, length, anew=True)
+            await self._load_selected(streams, self._take_names(streams, None, listing, self._select))
 
-    def _is_due(self, known: _Loaded, length: int) -> bool:
-        pause_s = SOON_S if known.length != length else LISTED_S
-        return self._clock() - known.listed_at >= max(pause_s, LISTING_PART * known.listing_s)
-
-    async def _list(self, streams: Streams, known: _Loaded | None, length: int, select: FieldSelection) -> _Loaded:
-        """List the names of the fields. If fields were removed, begin anew, so that none of their numbers stays."""
-        began = self._clock()
-        names = await self._names(streams, frozenset() if known is None else frozenset(known.names), select)
-        if known is None or set(known.names) - set(names):
+    def _take_names(self, streams: Streams, known: _Loaded | None, listing: Listing, select: FieldSelection) -> _Loaded:
+        """Take the names of a listing. If fields were removed, begin anew, so that none of their numbers stays."""
+        names = sorted(set(select.choose(listing)))
+        if known is None or known.values.keys() - set(names):
             known = self._loaded[streams] = _Loaded(AggregatorState(self._options))
-        known.names, known.length = names, length
-        known.listed_at, known.listing_s = began, self._clock() - began
+        known.names, known.listing = names, listing.number
         return known
-
-    async def _names(self, streams: Streams, known: Collection[str], select: FieldSelection) -> list[str]:
-        found: set[bytes] = set()
-        for pattern in select.patterns:
-            async for name, _ in self._redis.hscan_iter(streams.checkpoint, match=pattern, count=FIELDS_AT_ONCE):
-                found.add(name)
-        names = (name.decode(errors="replace") for name in found)
-        return sorted(name for name in names if name in known or select.wanted(name))
 
     async def _load_selected(self, streams: Streams, known: _Loaded) -> bool:
         """Load the fields that changed; return False, and change nothing, if a known field was removed."""

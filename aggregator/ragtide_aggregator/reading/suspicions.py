@@ -1,6 +1,6 @@
 """Reads how far the evidence of alert rules on whole pipelines has come, before anything fires."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -11,41 +11,54 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import from_milliseconds
 from ragtide_schemas.alert_rule import Movement
 
+from ..checkpoint.field_pipelines import key_of_rule_state
 from ..events.keys import HIDDEN, EstimateKey
 from ..state.options import NO_WINDOWS, StateOptions
 from ..state.state import AggregatorState
+from .field_names import FieldNames, Listing
 from .states import FieldSelection, PartitionStates
 
-_RULES: Final = FieldSelection(
-    (
-        f'{CheckpointField.ESTIMATE}\\["*",null,null,*',
-        f'{CheckpointField.RULE_STATE}\\["*","*","*",null,null,*',
-    ),
-    wanted=lambda _: True,
-)
-"""The states of rules on whole live pipelines, and the counts of their keys."""
-
-
 _COVARIATES: Final = FieldSelection(
-    tuple(f'{CheckpointField.RULE_STATE}\\["*,"{family}.*' for family in ("covariate", "segment")),
-    wanted=lambda _: True,
+    (CheckpointField.RULE_STATE,),
+    lambda listing: (
+        name for name in listing.of(CheckpointField.RULE_STATE) if ',"covariate.' in name or ',"segment.' in name
+    ),
 )
 """The states of rules on covariates, of all scopes."""
 
 
-async def covariate_keys(redis: Redis, partitions: Sequence[Streams], options: StateOptions) -> list[EstimateKey]:
+def rules_of(pipeline: str | None) -> FieldSelection:
+    """Return the states of rules on whole live pipelines, and the counts of their keys.
+
+    Args:
+        pipeline: only of this pipeline; all unless given.
+    """
+
+    def choose(listing: Listing) -> Iterator[str]:
+        for name in listing.of_pipeline(CheckpointField.RULE_STATE, pipeline):
+            if ",null,null," in name:  # run and segment of such a key
+                yield name
+                yield CheckpointField.ESTIMATE + key_of_rule_state(name)
+
+    return FieldSelection((CheckpointField.RULE_STATE,), choose)
+
+
+async def covariate_keys(
+    redis: Redis, partitions: Sequence[Streams], options: StateOptions, names: FieldNames
+) -> list[EstimateKey]:
     """Return the keys of the rules on covariates of which values came; their metric stands for the covariate.
 
     Args:
         redis: client.
         partitions: keys of the partitions.
         options: of a state, with the rules.
+        names: lists the fields.
 
     Raises:
         CheckpointError: a checkpoint cannot be read.
     """
     only = replace(options, panes=NO_WINDOWS, quantiles=False, history=None, caps=None)
-    states = PartitionStates(redis, only, split=False, select=_COVARIATES)
+    states = PartitionStates(redis, only, split=False, select=_COVARIATES, names=names)
     return await states.compute(partitions, "covariates", lambda state: state.covariate_keys)
 
 
@@ -74,18 +87,30 @@ class Suspicions:
         redis: client.
         partitions: keys of the partitions.
         options: of a state, with the rules.
+        names: lists the fields.
+        pipeline: only the rules on this pipeline; all unless given.
     """
 
-    def __init__(self, redis: Redis, partitions: Sequence[Streams], options: StateOptions) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        partitions: Sequence[Streams],
+        options: StateOptions,
+        *,
+        names: FieldNames,
+        pipeline: str | None = None,
+    ) -> None:
         self._redis = redis
         self._partitions = partitions
+        self._names = names
+        self._select = rules_of(pipeline)
         self.take_rules(options)
 
     def take_rules(self, options: StateOptions) -> None:
         """Read the evidence of the rules of these options from now on."""
         only = replace(options, panes=NO_WINDOWS, quantiles=False, history=None, caps=None)
         self._rules = only.rules
-        self._states = PartitionStates(self._redis, only, split=False, select=_RULES)
+        self._states = PartitionStates(self._redis, only, split=False, select=self._select, names=self._names)
 
     async def read(self) -> list[Suspicion]:
         """Return the evidence at the last commits, the strongest first.

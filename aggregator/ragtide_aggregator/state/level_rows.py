@@ -149,19 +149,26 @@ class LevelRows(StatePart):
 
     def load_fields(self, kind: CheckpointField, fields: Sequence[tuple[str, bytes]]) -> list[str]:
         """Set the levels, or the budget; return the fields of levels that are not watched."""
-        if kind != CheckpointField.LEVEL_BUDGET:
-            return super().load_fields(kind, fields)
-        with reading(kind):
-            self._budget.load(fields[0][1])
-        return []
-
-    def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
-        # A new key gets a row, which may replace the column by a longer one: it is read after that.
-        row = self._rows.named(name)
-        place = int(self._places.place[row])
-        if place >= 0:
-            self._levels.load(place, data)
-        return place >= 0
+        if kind == CheckpointField.LEVEL_BUDGET:
+            with reading(kind):
+                self._budget.load(fields[0][1])
+            return []
+        rows = []
+        for name, _ in fields:
+            with reading(kind + name):
+                rows.append(self._rows.named(name))
+        # New keys get rows, which may replace the column by a longer one: it is read after that.
+        places = self._places.place[np.array(rows, dtype=np.intp)]
+        watched = np.flatnonzero(places >= 0)
+        try:
+            # All at once, because a state may have many.
+            self._levels.load_rows(places[watched], [fields[number][1] for number in watched.tolist()])
+        except ValueError:
+            # One of them is damaged: the error names it.
+            for number in watched.tolist():
+                with reading(kind + fields[number][0]):
+                    self._levels.load(int(places[number]), fields[number][1])
+        return [kind + fields[number][0] for number in np.flatnonzero(places < 0).tolist()]
 
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of a level with a number that is impossible; None without one."""

@@ -3,11 +3,10 @@
 from hashlib import blake2b
 from typing import Any, Final
 
+from ragtide_runtime.outside.json_values import has_more_values
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.base import is_left_out, read_json_object
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
-
-from ..shapes.json_values import has_more_values
 
 COUNTED_BYTES: Final = 65_536
 """Bytes above which the values of an item are counted before it is parsed."""

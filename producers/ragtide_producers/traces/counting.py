@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ragtide_runtime.outside.json_values import has_more_values
 from ragtide_schemas.printable import printable
 
 from ..errors import InvalidTracesError, TooManySpansError
-from ..shapes.json_values import has_more_values
 
 RESOURCES_MAX: Final = 10_000
 """Most resources of one request; a Collector sends one for each application."""

@@ -97,6 +97,19 @@ def test_filters_choose_metrics_states_and_names() -> None:
     assert len(fleet(values, [], state="too few").rows) == 2
 
 
+def test_a_page_has_some_rows_of_the_whole_order() -> None:
+    values = of([value for n in range(7) for value in adherence([0.5] * 3, pipeline=f"p{n}")])
+    fires = [alert("A-1", pipeline="p5")]
+    whole = [row.pipeline for row in fleet(values, fires).rows]
+    assert whole[0] == "p5"
+    pages = [fleet(values, fires, first=first, limit=3) for first in (0, 3, 6)]
+    assert [row.pipeline for page in pages for row in page.rows] == whole
+    assert {page.total for page in pages} == {7}
+    beyond = fleet(values, fires, first=3000, limit=3)
+    assert (beyond.first, [row.pipeline for row in beyond.rows]) == (6, whole[6:])
+    assert fleet([], [], first=3, limit=3).rows == []
+
+
 def test_a_target_is_a_position_on_the_range() -> None:
     values = of(adherence([0.8, 0.6] * 400))
     drawn = fleet(values, [], targets={("*", "trace.adherence"): 0.75, ("bank", "trace.adherence"): 0.2})

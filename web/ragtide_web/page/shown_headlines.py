@@ -10,11 +10,17 @@ from ragtide_aggregator.estimates.headline import RANGES
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_schemas import Headline
 
-KEPT_S: Final = 1.0
-"""Most seconds for which headlines are used again."""
+KEPT_S: Final = 10.0
+"""Most seconds for which headlines are used again without a new reading."""
 
 KEPT_READS: Final = 4.0
 """How many times as long as their reading took headlines are used again: reading takes a fifth of the time at most."""
+
+WAIT_S: Final = 0.5
+"""Seconds for which a viewer waits for a new reading while there is one that is younger than `OLD_S`."""
+
+OLD_S: Final = 60.0
+"""Seconds after which headlines are no longer shown while they are read anew."""
 
 CHOICES: Final = (*RANGES, "all")
 """Names of ranges with a button, beside the default range."""
@@ -26,12 +32,20 @@ READINGS_MAX: Final = 32
 @dataclass(slots=True)
 class _Reading:
     until: float = float("-inf")
+    """When the headlines are read anew."""
+    ended: float = float("-inf")
     headlines: list[Headline] = field(default_factory=list)
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    task: "asyncio.Task[None] | None" = None
+    """Reads the headlines anew."""
+    waiting: int = 0
+    """Requests that wait for the task."""
 
 
 class ShownHeadlines:
     """The headlines of whole pipelines, or of one segment value, in ranges with a name.
+
+    Requests share a reading. While a reading takes long, they get the headlines of the one before. If every request
+    that waits for a reading is cancelled, so is the reading.
 
     Args:
         deployment: read model.
@@ -44,7 +58,7 @@ class ShownHeadlines:
         self._readings: dict[tuple[str, str | None], _Reading] = {}
 
     async def read(self, name: str, segment: str | None = None) -> list[Headline]:
-        """Return headlines that are at most `KEPT_S` old, and newer where reading is fast.
+        """Return headlines: new ones where reading is fast, and otherwise none that are older than a minute.
 
         Args:
             name: of the range: one of `CHOICES`, or empty for the default range.
@@ -59,9 +73,36 @@ class ShownHeadlines:
         if len(self._readings) > READINGS_MAX:
             self._readings = {key: reading for key, reading in self._readings.items() if reading.until > now}
         reading = self._readings.setdefault((name, segment), _Reading())
-        async with reading.lock:
-            if (began := self._clock()) >= reading.until:
-                reading.headlines = await self._deployment.headlines(name or "default", segment=segment)
-                ended = self._clock()
-                reading.until = ended + min(KEPT_READS * (ended - began), KEPT_S)
+        if now < reading.until:
             return reading.headlines
+        task = reading.task
+        if task is None:
+            task = reading.task = asyncio.create_task(self._read_anew(reading, name, segment))
+            task.add_done_callback(_forget_error)
+        reading.waiting += 1
+        try:
+            await asyncio.wait((task,), timeout=WAIT_S if now - reading.ended < OLD_S else None)
+        except asyncio.CancelledError:
+            if reading.waiting == 1:  # nothing else waits for it
+                task.cancel()
+            raise
+        finally:
+            reading.waiting -= 1
+        if task.done():
+            task.result()
+        return reading.headlines
+
+    async def _read_anew(self, reading: _Reading, name: str, segment: str | None) -> None:
+        began = self._clock()
+        try:
+            reading.headlines = await self._deployment.headlines(name or "default", segment=segment)
+        finally:
+            reading.task = None
+        reading.ended = ended = self._clock()
+        reading.until = ended + min(KEPT_READS * (ended - began), KEPT_S)
+
+
+def _forget_error(task: asyncio.Task[None]) -> None:
+    """Take the error of a reading for which no request waits: the next request reads anew."""
+    if not task.cancelled():
+        task.exception()

@@ -86,7 +86,7 @@ async def get_fleet(
 ) -> Response:
     """Return the pipelines, the worst first, each with its state and the numbers of its most important metrics."""
     try:
-        found = await fleet_of(shared, viewer, chosen)
+        found = await fleet_of(shared, viewer, chosen, limit)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     except (CheckpointError, DamagedFieldError, TooManySegmentsError) as error:
@@ -100,7 +100,7 @@ async def get_fleet(
             firing=tuple(f"{metric}, {segment}" if segment else metric for metric, segment in row.firing),
             headlines=tuple(cell.headline for cell in row.cells.values()),
         )
-        for row in found.rows[:limit]
+        for row in found.rows
     ]
     return await encoded_list(FLEET, pipelines)
 
@@ -339,9 +339,7 @@ async def get_why(
     settings, deployment = shared.settings, shared.deployment
     windows = [window(name) for name in settings.windows]
     try:
-        names = (
-            {pipeline} if pipeline else {estimate.pipeline for estimate in await deployment.estimates(windows=False)}
-        )
+        names = [pipeline] if pipeline else await deployment.pipelines()
         trace = InteractionTrace(shared.redis, settings.layout, interaction_id, windows, detail_of=detail_of)
         stations = [
             station

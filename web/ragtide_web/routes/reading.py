@@ -77,7 +77,7 @@ async def get_estimates(
         raise HttpProblem(422, f"{error}") from None
     try:
         everything = await shared.deployment.estimates(
-            strategy=strategy, confidence=confidence, windows=window != ALL_TIME
+            strategy=strategy, confidence=confidence, windows=window != ALL_TIME, pipeline=pipeline
         )
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None

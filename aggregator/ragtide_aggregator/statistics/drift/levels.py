@@ -12,6 +12,7 @@ The expected number of false alarms is at most the sum of the costs of all value
 holds the mean (docs/understand/drift.md).
 """
 
+from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Final
 
@@ -205,13 +206,31 @@ class Levels:
 
         Raises: ValueError if the bytes were written by another version, or hold an impossible number.
         """
-        ends = np.cumsum([LevelTable.SIZE, ClusterTable.SIZE, *[DetectorTable.SIZE] * len(DIRECTIONS)]).tolist()
-        if len(data) != ends[-1]:
-            raise ValueError(f"a level has {len(data)} bytes")
-        self.table.load(row, data[: ends[0]])
-        self._learned.load(row, data[ends[0] : ends[1]])
-        for number in range(len(DIRECTIONS)):
-            self._detectors.load(len(DIRECTIONS) * row + number, data[ends[number + 1] : ends[number + 2]])
+        for table, rows, part in self._parts(np.array([row], dtype=np.intp), [data]):
+            table.load(int(rows[0]), part)
+
+    def load_rows(self, rows: Rows, data: Sequence[bytes]) -> None:
+        """Set rows to what `bytes_of` returned for each; much faster than one by one.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        for table, of_table, part in self._parts(rows, data):
+            table.load_rows(of_table, part)
+
+    def _parts(self, rows: Rows, data: Sequence[bytes]) -> Iterator[tuple[RowTable, Rows, bytes]]:
+        """Yield each table, its rows, and the bytes of these rows, joined."""
+        ways = len(DIRECTIONS)
+        tables: list[tuple[RowTable, Rows]] = [(self.table, rows), (self._learned, rows)]
+        tables += [(self._detectors, ways * rows + number) for number in range(ways)]
+        size = sum(table.size for table, _ in tables)
+        wrong = next((len(of_row) for of_row in data if len(of_row) != size), None)
+        if wrong is not None:
+            raise ValueError(f"a level has {wrong} bytes")
+        begin = 0
+        for table, of_table in tables:
+            end = begin + table.size
+            yield table, of_table, b"".join(of_row[begin:end] for of_row in data)
+            begin = end
 
     def impossible(self, rows: Rows) -> np.ndarray:
         """Return for each row whether a number is not finite, or impossible; same shape."""

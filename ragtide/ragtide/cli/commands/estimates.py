@@ -125,9 +125,15 @@ def estimates(
         raise typer.BadParameter(f"{error}", param_hint="--strategy") from None
 
     async def body(redis: Redis, _: RedisHandle) -> list[Estimate]:
-        return await Deployment(redis, settings).estimates(
-            strategy=strategy, confidence=confidence, ongoing=ongoing, windows=window != ALL_TIME
-        )
+        deployment = Deployment(redis, settings)
+
+        async def read(pipeline: str | None) -> list[Estimate]:
+            return await deployment.estimates(
+                strategy=strategy, confidence=confidence, ongoing=ongoing, windows=window != ALL_TIME, pipeline=pipeline
+            )
+
+        # A name that nothing matches is compared with all names.
+        return await read(pipeline) or await read(None)
 
     everything = with_redis(settings, body)
     found = [

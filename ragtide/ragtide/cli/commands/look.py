@@ -182,9 +182,7 @@ def trace(
     async def body(redis: Redis, _: RedisHandle) -> tuple[list[PassedStation], list[str]]:
         deployment = Deployment(redis, settings)
         windows = [window(name) for name in settings.windows]
-        names = (
-            {pipeline} if pipeline else {estimate.pipeline for estimate in await deployment.estimates(windows=False)}
-        )
+        names = [pipeline] if pipeline else await deployment.pipelines()
         found = await InteractionTrace(redis, settings.layout, identity, windows).follow(sorted(names))
         backlogs = [] if found else await deployment.backlog()
         return found, [f"{count:,} {why}" for backlog in backlogs for why, count in sorted(backlog.dropped.items())]

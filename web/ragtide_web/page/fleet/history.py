@@ -9,7 +9,7 @@ from typing import Final
 
 from ragtide_aggregator.errors import DamagedFieldError
 from ragtide_aggregator.estimates.over_time import History
-from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.reading.deployment import Deployment, HistoryName
 from ragtide_schemas import utc_now
 
 from ..bands import LEAST_N, BandChart, chart_start
@@ -21,9 +21,6 @@ POINTS: Final = 48
 """Points of a drawing."""
 KEPT_S: Final = 60.0
 """Most seconds for which a drawing is used again: a drawing of less than an hour, for one of its points."""
-DRAWINGS_MAX: Final = 200
-"""Pipelines that get a drawing: each takes a read."""
-DRAWINGS_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,44 +52,39 @@ class Sparklines:
     async def read(self, wanted: Iterable[tuple[str, str, str]], segment: str | None = None) -> dict[str, Sparkline]:
         """Return the drawings by pipeline; a pipeline without a history has none.
 
+        Those that are not known yet are read together.
+
         Args:
-            wanted: pipeline, metric and labeler of each drawing.
+            wanted: pipeline, metric and labeler of each drawing that is in view.
             segment: segment value of the drawings; None for whole pipelines.
         """
-        chosen = list(wanted)[:DRAWINGS_MAX]
-        limit = asyncio.Semaphore(DRAWINGS_AT_ONCE)
+        chosen = [HistoryName(*names) for names in wanted]
         async with self._reading:
             now = self._clock()
             keys = {(*names, segment) for names in chosen}
             self._known = {key: entry for key, entry in self._known.items() if entry[0] > now or key in keys}
-            found = await asyncio.gather(*(self._one(*names, segment, limit) for names in chosen))
-        return {pipeline: line for (pipeline, _, _), line in zip(chosen, found, strict=True) if line is not None}
+            due = [names for names in chosen if self._until(names, segment) <= now]
+            if due:
+                await self._read(due, segment)
+        found = ((names.pipeline, self._known[*names, segment][1]) for names in chosen)
+        return {pipeline: line for pipeline, line in found if line is not None}
 
-    async def _one(
-        self, pipeline: str, metric: str, labeler: str, segment: str | None, limit: asyncio.Semaphore
-    ) -> Sparkline | None:
-        known = self._known.get((pipeline, metric, labeler, segment))
-        if known is not None and known[0] > self._clock():
-            return known[1]
+    def _until(self, names: HistoryName, segment: str | None) -> float:
+        known = self._known.get((*names, segment))
+        return float("-inf") if known is None else known[0]
+
+    async def _read(self, due: Sequence[HistoryName], segment: str | None) -> None:
         end = utc_now()
-        async with limit:
-            try:
-                histories = await self._deployment.history(
-                    pipeline,
-                    metric,
-                    start=end - DAY,
-                    end=end,
-                    points_max=POINTS,
-                    least_n=LEAST_N,
-                    segment=segment,
-                    labeler=labeler,
-                )
-            except DamagedFieldError:  # the screen of the pipeline reports it
-                histories = []
-        found = sparkline(metric, histories, end)
-        shown = DAY if found is None else found.chart.end - found.chart.start
-        self._known[pipeline, metric, labeler, segment] = self._clock() + min(shown / POINTS / SECOND, KEPT_S), found
-        return found
+        try:
+            histories = await self._deployment.histories(
+                due, start=end - DAY, end=end, points_max=POINTS, least_n=LEAST_N, segment=segment
+            )
+        except DamagedFieldError:  # the screen of the pipeline reports it
+            histories = {}
+        for names in due:
+            found = sparkline(names.metric, histories.get(names, ()), end)
+            shown = DAY if found is None else found.chart.end - found.chart.start
+            self._known[*names, segment] = self._clock() + min(shown / POINTS / SECOND, KEPT_S), found
 
 
 def sparkline(metric: str, histories: Sequence[History], end: datetime) -> Sparkline | None:

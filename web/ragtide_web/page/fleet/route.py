@@ -1,8 +1,9 @@
 """`GET /`: the fleet."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -30,6 +31,11 @@ from ..viewers import Reader, Viewer
 from .history import Sparkline
 from .screen import Fleet, fleet
 
+IN_VIEW: Final = 50
+"""Pipelines on one page."""
+LARGE: Final = 2_000
+"""Headlines from which on they are put in order in a thread: in the event loop they would hold other requests up."""
+
 router = APIRouter(include_in_schema=False)
 
 
@@ -45,6 +51,8 @@ class FleetChoice(NamedTuple):
     """Segment value such as `lang=de`; empty for whole pipelines."""
     range: str = ""
     """Name of a range; empty for the default range."""
+    first: int = 0
+    """Place of the first pipeline in view, from 0."""
 
     @property
     def scope(self) -> str | None:
@@ -63,6 +71,7 @@ async def _filter(  # noqa: PLR0917 - each parameter of the address is described
         str, Query(max_length=1000, description="Numbers of this segment value, such as `lang=de`.")
     ] = "",
     span: Annotated[str, Query(alias="range", max_length=10, description="`1h`, `24h`, `7d`, `60d` or `all`.")] = "",
+    first: Annotated[int, Query(ge=0, le=1_000_000, description="Place of the first pipeline, from 0.")] = 0,
 ) -> FleetChoice:
     return FleetChoice(
         tuple(metric or ()),
@@ -71,6 +80,7 @@ async def _filter(  # noqa: PLR0917 - each parameter of the address is described
         pipeline,
         segment.strip(),
         span if span in CHOICES else "",
+        first,
     )
 
 
@@ -82,23 +92,37 @@ def filter_of(chosen: FleetChoice) -> tuple[object, ...]:
     return tuple(chosen)
 
 
-async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Fleet:
-    """Return the fleet that a viewer may see."""
+async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice, limit: int | None = IN_VIEW) -> Fleet:
+    """Return the fleet that a viewer may see.
+
+    Args:
+        shared: objects of the service.
+        viewer: who looks.
+        chosen: the filters.
+        limit: most rows; None for all.
+    """
     headlines = await shared.shown.read(chosen.range, chosen.scope)
     alerts = await visible_alerts(shared, viewer)
     if chosen.scope is not None:
         alerts = [alert for alert in alerts if alert.segment == chosen.scope]
-    return fleet(
-        (
-            headline
-            for headline in headlines
-            if viewer.may_use(headline.pipeline) and chosen.pipeline in ("", headline.pipeline)
-        ),
-        alerts,
-        metrics=chosen.metrics,
-        state=chosen.state,
-        text=chosen.text,
-    )
+
+    def draw() -> Fleet:
+        allowed = {name: viewer.may_use(name) for name in {headline.pipeline for headline in headlines}}
+        return fleet(
+            (
+                headline
+                for headline in headlines
+                if allowed[headline.pipeline] and chosen.pipeline in ("", headline.pipeline)
+            ),
+            alerts,
+            metrics=chosen.metrics,
+            state=chosen.state,
+            text=chosen.text,
+            first=chosen.first,
+            limit=limit,
+        )
+
+    return await asyncio.to_thread(draw) if len(headlines) > LARGE else draw()
 
 
 async def _judge_today(shared: Context) -> float:
@@ -152,6 +176,10 @@ class FleetContent(PageContent):
     facts: Facts
     first: FirstContact | None
     """Only for a deployment without a score."""
+    before: str | None
+    """Query of the page before; None without one."""
+    after: str | None
+    """Query of the next page; None without one."""
     states: Sequence[str] = HEADLINE_STATES
     ranges: Sequence[str] = CHOICES
 
@@ -210,18 +238,20 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         raise redis_is_away(error) from None
     except (CheckpointError, DamagedFieldError, TooManySegmentsError) as error:
         raise HttpProblem(503, f"{error}") from None
+    query = [
+        ("q", chosen.text),
+        ("state", chosen.state),
+        ("segment", chosen.segment),
+        ("range", chosen.range),
+        *(("metric", name) for name in chosen.metrics),
+    ]
     content = FleetContent(
         fleet=drawn,
+        before=urlencode([*query, ("first", max(drawn.first - IN_VIEW, 0))]) if drawn.first else None,
+        after=urlencode([*query, ("first", drawn.first + IN_VIEW)]) if drawn.first + IN_VIEW < drawn.total else None,
         sparklines=sparklines,
         deploys=deploys,
-        without_segment=urlencode(
-            [
-                ("q", chosen.text),
-                ("state", chosen.state),
-                ("range", chosen.range),
-                *(("metric", name) for name in chosen.metrics),
-            ]
-        ),
+        without_segment=urlencode([(name, value) for name, value in query if name != "segment"]),
         chosen=chosen,
         firing=firing,
         recent=recent,

@@ -97,6 +97,11 @@ class Fleet:
     """The rows of the fleet, the worst state first, and the shown metrics."""
 
     rows: Sequence[FleetRow]
+    """The rows in view."""
+    total: int
+    """Number of all pipelines that match the filters."""
+    first: int
+    """Place of the first row in view, from 0."""
     metrics: Sequence[str]
     known_metrics: Sequence[str]
     """All metrics that any pipeline has."""
@@ -116,7 +121,7 @@ class Fleet:
             (row.pipeline, row.state, tuple((name, *_words(cell.headline)) for name, cell in row.cells.items()))
             for row in self.rows
         )
-        return tuple(rows), tuple(self.metrics)
+        return tuple(rows), tuple(self.metrics), self.total
 
 
 def _words(headline: Headline) -> tuple[str, str]:
@@ -131,6 +136,8 @@ def fleet(
     metrics: Sequence[str] = (),
     state: str = "",
     text: str = "",
+    first: int = 0,
+    limit: int | None = None,
     targets: Mapping[tuple[str, str], float] | None = None,
 ) -> Fleet:
     """Return the fleet.
@@ -141,6 +148,8 @@ def fleet(
         metrics: to show; those that fire, and the most important ones, unless given.
         state: only pipelines in this state; all unless given.
         text: only pipelines whose name contains this text.
+        first: place of the first row in view; beyond the last page, that page is in view.
+        limit: most rows in view; None for all.
         targets: value of a target by pipeline (or `*`) and metric.
     """
     firing: defaultdict[str, dict[tuple[str, str], None]] = defaultdict(dict)
@@ -156,14 +165,34 @@ def fleet(
     )
     fires = {metric for pipeline, of in firing.items() if pipeline in by_pipeline for metric, _ in of}
     shown = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or _columns(known_metrics, fires)
-    rows = [
-        _row(pipeline, of, [*firing[pipeline]], shown, targets or {})
+    order = {name: place for place, name in enumerate(HEADLINE_STATES)}
+    states = {
+        pipeline: _state(of, shown, fires=pipeline in firing)
         for pipeline, of in by_pipeline.items()
         if text.lower() in pipeline.lower()
+    }
+    matching = (pipeline for pipeline, known in states.items() if state in ("", known))
+    chosen = sorted(matching, key=lambda pipeline: (order[states[pipeline]], pipeline))
+    if limit is not None and first >= len(chosen):
+        first = max(len(chosen) - 1, 0) // limit * limit
+    rows = [
+        _row(
+            pipeline,
+            states[pipeline],
+            by_pipeline[pipeline],
+            firing=[*firing[pipeline]],
+            shown=shown,
+            targets=targets or {},
+        )
+        for pipeline in chosen[first : None if limit is None else first + limit]
     ]
-    order = {name: place for place, name in enumerate(HEADLINE_STATES)}
-    chosen = [row for row in rows if state in ("", row.state)]
-    return Fleet(sorted(chosen, key=lambda row: (order[row.state], row.pipeline)), shown, known_metrics)
+    return Fleet(rows, len(chosen), first, shown, known_metrics)
+
+
+def _state(of: Mapping[str, Headline], shown: Sequence[str], *, fires: bool) -> HeadlineState:
+    """Return the worst state of the shown metrics of a pipeline."""
+    states = [of[name].state for name in shown if name in of and has_interval(of[name])]
+    return "firing" if fires else min(states, key=HEADLINE_STATES.index, default="too few")
 
 
 def important(names: Sequence[str]) -> Sequence[str]:
@@ -187,21 +216,27 @@ def importance(name: str) -> tuple[int, str]:
 
 def _row(
     pipeline: str,
+    state: HeadlineState,
     of: Mapping[str, Headline],
+    *,
     firing: Sequence[tuple[str, str]],
     shown: Sequence[str],
     targets: Mapping[tuple[str, str], float],
 ) -> FleetRow:
     cells = {name: cell for name in shown if name in of and (cell := cell_of(of[name], targets)) is not None}
-    states: list[HeadlineState] = [cell.state for cell in cells.values()] or ["too few"]
     return FleetRow(
         pipeline,
-        "firing" if firing else min(states, key=HEADLINE_STATES.index),
+        state,
         max((headline.n for headline in of.values()), default=0),
         max((headline.updated_at for headline in of.values() if headline.updated_at is not None), default=None),
         cells,
         firing,
     )
+
+
+def has_interval(headline: Headline) -> bool:
+    """Return whether a headline has a number with an interval."""
+    return headline.estimate is not None and headline.lower is not None and headline.upper is not None
 
 
 def cell_of(headline: Headline, targets: Mapping[tuple[str, str], float] | None = None) -> Cell | None:

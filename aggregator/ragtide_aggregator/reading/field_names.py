@@ -1,0 +1,165 @@
+"""Lists the names of the fields of checkpoints, once for all readers: only this walks through whole checkpoints."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
+
+from ..checkpoint.field_pipelines import pipeline_of_field
+from ..checkpoint.loading import FIELDS_AT_ONCE
+
+LISTED_S: Final = 10.0
+"""Seconds after which names are listed again, even if the number of fields is the same."""
+LISTING_PART: Final = 20
+"""Listing takes at most this part of the time: a checkpoint may have a million fields."""
+
+USUAL: Final = frozenset(
+    (
+        CheckpointField.ESTIMATE, CheckpointField.CLUSTERS, CheckpointField.PAIR, CheckpointField.CLUSTER_SCOPE,
+        CheckpointField.DECLARED, CheckpointField.RULE_STATE, CheckpointField.LEVEL, CheckpointField.HISTORY_SERIES,
+    )
+)  # fmt: skip
+"""Kinds of fields that every listing has: one is enough for all readers of a screen."""
+
+LIST: Final = Lua("list_fields")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Names of the fields of a checkpoint."""
+
+    number: int
+    """Each listing of a process has another number."""
+    length: int
+    """Number of all fields when the listing began."""
+    kinds: frozenset[CheckpointField]
+    """Kinds of fields that were listed."""
+    at_s: float
+    """Monotonic seconds at its beginning."""
+    took_s: float
+    names: Mapping[CheckpointField, Sequence[str]]
+    """Names by kind, in order."""
+    _by_pipeline: dict[CheckpointField, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+
+    def of(self, kind: CheckpointField) -> Sequence[str]:
+        """Return the names of a kind."""
+        return self.names.get(kind, ())
+
+    def of_pipeline(self, kind: CheckpointField, pipeline: str | None) -> Sequence[str]:
+        """Return the names of a kind of one pipeline; of all without one."""
+        return self.of(kind) if pipeline is None else self.by_pipeline(kind).get(pipeline, ())
+
+    def by_pipeline(self, kind: CheckpointField) -> Mapping[str, Sequence[str]]:
+        """Return the names of a kind by pipeline. Names that cannot be read are left out: loading reports them."""
+        known = self._by_pipeline.get(kind)
+        if known is None:
+            grouped: defaultdict[str, list[str]] = defaultdict(list)
+            for name in self.of(kind):
+                try:
+                    pipeline = pipeline_of_field(name)
+                except ValueError:
+                    continue
+                if pipeline is not None:
+                    grouped[pipeline].append(name)
+            known = self._by_pipeline[kind] = dict(grouped)
+        return known
+
+
+class FieldNames:
+    """The names of the fields of checkpoints, for all readers of a deployment.
+
+    A new field is listed at the next read; in a checkpoint of a million fields some seconds later, because listing
+    takes at most a twentieth of the time.
+
+    Args:
+        redis: client.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, redis: Redis, clock: Callable[[], float] = time.monotonic) -> None:
+        self._redis = redis
+        self.clock = clock
+        self._known: dict[Streams, Listing] = {}
+        self._listing: defaultdict[Streams, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._number = 0
+
+    async def read(
+        self, streams: Streams, kinds: Collection[CheckpointField], length: int | None = None, *, anew: bool = False
+    ) -> Listing:
+        """Return the names of kinds of fields of a checkpoint, of other kinds perhaps too.
+
+        Args:
+            streams: of the partition.
+            kinds: wanted kinds.
+            length: number of all fields now; read unless given.
+            anew: whether to list in any case, because a known field was removed.
+        """
+        before = self._known.get(streams)
+        if length is None:
+            length = int(await self._redis.hlen(streams.checkpoint))
+        if not anew and before is not None and not self._is_due(before, kinds, length):
+            return before
+        async with self._listing[streams]:
+            known = self._known.get(streams)
+            # Another reader may have listed meanwhile.
+            if known is None or known is before or self._is_due(known, kinds, length):
+                known = self._known[streams] = await self._list(streams, kinds, length, known)
+            return known
+
+    def _is_due(self, known: Listing, kinds: Collection[CheckpointField], length: int) -> bool:
+        if not known.kinds.issuperset(kinds):
+            return True
+        pause_s = 0.0 if known.length != length else LISTED_S
+        if length > FIELDS_AT_ONCE:  # a smaller checkpoint is listed by one command
+            pause_s = max(pause_s, LISTING_PART * known.took_s)
+        return self.clock() - known.at_s >= pause_s
+
+    async def _list(
+        self, streams: Streams, kinds: Collection[CheckpointField], length: int, known: Listing | None
+    ) -> Listing:
+        began = self.clock()
+        wanted = USUAL | frozenset(kinds) | (frozenset() if known is None else known.kinds)
+        found: set[bytes] = set()
+        cursor = b"0"
+        while True:
+            cursor, *names = await run_script(self._redis, list_fields(streams, cursor, sorted(wanted)))
+            found.update(names)
+            if cursor == b"0":
+                break
+        by_kind: defaultdict[str, list[str]] = defaultdict(list)
+        for name in sorted(name.decode(errors="replace") for name in found):
+            by_kind[name[: name.index(":") + 1]].append(name)
+        self._number += 1
+        return Listing(
+            self._number,
+            length,
+            wanted,
+            began,
+            self.clock() - began,
+            {CheckpointField(kind): names for kind, names in by_kind.items()},
+        )
+
+
+def list_fields(
+    streams: Streams, cursor: bytes, kinds: Sequence[CheckpointField], count: int = FIELDS_AT_ONCE
+) -> ScriptCall[list[bytes]]:
+    """Return the call that lists the names of some fields of a checkpoint; its reply begins with the next cursor.
+
+    Args:
+        streams: of the partition.
+        cursor: `0` at the beginning; the reply's cursor is `0` at the end.
+        kinds: wanted kinds of fields.
+        count: about how many fields to look at.
+    """
+    return ScriptCall(LIST, [streams.checkpoint], [cursor, count, *kinds], _names)
+
+
+def _names(reply: Any) -> list[bytes]:
+    return list(reply)
