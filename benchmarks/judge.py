@@ -125,7 +125,7 @@ async def client_processor_us(server: str, in_flight: int, requests: list[dict[s
             await client.chat.completions.create(**request)
 
         async def own(request: dict[str, Any]) -> None:
-            json.loads(await poster.post(to_json(request)))
+            await poster.post(to_json(request), json.loads)
 
         async def processor_us(call: Callable[[dict[str, Any]], Awaitable[None]]) -> float:
             left = iter(requests)

@@ -1,24 +1,28 @@
 """Reads the HTTP service with a token, whose rights decide what is seen; each failure is one sentence."""
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
-from pydantic import SecretStr, TypeAdapter, ValidationError
+from pydantic import SecretStr, TypeAdapter
+from pydantic_core import from_json
 
 from ragtide_schemas.printable import printable
 
 from . import __version__
 from .errors import ConfigurationError, RagtideError
+from .outside.answers import AnswerLimits, ForeignAnswerError, collect, decode, validate
+from .outside.httpx_transport import bounded_transport
+from .outside.proxies import proxy_of, through
 from .settings.serve import FederatedSettings, is_loopback, service_url
 
-ANSWER_BYTES: Final = 16_777_216
-"""Most bytes of an answer of the service."""
+LIMITS: Final = AnswerLimits(bytes=8_388_608, parts=100_000, commas=1_000_000)
+"""Limits of an answer of the service."""
 FEDERATED_TIMEOUT_S: Final = 5.0
 """Seconds after which an answer of another deployment is given up."""
 DETAIL_CHARS: Final = 2_000
@@ -75,7 +79,7 @@ class ServiceClient:
             self._headers["Authorization"] = f"Bearer {given}"
         self._has_token = bool(given)
         # The way to this machine leads through no proxy, which would see the token.
-        self._uses_proxies = not is_loopback(urlsplit(self.url).hostname or "")
+        self._proxy = None if is_loopback(urlsplit(self.url).hostname or "") else proxy_of(self.url)
         self._stack = AsyncExitStack()
         self._http: httpx2.AsyncClient | None = None
 
@@ -86,7 +90,8 @@ class ServiceClient:
                 headers=self._headers,
                 timeout=self._timeout_s,
                 follow_redirects=False,
-                trust_env=self._uses_proxies,
+                trust_env=False,
+                transport=bounded_transport(self._proxy, lambda _: LIMITS.bytes),
             )
         )
         return self
@@ -111,33 +116,31 @@ class ServiceClient:
         assert self._http is not None  # noqa: S101 - the caller has entered it
         given = {name: _text(value) for name, value in query.items() if value is not None}
         try:
-            # The timeout of the client is for each piece of an answer; this one is for the whole answer.
+            # The timeout of the client is for each piece of an answer; this one is for reading and decoding the whole.
             async with (
                 asyncio.timeout(self._timeout_s),
                 self._http.stream("GET", self.url + path, params=given) as reply,
             ):
-                body = bytearray()
-                async for part in reply.aiter_bytes():
-                    body += part
-                    if len(body) > ANSWER_BYTES:
-                        raise ServiceError(f"the answer has more than {ANSWER_BYTES:,} bytes: ask for fewer with limit")
+                body = await collect(reply.aiter_raw(), LIMITS.bytes)
+                if reply.status_code == 200:
+                    return await decode(body, None, partial(validate, adapter), LIMITS)
+                raise ServiceError(await decode(body, None, partial(self._problem, reply.status_code), LIMITS))
         except (TimeoutError, httpx2.TimeoutException):
             raise ServiceError(
                 f"ragtide serve at {self.url} did not answer within {self._timeout_s:g} s: try again"
+                f"{through(self._proxy)}"
             ) from None
         except httpx2.HTTPError:  # its text may name a proxy with its password
             raise ServiceError(
                 f"ragtide serve does not answer at {self.url}: start it (ragtide serve, or ragtide up), or correct "
-                f"{self._names.url}"
+                f"{self._names.url}{through(self._proxy)}"
             ) from None
-        if reply.status_code != 200:
-            raise ServiceError(self._problem(reply.status_code, bytes(body)))
-        try:
-            return adapter.validate_json(bytes(body))
-        except ValidationError:
+        except ForeignAnswerError as error:
+            raise ServiceError(f"{self.url}{path}: {error}, or give a limit{through(self._proxy)}") from None
+        except ValueError:  # among them ValidationError
             raise ServiceError(
                 f"the answer of {self.url}{path} is not that of ragtide {__version__}: is it the address of a ragtide "
-                "serve, of the same release?"
+                f"serve, of the same release?{through(self._proxy)}"
             ) from None
 
     def _problem(self, status: int, body: bytes) -> str:
@@ -149,9 +152,10 @@ class ServiceClient:
                 "has the access read"
             )
         try:
-            detail = _DETAIL.validate_json(body).get("detail")
-        except ValidationError:
-            detail = None
+            found = from_json(body)
+        except ValueError:
+            found = None
+        detail = found.get("detail") if isinstance(found, dict) else None
         if isinstance(detail, str) and detail:
             return printable(detail)[:DETAIL_CHARS]
         return f"{self.url} answered with the HTTP status {status}: is it the address of a ragtide serve?"
@@ -166,9 +170,6 @@ def federated_service(settings: FederatedSettings) -> ServiceClient:
     of = f"of the deployment {settings.name!r} in serve.federate"
     names = ServiceNames(f"url {of}", f"token {of}")
     return ServiceClient(settings.url, settings.token, names, timeout_s=FEDERATED_TIMEOUT_S)
-
-
-_DETAIL: Final[TypeAdapter[Mapping[str, Any]]] = TypeAdapter(Mapping[str, Any])
 
 
 def _text(value: str | float | bool) -> str:

@@ -172,7 +172,7 @@ FLEET = {"pipeline": "shop", "state": "steady", "n": 7}
         ({"status": 401}, "does not know the token: set token of the deployment"),
         (
             {"body": gzip.compress(b"[" + b" " * 20_000_000), "headers": {"Content-Encoding": "gzip"}},
-            "more than 16,777,216 bytes",
+            "packed as 'gzip'",
         ),
     ],
 )

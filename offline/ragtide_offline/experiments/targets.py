@@ -8,7 +8,6 @@ redirects are not followed.
 import asyncio
 import inspect
 import sys
-import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
@@ -22,6 +21,9 @@ from typing import Any, Final, Protocol, TypeVar, cast
 from pydantic_core import from_json
 
 from ragtide_producers.files.items import Item
+from ragtide_runtime.outside.answers import USUAL, ForeignAnswerError, collect, decode
+from ragtide_runtime.outside.certificates import tls_context
+from ragtide_runtime.outside.proxies import proxy_of
 from ragtide_runtime.processes.user_code import contained, error_text
 from ragtide_schemas.experiments import Config, OwnMetric
 from ragtide_schemas.suggestions import unknown
@@ -32,17 +34,11 @@ from .errors import AnswerError, ExperimentError, MeasureError
 
 T = TypeVar("T")
 
-LARGEST_REPLY: Final = 8 * 1024 * 1024
-"""Most bytes of a reply after decompression, also of an error."""
-
 SHOWN_CHARS: Final = 200
 """Most characters shown of an endpoint's error."""
 
-PIECE: Final = 64 * 1024
-"""Most bytes read at once, and most bytes decompressed at once."""
-
 HEADERS: Final = {"Accept-Encoding": "gzip, deflate"}
-"""Header of each request: the compressions that are supported here."""
+"""Header of each request: the packings that answers may have."""
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -59,6 +55,10 @@ class Target(Protocol):
         Raises:
             Exception: any error counts as a failed call.
         """
+
+
+def _text(body: bytes) -> str:
+    return body.decode(errors="replace")[:SHOWN_CHARS]
 
 
 class HttpTarget:
@@ -87,53 +87,19 @@ class HttpTarget:
                     f"the endpoint answered {reply.status}, a redirect to {location!r}: redirects are not "
                     "followed; give the final address as the target"
                 )
-            body = await _read_body(reply)
+            try:
+                body = await collect(reply.content.iter_any(), USUAL.bytes)
+                read = _text if reply.status != 200 else from_json
+                value: Any = await decode(body, reply.headers.get("Content-Encoding"), read)
+            except ForeignAnswerError as error:
+                raise AnswerError(f"the endpoint's answer cannot be used: {error}") from None
+            except ValueError as error:
+                raise AnswerError(f"the endpoint's answer is not JSON ({error})") from None
         if reply.status != 200:
-            text = body.decode(errors="replace")[:SHOWN_CHARS]
-            raise AnswerError(f"the endpoint answered {reply.status}: {text}")
-        try:
-            value = from_json(body)
-        except ValueError as error:
-            raise AnswerError(f"the endpoint's answer is not JSON ({error})") from None
+            raise AnswerError(f"the endpoint answered {reply.status}: {value}")
         if not isinstance(value, dict):
             raise AnswerError(f"the endpoint's answer is {type(value).__name__}: it must be an object")
         return answer_from(value)
-
-
-async def _read_body(reply: Any) -> bytes:
-    """Return the decompressed body of a reply, without decompressing more than the limit.
-
-    Raises:
-        AnswerError: the body is too large, or has another compression.
-    """
-    body = bytearray()
-    async for piece in _unpack(reply):
-        body += piece
-        if len(body) > LARGEST_REPLY:
-            raise AnswerError(
-                f"the endpoint's answer is larger than {LARGEST_REPLY // 2**20} MB after decompression: send less"
-            )
-    return bytes(body)
-
-
-async def _unpack(reply: Any) -> AsyncIterator[bytes]:
-    encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in {"identity", "gzip", "x-gzip", "deflate"}:
-        raise AnswerError(f"the endpoint's answer has the compression {encoding!r}: send gzip, deflate or plain JSON")
-    unpacker = None if encoding == "identity" else zlib.decompressobj(wbits=47)  # the header says gzip or zlib
-    async for piece in reply.content.iter_chunked(PIECE):
-        if unpacker is None:
-            yield piece
-            continue
-        packed = piece
-        try:
-            while packed:
-                yield unpacker.decompress(packed, PIECE)
-                packed = unpacker.unconsumed_tail
-        except zlib.error as error:
-            raise AnswerError(f"the endpoint's answer is not {encoding} ({error})") from None
-    if unpacker is not None and not unpacker.eof:
-        raise AnswerError(f"the endpoint's answer is not {encoding}, or it was cut off")
 
 
 class CallableTarget:
@@ -211,9 +177,13 @@ async def target_of(
         # Imported here, because functions need no HTTP client.
         import aiohttp  # noqa: PLC0415
 
-        connector = aiohttp.TCPConnector(limit=concurrency)
+        connector = aiohttp.TCPConnector(limit=concurrency, ssl=tls_context())
         # `HttpTarget` decompresses replies itself, because aiohttp would decompress more than the limit.
-        async with aiohttp.ClientSession(connector=connector, headers=HEADERS, auto_decompress=False) as session:
+        proxy = proxy_of(target)
+        address = None if proxy is None else proxy.url
+        async with aiohttp.ClientSession(
+            connector=connector, headers=HEADERS, auto_decompress=False, proxy=address
+        ) as session:
             yield HttpTarget(target, session)
         return
     function = function_of(target, folder, "target") if isinstance(target, str) else target

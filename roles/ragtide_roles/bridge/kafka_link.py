@@ -1,7 +1,6 @@
 """The link to Kafka, and to brokers that speak its protocol."""
 
 import asyncio
-import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -15,6 +14,7 @@ from faststream.message import StreamMessage
 from faststream.middlewares import AckPolicy
 from faststream.security import BaseSecurity, SASLPlaintext
 
+from ragtide_runtime.outside.certificates import tls_context
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from .addresses import BrokerAddress
@@ -54,7 +54,7 @@ class KafkaLink:
         self._address = address
         self._group = group
         self._batch = batch
-        context = ssl.create_default_context() if address.tls else None
+        context = tls_context() if address.tls else None
         self._security = (
             SASLPlaintext(address.username, address.password, ssl_context=context)
             if address.username

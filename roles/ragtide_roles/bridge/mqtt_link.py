@@ -21,6 +21,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.outside.certificates import tls_context
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.telemetry.log_limit import LogLimit
 
@@ -102,7 +103,7 @@ class MqttLink:
         if self._address.username:
             client.username_pw_set(self._address.username, self._address.password or None)
         if self._address.tls:
-            client.tls_set()
+            client.tls_set_context(tls_context())
 
         # In the thread of the client.
         def on_connect(_: Client, __: Any, flags: ConnectFlags, code: ReasonCode, ___: Any) -> None:

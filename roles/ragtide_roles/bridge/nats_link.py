@@ -10,8 +10,10 @@ import nats.js.errors
 from faststream.message import StreamMessage
 from faststream.middlewares import AckPolicy
 from faststream.nats import ConsumerConfig, JStream, NatsBroker, NatsToken, NatsUserPassword, PullSub
+from faststream.nats.security import NatsSecurity
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.outside.certificates import tls_context
 
 from .addresses import BrokerAddress
 from .links import (
@@ -220,11 +222,14 @@ class NatsLink:
         )
 
 
-def _security(address: BrokerAddress) -> NatsToken | NatsUserPassword | None:
+def _security(address: BrokerAddress) -> NatsSecurity | None:
+    options: dict[str, Any] = {"ssl_context": tls_context()} if address.tls else {}
     # Not in the URLs of the servers, where the client takes the signs as they are.
     if address.password:
-        return NatsUserPassword(address.username, address.password)
-    return NatsToken(address.username) if address.username else None
+        return NatsUserPassword(address.username, address.password, **options)
+    if address.username:
+        return NatsToken(address.username, **options)
+    return NatsSecurity(**options) if options else None
 
 
 async def _ignore(error: Exception) -> None:

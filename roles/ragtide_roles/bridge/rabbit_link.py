@@ -11,6 +11,9 @@ import aio_pika.exceptions
 from faststream.message import StreamMessage
 from faststream.middlewares import AckPolicy
 from faststream.rabbit import Channel, RabbitBroker, RabbitQueue
+from faststream.security import BaseSecurity
+
+from ragtide_runtime.outside.certificates import tls_context
 
 from .addresses import BrokerAddress
 from .gathering import Gatherer
@@ -48,6 +51,7 @@ class RabbitLink:
         self._queue = RabbitQueue(address.topic, declare=False)
         self._broker = RabbitBroker(
             address.server,
+            security=BaseSecurity(ssl_context=tls_context()) if address.tls else None,
             logger=ClientLog(),
             apply_types=False,
             timeout=CONNECT_S,

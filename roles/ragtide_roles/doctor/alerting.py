@@ -6,12 +6,13 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_consumers.notify.routing import any_matches
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.outside.proxies import proxy_of
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import RECORD_GROUP
@@ -69,9 +70,12 @@ def _not_notified(settings: Settings, notifiers: Sequence[SettingsReport]) -> li
 async def _address_problem(destination: DestinationSettings, settings: Settings) -> Finding | None:
     """Return a problem if the host of a destination has no address, or none that may be called."""
     host = host_of(destination)
-    if host is None or (destination.kind != "email" and getproxies()):
-        return None
     name = f"destination {destination.name}"
+    try:
+        if host is None or (destination.kind != "email" and proxy_of(_address_of(destination, host)) is not None):
+            return None
+    except ConfigurationError as error:
+        return Finding("problem", name, f"its proxy cannot be used: {error}", "correct the variable")
     try:
         async with asyncio.timeout(RESOLVE_S):
             loop = asyncio.get_running_loop()
@@ -90,6 +94,10 @@ async def _address_problem(destination: DestinationSettings, settings: Settings)
         f"the host {host} has no public address, so it is not called",
         "set notify.allow_private = true if it is in your own network",
     )
+
+
+def _address_of(destination: DestinationSettings, host: str) -> str:
+    return f"https://{host}/" if destination.url is None else destination.url.get_secret_value()
 
 
 def host_of(destination: DestinationSettings) -> str | None:

@@ -27,6 +27,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
+from ..outside.certificates import tls_context
+from ..outside.proxies import proxy_of
 from ..processes.forks import at_exit_of_child
 from .log_limit import LogLimit
 
@@ -273,9 +275,16 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
-    handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
-    if _is_loopback(urlsplit(url).hostname or ""):
-        handlers.append(urllib.request.ProxyHandler({}))
+    parts = urlsplit(url)
+    # The way to this machine leads through no proxy, which would see the texts.
+    proxy = None if _is_loopback(parts.hostname or "") else proxy_of(url)
+    # Without an entry the library would read the variables by rules of its own.
+    handlers: list[urllib.request.BaseHandler] = [
+        _NoRedirect(),
+        urllib.request.ProxyHandler({} if proxy is None else {parts.scheme: proxy.url}),
+    ]
+    if "https" in (parts.scheme, "" if proxy is None else urlsplit(proxy.url).scheme):
+        handlers.append(urllib.request.HTTPSHandler(context=tls_context()))
     return urllib.request.build_opener(*handlers)
 
 

@@ -167,10 +167,11 @@ def exporting(role: str) -> Iterator[None]:
         return
     try:
         from opentelemetry import trace  # noqa: PLC0415 - an extra
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+        from .sdk_exporter import sdk_exporter  # noqa: PLC0415
     except ImportError:
         raise ConfigurationError(
             f"{' or '.join(ENDPOINTS)} is set, but OpenTelemetry is not installed: pip install 'ragtide[otel]', or "
@@ -178,7 +179,7 @@ def exporting(role: str) -> Iterator[None]:
         ) from None
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": f"ragtide-{role}"}
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    provider.add_span_processor(BatchSpanProcessor(sdk_exporter()))
     trace.set_tracer_provider(provider)
     try:
         yield

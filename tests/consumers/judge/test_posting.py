@@ -2,16 +2,13 @@
 
 import base64
 import re
-import zlib
 
-import aiohttp
 import pytest
 from tests.consumers.judge.asking import SECRET, TOWER, judge
 
 from ragtide.testing import Raw, ScriptedJudge
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
-from ragtide_consumers.labelers.remote.posting import POST_ERRORS, Poster, unpacked
-from ragtide_consumers.labelers.remote.replies import LARGEST_REPLY, ReplyTooLarge
+from ragtide_consumers.labelers.remote.posting import POST_ERRORS, Poster
 
 pytestmark = pytest.mark.processes
 
@@ -66,16 +63,5 @@ async def test_half_of_a_surrogate_pair_in_a_reply_does_not_make_it_unusable(ser
 async def test_an_address_with_tls_that_nothing_serves_is_a_failure_of_the_endpoint() -> None:
     poster = Poster("https://127.0.0.1:9/v1/chat/completions", {})
     with pytest.raises(POST_ERRORS):
-        await poster.post(b"{}")
+        await poster.post(b"{}", bytes)
     await poster.aclose()
-
-
-def test_unpacking_stops_at_the_limit() -> None:
-    with pytest.raises(ReplyTooLarge):
-        unpacked(zlib.compress(b" " * (LARGEST_REPLY + 1)), "deflate")
-    assert len(unpacked(zlib.compress(b" " * LARGEST_REPLY), "deflate")) == LARGEST_REPLY
-
-
-def test_a_body_that_is_not_packed_as_the_header_says_is_an_error() -> None:
-    with pytest.raises(aiohttp.ClientPayloadError, match="not packed as gzip"):
-        unpacked(b"{}", "gzip")

@@ -90,9 +90,10 @@ async def test_an_answer_of_any_size_is_not_read_whole() -> None:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (lambda: web.Response(body=b"[" * 200_000), "not JSON"),
-        (lambda: web.Response(body=b"x", headers={"Content-Encoding": "br"}), "has the compression 'br'"),
-        (lambda: web.Response(body=b"no gzip at all", headers={"Content-Encoding": "gzip"}), "is not gzip"),
+        (lambda: web.Response(body=b"[" * 99_000), "not JSON"),
+        (lambda: web.Response(body=b"[" * 200_000), "more than 100,000 objects and lists"),
+        (lambda: web.Response(body=b"x", headers={"Content-Encoding": "br"}), "packed as 'br'"),
+        (lambda: web.Response(body=b"no gzip at all", headers={"Content-Encoding": "gzip"}), "not packed as gzip"),
         (lambda: web.Response(status=307, headers={"Location": "http://other/x"}), "a redirect to 'http://other/x'"),
     ],
 )

@@ -20,6 +20,7 @@ import openai
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ragtide_runtime.errors import ConfigurationError, RagtideError
+from ragtide_runtime.outside.answers import ForeignAnswerError
 
 from ..remote.spend import LimitReached, Reservation
 from .client import JudgeClient
@@ -274,7 +275,7 @@ class JudgeBatches:
         """Turn errors of the endpoint into a sentence."""
         try:
             yield
-        except openai.APIError as error:
+        except (openai.APIError, ForeignAnswerError) as error:
             said = self._client.clean(f"{type(error).__name__}: {error}")[:300]
             raise BatchError(
                 f"{self._client.address} refused or did not answer ({said}): nothing is lost; give the same command "

@@ -73,8 +73,7 @@ class ChatCall(Call[JudgeAnswer]):
     async def make(self) -> JudgeAnswer:
         """Return the judge's answer to a request in the dialect of the endpoint."""
         self._parameters = self.dialect.parameters(self.prompt, self.corrections, self.prompt_tokens)
-        reply = _json(await self.poster.post(to_json(self._parameters)))
-        answer = read_reply(reply, self.price)
+        reply, answer = await self.poster.post(to_json(self._parameters), self._read_reply)
         self.usage.prompt_tokens += answer.prompt_tokens
         self.usage.completion_tokens += answer.completion_tokens
         self.usage.spent(answer.cost_usd, answer.cost_source)
@@ -88,6 +87,10 @@ class ChatCall(Call[JudgeAnswer]):
             body = reply if isinstance(reply, str) else json.dumps(reply)
             raise NoCompletion(self.access.endpoint.clean(str(reply))[:SHOWN_CHARS], body)
         return answer
+
+    def _read_reply(self, body: bytes) -> tuple[object, JudgeAnswer]:
+        reply = _json(body)
+        return reply, read_reply(reply, self.price)
 
     def defect(self, reply: JudgeAnswer) -> str:
         """Return the reason why an answer holds no labels; empty if it holds labels."""
@@ -105,7 +108,7 @@ class ChatCall(Call[JudgeAnswer]):
         """Return the meaning of an error of the client."""
         if isinstance(error, ErrorReply):
             return self._refusal(error)
-        message = self.access.endpoint.described(error)
+        message = f"{self.access.endpoint.described(error)}{self.poster.through}"
         if isinstance(error, NoCompletion):
             return self._instead(error, message)
         return CallFailure(
@@ -119,6 +122,7 @@ class ChatCall(Call[JudgeAnswer]):
         status, headers, clean = error.status, error.headers, self.access.endpoint.clean
         refusal = read_refusal(status, error.text)
         shown = f"status {status}: {clean(refusal.message)[:SHOWN_MESSAGE]}" if refusal.message else f"status {status}"
+        shown += self.poster.through
         if status == 429 and refusal.about is About.QUOTA:
             return CallFailure(FailureKind.MISCONFIGURED, "rate_limited", shown, remedy=_REMEDIES[About.QUOTA])
         failure = failure_of_status(status, headers, shown, clean=clean)

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.outside.answers import USUAL
+from ragtide_runtime.outside.proxies import proxy_of
 from ragtide_runtime.settings.model import Settings
 
 from ...metrics.scores import AbsentReason
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 FIRST_ANSWER_TOKENS: Final = 600
 """Expected tokens of an answer before the first answer."""
 
+
+FILE_BYTES: Final = 4 * 2**30
+"""Most bytes of a file of answers; it is read line by line."""
 
 SMALLEST_BUDGET: Final = 200
 """Tokens of documents in one call below which a context is not split further."""
@@ -221,7 +226,18 @@ class JudgeClient:
         """Return a client of the same endpoint for files, which may be large; the caller closes it."""
         import openai  # noqa: PLC0415 - an import of a second, for batches only
 
-        return openai.AsyncOpenAI(api_key=self._given_key or "none", base_url=self._base_url, max_retries=5)
+        from ragtide_runtime.outside.httpx_transport import bounded_transport  # noqa: PLC0415 - the same
+
+        transport = bounded_transport(
+            proxy_of(self._base_url),
+            lambda request: FILE_BYTES if request.url.path.endswith("/content") else USUAL.bytes,
+        )
+        return openai.AsyncOpenAI(
+            api_key=self._given_key or "none",
+            base_url=self._base_url,
+            max_retries=5,
+            http_client=openai.DefaultAsyncHttpxClient(transport=transport, trust_env=False),
+        )
 
     async def planned_calls(self, prompt: Prompt) -> PlannedCalls:
         """Return the cost of asking, without a call: nothing if the answer is in the cache."""

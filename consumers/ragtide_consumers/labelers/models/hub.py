@@ -18,8 +18,11 @@ from typing import Final
 
 import aiohttp
 import structlog
+from yarl import URL
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.outside.certificates import tls_context
+from ragtide_runtime.outside.proxies import proxy_of, through
 from ragtide_runtime.settings.labelers import ModelsSettings
 
 from .calibration import NAME as CALIBRATION
@@ -34,6 +37,12 @@ PAUSE_S: Final = 2.0
 SILENCE_S: Final = 60.0
 """Seconds without a byte after which a try has failed."""
 
+SLOWEST_BYTES_PER_S: Final = 10_000
+"""Bytes a second below which a try has failed, after `SILENCE_S` seconds."""
+
+REDIRECTS_MAX: Final = 5
+"""Most redirects of one file: large files are on other hosts."""
+
 PARTIAL: Final = ".partial-"
 """Begin of the names of folders into which a download is made."""
 
@@ -42,6 +51,8 @@ ABANDONED_S: Final = 86_400.0
 
 RECORD: Final = "downloaded.json"
 """File that is written last, with the digest of the others."""
+
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 _NAME: Final = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 _PINNED: Final = re.compile(r"([\w.-]{1,96}/[\w.-]{1,96})@([0-9a-f]{40})")
@@ -103,7 +114,7 @@ async def download(model: HubModel, settings: ModelsSettings, cache: Path, setti
     if not (folder / RECORD).is_file():
         partial = await asyncio.to_thread(_new_folder, cache)
         try:
-            async with _session(settings) as session:
+            async with _session() as session:
                 await _Download(session, model, settings, partial, setting).run()
             digest = await asyncio.to_thread(_digest, partial, model, settings, setting)
             (partial / RECORD).write_text(json.dumps({"model": model.folder, "digest": digest}), encoding="utf-8")
@@ -157,12 +168,16 @@ def _moved(partial: Path, folder: Path) -> None:
 
 
 @asynccontextmanager
-async def _session(settings: ModelsSettings) -> AsyncIterator[aiohttp.ClientSession]:
-    token = settings.hub_token
-    headers = {} if token is None else {"Authorization": f"Bearer {token.get_secret_value()}"}
+async def _session() -> AsyncIterator[aiohttp.ClientSession]:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=SILENCE_S / 2, sock_read=SILENCE_S)
-    # A redirect to another host, where large files are, takes no token along.
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout, trust_env=True) as session:
+    # Packed bytes may unpack to any size, so the Hub is asked for plain ones.
+    headers = {"Accept-Encoding": "identity", "User-Agent": "ragtide"}
+    async with aiohttp.ClientSession(
+        headers=headers,
+        timeout=timeout,
+        auto_decompress=False,
+        connector=aiohttp.TCPConnector(ssl=tls_context()),
+    ) as session:
         yield session
 
 
@@ -203,7 +218,7 @@ class _Download:
         url = f"{self._settings.hub_url.rstrip('/')}/{self._model.repository}/resolve/{self._model.commit}/{name}"
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                async with self._session.get(url) as reply:
+                async with self._reply(url) as reply:
                     if reply.status == 404:
                         return False
                     if reply.status in {401, 403}:
@@ -216,7 +231,7 @@ class _Download:
                     return True
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 if attempt == ATTEMPTS:
-                    line = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+                    line = " ".join(f"{type(error).__name__}: {error}".split())[:200] + through(proxy_of(url))
                     raise ConfigurationError(
                         f"{self._name} cannot be downloaded ({line}): try again when {self._settings.hub_url} can be "
                         "reached, or copy the model into a folder"
@@ -224,10 +239,33 @@ class _Download:
             await asyncio.sleep(PAUSE_S)
         return False
 
+    @asynccontextmanager
+    async def _reply(self, url: str) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Return the reply of the host that has a file. Each host has its own proxy; another host gets no token."""
+        began = place = URL(url)
+        token = self._settings.hub_token
+        for _ in range(REDIRECTS_MAX + 1):
+            is_hub = token is not None and place.origin() == began.origin()
+            headers = {"Authorization": f"Bearer {token.get_secret_value()}"} if token is not None and is_hub else None
+            proxy = proxy_of(str(place))
+            address = None if proxy is None else proxy.url
+            async with self._session.get(place, headers=headers, allow_redirects=False, proxy=address) as reply:
+                if reply.status not in _REDIRECTS:
+                    yield reply
+                    return
+                try:
+                    place = place.join(URL(reply.headers.get("Location", "")))
+                except ValueError:
+                    raise aiohttp.ClientError("a redirect without an address") from None
+        raise aiohttp.ClientError(f"more than {REDIRECTS_MAX} redirects")
+
     async def _write(self, reply: aiohttp.ClientResponse, name: str) -> None:
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        before = self._left
+        packing = reply.headers.get("Content-Encoding", "identity").strip().lower()
+        if packing != "identity":
+            raise aiohttp.ClientPayloadError(f"{name} is packed as {packing[:40]!r} though it was asked for plain")
+        before, began = self._left, time.monotonic()
         with path.open("wb") as file:
             async for block in reply.content.iter_chunked(2**20):
                 self._left -= len(block)
@@ -237,6 +275,8 @@ class _Download:
                         "smaller model, or raise it"
                     )
                 await asyncio.to_thread(file.write, block)
+                if time.monotonic() - began > SILENCE_S + (before - self._left) / SLOWEST_BYTES_PER_S:
+                    raise aiohttp.ClientPayloadError(f"{name} comes slower than {SLOWEST_BYTES_PER_S:,} bytes/s")
         written = before - self._left
-        if reply.content_length not in {None, written} and not reply.headers.get("Content-Encoding"):
+        if reply.content_length not in {None, written}:
             raise aiohttp.ClientPayloadError(f"{name} has {written} bytes of {reply.content_length}")

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic_core import from_json, to_json
 
+from ragtide_runtime.outside.answers import ForeignAnswerError
 from ragtide_runtime.settings.labelers import ServiceSettings
 from ragtide_schemas import RagInteraction
 
@@ -16,7 +17,7 @@ from .cache import content_key
 from .endpoint import Call
 from .errors import NoLabels
 from .posting import POST_ERRORS, ErrorReply, Poster
-from .replies import CallFailure, FailureKind, ReplyTooLarge, failure_of_status
+from .replies import CallFailure, FailureKind, failure_of_status
 from .usage import SETTINGS_SOURCE, UnfinishedUsage, Usage
 
 T = TypeVar("T")
@@ -127,16 +128,22 @@ class _Post(Call[tuple[T, Any]]):
 
     async def make(self) -> tuple[T, Any]:
         """Return the value of the reply, and the reply."""
-        body = await self.poster.post(self.body)
+        found = await self.poster.post(self.body, self._read_reply)
         self.usage.spent(self.call_usd, SETTINGS_SOURCE if self.call_usd else None)
         self.access.telemetry.spent(self.call_usd, self.usage.pipeline)
+        if isinstance(found, _UnusableReply):
+            raise found
+        return found
+
+    def _read_reply(self, body: bytes) -> tuple[T, Any] | _UnusableReply:
+        """Return the value of the reply, and the reply; what is wrong with it if it cannot be used."""
         try:
             reply = from_json(body)
             return self.read(reply), reply
         except _UNREADABLE as error:
             reason = self.access.endpoint.described(error)
             beginning = self._beginning(body[:10_000].decode("utf-8", "replace"))
-            raise _UnusableReply(f"the reply cannot be used ({reason}): {beginning}") from None
+            return _UnusableReply(f"the reply cannot be used ({reason}): {beginning}")
 
     def _beginning(self, text: str) -> str:
         return self.access.endpoint.clean(text)[:SHOWN_CHARS]
@@ -147,9 +154,11 @@ class _Post(Call[tuple[T, Any]]):
         if isinstance(error, ErrorReply):
             beginning = self._beginning(error.text)
             message = f"status {error.status}: {beginning}" if beginning else f"status {error.status}"
+            message += self.poster.through
             return failure_of_status(error.status, error.headers, message, clean=endpoint.clean)
-        if isinstance(error, _UnusableReply | ReplyTooLarge):
-            return CallFailure(FailureKind.FAILED, "unreadable", str(error), of_content=True)
+        if isinstance(error, _UnusableReply | ForeignAnswerError):
+            return CallFailure(FailureKind.FAILED, "unreadable", f"{error}{self.poster.through}", of_content=True)
         timed_out = isinstance(error, TimeoutError)
         outcome = "timeout" if timed_out else "no_connection"
-        return CallFailure(FailureKind.FAILED, outcome, endpoint.described(error), overloaded=timed_out)
+        message = f"{endpoint.described(error)}{self.poster.through}"
+        return CallFailure(FailureKind.FAILED, outcome, message, overloaded=timed_out)

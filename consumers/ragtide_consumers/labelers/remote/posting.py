@@ -1,18 +1,22 @@
 """Posts JSON to an endpoint, over connections that stay open, and reads bounded replies."""
 
-import ssl
-import zlib
-from collections.abc import Mapping
-from typing import Final
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 
 import aiohttp
 
-from .replies import LARGEST_REPLY, ReplyTooLarge
+from ragtide_runtime.outside.answers import ERROR_BYTES, USUAL, AnswerLimits, ForeignAnswerError, collect, decode
+from ragtide_runtime.outside.certificates import tls_context
+from ragtide_runtime.outside.proxies import Proxy, proxy_of, through
 
-POST_ERRORS: Final = (aiohttp.ClientError, OSError, TimeoutError, ReplyTooLarge)
+T = TypeVar("T")
+
+POST_ERRORS: Final = (aiohttp.ClientError, OSError, TimeoutError, ForeignAnswerError)
 """Errors of `Poster.post` beside `ErrorReply`: there was no reply, or none that can be used."""
+
+
+ERRORS: Final = AnswerLimits(ERROR_BYTES, ERROR_BYTES, ERROR_BYTES)
+"""Limits of an error that is unpacked."""
 
 
 class ErrorReply(Exception):  # noqa: N818  # reads as what it carries
@@ -21,7 +25,7 @@ class ErrorReply(Exception):  # noqa: N818  # reads as what it carries
     Args:
         status: of the reply.
         headers: of the reply.
-        text: its body.
+        text: the beginning of its body.
     """
 
     def __init__(self, status: int, headers: Mapping[str, str], text: str) -> None:
@@ -34,8 +38,8 @@ class ErrorReply(Exception):  # noqa: N818  # reads as what it carries
 class Poster:
     """Posts JSON to one address.
 
-    It follows no redirect, which would carry the texts to another host. It uses the proxy of the environment
-    (HTTPS_PROXY, NO_PROXY), as it is at the first request. Certificates are those that the `openai` client trusts.
+    It follows no redirect, which would carry the texts to another host. It uses the proxy and the certificates of the
+    environment, as they are at the first request (`outside/proxies.py`, `outside/certificates.py`).
 
     Args:
         url: address.
@@ -46,40 +50,50 @@ class Poster:
         self.url = url
         self._headers = headers
         self._session: aiohttp.ClientSession | None = None
+        self._proxy: Proxy | None = None
 
-    async def post(self, body: bytes) -> bytes:
-        """Return the body of the reply, unpacked.
+    @property
+    def through(self) -> str:
+        """The words about the proxy at the end of a message about a failure; empty without a proxy."""
+        return through(self._proxy)
+
+    async def post(self, body: bytes, read: Callable[[bytes], T]) -> T:
+        """Return what `read` makes of the body of the reply; of a large one in a thread.
 
         Raises:
             ErrorReply: the reply has a status of 300 or more.
-            ReplyTooLarge: the reply has more than `LARGEST_REPLY` bytes, packed or unpacked.
+            ForeignAnswerError: the reply has more bytes or values than the limits of an answer, or cannot be unpacked.
             aiohttp.ClientError, OSError: there was no whole reply.
+            ConfigurationError: a variable names no proxy, or no certificates.
+            Exception: any error of `read`.
         """
         async with self._opened().post(self.url, data=body, allow_redirects=False) as response:
-            received = bytearray()
-            async for piece in response.content.iter_any():
-                received += piece
-                if len(received) > LARGEST_REPLY:
-                    raise ReplyTooLarge
-            packings = response.headers.get("content-encoding")
-            reply = bytes(received) if packings is None else unpacked(received, packings)
-            if response.status >= 300:
-                raise ErrorReply(response.status, response.headers, _text(reply, response.charset))
-            return reply
+            is_error = response.status >= 300
+            most = ERROR_BYTES if is_error else USUAL.bytes
+            received = await collect(response.content.iter_any(), most, cut=is_error)
+            if is_error:
+                text = await _error_text(received, response)
+                raise ErrorReply(response.status, response.headers, text)
+            return await decode(received, response.headers.get("content-encoding"), read)
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
+            self._proxy = proxy_of(self.url)
             headers = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "ragtide"}
+            # A proxy with https has a certificate, too.
+            uses_tls = any(
+                address.startswith("https:") for address in (self.url, self._proxy.url if self._proxy else "")
+            )
             self._session = aiohttp.ClientSession(
                 headers={**headers, **self._headers},
                 # Packed bytes that pass the limit may unpack to a thousand times as many.
                 auto_decompress=False,
                 # The endpoint's own limit of calls in flight adapts.
-                connector=aiohttp.TCPConnector(limit=0, ssl=_certificates(self.url)),
+                connector=aiohttp.TCPConnector(limit=0, ssl=tls_context() if uses_tls else True),
                 # The endpoint has its own timeout.
                 timeout=aiohttp.ClientTimeout(total=None),
-                # With `trust_env` aiohttp reads files in a thread, twice for each request.
-                proxy=_proxy(self.url),
+                # With `trust_env` aiohttp would decide by rules of its own.
+                proxy=None if self._proxy is None else self._proxy.url,
             )
         return self._session
 
@@ -89,51 +103,14 @@ class Poster:
             await self._session.close()
 
 
-def unpacked(body: bytes | bytearray, packings: str) -> bytes:
-    """Return the bytes of a body that was packed.
-
-    Args:
-        body: packed, by an endpoint that was asked not to.
-        packings: the header `content-encoding`; other packings than gzip and deflate leave the body as it is.
-
-    Raises:
-        ReplyTooLarge: there are more bytes than `LARGEST_REPLY`.
-        aiohttp.ClientPayloadError: the body is not packed as the header says.
-
-    >>> unpacked(zlib.compress(zlib.compress(b"{}")), "deflate, deflate")
-    b'{}'
-    """
-    found = bytes(body)
-    for packing in reversed(packings.lower().split(",")):
-        if packing.strip() not in ("gzip", "x-gzip", "deflate"):
-            continue
+async def _error_text(body: bytes, response: aiohttp.ClientResponse) -> str:
+    def text(plain: bytes) -> str:
         try:
-            found = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(found, LARGEST_REPLY + 1)
-        except zlib.error as error:
-            raise aiohttp.ClientPayloadError(f"the reply is not packed as {packings[:40]}: {error}") from None
-        if len(found) > LARGEST_REPLY:
-            raise ReplyTooLarge
-    return found
+            return plain.decode(response.charset or "utf-8", "replace")
+        except LookupError:
+            return plain.decode("utf-8", "replace")
 
-
-def _text(body: bytes, charset: str | None) -> str:
     try:
-        return body.decode(charset or "utf-8", "replace")
-    except LookupError:
-        return body.decode("utf-8", "replace")
-
-
-def _certificates(url: str) -> ssl.SSLContext | bool:
-    if urlsplit(url).scheme != "https":
-        return True
-    from httpx2 import create_ssl_context  # noqa: PLC0415 - an import of 0.15 s, for addresses with https only
-
-    return create_ssl_context()
-
-
-def _proxy(url: str) -> str | None:
-    parts = urlsplit(url)
-    if proxy_bypass(parts.netloc.rpartition("@")[2]):
-        return None
-    proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+        return await decode(body, response.headers.get("content-encoding"), text, ERRORS)
+    except ForeignAnswerError:
+        return ""  # the status says enough

@@ -1,4 +1,4 @@
-"""Interprets the status, headers and size of an endpoint's HTTP replies."""
+"""Interprets the status and headers of an endpoint's HTTP replies."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,21 +7,8 @@ from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Any, Final
 
-LARGEST_REPLY: Final = 8 * 1024 * 1024
-"""Most bytes of a reply after decompression, also of an error."""
-
 LONGEST_RETRY_AFTER_S: Final = 300.0
 """Most seconds for which an endpoint's request to wait is obeyed."""
-
-
-class ReplyTooLarge(ValueError):  # noqa: N818  # reads as the state it names
-    """A reply has more bytes than the limit."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"the reply is larger than {LARGEST_REPLY // 2**20} MB after decompression: "
-            "check the address of the endpoint"
-        )
 
 
 class FailureKind(Enum):

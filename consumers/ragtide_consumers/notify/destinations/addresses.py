@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from aiohttp import TCPConnector
 
+from ragtide_runtime.outside.certificates import tls_context
+
 # A list of our own, because that of Python's module grows with its patch releases. Sources: IANA's registries of
 # special-purpose addresses for IPv4 and IPv6 (RFC 6890 and its updates), and the metadata services of clouds.
 _SPECIAL_IPV4: Final = tuple(
@@ -109,8 +111,12 @@ def check_public(address: str) -> None:
 
 
 def connector(*, allow_private: bool) -> TCPConnector:
-    """Return a connector for HTTP that opens connections to public addresses only, unless private ones are allowed."""
-    return TCPConnector(limit=0, socket_factory=None if allow_private else _checked_socket)
+    """Return a connector for HTTP that opens connections to public addresses only, unless private ones are allowed.
+
+    Raises:
+        ConfigurationError: a variable of the environment names no certificates.
+    """
+    return TCPConnector(limit=0, ssl=tls_context(), socket_factory=None if allow_private else _checked_socket)
 
 
 def _checked_socket(info: Any) -> socket.socket:

@@ -16,10 +16,12 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.outside.certificates import tls_context
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_schemas import utc_now
 from ragtide_schemas.printable import printable
@@ -32,6 +34,9 @@ from .protocol import DeliveryThreads, Preview, Refused, TryLater
 
 PORTS: Final = {"starttls": 587, "tls": 465, "none": 25}
 """Usual port of each form of encryption."""
+
+REPLY_BYTES: Final = 65_536
+"""Most bytes of one reply of a server."""
 
 log = structlog.get_logger()
 
@@ -79,6 +84,8 @@ class Email:
             raise self._meaning(error) from None
         except TimeoutError:
             raise TryLater(f"{self.name} did not take the message within {self.timeout_s:g} s") from None
+        except ConfigurationError as error:
+            raise TryLater(f"{self.name} is not reached: {error}") from None
         except ssl.SSLError:
             raise TryLater(f"{self.name} is not reached: TLS with {self._host} fails (check its certificate)") from None
         except ValueError:  # such as a password outside of ASCII, which SMTP cannot carry
@@ -202,7 +209,7 @@ class _MailConnection:
     def send(self, message: EmailMessage) -> int:
         """Send a message, and return how many of several recipients the server refused."""
         settings, sender = self._settings, self._settings.sender or ""
-        context = None if settings.tls == "none" else ssl.create_default_context()
+        context = None if settings.tls == "none" else tls_context()
         with self._connected() as connected:
             self._opened = connected
             if context is not None and settings.tls == "tls":
@@ -259,3 +266,42 @@ class _OpenedSmtp(smtplib.SMTP):
 
     def _get_socket(self, *_: object) -> socket.socket:
         return self._given
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Return a reply of the server.
+
+        The library limits each line of a reply, and not their number: a server could send lines for ever.
+
+        Raises:
+            SMTPServerDisconnected: the reply is larger than `REPLY_BYTES`.
+        """
+        if self.file is None and self.sock is not None:
+            self.file = self.sock.makefile("rb")
+        if not isinstance(self.file, _BoundedLines):
+            self.file = _BoundedLines(self.file)
+        self.file.left = REPLY_BYTES
+        return super().getreply()
+
+
+class _BoundedLines:
+    """The lines of a server, of which so many bytes are read for one reply."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.left = REPLY_BYTES
+
+    def readline(self, most: int) -> bytes:
+        """Return the next line.
+
+        Raises:
+            OSError: the reply is larger than its limit.
+        """
+        line: bytes = self._file.readline(most)
+        self.left -= len(line)
+        if self.left < 0:
+            raise OSError(f"the reply of the server is larger than {REPLY_BYTES:,} bytes")
+        return line
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

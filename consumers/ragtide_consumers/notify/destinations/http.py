@@ -13,6 +13,9 @@ import aiohttp
 from pydantic import SecretStr
 from pydantic_core import from_json, to_json
 
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.outside.answers import collect
+from ragtide_runtime.outside.proxies import Proxy, proxy_of, through
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_schemas import utc_now
 from ragtide_schemas.printable import printable
@@ -69,8 +72,11 @@ class HttpAnswer(NamedTuple):
 def open_session(notify: NotifySettings) -> aiohttp.ClientSession:
     """Return the HTTP client of all destinations.
 
-    It connects to public addresses only, unless `notify.allow_private` is set, and it keeps no cookies. It uses the
-    proxy of the environment (HTTPS_PROXY), whose address is checked like that of a destination.
+    It connects to public addresses only, unless `notify.allow_private` is set, and it keeps no cookies. Each request
+    goes through the proxy of the environment (`outside/proxies.py`), whose address is checked like a destination's.
+
+    Raises:
+        ConfigurationError: a variable of the environment names no certificates.
     """
     return aiohttp.ClientSession(
         connector=connector(allow_private=notify.allow_private),
@@ -79,7 +85,6 @@ def open_session(notify: NotifySettings) -> aiohttp.ClientSession:
         auto_decompress=False,
         headers={"accept-encoding": "identity", "user-agent": "ragtide"},
         timeout=aiohttp.ClientTimeout(total=None),  # each request has its own
-        trust_env=True,
     )
 
 
@@ -138,28 +143,40 @@ class HttpDestination(ABC):
             TryLater: no answer within the limit, no connection, or an answer that asks for patience.
             Refused: any other answer, or an address that is not allowed.
         """
-        body, pieces = to_json(request.body), bytearray()
+        body, received = to_json(request.body), bytearray()
         headers = {"content-type": request.content_type, **request.headers, **self.signature_headers(request, body)}
         status, answered = 0, {}
+        proxy = self._proxy_of(request)
         try:
             async with (
                 asyncio.timeout(self.timeout_s),
-                self._session.post(request.url, data=body, headers=headers, allow_redirects=False) as response,
+                self._session.post(
+                    request.url,
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,
+                    proxy=None if proxy is None else proxy.url,
+                ) as response,
             ):
                 status, answered = response.status, dict(response.headers.items())
                 # The status decides. A body that does not arrive whole changes nothing.
                 with suppress(aiohttp.ClientError, OSError):
-                    async for piece in response.content.iter_any():
-                        pieces += piece[: LARGEST_ANSWER - len(pieces)]
-                        if len(pieces) >= LARGEST_ANSWER:
-                            break
+                    await collect(response.content.iter_any(), LARGEST_ANSWER, cut=True, into=received)
                 response.close()
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             if not status:
-                raise self._unanswered(request, error) from None
-        answer = HttpAnswer(status, {name.lower(): value for name, value in answered.items()}, bytes(pieces))
-        self._judge(answer)
+                raise self._unanswered(request, error, proxy) from None
+        answer = HttpAnswer(status, {name.lower(): value for name, value in answered.items()}, bytes(received))
+        self._judge(answer, proxy)
         return answer
+
+    def _proxy_of(self, request: HttpRequest) -> Proxy | None:
+        try:
+            return proxy_of(request.url)
+        except ConfigurationError as error:
+            raise TryLater(f"{self.name} is not reached: {error}") from None
+        except ValueError:
+            raise Refused(f"{self.name} has an address that cannot be used: correct its url") from None
 
     def signature_headers(self, request: HttpRequest, body: bytes) -> dict[str, str]:
         """Return headers that depend on the bytes of the body, such as a signature."""
@@ -169,12 +186,13 @@ class HttpDestination(ABC):
         """Return a text of the destination, shortened, without secrets and control characters."""
         return printable(mask(text, self._secrets))[:SHOWN_CHARS]
 
-    def _judge(self, answer: HttpAnswer) -> None:
+    def _judge(self, answer: HttpAnswer, proxy: Proxy | None) -> None:
         status = answer.status
         if 200 <= status < 300:
             return
         explanation = self.clean(answer.body[:10_000].decode("utf-8", "replace").strip())
         reason = f"{self.name} answered with status {status}" + (f": {explanation}" if explanation else "")
+        reason += through(proxy)
         if status >= 500 or status in PASSING:
             raise TryLater(reason, retry_after_s(answer.headers, longest_s=LONGEST_RETRY_AFTER_S))
         if status < 400:
@@ -183,13 +201,16 @@ class HttpDestination(ABC):
             )
         raise Refused(reason)
 
-    def _unanswered(self, request: HttpRequest, error: Exception) -> TryLater | Refused:
+    def _unanswered(self, request: HttpRequest, error: Exception, proxy: Proxy | None) -> TryLater | Refused:
         """Return the failure of a request that got no answer. Messages of aiohttp may hold the address: show none."""
         if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, PrivateAddressError):
-            return Refused(f"{self.name} is not reached: {error.os_error}")
-        if isinstance(error, ValueError):  # among them aiohttp.InvalidURL
+            return Refused(f"{self.name} is not reached: {error.os_error}{through(proxy)}")
+        # An error about a certificate is a ValueError, too.
+        if isinstance(error, ValueError) and not isinstance(
+            error, aiohttp.ClientSSLError
+        ):  # such as aiohttp.InvalidURL
             return Refused(f"{self.name} has an address that cannot be used: correct its url")
-        host = urlsplit(request.url).hostname
+        host = urlsplit(request.url if proxy is None else proxy.shown).hostname
         if isinstance(error, TimeoutError):
             reason = f"gave no answer within {self.timeout_s:g} s"
         elif isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -200,7 +221,7 @@ class HttpDestination(ABC):
             reason = f"is not reached: no connection to {host} ({error.strerror or 'refused'})"
         else:
             reason = "closed the connection without an answer"
-        return TryLater(f"{self.name} {reason}")
+        return TryLater(f"{self.name} {reason}{through(proxy)}")
 
     def _masked(self, request: HttpRequest) -> Preview:
         headers = {
