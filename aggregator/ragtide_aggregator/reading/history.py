@@ -57,7 +57,7 @@ PANES_KEPT: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class _SeriesListing:
     """The keys with a history in one partition."""
 
     listing: int
@@ -93,7 +93,7 @@ class HistoryReader:
         self._redis = redis
         self._options = options
         self._names = names
-        self._listed: dict[Streams, _Listed] = {}
+        self._listed: dict[Streams, _SeriesListing] = {}
         # By name of the series and length of the panes, those read last at the end.
         self._closed: OrderedDict[tuple[Streams, str, int], _ClosedList] = OrderedDict()
         self._n_closed = 0
@@ -111,7 +111,7 @@ class HistoryReader:
         of_pipeline = (listed.keys if pipeline is None else listed.by_pipeline.get(pipeline, ()) for listed in found)
         return sorted({key for keys in of_pipeline for key in keys}, key=lambda key: key.encode())
 
-    async def _list(self, streams: Streams) -> _Listed:
+    async def _list(self, streams: Streams) -> _SeriesListing:
         """Return the keys with a history: those of all pipelines, because listing walks through the checkpoint."""
         prefix = CheckpointField.HISTORY_SERIES
         listing = await self._names.read(streams, (prefix,))
@@ -129,7 +129,7 @@ class HistoryReader:
                 else:
                     keys.append(EstimateKey.decode(key))
                     by_pipeline[keys[-1].pipeline].append(keys[-1])
-        known = self._listed[streams] = _Listed(listing.number, keys, pairs, dict(by_pipeline))
+        known = self._listed[streams] = _SeriesListing(listing.number, keys, pairs, dict(by_pipeline))
         return known
 
     async def first_values(self, partitions: Sequence[Streams], name: str) -> dict[str, dict[str, datetime]]:

@@ -21,10 +21,10 @@ def bounded_transport(proxy: Proxy | None, most: Callable[[httpx2.Request], int]
         ConfigurationError: a variable of the environment names no certificates.
     """
     through = None if proxy is None else httpx2.Proxy(proxy.shown, auth=proxy.login)
-    return _Bounded(httpx2.AsyncHTTPTransport(verify=tls_context(), proxy=through, trust_env=False), most)
+    return _BoundedTransport(httpx2.AsyncHTTPTransport(verify=tls_context(), proxy=through, trust_env=False), most)
 
 
-class _Bounded(httpx2.AsyncBaseTransport):
+class _BoundedTransport(httpx2.AsyncBaseTransport):
     def __init__(self, inner: httpx2.AsyncBaseTransport, most: Callable[[httpx2.Request], int]) -> None:
         self._inner, self._most = inner, most
 
