@@ -55,6 +55,8 @@ class WorstAnswer:
     """Its score of the alert's metric, in the unit of the metric."""
     reason: str | None = None
     """The judge's reason of this score, redacted as it was kept; None without one, or where texts are not shown."""
+    link: str | None = None
+    """Address of its page; None where it is not known."""
 
 
 def worst_answer(alert: Alert, interaction_id: str, specimen: Specimen | None, *, texts: bool) -> WorstAnswer:
@@ -172,9 +174,18 @@ class AlertText:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The sentences of `rows`; those that are not understood without their name have it before them."""
-        return tuple(
-            f"{name}: {sentence}" if name in ("Diagnosis", self._named) else sentence for name, sentence in self.rows
-        )
+        return (*self.sentences_of_facts, *self.worst_answers)
+
+    @property
+    def sentences_of_facts(self) -> tuple[str, ...]:
+        """The same without the worst answers."""
+        found = [(name, sentence) for name, sentence in self.rows if name != self._named]
+        return tuple(f"{name}: {sentence}" if name == "Diagnosis" else sentence for name, sentence in found)
+
+    @property
+    def answer_labels(self) -> tuple[str, ...]:
+        """A short label of each worst answer, for a link: its question if it may be shown, and its score."""
+        return tuple(_label_of(self._named, place, answer) for place, answer in enumerate(self.worst, 1))
 
     @property
     def worst_answers(self) -> tuple[str, ...]:
@@ -338,11 +349,21 @@ def _words_of(alert: Alert, answer: WorstAnswer) -> str:
         return f"{short_name(sentinel[1])}, in answer {int(sentinel[2]) + 1:,} to sentinels"
     score = "" if answer.score is None else f"{number(answer.score)}, "
     name = short_name(answer.interaction_id)
-    reason = _line_of(answer.reason, LONGEST_REASON)
-    because = f". The judge: {reason}" if reason else ""
     if answer.question is None:
-        return f"{score}{name}{because}"
-    return f"{_line_of(answer.question, LONGEST_QUESTION)} ({score}{name}){because}"
+        return f"{score}{name}{because(answer)}"
+    return f"{_line_of(answer.question, LONGEST_QUESTION)} ({score}{name}){because(answer)}"
+
+
+def because(answer: WorstAnswer) -> str:
+    """Return the judge's reason of an answer as the end of a sentence; empty without one."""
+    reason = _line_of(answer.reason, LONGEST_REASON)
+    return f". The judge: {reason}" if reason else ""
+
+
+def _label_of(named: str, place: int, answer: WorstAnswer) -> str:
+    question = _line_of(answer.question, LONGEST_QUESTION)
+    score = "" if answer.score is None else f" ({number(answer.score)})"
+    return f"{question or f'{named} {place}'}{score}"
 
 
 _SENTINEL_ANSWER: Final = re.compile(r"(.*)#([0-9]{1,20})", re.DOTALL)

@@ -6,7 +6,7 @@ repetition, a summary and a test.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ragtide_schemas import Alert
 from ragtide_schemas.alert_text import (
@@ -14,6 +14,7 @@ from ragtide_schemas.alert_text import (
     MOST_WORST,
     AlertText,
     alert_text,
+    because,
     cut,
     has_statistics,
     short_name,
@@ -28,6 +29,17 @@ MOST_ALERTS: Final = 10
 TEST_TITLE: Final = "Test of ragtide's notifications: no alert fires"
 
 
+class LinkedAnswer(NamedTuple):
+    """One of the worst answers that a message names, with a link to its page in the place of its id."""
+
+    label: str
+    """Its question if that may be shown, and its score."""
+    because: str
+    """The judge's reason; empty without one, or where texts are not shown."""
+    link: str
+    """Address of its page."""
+
+
 @dataclass(frozen=True, slots=True)
 class NotificationText:
     """A message about alerts, in plain text without markup."""
@@ -35,18 +47,22 @@ class NotificationText:
     title: str
     """One line, at most `LONGEST_TITLE` characters."""
     sentences: tuple[str, ...]
-    """In the order of reading; each is one line."""
+    """In the order of reading; each is one line. Those about answers with a link are in `answers`."""
     facts: tuple[tuple[str, str], ...] = ()
     """Names with values, such as `("Normal", "0.853, learned from 500 answers")`; empty for a group."""
     link: str | None = None
     """Address of the page of the alert, or of the page itself."""
     link_name: str = "Open the alert"
     """What the link opens."""
+    answers: tuple[LinkedAnswer, ...] = ()
+    """The worst answers whose pages are known."""
 
     @property
     def plain(self) -> str:
         """The message below its title as plain text."""
         lines = [*self.sentences]
+        for answer in self.answers:
+            lines += [f"{answer.label}{answer.because}", f"  {answer.link}"]
         if self.facts:
             lines += ["", *(f"{name}: {value}" for name, value in self.facts)]
         if self.link:
@@ -84,13 +100,15 @@ def _single(notification: Notification, alert: Alert) -> NotificationText:
     if notification.status == "firing" and notification.repeat:
         prefix = "Still firing: "
     text = text_of(alert, notification)
-    sentences = [*text.sentences]
+    unlinked, linked = _answers([text])
+    sentences = [*text.sentences_of_facts, *unlinked]
     if notification.repeat:
         sentences.append(
             f"This was sent {notification.repeat:,} {'time' if notification.repeat == 1 else 'times'} before."
         )
     sentences += _others(notification)
-    return NotificationText(cut(prefix + text.title, LONGEST_TITLE), tuple(sentences), text.facts, notification.url)
+    title = cut(prefix + text.title, LONGEST_TITLE)
+    return NotificationText(title, tuple(sentences), text.facts, notification.url, answers=linked)
 
 
 def _test(notification: Notification) -> NotificationText:
@@ -127,9 +145,22 @@ def _group(notification: Notification) -> NotificationText:
     sentences += _sure(texts)
     sentences += dict.fromkeys(f"Diagnosis: {sentence}" for text in texts for sentence in text.diagnosis)
     sentences += list(dict.fromkeys(text.first for text in texts if text.first))[:1]
-    sentences += list(dict.fromkeys(answer for text in texts for answer in text.worst_answers))[:MOST_WORST]
-    sentences += _others(notification)
-    return NotificationText(cut(title, LONGEST_TITLE), tuple(sentences), link=notification.url)
+    unlinked, linked = _answers(texts)
+    sentences += [*unlinked, *_others(notification)]
+    return NotificationText(cut(title, LONGEST_TITLE), tuple(sentences), link=notification.url, answers=linked)
+
+
+def _answers(texts: Sequence[AlertText]) -> tuple[list[str], tuple[LinkedAnswer, ...]]:
+    """Return the worst answers of alerts, each once: sentences about those without a link, and those with one."""
+    sentences: dict[str, str] = {}
+    linked: dict[str, LinkedAnswer] = {}
+    for text in texts:
+        for answer, sentence, label in zip(text.worst, text.worst_answers, text.answer_labels, strict=True):
+            if answer.link is None:
+                sentences.setdefault(answer.interaction_id, sentence)
+            else:
+                linked.setdefault(answer.interaction_id, LinkedAnswer(label, because(answer), answer.link))
+    return [*sentences.values()][:MOST_WORST], tuple(linked.values())[:MOST_WORST]
 
 
 def _summary(notification: Notification) -> NotificationText:

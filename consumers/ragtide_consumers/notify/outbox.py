@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import structlog
 from pydantic import BaseModel, ValidationError
@@ -33,7 +33,7 @@ from .grouping import (
     without_message,
 )
 from .notification import Notification
-from .routing import FAILING_RULE, is_quiet, wants
+from .routing import FAILING_RULE, is_about_destination, is_quiet, wants
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,22 +165,32 @@ class NotificationOutbox:
 
     def take(self, change: PendingChange, now_ms: int) -> None:
         """Take a change of an alert from the stream; a change that is known already changes nothing."""
-        alert = change.alert
-        for name, destination in self._destinations.items():
-            group = self._table.of(name, alert.alert_id)
-            if group is None:
-                if not wants(destination.settings, alert):
-                    continue
-                if change.status != "firing":
-                    self.withheld[name, "never_sent"] += change.status == "resolved"
-                    continue
-                group = self._table.group_to_join(name, alert)
-            after = with_change(group, change, destination.settings.on, now_ms, destination.times.wait_ms)
-            if after is group:
-                continue
-            if change.status == "resolved" and not group.members[alert.alert_id].is_tried:
-                self.withheld[name, "resolved_first"] += 2
-            self._put(after)
+        for name in self._destinations:
+            self._take_for(name, change, now_ms)
+
+    def _take_for(self, name: str, change: PendingChange, now_ms: int) -> None:
+        alert, destination = change.alert, self._destinations[name]
+        group = self._table.of(name, alert.alert_id)
+        if group is None:
+            if not wants(destination.settings, alert):
+                return
+            if is_about_destination(alert) and self._fails(name):
+                # It is offered when the destination takes notifications again, if it still fires then.
+                self.withheld[name, "fails_itself"] += change.status == "firing"
+                return
+            if change.status != "firing":
+                self.withheld[name, "never_sent"] += change.status == "resolved"
+                return
+            group = self._table.group_to_join(name, alert)
+        after = with_change(group, change, destination.settings.on, now_ms, destination.times.wait_ms)
+        if after is group:
+            return
+        if change.status == "resolved" and not group.members[alert.alert_id].is_tried:
+            self.withheld[name, "resolved_first"] += 2
+        self._put(after)
+
+    def _fails(self, name: str) -> bool:
+        return any(alert.rule == FAILING_RULE + name for alert in self._book.firing)
 
     def due(self, now_ms: int, withheld_by: WithheldBy, *, may_try: Callable[[str], bool]) -> list[DueMessage]:
         """Return the messages to send now, at most one for each destination, and mark them as tried.
@@ -309,7 +319,10 @@ class NotificationOutbox:
         name = message.destination
         summary = self._busy.pop(name)
         state = self._states[name]
-        self._book.end(FAILING_RULE + name, now_ms, f"Destination {name} takes notifications again.")
+        if self._fails(name):
+            self._book.end(FAILING_RULE + name, now_ms, f"Destination {name} takes notifications again.")
+            for alert in self._book.firing:
+                self._take_for(name, PendingChange(status="firing", alert=alert, entry_id=f"{now_ms}-0"), now_ms)
         if summary is not None:
             state = state.without_summary(summary, now_ms, self._limits.storm_ms)
         if state is not self._states[name]:
@@ -385,10 +398,14 @@ class NotificationOutbox:
             self._set_state(state.model_copy(update={"summary": state.summary.model_copy(update=again)}))
 
     def _give_up(self, name: str, lost: Sequence[PendingChange], tries: int, reason: str, now_ms: int) -> None:
+        # That another destination fails is shown until it works; it is no alert that is lost.
+        letters = [change for change in lost if not is_about_destination(change.alert)]
         self._dead_letters += [
-            dead_letter(change, name, stream=self._stream, tries=tries, reason=reason, now_ms=now_ms) for change in lost
+            dead_letter(change, name, stream=self._stream, tries=tries, reason=reason, now_ms=now_ms)
+            for change in letters
         ]
-        self.given_up[name] += len(lost)
+        self.given_up[name] += len(letters)
+        self.withheld[name, "fails_itself"] += len(lost) - len(letters)
         self._book.fire(FAILING_RULE + name, lambda: failing_alert(name, self._partition, reason, now_ms))
 
     def take_changes(self) -> OutboxChanges:
@@ -417,6 +434,14 @@ class NotificationOutbox:
     def waiting(self, name: str) -> tuple[int, int | None]:
         """Return the number of changes that are still to be sent to a destination, and the time of the oldest."""
         return self._table.waiting(name)
+
+
+def item_url(public_url: str | None, alert: Alert, interaction_id: str) -> str | None:
+    """Return the address of the page of an answer that an alert names; None without the page's address."""
+    if public_url is None:
+        return None
+    query = urlencode({"pipeline": alert.pipeline, "id": interaction_id, "alert": alert.alert_id})
+    return f"{public_url.rstrip('/')}/i?{query}"
 
 
 def _pause_ms(tries: int, share: float) -> int:

@@ -30,12 +30,17 @@ def matches(match: MatchSettings, alert: Alert) -> bool:
     )
 
 
+def is_about_destination(alert: Alert) -> bool:
+    """Return whether an alert says that a destination fails."""
+    return alert.kind == "stall" and alert.rule.startswith(FAILING_RULE)
+
+
 def wants(destination: DestinationSettings, alert: Alert) -> bool:
     """Return whether a destination gets an alert.
 
     Every destination gets the alert that another one fails, whatever it matches. None gets that alert about itself.
     """
-    if alert.kind == "stall" and alert.rule.startswith(FAILING_RULE):
+    if is_about_destination(alert):
         return alert.rule != f"{FAILING_RULE}{destination.name}"
     return matches(destination.match, alert)
 

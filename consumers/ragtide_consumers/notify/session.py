@@ -36,7 +36,7 @@ from ragtide_schemas.alert_text import MOST_WORST, WorstAnswer, worst_answer
 from .destinations.protocol import Destination, Refused, TryLater
 from .grouping import DeliveryTimes, DueMessage, KnownDestination, PendingChange
 from .notification import Notification
-from .outbox import NotificationOutbox, OutboxLimits, WithheldBy
+from .outbox import NotificationOutbox, OutboxLimits, WithheldBy, item_url
 from .outbox_step import OutboxStore
 from .silences import MutedAlerts, read_muted
 from .telemetry import NotifyTelemetry
@@ -267,7 +267,9 @@ class NotifySession:
                 specimen = None if stored is None else Specimen.from_stored(stored)
             except InvalidEntryError:  # damaged, so no reader can show it
                 specimen = None
-            found.append(worst_answer(alert, interaction_id, specimen, texts=texts))
+            answer = worst_answer(alert, interaction_id, specimen, texts=texts)
+            link = None if specimen is None else item_url(self._notify.public_url, alert, interaction_id)
+            found.append(replace(answer, link=link))
         return tuple(found)
 
     def _may_try(self, name: str) -> bool:

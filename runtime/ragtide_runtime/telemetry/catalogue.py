@@ -430,9 +430,10 @@ NOTIFICATIONS_WITHHELD: Final = Metric(
     "ragtide_notifications_withheld_total",
     "counter",
     "Changes not sent: `resolved_first` (resolved before it was sent), `never_sent` (its firing was not), `storm` "
-    "(messages of a summary) or `removed` (with the destination).",
+    "(messages of a summary), `removed` (with the destination) or `fails_itself` (that another one fails, to one that "
+    "fails, too).",
     ("destination", "reason"),
-    {"reason": ("resolved_first", "never_sent", "storm", "removed")},
+    {"reason": ("resolved_first", "never_sent", "storm", "removed", "fails_itself")},
 )
 NOTIFY_OUTBOX: Final = Metric(
     "ragtide_notify_outbox",

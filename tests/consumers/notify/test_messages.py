@@ -1,5 +1,6 @@
 """What people read about alerts."""
 
+import html
 from datetime import timedelta
 from typing import Any
 
@@ -7,8 +8,12 @@ from tests.support.alerts import alert
 from tests.support.cases import for_each
 from tests.support.told import BEGAN, DIAGNOSIS, FIRED, RESOLVED, drift, mix_cause, told_of
 
+from ragtide_consumers.notify.destinations.email import html_of
+from ragtide_consumers.notify.destinations.slack import blocks_of
+from ragtide_consumers.notify.destinations.teams import card_of
 from ragtide_consumers.notify.messages import message_text
 from ragtide_schemas import Alert
+from ragtide_schemas.alert_text import WorstAnswer
 
 
 def test_an_alert_that_fires_says_what_changed_since_when_how_sure_and_what_to_look_at() -> None:
@@ -38,6 +43,36 @@ def test_an_alert_that_fires_says_what_changed_since_when_how_sure_and_what_to_l
     }
     assert text.link == "https://ragtide.example/a/adherence-3f2a9c"
     assert text.plain.endswith(text.link)
+
+
+EVIL = "What <!channel> *costs* <b>it</b> | & why?"
+
+
+def test_worst_answers_are_links_with_their_question_or_a_readable_label() -> None:
+    ids = ("0123456789abcdef" * 2, "f" * 32)
+    links = [f"https://ragtide.example/i?pipeline=shop&id={each}&alert=A-1" for each in ids]
+    worst = (
+        WorstAnswer(ids[0], EVIL, 0.031, "It says nothing of it.", links[0]),
+        WorstAnswer(ids[1], None, 0.125, None, links[1]),
+    )
+    found = drift(worst_interaction_ids=ids)
+    text = message_text(told_of(found, worst={found.alert_id: worst}))
+    labels = [answer.label for answer in text.answers]
+    assert labels == [f"{EVIL} (0.031)", "Worst answer 2 (0.125)"]
+    words = f"{text.title} {' '.join(text.sentences)} {' '.join(labels)} {' '.join(text.answers[0])}"
+    assert not any(each in words.replace(links[0], "") for each in ids), "an id is no text for people"
+    assert f"{labels[0]}. The judge: It says nothing of it.\n  {links[0]}" in text.plain
+    assert links[1] in text.plain
+    of_slack = [block for block in blocks_of(text) if block["type"] == "rich_text"]
+    shown = [section["elements"][0] for section in of_slack[0]["elements"]]
+    assert [(each["type"], each["text"], each["url"]) for each in shown] == [
+        ("link", label, link) for label, link in zip(labels, links, strict=True)
+    ]
+    mail = html_of(text)
+    assert f'<a href="{html.escape(links[0])}">{html.escape(labels[0])}</a>. The judge: It says nothing' in mail
+    assert "<b>it</b>" not in mail
+    card = str(card_of(text, resolved=False))
+    assert all(link in card for link in links)
 
 
 def test_a_known_cause_says_where_the_change_is_with_shares_and_intervals() -> None:

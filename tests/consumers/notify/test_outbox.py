@@ -20,8 +20,10 @@ from tests.consumers.notify.outboxes import (
     write,
 )
 
+from ragtide_consumers.notify.grouping import PendingChange
 from ragtide_consumers.notify.outbox import WithheldBy
 from ragtide_consumers.notify.silences import MutedAlerts, Silence
+from ragtide_schemas import Alert
 
 pytestmark = pytest.mark.pure
 
@@ -190,6 +192,44 @@ def test_a_message_is_given_up_and_the_other_destinations_are_told() -> None:
     assert send(one, GIVE_UP_MS) == [("dead", "firing", ("b",))]
     (ended,) = one.take_changes().alerts
     assert (ended.alert_id, ended.status) == (failing.alert_id, "resolved")
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_destinations_that_all_fail_lose_one_message_each_and_the_first_that_works_again_hears_of_the_others(
+    at_once: bool,
+) -> None:
+    names = ("one", "two", "three")
+    box = outbox(*map(machine, names))
+    box.take(change("a", "firing"), 0)
+    letters, alerts = [], list[Alert]()
+
+    def take() -> None:
+        changes = box.take_changes()
+        letters.extend(changes.dead_letters)
+        alerts.extend(changes.alerts)
+        for raised in changes.alerts:
+            box.take(PendingChange(status=raised.status, alert=raised, entry_id="5-0"), 5)
+
+    messages = due(box, 0)
+    for message in messages:
+        box.record_failure(message, "404", 0, refused=True)
+        if at_once:  # the alert that it fails comes before the others have failed, or after that
+            take()
+    for now_ms in range(1, 30):
+        take()
+        for message in due(box, now_ms):
+            box.record_failure(message, "404", now_ms, refused=True)
+    take()
+    assert [letter.detail.split()[1] for letter in letters] == [*names]
+    assert sorted(raised.rule for raised in alerts) == ["notify-one", "notify-three", "notify-two"]
+    box.take(change("b", "firing"), 50)
+    (message,) = [message for message in due(box, 50) if message.destination == "two"]
+    box.record_sent(message, "", 50)
+    told = [message for message in due(box, 51) if message.destination == "two"]
+    assert [box.notification(message).alerts[0].rule for message in told] == ["notify-one"]
+    box.record_sent(told[0], "", 51)
+    told = [message for message in due(box, 52) if message.destination == "two"]
+    assert [box.notification(message).alerts[0].rule for message in told] == ["notify-three"]
 
 
 def test_a_refused_message_is_given_up_at_once() -> None:

@@ -166,6 +166,31 @@ async def test_the_page_begins_with_what_to_do_and_ends_with_the_statistics(asyn
     assert "gone" not in worst
 
 
+async def test_the_worst_answers_of_a_criterion_have_the_reasons_of_the_judge_and_no_marks_of_other_metrics(
+    async_redis: Any, redis_url: str
+) -> None:
+    kept = specimen("i-1")
+    labelings = [
+        labeling.model_copy(
+            update={
+                "scores": {**labeling.scores, "criteria.asks_back": 0.0},
+                "reasons": {"criteria.asks_back": f"{labeling.labeler}: it asks <b>nothing</b>."},
+            }
+        )
+        for labeling in kept.labelings
+    ]
+    await keep(async_redis, kept.model_copy(update={"labelings": tuple(labelings)}))
+    found = drift(worst_interaction_ids=("i-1",), metric="criteria.asks_back", labeler="judge", labeler_version="1")
+    await commit(async_redis, *traffic(), alerts=(found,))
+    async with http_service(redis_url) as service:
+        _, text = await page(service, "/a/A-1")
+    worst = text.partition('id="worst"')[2].partition("</section>")[0]
+    assert "judge: it asks &lt;b&gt;nothing&lt;/b&gt;." in worst
+    assert "local: it asks" not in worst
+    assert "data-support" not in worst
+    assert "Yes. Free. Refunded." in worst
+
+
 async def test_a_list_and_a_card_show_what_people_did(async_redis: Any, redis_url: str) -> None:
     await commit(async_redis, *traffic(), alerts=(drift(), drift("A-2", status="resolved", resolved_at=utc_now())))
     await acknowledge(async_redis, "ragtide", "A-1", "ann")

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from ragtide_schemas import utc_now
 from ragtide_schemas.alert_text import LONGEST_TITLE
 
-from ..messages import NotificationText, message_text
+from ..messages import LinkedAnswer, NotificationText, message_text
 from ..notification import Notification
 from .http import HttpAnswer, HttpDestination, HttpRequest, bearer
 from .protocol import Refused, TryLater
@@ -140,6 +140,8 @@ def blocks_of(text: NotificationText) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(text.title, LONGEST_TITLE)}]
     if text.sentences:
         blocks.append({"type": "section", "text": _plain("\n".join(text.sentences), LONGEST_SECTION)})
+    if text.answers:
+        blocks.append({"type": "rich_text", "elements": [_answer_of(answer) for answer in text.answers]})
     if text.facts:
         fields = [_plain(f"{name}\n{value}", LONGEST_FIELD) for name, value in text.facts[:MOST_FIELDS]]
         blocks.append({"type": "section", "fields": fields})
@@ -147,6 +149,13 @@ def blocks_of(text: NotificationText) -> list[dict[str, Any]]:
         link = f"<{quote(text.link, safe=_SAFE_IN_LINK)}|{text.link_name}>"
         blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": link}]})
     return blocks
+
+
+def _answer_of(answer: LinkedAnswer) -> dict[str, Any]:
+    """Return a line with a link; no character of a rich text is markup."""
+    elements = [{"type": "link", "url": answer.link, "text": answer.label}]
+    elements += [{"type": "text", "text": answer.because}] if answer.because else []
+    return {"type": "rich_text_section", "elements": [*elements, {"type": "text", "text": "\n"}]}
 
 
 _SAFE_IN_LINK: Final = ":/?#[]@!$&'()*+,;=%~"

@@ -46,6 +46,13 @@ def card_of(text: NotificationText, *, resolved: bool) -> dict[str, Any]:
             body.append(_block(_run("The rest is on the page.")))
             break
         body.append(_block(_run(sentence)))
+    for answer in text.answers:
+        words = f"{answer.label}{answer.because}"
+        left -= len(words.encode())
+        if left < 0:
+            break
+        opens = {"selectAction": {"type": "Action.OpenUrl", "url": answer.link}}
+        body.append(_block({**_run(words), **opens}))
     body += [_block(_run(f"{name}: ", weight="bolder"), _run(value)) for name, value in text.facts]
     card: dict[str, Any] = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",

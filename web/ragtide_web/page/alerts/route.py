@@ -65,6 +65,8 @@ class ShownAnswer:
     """Its texts with marks, cut."""
     score: float | None
     """Its score of the alert's metric."""
+    reason: str | None
+    """The judge's reason of this score; None without one, or where the viewer sees no texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class AlertContent(PageContent):
     timeline: Sequence[TimelineEntry]
     worst: Sequence[ShownAnswer]
     """Answers that the alert names and that are kept, the worst first."""
+    marks_support: bool
+    """Whether their sentences are marked."""
     not_kept: Sequence[str]
     """Ids of those that are no longer kept."""
     notifies: bool
@@ -150,6 +154,7 @@ async def _content(shared: Context, viewer: Viewer, alert: Alert, problem: str) 
             sent=await _sent_at(shared, alert.alert_id),
         ),
         worst=worst,
+        marks_support=is_about_support(alert),
         not_kept=found.not_kept,
         notifies=bool(destinations_in_force(shared.settings, await read_reports(shared.redis, shared.settings.prefix))),
         query={"alert": alert.alert_id},
@@ -161,8 +166,20 @@ async def _content(shared: Context, viewer: Viewer, alert: Alert, problem: str) 
 
 
 def _shown(viewer: Viewer, alert: Alert, specimen: Specimen) -> ShownAnswer:
-    view = item_view(specimen, alert.labeler, sees_texts=viewer.sees_texts, chars=ANSWER_CHARS)
-    return ShownAnswer(specimen.interaction, view, specimen.score_of(alert))
+    view = item_view(
+        specimen,
+        alert.labeler,
+        sees_texts=viewer.sees_texts,
+        chars=ANSWER_CHARS,
+        marks_support=is_about_support(alert),
+    )
+    reason = specimen.reason_of(alert) if viewer.sees_texts else None
+    return ShownAnswer(specimen.interaction, view, specimen.score_of(alert), reason)
+
+
+def is_about_support(alert: Alert) -> bool:
+    """Return whether marks of supported sentences explain the scores that an alert is about."""
+    return alert.metric.partition(".")[0] in ("trace", "sentences", "ragchecker")
 
 
 async def _chart(shared: Context, text: AlertText, now: datetime) -> BandChart | None:

@@ -166,7 +166,13 @@ class _Room:
 
 
 def item_view(
-    specimen: Specimen, labeler: str | None, *, sees_texts: bool, whole: bool = False, chars: int = SHOWN_CHARS
+    specimen: Specimen,
+    labeler: str | None,
+    *,
+    sees_texts: bool,
+    whole: bool = False,
+    chars: int = SHOWN_CHARS,
+    marks_support: bool = True,
 ) -> ItemScreen:
     """Return the content of the page of an item.
 
@@ -176,12 +182,13 @@ def item_view(
         sees_texts: whether the viewer may see texts; else keys and marks stand without them.
         whole: whether long texts are shown whole.
         chars: most characters of all texts, unless they are shown whole.
+        marks_support: whether the sentences of the response are marked as supported or not.
     """
     labeling = labeling_to_show(specimen, labeler) or labeling_to_show(specimen) or specimen.labelings[0]
     found = marked(specimen, labeling)
     interaction, room = specimen.interaction, _Room(sees_texts=sees_texts, whole=whole, chars=chars)
     question = room.text(interaction.question)
-    response = None if found.response is None else _response(found.response, room)
+    response = _response(found.response, room) if found.response is not None and marks_support else None
     response_text = room.text(interaction.response) if response is None else None
     documents = tuple(
         _document(number, document, sentences, room)

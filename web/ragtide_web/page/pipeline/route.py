@@ -121,7 +121,7 @@ class PipelineContent(PageContent):
     closing_places: Mapping[str, str]
     """What stands at the places of the second."""
     worst: Sequence[RagInteraction]
-    """The worst kept answers of the first metric."""
+    """The worst kept answers of the metric that fires, else of the first one."""
     worst_list: str
     """Name of their list; empty without kept answers."""
     ranges: Sequence[str] = CHOICES
