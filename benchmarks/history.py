@@ -25,7 +25,14 @@ from replay_events import tables
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.state.history import HistoryRows, Listed, listed_panes, recent_panes, record_of, series_name
+from ragtide_aggregator.state.history import (
+    HistoryRows,
+    ListedPanes,
+    listed_panes,
+    recent_panes,
+    record_of,
+    series_name,
+)
 from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.replay.tables import columns_of
@@ -118,7 +125,7 @@ def main() -> None:
             for length, records in series.items():
                 for record in records:
                     client.rpush(STREAMS.history(series_name(key, length)), record)
-            client.hset(STREAMS.checkpoint, CheckpointField.HISTORY_SERIES + key, listed_panes(Listed()))
+            client.hset(STREAMS.checkpoint, CheckpointField.HISTORY_SERIES + key, listed_panes(ListedPanes()))
         used = (client.info("memory")["used_memory"] - before) / SERIES
         print(f"a full series: {used / 1024:,.0f} KiB in {server.binary}, a record of {len(series[5_000][0])} bytes")
         print(f"a read of 60 days: {asyncio.run(read_ms(server.url, now)):.0f} ms")

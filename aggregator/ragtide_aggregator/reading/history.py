@@ -34,7 +34,7 @@ from ..estimates.over_time import (
 )
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey, PairKey
-from ..state.history import PAIRS_BEGIN, Listed, bucket_of, pane_of, read_listed, series_name
+from ..state.history import PAIRS_BEGIN, ListedPanes, bucket_of, pane_of, read_listed, series_name
 from ..state.options import HistoryOptions
 from .field_names import FieldNames
 
@@ -423,9 +423,9 @@ def _first_pane(span: TimeRange, length_ms: int, options: HistoryOptions) -> int
     return 0 if length_ms == options.recent_ms else span.start_ms // length_ms
 
 
-def _listed(listed: bytes | None, key: str) -> Listed:
+def _listed(listed: bytes | None, key: str) -> ListedPanes:
     with reading(CheckpointField.HISTORY_SERIES + key):
-        return Listed() if listed is None else read_listed(listed)
+        return ListedPanes() if listed is None else read_listed(listed)
 
 
 def _first_ms(listed: bytes | None, key: str, options: HistoryOptions) -> int | None:

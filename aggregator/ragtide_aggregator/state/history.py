@@ -99,7 +99,7 @@ def keeps_late(options: HistoryOptions, lateness_ms: int) -> bool:
     return lateness_ms + options.fine_ms + options.bucket_ms <= (_SLOTS - BUCKET_PANES) * options.recent_ms
 
 
-class Listed(NamedTuple):
+class ListedPanes(NamedTuple):
     """What the checkpoint lists of a series: its open panes, and since when it has recent ones."""
 
     fine: Collection[int] = ()
@@ -111,7 +111,7 @@ class Listed(NamedTuple):
     """Bucket of the first value of the series; None if older values have no recent pane."""
 
 
-def listed_panes(listed: Listed) -> bytes:
+def listed_panes(listed: ListedPanes) -> bytes:
     """Return the bytes with which the checkpoint lists the open panes of a series."""
     found: list[Any] = [sorted(listed.fine), sorted(listed.coarse)]
     if listed.recent_ms:
@@ -119,12 +119,12 @@ def listed_panes(listed: Listed) -> bytes:
     return json.dumps(found, separators=(",", ":")).encode()
 
 
-def read_listed(data: bytes) -> Listed:
+def read_listed(data: bytes) -> ListedPanes:
     """Return what `listed_panes` wrote.
 
     Raises: ValueError if it is something else.
     """
-    return Listed(*json.loads(data))
+    return ListedPanes(*json.loads(data))
 
 
 class _Standing(RowTable):
@@ -222,7 +222,7 @@ class OpenSeries(Generic[AnyPanes]):
             gone += [self._field(length_ms, row, pane) for row, pane in dropped]
         for row in sorted(touched):
             listed = listed_panes(
-                Listed(
+                ListedPanes(
                     self.fine.numbers(row), self.coarse.numbers(row), self.recent.numbers(row),
                     self._options.recent_ms, self._first_buckets.get(row),
                 )

@@ -162,7 +162,7 @@ _Evidence = tuple[NumberChange, ...]
 """Changes that name a step; empty if it is not named."""
 
 
-class _Found(NamedTuple):
+class _StepFinding(NamedTuple):
     """What is certain about one step."""
 
     evidence: _Evidence = ()
@@ -204,7 +204,9 @@ def moved_steps(numbers: Sequence[StepNumber], *, confidence: float, looks: int,
     return MovedSteps(moved, rest, unmoved, changes, tuple(evidence))
 
 
-def _retrieval(retrievers: dict[Component, _Numbers], rerankers: dict[Component, _Numbers]) -> dict[Component, _Found]:
+def _retrieval(
+    retrievers: dict[Component, _Numbers], rerankers: dict[Component, _Numbers]
+) -> dict[Component, _StepFinding]:
     """Return what is certain about the steps of retrieval."""
     if not rerankers:
         return _without_reranker(retrievers)
@@ -212,49 +214,51 @@ def _retrieval(retrievers: dict[Component, _Numbers], rerankers: dict[Component,
     known = [change for change in pools if change is not None]
     same_pools = len(retrievers) > 1 and len(known) == len(pools) and all(change.is_same for change in known)
     moved_pools = tuple(change for change in known if change.moved)
-    reranker, is_sharp = _Found(), False
+    reranker, is_sharp = _StepFinding(), False
     if len(rerankers) == 1:
         (own,) = rerankers.values()
         reranker = _reranker(own, retrievers, same_pools=same_pools)
         is_sharp = "ranking" in own and own["ranking"].before >= SHARP
-    found: dict[Component, _Found] = {}
+    found: dict[Component, _StepFinding] = {}
     for step, numbers in retrievers.items():
         used, order, kept = numbers.get("used_recall"), numbers.get("order"), numbers.get("yield")
         evidence: _Evidence = ()
         if reranker.is_same and moved_pools and used is not None and used.fell:
             evidence = (used, *moved_pools)
         as_before = order is not None and order.is_same and kept is not None and kept.did_not_fall
-        found[step] = _Found(evidence, same_pools or (reranker.is_same and is_sharp and as_before))
+        found[step] = _StepFinding(evidence, same_pools or (reranker.is_same and is_sharp and as_before))
     return found | dict.fromkeys(rerankers, reranker)
 
 
-def _reranker(own: _Numbers, retrievers: dict[Component, _Numbers], *, same_pools: bool) -> _Found:
+def _reranker(own: _Numbers, retrievers: dict[Component, _Numbers], *, same_pools: bool) -> _StepFinding:
     ranking = own.get("ranking")
     known = [numbers["order"] for numbers in retrievers.values() if "order" in numbers]
     far = [order for order in known if order.moved_far]
     if ranking is None:
-        return _Found()
+        return _StepFinding()
     if same_pools and ranking.fell_far and far:
-        return _Found((ranking, *far))
+        return _StepFinding((ranking, *far))
     other_order = same_pools and any(order.moved for order in known)
-    return _Found(is_same=ranking.is_same and any(order.is_same for order in known) and not other_order)
+    return _StepFinding(is_same=ranking.is_same and any(order.is_same for order in known) and not other_order)
 
 
-def _without_reranker(retrievers: dict[Component, _Numbers]) -> dict[Component, _Found]:
+def _without_reranker(retrievers: dict[Component, _Numbers]) -> dict[Component, _StepFinding]:
     relevance = {step: numbers.get("relevance") for step, numbers in retrievers.items()}
     same = [change for change in relevance.values() if change is not None and change.is_same]
     return {
-        step: _Found() if change is None else _Found((change,) if change.fell_far and same else (), change.is_same)
+        step: _StepFinding()
+        if change is None
+        else _StepFinding((change,) if change.fell_far and same else (), change.is_same)
         for step, change in relevance.items()
     }
 
 
-def _generator(own: _Numbers, before: Sequence[_Found]) -> _Found:
+def _generator(own: _Numbers, before: Sequence[_StepFinding]) -> _StepFinding:
     focus, adherence = own.get("focus"), own.get("adherence")
     evidence: _Evidence = (focus,) if focus is not None and focus.moved_far else ()
     if adherence is not None and adherence.fell_far and all(step.is_same for step in before):
         evidence += (adherence,)
-    return _Found(evidence, focus is not None and focus.is_same and (adherence is None or adherence.is_same))
+    return _StepFinding(evidence, focus is not None and focus.is_same and (adherence is None or adherence.is_same))
 
 
 def _changes(numbers: Sequence[StepNumber], alpha: float, effects: DesignEffects) -> tuple[NumberChange, ...]:

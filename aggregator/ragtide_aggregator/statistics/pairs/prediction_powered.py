@@ -261,7 +261,7 @@ def _strata(sums: Floats, everything: Everything | None, *, powered: bool) -> St
             shares, proxy_mean = counted, everything.moments.mean
     else:
         unknown = np.zeros_like(size)
-    inputs = _Inputs(sums, w, w2, size, proxy_mean, proxy_coverage, powered=powered)
+    inputs = _PairSums(sums, w, w2, size, proxy_mean, proxy_coverage, powered=powered)
     whole, linear = inputs.fitted(shares * some)
     if not thin.any():
         return Strata(whole, whole, linear, chosen.sum(axis=0), unknown)
@@ -277,7 +277,7 @@ def _parts(counts: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class _Inputs:
+class _PairSums:
     """Sums of pairs and what is known about all items."""
 
     sums: Floats
