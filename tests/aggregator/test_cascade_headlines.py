@@ -328,10 +328,20 @@ async def test_a_judge_of_little_traffic_has_not_stopped(async_redis: Any) -> No
     assert not found.judge.stopped
 
 
-async def test_a_headline_says_why_the_endpoint_of_the_judge_rests(async_redis: Any) -> None:
+def of_judge(answer: Answer, number: int) -> MetricEvent:
+    """Return the event of a deployment whose judge scores everything; while it rests, there is no event at all."""
+    return event(
+        second(answer),
+        {METRIC: answer.judge},
+        **{**fields(answer, number), "labeler": "judge", "labeler_version": "m/1"},
+    )
+
+
+@pytest.mark.parametrize("make", [of_cascade, of_judge])
+async def test_a_headline_says_why_the_endpoint_of_the_judge_rests(async_redis: Any, make: Make) -> None:
     answers = world(13, 900, hours_ago=2)
     (owner,) = owners(async_redis, SETTINGS)
-    await commit(owner, answers, of_cascade)
+    await commit(owner, answers, make)
     streams = Streams(deployment_prefix(SETTINGS.prefix), 0)
     state = {"labeler": "judge", "model": "m", "paused": False, "busy": False, "last_error": "", "over_budget": "day"}
     await async_redis.sadd(streams.endpoint_states, "host-1")

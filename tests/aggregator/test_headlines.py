@@ -136,6 +136,17 @@ def test_a_judge_of_a_sample_counts_once_its_number_has_an_interval() -> None:
     assert chosen_place(means, {}, "judge") == 2
 
 
+def test_a_middle_labeler_counts_until_the_judge_does_and_names_whom_it_waits_for() -> None:
+    proxy = EstimateKey("shop", None, None, METRIC, "ragbench", "local", "1")
+    judge, nli = (
+        mean(name, n, estimator="prediction_powered", proxy="local", key=PairKey(proxy, name, "1", "ragbench"))
+        for name, n in (("judge", 20), ("nli", 300))
+    )
+    few = judge._replace(lower=0.0, upper=1.0)
+    assert chosen_mean([mean("local"), nli, few], {}) == Choice(1, MeasuredBy.of(judge))
+    assert chosen_mean([mean("local"), nli, judge], {}) == Choice(2)
+
+
 def test_the_labeler_of_most_values_in_the_range_counts_in_its_newest_version() -> None:
     old = mean("local", 9000, labeler_version="1", updated_at=NOW - timedelta(days=2))
     new, nli = mean("local", 50, labeler_version="2"), mean("nli", 400)
