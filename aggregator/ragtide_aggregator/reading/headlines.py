@@ -183,6 +183,7 @@ def _choices(
     The labeler is chosen once for a metric of a pipeline; its segment values follow.
     """
     groups = by_group(means)
+    with_parts = {(pipeline, metric) for pipeline, segment, metric in groups if segment is not None}
     wholes: dict[tuple[str, str], WholeChoice] = {}
     for (pipeline, segment, metric), of_group in sorted(groups.items(), key=lambda item: item[0][1] is not None):
         known = {place: in_range[mean] for place, mean in enumerate(of_group) if mean in in_range}
@@ -193,7 +194,7 @@ def _choices(
             choice = chosen_part(of_group, known, whole, labeler)
         if choice is None:
             continue
-        if segment is None:
+        if segment is None and (pipeline, metric) in with_parts:
             wholes[pipeline, metric] = WholeChoice(MeasuredBy.of(of_group[choice.place]), choice.awaited)
         yield of_group, choice, known
 
