@@ -19,6 +19,7 @@ from ragtide_roles.serving import aggregate, work
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.settings.alerting import DEFAULT_RULES
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, AlertRule, Estimate, RagInteraction, utc_now
 
@@ -42,7 +43,7 @@ RULES: Final = (
         name="utilization-floor", kind="threshold", metric="trace.context_utilization", target=0.1, min_effect=0.0
     ),
 )
-"""The alert rules: `drift` fires if a mean leaves its learned baseline, `threshold` if it is below a fixed target."""
+"""The demo's own rules: `drift` fires if a mean leaves its learned baseline, `threshold` if it is below a target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +74,14 @@ class DemoResult:
 
 
 def demo_settings(redis_url: str, data_dir: Path) -> Settings:
-    """Return the default settings with the demo's rules.
+    """Return the default settings with the demo's rules, and the default rules of other metrics.
 
     The environment of this machine is ignored, because the demo must not touch a real deployment.
     """
     defaults = {name: field.get_default(call_default_factory=True) for name, field in Settings.model_fields.items()}
-    return Settings.model_construct(**{**defaults, "redis_url": redis_url, "data_dir": data_dir, "alerts": RULES})
+    watched = {rule.metric for rule in RULES}
+    rules = (*RULES, *(rule for rule in DEFAULT_RULES if rule.metric not in watched))
+    return Settings.model_construct(**{**defaults, "redis_url": redis_url, "data_dir": data_dir, "alerts": rules})
 
 
 def demo_interactions() -> list[RagInteraction]:
