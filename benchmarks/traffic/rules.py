@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ragtide import Alert, AlertRule
+from ragtide_aggregator.alerts.rule_values import BEGINNINGS
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_offline.replay.tables import columns_of
@@ -137,29 +138,47 @@ def alarms_by_session(
 ) -> Codes:
     """Return the column of each run's first alarm of a rule that takes sessions; -1 for none.
 
-    Its detectors of whole sessions and of their first answers share the run length. An application whose interactions
-    all come alone names no session.
+    Its detectors of whole sessions and of their first one, two and four answers share the run length. An application
+    whose interactions all come alone names no session.
     """
     if all(np.unique(codes).size == codes.size for codes in traffic.clusters(by)):
         return alarms_by_cluster(traffic, by, size=size, quiet_s=quiet_s, limit=limit, run_length=run_length)
-    whole = alarms_by_cluster(traffic, by, size=size, quiet_s=quiet_s, limit=limit, run_length=2 * run_length)
-    first = alarms_by_first_answer(traffic, by, limit=limit, run_length=2 * run_length)
-    return np.where(whole < 0, first, np.where(first < 0, whole, np.minimum(whole, first)))
+    shared = (len(BEGINNINGS) + 1) * run_length
+    found = [alarms_by_cluster(traffic, by, size=size, quiet_s=quiet_s, limit=limit, run_length=shared)]
+    found += [alarms_by_first_answers(traffic, by, length, limit=limit, run_length=shared) for length in BEGINNINGS]
+    never = traffic.n
+    first = np.min([np.where(alarms < 0, never, alarms) for alarms in found], axis=0)
+    return np.where(first == never, -1, first)
 
 
-def alarms_by_first_answer(traffic: Traffic, by: str, *, limit: float, run_length: float) -> Codes:
+def alarms_by_first_answers(traffic: Traffic, by: str, length: int, *, limit: float, run_length: float) -> Codes:
     """Return the column of each run's first alarm of a detector that takes first answers of sessions; -1 for none.
 
     The limit is that of first answers, which is known here; a rule learns it.
+
+    Args:
+        traffic: shape (runs, n).
+        by: kind of cluster that names sessions.
+        length: number of first answers of a session that count together.
+        limit: the alarm limit.
+        run_length: of the detector.
     """
-    columns = [np.sort(np.unique(codes, return_index=True)[1]) for codes in traffic.clusters(by)]
+    columns, means = [], []
+    for codes, values in zip(traffic.clusters(by), traffic.value, strict=True):
+        by_session = np.argsort(codes, kind="stable")
+        begins = np.flatnonzero(np.diff(codes[by_session], prepend=-1) != 0)
+        sizes = np.diff(begins, append=codes.size)
+        of = by_session[begins[sizes >= length, None] + np.arange(length)]
+        of = of[np.argsort(of[:, -1])]
+        columns.append(of[:, -1])
+        means.append(values[of].mean(axis=1))
     run = np.repeat(np.arange(traffic.runs), [of.size for of in columns])
-    column = np.concatenate(columns)
     answers = np.concatenate([np.diff(of, prepend=-1) for of in columns])
-    values = traffic.value[run, column]
+    column, sizes = np.concatenate(columns), np.full(run.size, length)
     return _alarms(
-        run, column, values, None, limit=limit, run_length=run_length, runs=traffic.runs, answers=answers
-    ).column
+        run, column, np.concatenate(means), sizes, limit=limit, run_length=run_length, runs=traffic.runs,
+        answers=answers,
+    ).column  # fmt: skip
 
 
 def found_by_cluster(

@@ -236,7 +236,7 @@ class Alert(VersionedModel):
     """Number of values since the estimated change point."""
     observed_of: Literal["answers", "first_answers"] = "answers"
     """What `observed` and `observed_n` are of: all answers since the change, in closed sessions or by themselves, or
-    those that began a session."""
+    the first one, two or four of each session."""
     observed_lower: float | None = None
     """Lower end of the fixed-n interval of `observed`: no guarantee, because the data chose the change point."""
     observed_upper: float | None = None

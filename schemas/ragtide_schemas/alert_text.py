@@ -555,7 +555,7 @@ def _level(alert: Alert) -> str:
     ends = ""
     if alert.observed_lower is not None and alert.observed_upper is not None:
         ends = f" ({_value(alert, alert.observed_lower)} to {_value(alert, alert.observed_upper)})"
-    of = " that began a session" if alert.observed_of == "first_answers" else ""
+    of = " at the beginning of sessions" if alert.observed_of == "first_answers" else ""
     counted = _unlike(alert) if alert.kind == "sentinel" else f"{_answers(alert, alert.observed_n or 0)}{of}"
     return f"{_value(alert, alert.observed)}{ends}, {counted}"
 

@@ -50,9 +50,9 @@ def test_an_alert_comes_before_any_session_is_closed() -> None:
     assert alert.n is not None
     assert 1_500 < alert.n < 1_590
     assert alert.observed_n is not None
-    assert alert.observed_n <= (alert.n - 1_500) / 3 + 2
-    # The interactions that moved it began sessions.
-    assert {int(name.removeprefix("i-")) % 3 for name in alert.worst_interaction_ids} == {0}
+    # Of each session of three the first one or two answers.
+    assert alert.observed_n <= 2 * (alert.n - 1_500) / 3 + 4
+    assert {int(name.removeprefix("i-")) % 3 for name in alert.worst_interaction_ids} <= {0, 1}
     assert alert.run_length == 10_000
 
 
@@ -75,7 +75,8 @@ def test_first_answers_that_are_always_worse_than_the_others_raise_no_alert() ->
         (alert,) = alerts_of(sessions([*values, *[0.0] * 150], 3), rule)
         assert (alert.observed_of, alert.baseline_source) == ("first_answers", "learned")
         assert alert.baseline is not None
-        assert 0.5 < alert.baseline < 0.65
+        # The lenient end of 0.65 for the first answers alone, or of 0.8 for the first two of three.
+        assert 0.5 < alert.baseline < 0.8
 
 
 def test_without_sessions_nothing_is_shared() -> None:
@@ -97,8 +98,8 @@ def test_the_first_session_shares_the_run_length_and_keeps_the_evidence() -> Non
     assert before is not None
     assert after is not None
     assert [before.run_length, after.run_length] == pytest.approx([10_000, 10_000])
-    # Half of the mean of both is that of the closed clusters; the open session adds nothing yet.
-    assert after.once_in == pytest.approx(before.once_in / 2)
+    # A quarter of the mean of all is that of the closed clusters; the open session adds nothing yet.
+    assert after.once_in == pytest.approx(before.once_in / 4)
 
 
 def _row(state: AggregatorState) -> int:
@@ -127,8 +128,31 @@ def test_a_session_that_goes_on_after_it_was_closed_has_no_other_first_answer() 
     # Sessions of 30 answers are three clusters of 10, of which the first begins the session.
     state = applied(sessions(drawn(0.85, 600), 30), GIVEN)
     (rule,) = state._alerts.rules.of(_row(state))
-    assert rule.first is not None
-    assert rule.first.counts.n == 20
+    assert [first.counts.n for first in rule.beginnings] == [20, 20, 20]
+
+
+def test_the_first_two_and_four_answers_count_together_when_the_last_of_them_comes() -> None:
+    learning = GIVEN.model_copy(update={"baseline": None, "learn_n": 10_000})
+    values = [float(value) for value in np.random.default_rng(3).random(330).round(3)]
+    events = sessions(values, 5, at_once=3)
+    # An answer without this score is no answer of its session for the rule.
+    events[7] = events[7].model_copy(update={"scores": {}, "absent": {ADHERENCE: "not_labeled"}})
+    for split in (0, 100, 101, 111, 200):
+        first = applied(events[:split], learning)
+        fields = dict(first.take_changes().rows)
+        state = AggregatorState.from_fields(StateOptions(rules=(learning,), clusters=HALF_AN_HOUR), fields)
+        for scored in events[split:]:
+            state.apply(scored)
+        (rule,) = state._alerts.rules.of(_row(state))
+        by_session: dict[str, list[float]] = {}
+        for scored in events:
+            by_session.setdefault(str(scored.session_id), []).extend(scored.scores.values())
+        for beginning in rule.beginnings:
+            whole = [mine[: beginning.length] for mine in by_session.values() if len(mine) >= beginning.length]
+            learned = beginning.baseline.dump()["learner"]["mean"]
+            assert beginning.counts.n == len(whole)
+            assert learned["n"] == beginning.length * len(whole)
+            assert learned["mean"] == pytest.approx(np.mean(whole))
 
 
 def test_whole_clusters_find_the_end_if_other_settings_have_no_first_answers() -> None:

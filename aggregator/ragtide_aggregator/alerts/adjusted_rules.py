@@ -98,7 +98,7 @@ class AdjustedRules:
         if not self._states:
             return []
         # A first answer counts with its cluster here.
-        holds = self._rows.holds[part.rows] if part.first is None else self._rows.holds[part.rows] & ~part.first
+        holds = self._rows.holds[part.rows] if part.first is None else self._rows.holds[part.rows] & (part.first == 0)
         mine = np.flatnonzero(holds)
         entries = {name: dict(by_row(part.rows[within.of])) for name, within in part.within.items()}
         changed = []

@@ -21,7 +21,7 @@ from .adjusted_rules import AdjustedRules
 from .baseline import Place
 from .levels import OwnLevel
 from .rule_state import FirstAnswerCounts, RuleState, matches
-from .rule_values import WAITS, Arrived, Inputs, RuleValues, in_order
+from .rule_values import BEGINNINGS, WAITS, Arrived, Inputs, RuleValues, in_order
 from .seasonal_rules import SeasonalRules
 
 VALUES_AFTER_ALARM: Final = 500
@@ -44,7 +44,7 @@ class TakenFirstAnswers:
     places: Rows
     """Places among the values, rising."""
     numbers: Rows
-    """Number of each among the first answers of its key, from 1."""
+    """Number of each among the first answers of its key, from 1; of several together, that of the last."""
     answers: Rows
     """Number of answers whose costs each has: those of its key since the first answer before it."""
     costs: Floats | None
@@ -76,8 +76,8 @@ class _RuleDetectors(RowTable, what="detectors of rules", capacity=16):
     """Its row in the table of detectors."""
     row = RowColumn(np.intp)
     """Row of its key."""
-    first = RowColumn(np.bool_)
-    """Whether it takes first answers of sessions, and not whole clusters and single values."""
+    first = RowColumn(np.intp)
+    """Number of first answers of a session that it takes together; 0 if it takes whole clusters and single values."""
     active = RowColumn(np.bool_)
     """Whether it takes values."""
     transforms = RowColumn(np.bool_)
@@ -118,7 +118,7 @@ class RuleEvaluator:
         self._sizes = {duration_ms(rule.baseline_window) for rule in rules if rule.baseline_window is not None}
         self._windows: dict[int, int] = {}
         # Of the rows whose rules take first answers.
-        self._first_counts: dict[int, FirstAnswerCounts] = {}
+        self._first_counts: dict[int, dict[int, FirstAnswerCounts]] = {}
         self.firing_states: dict[RuleState, int] = {}
         """The states whose alerts fire, with their rows."""
         self.hour = 0
@@ -155,7 +155,7 @@ class RuleEvaluator:
 
     def begin_first_answers(self, row: int) -> None:
         """Let the rules of a row take first answers of sessions from now on, before these sessions are closed."""
-        counts = self._first_counts.get(row, FirstAnswerCounts())
+        counts = self._first_counts.get(row) or {length: FirstAnswerCounts() for length in BEGINNINGS}
         # Each of them begins.
         if not sum(state.begin_first_answers(counts) for state in self._states[row]):
             return
@@ -167,21 +167,29 @@ class RuleEvaluator:
         self._add_detectors(row)
         self.refresh(row)
 
-    def first_answers(self, rows: Rows, is_first: NDArray[np.bool_], costs: Floats | None) -> "TakenFirstAnswers":
-        """Count answers of sessions, in order; return the first answers that rules take.
+    def takes_first_answers(self, row: int) -> bool:
+        """Return whether rules of a row take first answers of sessions."""
+        return row in self._first_counts
+
+    def first_answers(
+        self, length: int, rows: Rows, is_first: NDArray[np.bool_], costs: Floats | None
+    ) -> "TakenFirstAnswers":
+        """Count answers of sessions, in order; return those with which a session has so many first answers.
 
         Args:
+            length: number of first answers that count together, one of `BEGINNINGS`.
             rows: of the values of rules, in sessions.
-            is_first: whether each is the first answer of its session.
+            is_first: whether each is the last one of so many first answers of its session.
             costs: of the values, of a rule that shares a level; None if they are not known yet.
         """
         owed = [0.0] * rows.size if costs is None else costs.tolist()
         found: list[tuple[int, int, int, float]] = []
         for place, (row, first, cost) in enumerate(zip(rows.tolist(), is_first.tolist(), owed, strict=True)):
-            counts = self._first_counts.get(row)
+            of_row = self._first_counts.get(row)
+            counts = None if of_row is None else of_row[length]
             charged = None if counts is None else counts.take(is_first=first, cost=cost)
             if counts is not None and charged is not None:
-                found.append((place, counts.n, *charged))
+                found.append((place, counts.n * length, *charged))
         places, numbers, answers, charged_costs = zip(*found, strict=True) if found else ((), (), (), ())
         return TakenFirstAnswers(
             np.array(places, dtype=np.intp),
@@ -217,9 +225,10 @@ class RuleEvaluator:
         self._rows.learning[row] = any(state.learns for state in states)
         limits = [state.baseline.beyond(state.whole) for state in states if state.looks_for_change]
         limits += [
-            state.first.baseline.beyond(state.first.detectors)
+            first.baseline.beyond(first.detectors)
             for state in states
-            if state.looks_for_change and state.first is not None
+            if state.looks_for_change
+            for first in state.beginnings
         ]
         self._rows.low[row] = max((low for low, _ in limits), default=-1.0)
         self._rows.high[row] = min((high for _, high in limits), default=2.0)
@@ -325,7 +334,7 @@ class RuleEvaluator:
             value, detector = value_of[:end], detector_of[:end]
             taken = self._numbers.active[detector] & (value > done[detector])
             if self._first_counts:
-                taken &= self._numbers.first[detector] == (False if batch.first is None else batch.first[value])
+                taken &= self._numbers.first[detector] == (0 if batch.first is None else batch.first[value])
             first = self._first_alarms(batch, value[taken], detector[taken])
             if self.level.is_joint and first:
                 stop = min(position for position, _, _ in first.values()) + 1
@@ -362,13 +371,13 @@ class RuleEvaluator:
                 state.begin_batch()
         for position in np.flatnonzero(self._rows.learning[batch.rows]).tolist():
             row, values = int(batch.rows[position]), batch.learned(position)
-            is_first = batch.first is not None and bool(batch.first[position])
+            length = 0 if batch.first is None else int(batch.first[position])
             for state in self._states[row]:
-                # Detectors of the other kind take the values before this one, too.
-                if is_first and state.learn_first(values):
-                    done[self._first_of(state)] = position
+                # Detectors of the other kinds take the values before this one, too.
+                if length and state.learn_first(length, values):
+                    done[self._first_of(state, length)] = position
                     self.refresh(row)
-                elif not is_first and state.learn(values):
+                elif not length and state.learn(values):
                     done[self._whole_of(state)] = position
                     self.refresh(row)
         return done
@@ -378,10 +387,14 @@ class RuleEvaluator:
         begin = self._detectors_of[state].start
         return slice(begin, begin + len(state.whole))
 
-    def _first_of(self, state: RuleState) -> slice:
-        """Return the indexes of the detectors of a state that take first answers."""
-        detectors = self._detectors_of[state]
-        return slice(detectors.start + len(state.whole), detectors.stop)
+    def _first_of(self, state: RuleState, length: int) -> slice:
+        """Return the indexes of the detectors of a state that take so many first answers of a session."""
+        begin = self._whole_of(state).stop
+        for first in state.beginnings:
+            if first.length == length:
+                return slice(begin, begin + len(first.detectors))
+            begin += len(first.detectors)
+        return slice(begin, begin)
 
     def _first_alarms(
         self, batch: RuleValues, value_of: Rows, detector_of: Rows
@@ -453,24 +466,25 @@ class RuleEvaluator:
         beyond = (batch.lowest[part] < self._rows.low[rows]) | (batch.highest[part] > self._rows.high[rows])
         beyond = np.flatnonzero(beyond) + part.start
         if batch.first is None:
-            self._remember_of(batch, beyond, after, until, first=False)
+            self._remember_of(batch, beyond, after, until, length=0)
             return
-        for first in (False, True):
-            self._remember_of(batch, beyond[batch.first[beyond] == first], after, until, first=first)
+        for length in (0, *BEGINNINGS):
+            self._remember_of(batch, beyond[batch.first[beyond] == length], after, until, length=length)
 
     def _remember_of(
-        self, batch: RuleValues, beyond: Rows, after: NDArray[np.int64], until: NDArray[np.int64], *, first: bool
+        self, batch: RuleValues, beyond: Rows, after: NDArray[np.int64], until: NDArray[np.int64], *, length: int
     ) -> None:
-        """Remember interactions beyond the limits: of first answers, or of single values and whole clusters."""
+        """Remember interactions beyond the limits: of so many first answers, or of single values and whole clusters."""
         for row, places in by_row(batch.rows[beyond]):
             for state in self._states[row]:
-                if not state.looks_for_change or (first and state.first is None):
+                if not state.looks_for_change or (length and not state.beginnings):
                     continue
                 baseline, detectors, contributors = state.baseline, state.whole, state.contributors
                 detector = self._detectors_of[state].start
-                if first and state.first is not None:
-                    baseline, detectors = state.first.baseline, state.first.detectors
-                    contributors, detector = state.first.contributors, self._first_of(state).start
+                if length:
+                    first = state.beginning(length)
+                    baseline, detectors, contributors = first.baseline, first.detectors, first.contributors
+                    detector = self._first_of(state, length).start
                 begin, end = after[detector], until[detector]
                 if begin < end:
                     mine = beyond[places[(begin < beyond[places]) & (beyond[places] <= end)]]

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -22,7 +22,7 @@ from .contributors import Contributors
 from .distribution_baseline import DistributionBaseline
 from .kappa_baseline import KappaBaseline
 from .messages import Decision, alert_of
-from .rule_values import LearnedValues
+from .rule_values import BEGINNINGS, LearnedValues
 from .seasonal_baseline import SeasonTables
 from .statistic import RuleDetector
 from .version_watch import VersionWatch
@@ -91,17 +91,22 @@ class RuleEvidence(NamedTuple):
 
 @dataclass(slots=True)
 class FirstAnswerCounts:
-    """The first answers of sessions of one key, which all of its rules share."""
+    """The sessions of one key with so many answers, which all of its rules share."""
 
     n: int = 0
-    """Number of first answers."""
+    """Number of these sessions."""
     answers: int = 0
-    """Number of answers since the last of them."""
+    """Number of answers since the last one of them counted."""
     owed: float = 0.0
     """Sum of their costs, where rules share a level."""
 
     def take(self, *, is_first: bool, cost: float) -> tuple[int, float] | None:
-        """Count an answer; return the number of answers whose costs a first answer has, and their costs."""
+        """Count an answer; return the number of answers whose costs the first ones of a session have, and their costs.
+
+        Args:
+            is_first: whether it is the last of the first answers of a session.
+            cost: of the answer.
+        """
         self.answers += 1
         self.owed += cost
         if not is_first:
@@ -113,10 +118,12 @@ class FirstAnswerCounts:
 
 @dataclass(slots=True)
 class FirstAnswers:
-    """How a rule takes the first answers of sessions: at once, because they are independent of each other."""
+    """How a rule takes the first answers of sessions: at once, because sessions are independent of each other."""
 
+    length: int
+    """Number of first answers of a session that it takes together, one of `BEGINNINGS`."""
     baseline: RuleBaseline
-    """Learned from first answers."""
+    """Learned from these means."""
     detectors: list[RuleDetector]
     counts: FirstAnswerCounts
     contributors: Contributors = field(default_factory=Contributors)
@@ -133,14 +140,16 @@ class RuleState:
     - firing: the mirror of the detector that alarmed looks for a mean on the normal side of the limit, at least
       `hysteresis` away from it.
 
-    From the first session on, detectors of first answers share the run length with those of whole clusters
-    (docs/understand/clusters.md). The detectors are rows of a table that all rules of a partition share.
+    From the first session on, detectors of the first one, two and four answers of sessions share the run length with
+    those of whole clusters (docs/understand/clusters.md). The detectors are rows of a table that all rules of a
+    partition share.
 
     Attributes:
         baseline: what the rule compares single values and whole clusters with.
         detectors: of the rule; those of first answers are the last.
         contributors: interactions with a value beyond a limit.
-        first: what it has for first answers; None before the first session, and for a rule that does not take them.
+        beginnings: what it has for the first answers of sessions, by their number; empty before the first session, and
+            for a rule that does not take them.
         search: the search for the cause of the alert that fires; None without segments.
         watch: whether the version of the alert that fires still has values; None while none fires.
     """
@@ -169,7 +178,7 @@ class RuleState:
         elif rule.baseline == SEASONAL:
             self.baseline = self._seasons.baseline(rule, key.value_range)
         self.detectors = self._detectors_of(self.baseline)
-        self.first: FirstAnswers | None = None
+        self.beginnings: tuple[FirstAnswers, ...] = ()
         self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
         """Length of the past window from which the baseline is taken; None without such a window."""
         self.contributors = Contributors()
@@ -181,27 +190,30 @@ class RuleState:
         if self.baseline.is_known:
             self._look_for_change()
 
-    def _detectors_of(self, baseline: RuleBaseline, *, first: bool = False) -> list[RuleDetector]:
+    def _detectors_of(self, baseline: RuleBaseline, *, first: int = 0) -> list[RuleDetector]:
         return [
             RuleDetector(self._table.add_row(), way, statistic, first=first)
             for statistic in baseline.statistics
             for way in _movements(self.rule, self.key)
         ]
 
-    def begin_first_answers(self, counts: FirstAnswerCounts) -> bool:
+    def begin_first_answers(self, counts: Mapping[int, FirstAnswerCounts]) -> bool:
         """Take first answers of sessions, too, from now on; return whether the rule does.
 
         The detectors share the run length, so that of the detectors so far becomes a share of it. Rules on kappa or
         with a fixed mix count whole clusters only.
 
         Args:
-            counts: of the key.
+            counts: of the key, by number of first answers.
         """
-        if self.first is not None or self.rule.compares_verdicts or self.rule.adjust is not None:
+        if self.beginnings or self.rule.compares_verdicts or self.rule.adjust is not None:
             return False
-        whole, baseline = self.detectors, self._first_answer_baseline()
-        self.first = FirstAnswers(baseline, self._detectors_of(baseline, first=True), counts)
-        self.detectors = [*whole, *self.first.detectors]
+        whole, found = self.detectors, []
+        for length in BEGINNINGS:
+            baseline = self._first_answer_baseline()
+            found.append(FirstAnswers(length, baseline, self._detectors_of(baseline, first=length), counts[length]))
+        self.beginnings = tuple(found)
+        self.detectors = [*whole, *(detector for first in found for detector in first.detectors)]
         if self.looks_for_change:
             for detector in whole:
                 if detector.active:
@@ -214,10 +226,11 @@ class RuleState:
 
         The settings no longer select clusters with first answers, so none comes.
         """
-        for number, detector in enumerate(self.first.detectors if self.first is not None else ()):
-            if self._fired is not None and detector.active:
-                self._await_recovery(self.whole[number])
-                return True
+        for first in self.beginnings:
+            for number, detector in enumerate(first.detectors):
+                if self._fired is not None and detector.active:
+                    self._await_recovery(self.whole[number])
+                    return True
         return False
 
     def _first_answer_baseline(self) -> RuleBaseline:
@@ -228,12 +241,16 @@ class RuleState:
 
     def baseline_of(self, detector: RuleDetector) -> RuleBaseline:
         """Return what a detector compares values with."""
-        return self.first.baseline if detector.first and self.first is not None else self.baseline
+        return self.beginning(detector.first).baseline if detector.first else self.baseline
+
+    def beginning(self, length: int) -> FirstAnswers:
+        """Return what the rule has for so many first answers of sessions."""
+        return next(first for first in self.beginnings if first.length == length)
 
     @property
     def whole(self) -> list[RuleDetector]:
         """The detectors of single values and whole clusters."""
-        return self.detectors if self.first is None else self.detectors[: -len(self.first.detectors)]
+        return self.detectors[: len(self.detectors) - sum(len(first.detectors) for first in self.beginnings)]
 
     @cached_property
     def field(self) -> str:
@@ -251,7 +268,7 @@ class RuleState:
     @property
     def learns(self) -> bool:
         """Whether it learns from single values."""
-        return self.baseline.learns or (self.first is not None and self.first.baseline.learns)
+        return self.baseline.learns or any(first.baseline.learns for first in self.beginnings)
 
     @property
     def looks_for_change(self) -> bool:
@@ -292,25 +309,26 @@ class RuleState:
 
     def begin_batch(self) -> None:
         """Begin a batch of values, from which it will learn."""
-        if self.first is not None:
-            self.first.baseline.begin_batch()
+        for first in self.beginnings:
+            first.baseline.begin_batch()
 
-    def learn_first(self, values: LearnedValues) -> bool:
-        """Learn from a first answer; return whether it compares first answers from the next one on.
+    def learn_first(self, length: int, values: LearnedValues) -> bool:
+        """Learn from the first answers of a session; return whether it compares so many from the next session on.
 
         It learns while an alert fires, too, so that what is learned does not depend on when a batch ends.
         """
-        if self.first is None or not (self.first.baseline.learns and self.first.baseline.learn(values)):
+        first = self.beginning(length) if self.beginnings else None
+        if first is None or not (first.baseline.learns and first.baseline.learn(values)):
             return False
-        self._first_answers_known()
+        self._first_answers_known(first)
         return True
 
-    def _first_answers_known(self) -> None:
+    def _first_answers_known(self, first: FirstAnswers) -> None:
         """Look for a change of first answers, before enough is known of whole clusters, too."""
         if self._phase == "learning":
             self._look_for_change()
         elif self.looks_for_change:
-            self._look_at_first_answers()
+            self._look_at_first(first)
 
     def next_window(self, *, followed: bool) -> None:
         """Take the baseline from the window that ends, if it had enough values, and begin the next window.
@@ -322,17 +340,17 @@ class RuleState:
         spread = self.rule.kind == "distribution"
         followed = followed and not (spread and self._fired is not None)
         known = self.baseline.next_window(followed=followed)
-        known_first = self.first is not None and self.first.baseline.next_window(followed=followed)
+        known_first = [first for first in self.beginnings if first.baseline.next_window(followed=followed)]
         if known and (self._phase == "learning" or spread):
             self._look_for_change()
             return
         if known:
             self._move_all(self.whole)
-        if known_first and self.first is not None:
+        for first in known_first:
             if spread or self._phase == "learning":
-                self._first_answers_known()
+                self._first_answers_known(first)
             else:
-                self._move_all(self.first.detectors)
+                self._move_all(first.detectors)
 
     def _move_all(self, detectors: Iterable[RuleDetector]) -> None:
         """Move the limits of detectors to their baseline, which is another one now."""
@@ -368,12 +386,14 @@ class RuleState:
 
     def _look_at_first_answers(self) -> None:
         """Look for a change of first answers, if enough is known of them."""
-        if self.first is None:
-            return
-        self.first.contributors.clear()
-        if self.first.baseline.is_known:
-            self._set_statistics(self.first.baseline, self.first.detectors)
-            self._begin(self.first.detectors)
+        for first in self.beginnings:
+            self._look_at_first(first)
+
+    def _look_at_first(self, first: FirstAnswers) -> None:
+        first.contributors.clear()
+        if first.baseline.is_known:
+            self._set_statistics(first.baseline, first.detectors)
+            self._begin(first.detectors)
 
     def _begin(self, detectors: Iterable[RuleDetector]) -> None:
         for detector in detectors:
@@ -421,8 +441,7 @@ class RuleState:
             event: of that value.
             rate: largest mean share of false alarms among the alarms that it is one of; None where it is unbounded.
         """
-        of_first = detector.first and self.first is not None
-        contributors = self.first.contributors if of_first and self.first is not None else self.contributors
+        contributors = self.beginning(detector.first).contributors if detector.first else self.contributors
         decision = Decision(
             rule=self.rule,
             key=self.key,
@@ -437,7 +456,7 @@ class RuleState:
             contributors=[
                 contributor.interaction_id for contributor in contributors.since(at.number - alarm.change_n + 1)
             ],
-            of_first=of_first,
+            of_first=detector.first > 0,
             false_discovery_rate=rate,
         )
         if self._fired is not None:
@@ -478,20 +497,23 @@ class RuleState:
                 for detector in self.detectors
             ],
         }
-        if self.first is not None:
-            first, counts = self.first, self.first.counts
-            first.contributors.drop_before(counts.n - self._longest(first.detectors) + 1)
-            state["first_answers"] = {
-                "counts": [counts.n, counts.answers, counts.owed],
-                "whole_known": self.baseline.is_known,
-                "learned": first.baseline.dump(),
-                "contributors": first.contributors.dump(),
-            }
+        if self.beginnings:
+            state["whole_known"] = self.baseline.is_known
+            state["beginnings"] = {str(first.length): self._dump_first(first) for first in self.beginnings}
         if self.search is not None:
             state["search"] = self.search.dump()
         if self.watch is not None:
             state["watch"] = self.watch.dump()
         return json.dumps(state, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+    def _dump_first(self, first: FirstAnswers) -> dict[str, Any]:
+        counts = first.counts
+        first.contributors.drop_before(counts.n * first.length - self._longest(first.detectors) + 1)
+        return {
+            "counts": [counts.n, counts.answers, counts.owed],
+            "learned": first.baseline.dump(),
+            "contributors": first.contributors.dump(),
+        }
 
     def _longest(self, detectors: Iterable[RuleDetector]) -> int:
         """Return the number of values since the earliest possible change point of detectors."""
@@ -507,8 +529,10 @@ class RuleState:
         """
         state = json.loads(data, parse_constant=_not_finite)
         self._phase = state["phase"]
-        dumped_first = state.get("first_answers")
-        known = dumped_first is None or dumped_first["whole_known"]
+        dumped_first = state.get("beginnings", {})
+        known = state.get("whole_known", True)
+        if (earlier := state.get("first_answers")) is not None:  # a release that counted single first answers only
+            dumped_first, known = {"1": earlier}, earlier["whole_known"]
         self.baseline.load(state if known else {**state, "phase": "learning"})
         self.contributors.load(state["contributors"])
         self._times_fired = state["times_fired"]
@@ -517,21 +541,28 @@ class RuleState:
             self.search = CauseSearch.read(state["search"], self._fired)
         self.watch = VersionWatch.read(state["watch"]) if "watch" in state else None
         self._set_statistics(self.baseline, self.whole)
-        if dumped_first is not None and self.first is not None:
-            first = self.first
-            first.baseline.load(dumped_first["learned"])
-            first.contributors.load(dumped_first["contributors"])
-            first.counts.n, first.counts.answers, first.counts.owed = dumped_first["counts"]
+        for first in self.beginnings:
+            dumped = dumped_first.get(str(first.length))
+            if dumped is None:
+                continue
+            first.baseline.load(dumped["learned"])
+            first.contributors.load(dumped["contributors"])
+            first.counts.n, first.counts.answers, first.counts.owed = dumped["counts"]
             self._set_statistics(first.baseline, first.detectors)
-        for detector, dumped in zip(self.detectors, state["detectors"], strict=True):
-            detector.active = dumped is not None
-            if dumped is not None:
-                self._table.load(detector.row, base64.b64decode(dumped))
+        stored = state["detectors"]
+        for detector, data_of in zip(self.detectors[: len(stored)], stored, strict=True):
+            detector.active = data_of is not None
+            if data_of is not None:
+                self._table.load(detector.row, base64.b64decode(data_of))
+                if self.looks_for_change and len(stored) < self.share:
+                    self._table.share_line(detector.row, self.share // len(stored))
+        for detector in self.detectors[len(stored) :]:
+            detector.active = False
 
     @staticmethod
     def took_first_answers(data: bytes) -> bool:
         """Return whether a state took first answers when it was stored."""
-        return "first_answers" in json.loads(data)
+        return not {"beginnings", "first_answers"}.isdisjoint(json.loads(data))
 
     @staticmethod
     def withdrawn(data: bytes) -> Sequence[Alert]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..events.batch import EventSource
 from ..statistics.tables.batches import Floats, Rows
@@ -75,6 +74,10 @@ class SegmentsWithin(NamedTuple):
         return found._replace(of=found.of - start)
 
 
+BEGINNINGS: Final = (1, 2, 4)
+"""Numbers of first answers of a session that rules count together, before the session closes."""
+
+
 @dataclass(frozen=True, slots=True)
 class RuleValues:
     """Values of many keys, or means of closed clusters of values, in the order of their arrival; shape (n,)."""
@@ -101,10 +104,11 @@ class RuleValues:
     extremes: ValueExtremes | None = None
     within: Mapping[str, SegmentsWithin] = field(default_factory=dict)
     """By name of a segment whose mix a rule holds fixed."""
-    first: NDArray[np.bool_] | None = None
-    """Whether each is the first answer of a session, which counts before its session closes; None if none is."""
+    first: Rows | None = None
+    """Of the mean of the first answers of a session, which counts before its session closes, their number, one of
+    `BEGINNINGS`; 0 of another value. None if none is."""
     answers: Rows | None = None
-    """Number of answers whose costs each has, where some are first answers: those of its key since the one before."""
+    """Number of answers whose costs each has, where some are of first answers: those of its key since the last."""
 
     @property
     def charged(self) -> Rows | None:
@@ -232,7 +236,7 @@ def in_order(arrived: Sequence[Arrived]) -> Arrived:
     if any(these.first is not None for these in each):
         counts = [these.charged for these in each]
         answers = joined([np.ones(v.rows.size) if n is None else n for n, v in zip(counts, each, strict=True)])
-        values = replace(values, first=known("first", 0).astype(bool), answers=answers.astype(np.intp))
+        values = replace(values, first=known("first", 0).astype(np.intp), answers=answers.astype(np.intp))
     return Arrived(values, parts[order])
 
 

@@ -41,10 +41,10 @@ class _SeasonalRows(RowTable, what="seasonal rules of a key", capacity=16):
 
 
 class _SeasonalStates(RowTable, what="seasonal rules", capacity=16):
-    """Per baseline of a state: whether the state looks for a change, and whether it is that of first answers."""
+    """Per baseline of a state: whether the state looks for a change, and of how many first answers it is, 0 of none."""
 
     watching = RowColumn(np.bool_)
-    first = RowColumn(np.bool_)
+    first = RowColumn(np.intp)
 
 
 class SeasonalRules:
@@ -67,10 +67,11 @@ class SeasonalRules:
         """Give the baselines of a row places one after the other."""
         self._rows.first[row] = len(self._states)
         for state in states:
-            for baseline in (state.baseline, None if state.first is None else state.first.baseline):
+            beginnings = [(first.length, first.baseline) for first in state.beginnings]
+            for length, baseline in ((0, state.baseline), *beginnings):
                 if isinstance(baseline, SeasonalBaseline):
                     index = self._numbers.add_row()
-                    self._numbers.first[index] = baseline is not state.baseline
+                    self._numbers.first[index] = length
                     self._states.append((state, baseline))
         self._rows.count[row] = len(self._states) - self._rows.first[row]
 
@@ -175,7 +176,7 @@ class SeasonalRules:
                 # An odd number of turns to come means that the state was the other one.
                 to_come = len(positions) - np.searchsorted(positions, value_of[mine], side="left")
                 learns[mine] = state.looks_for_change ^ (to_come % 2 == 1)
-        learns &= self._numbers.first[state_of] == (False if part.first is None else part.first[value_of])
+        learns &= self._numbers.first[state_of] == (0 if part.first is None else part.first[value_of])
         self._add(part, value_of[learns], state_of[learns])
 
     def _add(self, part: RuleValues, value_of: Rows, state_of: Rows) -> None:

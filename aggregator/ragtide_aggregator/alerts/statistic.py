@@ -84,8 +84,8 @@ class RuleDetector:
     movement: Movement
     statistic: Statistic
     active: bool = False
-    first: bool = False
-    """Whether it takes first answers of sessions, and not whole clusters and single values."""
+    first: int = 0
+    """Number of first answers of a session that it takes together; 0 if it takes whole clusters and single values."""
 
     def limit(self, rule: AlertRule, reference: float, *, watching: bool) -> float:
         """Return the limit of the scaled mean: `min_effect` beyond a reference, while a change is looked for.

@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..alerts.rule_values import BEGINNINGS
 from ..events.batch import BY_ITSELF, ClusterOptions, EventBatch, Scope
 from ..events.keys import EstimateKey, PairKey
 from ..statistics.means.dependence import FIRST_BLOCK, LEAST_BLOCKS
@@ -78,7 +79,7 @@ class OpenCluster:
     arrived_ms: int = 0
     """Time at which its last interaction came; not before that of a cluster whose last interaction is older."""
     begins_session: bool = False
-    """Whether it does not continue a closed cluster; not stored, because only its first event needs it."""
+    """Whether it does not continue a closed cluster."""
 
 
 class AddedPart(NamedTuple):
@@ -88,6 +89,8 @@ class AddedPart(NamedTuple):
     """Whether it belongs to the first answer of a session."""
     full: OpenCluster | None
     """The cluster, if it is full and the event has no other part."""
+    beginning: tuple[ClusterEvent, ...] = ()
+    """The parts of its session so far, of one of the first answers after the first; empty for another part."""
 
 
 class Closing(NamedTuple):
@@ -105,6 +108,8 @@ class TakenParts(NamedTuple):
     is_first: NDArray[np.bool_]
     """Whether each part belongs to the first answer of a session; an interaction by itself is one."""
     closings: list[Closing]
+    beginnings: dict[int, tuple[ClusterEvent, ...]]
+    """The parts of the session of a part so far, by part, where it belongs to one of the first answers."""
 
 
 class ScopeClusters:
@@ -203,7 +208,9 @@ class ScopeClusters:
         self.changed.add(code)
         is_first = cluster.begins_session and cluster.interactions == 1 and not later
         full = cluster.interactions >= (options.size or self.block)
-        return AddedPart(is_first, self._close(cluster) if full and not unfinished else None)
+        begins = cluster.begins_session and 1 < cluster.interactions <= 2 * BEGINNINGS[-1] and not later
+        beginning = tuple(cluster.events) if begins else ()
+        return AddedPart(is_first, self._close(cluster) if full and not unfinished else None, beginning)
 
     @property
     def events_until_measured(self) -> int:
@@ -283,8 +290,9 @@ class OpenClusters:
         inside = np.zeros(batch.places.size, dtype=bool)
         is_first = np.zeros_like(inside)
         closings: list[Closing] = []
+        beginnings: dict[int, tuple[ClusterEvent, ...]] = {}
         if batch.clusters is None or batch.scope_of is None:
-            return TakenParts(inside, is_first, closings)
+            return TakenParts(inside, is_first, closings, beginnings)
         found = [self.scopes.get(scope) for scope in batch.scopes]
         newest = np.maximum(batch.newest_ms, batch.times_ms).tolist()
         starts, codes = batch.starts.tolist(), batch.clusters.tolist()
@@ -331,9 +339,11 @@ class OpenClusters:
                 later=bool(batch.later[part]),
             )
             is_first[part] = added.is_first
+            if added.beginning:
+                beginnings[part] = added.beginning
             if added.full is not None:
                 closings.append(Closing(part, added.full))
-        return TakenParts(inside, is_first, closings)
+        return TakenParts(inside, is_first, closings, beginnings)
 
 
 LULL_MS: Final = 1_000
@@ -362,7 +372,7 @@ _NAME: Final = 8
 """Bytes of a key's short name."""
 
 
-_HAS_COSTS, _HAS_PAIRS, _IS_LATE, _IS_SAMPLED = 1, 2, 4, 8
+_HAS_COSTS, _HAS_PAIRS, _IS_LATE, _IS_SAMPLED, _BEGINS = 1, 2, 4, 8, 16
 _PROBABILITY: Final = struct.Struct("<d")
 
 
@@ -402,7 +412,9 @@ def cluster_to_bytes(cluster: OpenCluster, values: ShortNames, pairs: ShortNames
     for event in cluster.events:
         name = event.interaction_id.encode(errors="surrogatepass")
         flags = _HAS_COSTS * (event.costs is not None) | _HAS_PAIRS * (event.pairs.size > 0) | _IS_LATE * event.late
-        flags |= _IS_SAMPLED * (event.probability < 1)
+        flags |= _IS_SAMPLED * (event.probability < 1) | _BEGINS * (
+            cluster.begins_session and event is cluster.events[0]
+        )
         parts += [_EVENT.pack(event.time_ms, len(name), event.rows.size, flags), name]
         parts += [values.joined(event.rows), event.values.astype("<f8").tobytes()]
         if event.costs is not None:
@@ -445,6 +457,7 @@ def cluster_from_bytes(code: int, data: bytes, values: ShortNames, pairs: ShortN
             event = event._replace(pairs=rows, scores=scores, late=bool(flags & _IS_LATE))
         if flags & _IS_SAMPLED:
             event = event._replace(probability=float(reader.floats(1)[0]))
+        cluster.begins_session |= bool(flags & _BEGINS)
         cluster.events.append(event)
     if reader.at != len(data):
         raise ValueError("an open cluster has more bytes than its events")

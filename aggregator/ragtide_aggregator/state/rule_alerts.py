@@ -19,12 +19,12 @@ from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
 
 from ..alerts.cause_search import MOST_NAMES, MOST_VALUES, CauseSearch, SegmentBefore, SegmentsNow
 from ..alerts.distribution_rules import DistributionRules
-from ..alerts.evaluator import Raised, RuleEvaluator
+from ..alerts.evaluator import Raised, RuleEvaluator, TakenFirstAnswers
 from ..alerts.kappa_rules import KappaRules
 from ..alerts.levels import FalseDiscoveryLevel, OwnLevel, SharedBudget
 from ..alerts.messages import CERTAIN_EFFECT, MIXED_NOTE, explained_alert, restated
 from ..alerts.rule_state import RuleState
-from ..alerts.rule_values import Arrived, RuleValues
+from ..alerts.rule_values import BEGINNINGS, Arrived, RuleValues, ValueExtremes
 from ..alerts.step_search import EXPLAINED_FAMILIES, StepKey, StepSearch
 from ..errors import reading
 from ..events.batch import BLOCKS, EventBatch, Scope, Times
@@ -36,7 +36,7 @@ from ..statistics.tables.batches import Floats, Rows, grouped
 from .cluster_rows import ClusterRows
 from .level_rows import LevelRows
 from .measured_rows import DependenceRows
-from .open_clusters import TakenParts
+from .open_clusters import ClusterEvent, TakenParts
 from .options import StateOptions
 from .pane_rows import PaneTable
 from .rows import AddedBatch, ClosedClusters, KeyRows, StatePart, add_values
@@ -44,6 +44,19 @@ from .version_ends import VersionEnds, WatchedRules
 
 LEAST_BEFORE: Final = 200
 """Values that the panes before a change must hold; else everything before the alarm is the stretch before."""
+
+
+def _in_session(events: Sequence[ClusterEvent], row: int) -> list[tuple[float, str]]:
+    """Return the values of a row in the parts of a session so far, each with its interaction; empty if there are many.
+
+    The last part has a value of the row.
+    """
+    found = [
+        (float(event.values[place]), event.interaction_id)
+        for event in events
+        for place in np.flatnonzero(event.rows == row).tolist()
+    ]
+    return found if len(found) in BEGINNINGS else []
 
 
 class DueLook(NamedTuple):
@@ -440,22 +453,70 @@ class StateAlerts(StatePart):
     def _first_answers(
         self, events: EventBatch, places: Rows, costs: Floats | None, taken: TakenParts
     ) -> list[Arrived]:
-        """Return the first answers of sessions, which count before their sessions are closed."""
+        """Return the means of the first answers of sessions, which count before their sessions are closed."""
         inside = taken.inside[events.part_of[places]]
         if not inside.any():
             return []
         places, costs = places[inside], None if costs is None else costs[inside]
+        of, rows = events.part_of[places], events.rows[places]
+        # The values of one row in a session so far, where it has one of the numbers of first answers.
+        sessions = {
+            place: _in_session(taken.beginnings[part], row)
+            for place, (part, row) in enumerate(zip(of.tolist(), rows.tolist(), strict=True))
+            if part in taken.beginnings and self.rules.takes_first_answers(row)
+        }
+        arrived = []
+        for length in BEGINNINGS:
+            wanted = taken.is_first[of]
+            if length > 1:
+                wanted = np.zeros(places.size, dtype=bool)
+                wanted[[place for place, values in sessions.items() if len(values) == length]] = True
+            found = self.rules.first_answers(length, rows, wanted, costs)
+            if found.places.size:
+                whole = None if length == 1 else [sessions[place] for place in found.places.tolist()]
+                arrived.append(self._beginnings(events, places, found, length, whole))
+        return arrived
+
+    @staticmethod
+    def _beginnings(
+        events: EventBatch,
+        places: Rows,
+        found: TakenFirstAnswers,
+        length: int,
+        sessions: Sequence[Sequence[tuple[float, str]]] | None,
+    ) -> Arrived:
+        """Return the means of so many first answers of sessions, each at the last one of them.
+
+        Args:
+            events: of the batch.
+            places: of the values of sessions in the batch.
+            found: which of them have the last one of so many first answers.
+            length: number of first answers.
+            sessions: values and interactions of each; None for single first answers.
+        """
+        places = places[found.places]
         of = events.part_of[places]
-        found = self.rules.first_answers(events.rows[places], taken.is_first[of], costs)
-        places, of = places[found.places], of[found.places]
-        if not places.size:
-            return []
         hours = np.maximum(events.newest_ms, events.times_ms)[of] // HOUR_MS
         values = RuleValues(
             events.rows[places], events.values[places], events.times_ms[of], found.numbers, events.places[of],
-            events.source, hours, found.costs, first=np.ones(places.size, dtype=bool), answers=found.answers,
+            events.source, hours, found.costs, first=np.full(places.size, length), answers=found.answers,
         )  # fmt: skip
-        return [Arrived(values, of)]
+        if sessions is None:
+            return Arrived(values, of)
+        every = np.array([[value for value, _ in session] for session in sessions])
+        lowest, highest = every.argmin(axis=1), every.argmax(axis=1)
+        lowest_ids, highest_ids = (
+            [session[place][1] for session, place in zip(sessions, which.tolist(), strict=True)]
+            for which in (lowest, highest)
+        )
+        values = replace(
+            values,
+            values=every.mean(axis=1),
+            sizes=np.full(places.size, length),
+            mean_squares=(every**2).mean(axis=1),
+            extremes=ValueExtremes(every.min(axis=1), every.max(axis=1), lowest_ids, highest_ids),
+        )
+        return Arrived(values, of)
 
     def raise_alerts(self, adding: BatchAdding, arrived: Sequence[Arrived]) -> None:
         """Evaluate the rules on a batch, raise their alerts and explain alerts, with the numbers as of their parts.
