@@ -10,12 +10,12 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.criterion import Criterion
 
 
-class _Listed(BaseModel):
+class _ListedCriteria(BaseModel):
     criterion: Criterion
     state: str
 
 
-_CRITERIA: Final = TypeAdapter(list[_Listed])
+_CRITERIA: Final = TypeAdapter(list[_ListedCriteria])
 
 
 async def with_asked_criteria(service: ServiceClient, settings: Settings) -> Settings:
