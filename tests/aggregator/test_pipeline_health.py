@@ -4,6 +4,8 @@ from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.service.pipeline_health import HealthLimits, PipelineHealth
 from ragtide_aggregator.service.trimming import StreamStatus
 from ragtide_runtime.alert_book import STORED, AlertBook
+from ragtide_runtime.redis.eviction import Evictions
+from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Alert
 
@@ -136,3 +138,31 @@ def test_a_firing_alert_survives_a_change_of_the_number_of_partitions() -> None:
     (name,) = checks.stored
     found = repartitioned(Layout("ragtide", 3), Layout("ragtide", 2), {0: {}, 1: checks.stored, 2: checks.stored})
     assert (set(found[0]), set(found[1])) == ({f"{name}:2"}, {name})
+
+
+Changes = tuple[int, list[tuple[str, str, str]]]
+
+
+def test_evicted_keys_are_counted_page_once_and_resolve_when_redis_evicts_no_more() -> None:
+    def found(checks: Checks, at_s: float, keys: int, policy: str, server: str = "a", *, old: bool = False) -> Changes:
+        status = status_at(at_s, scored_s=1.0 if old else None)
+        new = checks.health.count_evictions(Evictions(server, keys, policy), status, checks.book)
+        checks.stored |= checks.health.take_changes()[0]
+        written, gone, alerts = checks.book.take_changes()
+        checks.stored = {name: data for name, data in (checks.stored | written).items() if name not in gone}
+        return new, [(alert.rule, alert.status, alert.severity) for alert in alerts]
+
+    limits = HealthLimits(quiet_s=60)
+    safe = Checks(limits)
+    assert found(safe, 1000, 500, "noeviction") == (0, [])  # of other clients, before this deployment
+    assert found(safe, 1010, 500, "allkeys-lru") == (0, [])
+    assert found(safe, 1020, 651, "allkeys-lru") == (151, [("stall-evicted", "firing", "page")])
+    second = safe.takes_over()
+    assert found(second, 1030, 651, "allkeys-lru") == (0, [])
+    assert found(second, 1040, 7, "allkeys-lru", "b") == (7, [])  # the server was started again
+    assert found(second, 1200, 7, "allkeys-lru", "b") == (0, [])  # it may evict more at any time
+    assert found(second, 1210, 0, "noeviction", "b") == (0, [("stall-evicted", "resolved", "page")])  # CONFIG RESETSTAT
+    assert found(second, 1220, 3, "noeviction", "b") == (3, [("stall-evicted", "firing", "page")])
+    assert b"161 " in second.stored[CheckpointField.HEALTH_EVICTED]
+    lost = Checks(limits)  # the checkpoint was among the evicted keys
+    assert found(lost, 1300, 90, "noeviction", old=True) == (90, [("stall-evicted", "firing", "page")])

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -6,8 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 from tests.support.conditions import wait_until
 from tests.support.redis_processes import RedisProcess
-from tests.support.roles import running
+from tests.support.roles import command, interactions, running
 
+from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.eviction import check_eviction
 
@@ -67,3 +69,30 @@ def test_every_role_says_so_when_it_starts(server: RedisProcess, tmp_path: Path,
         wait_until(lambda: b"may drop data" in log.read_bytes())
     line = next(line for line in log.read_text().splitlines() if "may drop data" in line)
     assert '"level": "error"' in line
+
+
+def test_evicted_keys_page_are_counted_and_keep_doctor_red(server: RedisProcess, tmp_path: Path) -> None:
+    client, log = server.client, tmp_path / "role.log"
+    client.config_set("maxmemory-policy", "volatile-random")
+    with running("up", server.url, log):
+        with InteractionProducer(server.url) as producer:
+            producer.publish_many(interactions(5))
+        wait_until(lambda: client.hexists("ragtide:{0}:checkpoint", "health:evicted"))
+        client.config_set("maxmemory", int(client.info("memory")["used_memory"]) + 3_000_000)
+        for number in range(5000):  # another client of the same Redis fills it
+            client.set(f"other:{number}", "x" * 2000, ex=3600)
+        assert client.info("stats")["evicted_keys"] > 100
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", "0")
+
+        def alerts() -> list[dict[str, Any]]:
+            done = command(server.url, "alerts", "--json")
+            return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+        wait_until(lambda: [alert for alert in alerts() if alert["rule"] == "stall-evicted"])
+        assert {alert["severity"] for alert in alerts() if alert["rule"] == "stall-evicted"} == {"page"}
+        found = command(server.url, "doctor", "--json")
+        assert found.returncode == 1
+        assert "keys were evicted" in found.stdout
+        client.config_resetstat()
+        assert "keys were evicted" not in command(server.url, "doctor", "--json").stdout

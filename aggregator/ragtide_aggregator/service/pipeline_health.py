@@ -5,25 +5,27 @@ The conditions follow from counts and ages that Redis reports, without statistic
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple, Self
 
 from ragtide_runtime.alert_book import AlertBook
+from ragtide_runtime.redis.eviction import SAFE, Evictions, danger_of
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, from_milliseconds
-from ragtide_schemas.alert_rule import duration_ms
+from ragtide_schemas.alert_rule import Severity, duration_ms
 
 from ..errors import reading
 from .low_traffic import TrafficLimit
 from .trimming import StreamStatus
 
-Symptom = Literal["labeling", "sample", "traffic", "dropped"]
+Symptom = Literal["labeling", "sample", "traffic", "dropped", "evicted"]
 
 _METRICS: Final[dict[Symptom, str]] = {
     "labeling": "stall.waiting_s",
     "sample": "stall.sample_waiting_s",
     "traffic": "stall.silent_s",
     "dropped": "stall.dropped",
+    "evicted": "stall.evicted",
 }
 
 
@@ -60,6 +62,27 @@ def health_limits(settings: Settings) -> HealthLimits:
     )
 
 
+class _Evicted(NamedTuple):
+    """Keys that Redis evicted, as far as they were counted."""
+
+    total: int = 0
+    at_ms: int = 0
+    """When the last of them was counted."""
+    keys: int = 0
+    """The server's own count then, which begins anew with each start of the server."""
+    server: str = ""
+
+    def encode(self) -> bytes:
+        return " ".join(map(str, self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        if not data:
+            return cls()
+        total, at_ms, keys, server = data.decode().split(" ")
+        return cls(int(total), int(at_ms), int(keys), server)
+
+
 class PipelineHealth:
     """The conditions of the pipelines of one partition, except those about absent metrics and low traffic."""
 
@@ -68,6 +91,7 @@ class PipelineHealth:
         self._partition = partition
         self._dropped = 0
         self._dropped_ms = 0
+        self._evicted = _Evicted()
         self._written: dict[str, bytes] = {}
 
     def check(self, status: StreamStatus, book: AlertBook, *, is_over_budget: bool = False) -> None:
@@ -88,7 +112,7 @@ class PipelineHealth:
         self._set(
             book,
             "labeling",
-            status,
+            status.now_ms,
             None if is_over_budget else self._is_behind(waited),
             message=f"Labeling is behind: the oldest interaction of partition {self._partition} has waited "
             f"{waited:,.0f} s. Check that workers run and the judge answers (ragtide doctor), or add workers.",
@@ -100,7 +124,7 @@ class PipelineHealth:
         self._set(
             book,
             "sample",
-            status,
+            status.now_ms,
             self._is_behind(waited),
             message=f"A sample is behind: the oldest interaction that was chosen for a judge, or another labeler, in "
             f"partition {self._partition} has waited {waited:,.0f} s, because the labeler is unavailable. Interactions "
@@ -124,7 +148,7 @@ class PipelineHealth:
         self._set(
             book,
             "traffic",
-            status,
+            status.now_ms,
             condition,
             message=f"No traffic: partition {self._partition} has had no scored interaction for {silent:,.0f} s, and "
             "no interaction waits. Check that the applications still publish.",
@@ -148,12 +172,47 @@ class PipelineHealth:
         self._set(
             book,
             "dropped",
-            status,
+            status.now_ms,
             condition,
             message=f"Interactions are dropped in partition {self._partition}: {max(new, 0):,} since the last check; "
             f"since the beginning {reasons}. Estimates miss them. {self._advice(dropped)}",
             resolved=f"Partition {self._partition} no longer drops interactions.",
         )
+
+    def count_evictions(self, found: Evictions, status: StreamStatus, book: AlertBook) -> int:
+        """Count the keys that Redis evicted since the last call, set the condition, and return their number.
+
+        Keys that were evicted before a deployment began are of other clients. Without a stored count in a deployment
+        that has scored interactions, the count was evicted, too.
+
+        Args:
+            found: of the server of the partition.
+            status: of the streams.
+            book: of the partition's alerts.
+        """
+        before, is_safe, now_ms = self._evicted, not danger_of(found.policy), status.now_ms
+        began_before = bool(before.server) or status.last_scored_ms is not None
+        known = before.keys if before.server == found.server else 0 if began_before else found.keys
+        new = max(found.keys - known, 0)
+        if new or before.server != found.server or found.keys < before.keys:
+            self._evicted = _Evicted(before.total + new, now_ms if new else before.at_ms, found.keys, found.server)
+            self._written[CheckpointField.HEALTH_EVICTED] = self._evicted.encode()
+        quiet = self._limits.quiet_s
+        over = is_safe and (quiet is None or now_ms - self._evicted.at_ms > 1000 * quiet)
+        self._set(
+            book,
+            "evicted",
+            now_ms,
+            True if new else False if over else None,
+            message=f"Redis evicts keys: {new:,} since the last check, {self._evicted.total:,} in all, with the policy "
+            f"{found.policy}. Streams, estimates or known ids of this deployment may be among them, so estimates of "
+            f"partition {self._partition} may miss interactions or count some twice. Set maxmemory-policy {SAFE}, give "
+            "Redis more memory, and restore what is lost (ragtide doctor).",
+            resolved=f"Redis evicts no more keys: its policy is {found.policy}. {self._evicted.total:,} were evicted; "
+            "estimates since then may be wrong (ragtide doctor).",
+            severity="page",
+        )
+        return new
 
     def _advice(self, dropped: Mapping[str, int]) -> str:
         if set(dropped) == {"deleted"}:
@@ -164,13 +223,14 @@ class PipelineHealth:
         self,
         book: AlertBook,
         symptom: Symptom,
-        status: StreamStatus,
+        now_ms: int,
         condition: bool | None,
         *,
         message: str,
         resolved: str,
+        severity: Severity = "ticket",
     ) -> None:
-        rule, now_ms = f"stall-{symptom}", status.now_ms
+        rule = f"stall-{symptom}"
 
         def alert() -> Alert:
             return Alert(
@@ -181,6 +241,7 @@ class PipelineHealth:
                 pipeline="*",
                 metric=_METRICS[symptom],
                 direction="rise",
+                severity=severity,
                 fired_at=from_milliseconds(now_ms),
                 message=message,
             )
@@ -200,6 +261,8 @@ class PipelineHealth:
         with reading(CheckpointField.HEALTH_DROPPED):
             total, _, at_ms = fields.get(CheckpointField.HEALTH_DROPPED, b"0 0").partition(b" ")
             health._dropped, health._dropped_ms = int(total), int(at_ms)
+        with reading(CheckpointField.HEALTH_EVICTED):
+            health._evicted = _Evicted.decode(fields.get(CheckpointField.HEALTH_EVICTED, b""))
         return health
 
 

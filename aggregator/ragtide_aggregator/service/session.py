@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.calls.endpoint_states import over_budget
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.redis.eviction import read_evictions
 from ragtide_runtime.redis.keys import CheckpointField, DeliveriesField, Streams
 from ragtide_runtime.redis.log import end_at
 from ragtide_runtime.redis.scripts import run_script
@@ -34,6 +35,9 @@ from .trimming import StreamStatus, trim_streams
 MAINTENANCE_S = 1.0
 """Seconds between two rounds of trimming streams and checking pipeline health."""
 
+EVICTIONS_S = 10.0
+"""Seconds between two counts of the keys that Redis evicted."""
+
 RELEASE_S = 600.0
 """Seconds between two rounds of releasing the specimens of alerts that do not fire."""
 
@@ -47,8 +51,6 @@ CHANGED: Final[Mapping[str, str]] = {
     DeliveriesField.REPLACED: "the stream of interactions was deleted or replaced by an older copy",
 }
 """The log line for each change that another client made to the stream of interactions."""
-
-log = structlog.get_logger("ragtide.aggregator")
 
 log = structlog.get_logger("ragtide.aggregator")
 
@@ -137,7 +139,7 @@ class PartitionSession:
         self._spend = SpendAlerts(redis, streams, options.quality.labelers if options.quality else ())
         self._committed = self._applier.positions
         self._stop = SessionStop(ownership)
-        self._release_at = monotonic()
+        self._release_at = self._evictions_at = monotonic()
 
     @property
     def events_applied(self) -> int:
@@ -287,6 +289,11 @@ class PartitionSession:
         labeler = self.options.health.labeler
         over = bool(labeler) and await over_budget(self._redis, self._streams.prefix, labeler)
         self._health.check(status, state.book, is_over_budget=over)
+        if monotonic() >= self._evictions_at:
+            self._evictions_at = monotonic() + EVICTIONS_S
+            if evictions := await read_evictions(self._redis, self._streams.checkpoint):
+                new = self._health.count_evictions(evictions, status, state.book)
+                self._telemetry.evicted(self._streams.partition, new)
         self._absences.check(status.now_ms, state)
         caught_up = status.oldest_waiting_ms is None and not lag_s
         self._traffic.check(status.now_ms, state, caught_up=caught_up)

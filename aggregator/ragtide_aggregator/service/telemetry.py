@@ -67,6 +67,7 @@ class AggregatorTelemetry(OwnerTelemetry):
         self._gold_uncompared = catalogue.GOLD_UNCOMPARED.counter(registry)
         self._checkpoint_seconds = catalogue.CHECKPOINT_SECONDS.histogram(registry)
         self._checkpoint_rows = catalogue.CHECKPOINT_ROWS.counter(registry)
+        self._evicted = catalogue.EVICTED.counter(registry, partition=range(partitions))
         self._capped = catalogue.CAPPED.counter(registry, partition=range(partitions))
         self._alerts = catalogue.ALERTS.counter(registry)
         self.quality = QualityCollector()
@@ -80,6 +81,10 @@ class AggregatorTelemetry(OwnerTelemetry):
     def lost(self) -> None:
         """Count a partition that another aggregator took, or in which Redis lost the end of a stream."""
         self._leases_lost.inc()
+
+    def evicted(self, partition: int, keys: int) -> None:
+        """Count keys that the server of a partition evicted."""
+        self._evicted.labels(str(partition)).inc(keys)
 
     def serving(self, partition: int, keys: int) -> None:
         """Report a turn of the work on a partition, with the number of its keys."""

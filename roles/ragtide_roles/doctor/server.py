@@ -105,6 +105,16 @@ def _memory(info: dict[str, Any]) -> Finding:
     policy = str(info.get("maxmemory_policy", SAFE))
     used = f"{info.get('used_memory_human', '?')} used"
     danger = danger_of(policy)
+    evicted = int(info.get("evicted_keys", 0))
+    if evicted:
+        return Finding(
+            "problem",
+            "memory",
+            f"{used}, {policy}; {evicted:,} keys were evicted since the server started: estimates may miss "
+            "interactions, or count some twice",
+            f"set maxmemory-policy {SAFE}, restore what is lost (ragtide docs --search restore), and then reset this "
+            "count: redis-cli CONFIG RESETSTAT",
+        )
     if not danger:
         return Finding("ok", "memory", f"{used}, {policy}")
     advice = f"set maxmemory-policy {SAFE}: otherwise data disappear silently, and an interaction may count twice"

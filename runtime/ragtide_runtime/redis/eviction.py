@@ -1,6 +1,6 @@
-"""Checks at the start of each role whether Redis may drop data when its memory is full."""
+"""Checks whether Redis may drop data when its memory is full, and counts the keys that it dropped."""
 
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import structlog
 from redis import RedisError, ResponseError
@@ -51,6 +51,38 @@ async def check_eviction(redis: Redis) -> None:
                 maxmemory=int(info.get("maxmemory", 0)),
                 advice=f"set maxmemory-policy {SAFE}",
             )
+
+
+class Evictions(NamedTuple):
+    """The keys that a server has evicted since it started."""
+
+    server: str
+    """Names the run of the server; another after a restart."""
+    keys: int
+    policy: str
+
+
+async def read_evictions(redis: Redis, key: str) -> Evictions | None:
+    """Return the evictions of the server that has a key; None if it does not allow INFO.
+
+    Args:
+        redis: client.
+        key: of a partition.
+
+    Raises:
+        redis.RedisError: Redis does not answer.
+    """
+    try:
+        if isinstance(redis, RedisCluster):
+            found = await redis.info("everything", target_nodes=redis.get_node_from_key(key))
+            info = next(iter(found.values())) if len(found) == 1 else found
+        else:
+            info = await redis.info("everything")
+    except ResponseError:
+        return None
+    if "evicted_keys" not in info or "maxmemory_policy" not in info:
+        return None
+    return Evictions(str(info.get("run_id", "")), int(info["evicted_keys"]), str(info["maxmemory_policy"]))
 
 
 async def _memory(redis: Redis) -> dict[str, dict[str, Any]]:

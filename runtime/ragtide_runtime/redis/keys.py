@@ -374,6 +374,7 @@ class CheckpointField(StrEnum):
     FIRING_ALERT = "alert:"
     PIPELINE_HEALTH = "health:"
     HEALTH_DROPPED = "health:dropped"
+    HEALTH_EVICTED = "health:evicted"
     HEALTH_ABSENT = "health:absent:"
     HEALTH_TRAFFIC = "health:traffic:"
     ESTIMATES_OWED = "owed"

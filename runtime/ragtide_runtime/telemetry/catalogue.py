@@ -194,6 +194,12 @@ CAPPED: Final = Metric(
     "Times that a segment value, run or pipeline was counted in `other`, because a limit of keys was reached.",
     ("partition",),
 )
+EVICTED: Final = Metric(
+    "ragtide_evicted_keys_total",
+    "counter",
+    "Keys that the Redis of the partition evicted, as its owner found: estimates may miss or double interactions.",
+    ("partition",),
+)
 ALERTS: Final = Metric(
     "ragtide_alerts_total",
     "counter",
@@ -220,6 +226,7 @@ AGGREGATOR_METRICS: Final = (
     LEASES_LOST,
     KEYS,
     CAPPED,
+    EVICTED,
     ALERTS,
 )
 
