@@ -116,8 +116,9 @@ class Estimate(VersionedModel):
     closed early, is several. For `weighted` and `prediction_powered`: those with a reference score. None where each
     interaction counts by itself."""
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the interactions that have a score, whose mean the estimate is: n / (n + n_absent). For `weighted` and
-    `prediction_powered` it is estimated for all interactions; the others cannot be told."""
+    """Share of the interactions that have a score, whose mean the estimate is: n / (n + n_absent); None with different
+    sampling probabilities. For `weighted` and `prediction_powered` it is estimated for all interactions; the others
+    cannot be told."""
     proxy_coverage: Annotated[float, Field(ge=0, le=1)] | None = None
     """For `weighted` and `prediction_powered`: share of the interactions that the proxy scored. The mean of the others
     is estimated from their reference scores alone; while they have too few, the interval has room for any score of

@@ -399,11 +399,13 @@ def histories(
     if loaded.owners:
         counts = np.array([keys[owner.number][0].count_unit for owner in loaded.owners])
         means = scaled_means(moments, method, counts=counts, population=np.full(len(counts), np.nan), closed=closed)
-        n_absent = loaded.absent().tolist()
-        for owner, n, absent, mean in zip(loaded.owners, moments.n.tolist(), n_absent, means, strict=True):
+        absences = loaded.absent().tolist()
+        mixed = np.zeros(len(counts), dtype=bool) if moments.weighted is None else moments.weighted.mixed
+        numbers = zip(loaded.owners, moments.n.tolist(), absences, mixed.tolist(), means, strict=True)
+        for owner, n, n_absent, is_mixed, mean in numbers:
             if mean.estimate is not None:
                 key, panes = keys[owner.number][0], every[owner.number]
-                counted = _Counted(n, absent, n / (n + absent))
+                counted = _Counted(n, n_absent, None if is_mixed else n / (n + n_absent))
                 points[owner.number].append(_point(key, panes, owner, counted, mean))
     return [
         History(key, timedelta(milliseconds=panes.grid.step_ms), tuple(of_key), young=not panes.older)
@@ -540,7 +542,7 @@ class _Counted(NamedTuple):
 
     n: int
     n_absent: int
-    coverage: float
+    coverage: float | None
 
 
 def _point(

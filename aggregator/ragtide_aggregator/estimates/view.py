@@ -83,9 +83,12 @@ class KeyNumbers(NamedTuple):
 
     @property
     def coverage(self) -> float | None:
-        """Share of the interactions that have a value; None without any."""
+        """Share of the interactions that have a value; None without any, and with different sampling probabilities.
+
+        Absences are counted without weights, so their share in the traffic is not known then.
+        """
         seen = self.n + self.n_absent
-        return self.n / seen if seen else None
+        return self.n / seen if seen and not self.mixed else None
 
     @property
     def standard_deviation(self) -> float | None:
