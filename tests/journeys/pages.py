@@ -24,7 +24,7 @@ MISSING: Final = (
     ("no page for an application", "FastAPI, forking servers, sampling, thumbs", "app", "fork"),
     ("no tutorial for vLLM, Ollama, Azure", "a tutorial", "better-judge", "Ollama"),
     ("AlertSubscriber in no page", "with an example", "notify", "AlertSubscriber"),
-    ("no word on a restart for new rules", "said", "deployment", "reads settings and secrets when it starts"),
+    ("no word on a restart for new rules", "said", "deployment", "those that wait for a restart"),
     ("no glossary", "a page", "glossary", "labeler"),
     ("no FAQ", "13 questions", "faq", "Why is adherence 0.98"),
     ("no comparison with other tools", "dated, with what each does better", "comparison", "Ragas"),
@@ -109,7 +109,7 @@ def _text(page: str) -> str:
 def _messages(clicks: dict[str, int]) -> list[Answered]:
     """Return the pages that messages of the program name."""
     code = "\n".join(module.read_text(encoding="utf-8") for module in ROOT.glob("*/ragtide*/**/*.py"))
-    named = set(re.findall(r"(?:see |\()ragtide docs ([a-z-]+)", code))
+    named = set(re.findall(r"(?:see |\()ragtide docs ([a-z][a-z-]*)", code))
     pages = [_path(name) for name in sorted(named)]
     return [
         Answered(f"a message of ragtide names {page}", "the page is in the wheel", clicks.get(page)) for page in pages
