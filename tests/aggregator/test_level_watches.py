@@ -1,8 +1,10 @@
 """A metric shows since when its level is as it is: a quiet detector finds moves, learns anew, and notifies nobody."""
 
 from datetime import timedelta
+from math import nan
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.support.metric_events import START, adherence, beta, event
 from tests.support.owners import Owner, owners
@@ -10,6 +12,8 @@ from tests.support.owners import Owner, owners
 from ragtide import Deployment
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.state.state import AggregatorState
+from ragtide_aggregator.statistics.drift.levels import LevelChange, explained_by
+from ragtide_aggregator.statistics.means.dependence import Dependence
 from ragtide_runtime.settings.alerting import MovesSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Headline, LevelWatch, MetricEvent, utc_now
@@ -127,3 +131,46 @@ async def test_headlines_say_that_a_level_is_learned_that_it_is_steady_and_that_
     assert moved.start > moved.move.found_at
     assert moved.estimate == pytest.approx(0.4, abs=0.05)
     assert moved.n == 186, "the number is about whole panes since the change"
+
+
+async def test_a_move_that_dependent_answers_explain_is_withheld(async_redis: Any) -> None:
+    """Each score depends on the one before: the detector finds moves, and no screen shows one."""
+    rng = np.random.default_rng(4)
+    values, last = [], 0.0
+    for noise in rng.standard_normal(2_500):
+        last = 0.98 * last + 0.2 * noise
+        values.append(float(np.clip(0.7 + 0.12 * last, 0.0, 1.0)))
+    (owner,) = owners_of(async_redis)
+    await owner.commit(*adherence(values))
+    watch = await watch_of(async_redis)
+    assert (watch.move, watch.since, watch.withheld) == (None, None, "dependence")
+    (found,) = await Deployment(async_redis, SETTINGS).headlines("all")
+    assert found.state != "moved"
+
+
+def dependence(effect: float, certain: float, *, growing: bool = False, measured: bool = True) -> Dependence:
+    of = np.array([effect])
+    settled = np.array([not growing])
+    return Dependence(
+        of, np.array([64]), settled, np.array([certain]), np.array([0.1]), np.array([measured]), np.array([growing])
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "measured", "swing", "explained"),
+    [
+        (LevelChange(1_500, 0.85, 200, 0.65), dependence(1.0, 0.8), nan, None),
+        (LevelChange(1_500, 0.85, 200, 0.65), None, nan, None),
+        (LevelChange(1_500, 0.85, 200, 0.65), dependence(15.0, 6.0), nan, "dependence"),
+        (LevelChange(9_000, 0.85, 9_000, 0.65), dependence(15.0, 6.0), nan, None),
+        (LevelChange(9_000, 0.85, 9_000, 0.65), dependence(60.0, 6.0, growing=True), nan, "dependence"),
+        (LevelChange(100, 0.85, 40, 0.65), dependence(1.0, 0.5, measured=False), nan, "unknown"),
+        (LevelChange(1_500, 0.85, 200, 0.65), dependence(1.0, 0.8), 0.05, None),
+        (LevelChange(1_500, 0.85, 200, 0.65), dependence(1.0, 0.8), 0.15, "hours"),
+        (LevelChange(1_500, 0.85, 200, 0.65), None, 0.15, "hours"),
+    ],
+)
+def test_what_explains_a_move(
+    change: LevelChange, measured: Dependence | None, swing: float, explained: str | None
+) -> None:
+    assert explained_by(change, measured, swing) == explained

@@ -5,6 +5,7 @@ of a move. No clock, no I/O.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from ..alerts.rule_values import RuleValues, in_order
 from ..errors import reading
 from ..events.keys import EstimateKey
 from ..statistics.drift.budget import Budget
-from ..statistics.drift.levels import DIRECTIONS, Levels
+from ..statistics.drift.levels import DIRECTIONS, LevelChange, Levels
 from ..statistics.drift.seasons import HOUR_MS
 from ..statistics.tables.batches import Rows
 from ..statistics.tables.row_table import RowColumn, RowTable
@@ -36,6 +37,15 @@ def is_watched(key: EstimateKey) -> bool:
         return key.measure.direction is not Direction.NEITHER and not key.holds_counts
     definition = METRICS.get(key.metric)
     return definition is not None and definition.bands is not None
+
+
+class FoundLevel(NamedTuple):
+    """What a quiet detector knows about a level, before anything else explains its move."""
+
+    watch: LevelWatch
+    key: EstimateKey
+    change: LevelChange | None
+    """Its last move; None if none was found."""
 
 
 class _LevelPlaces(RowTable):
@@ -97,9 +107,18 @@ class LevelRows(StatePart):
         places = self._places.place[values.rows[which]]
         self._levels.update(places, values.values[which], values.times_ms[which], costs, sizes)
 
-    def watches(self) -> list[LevelWatch]:
+    def found(self) -> list[FoundLevel]:
         """Return what is known about each level that has a value."""
-        return [self._watch(place) for place in range(len(self._watched)) if self._levels.table.since_ms[place] >= 0]
+        table, rows = self._levels.table, self._watched
+        return [
+            FoundLevel(
+                self._watch(place),
+                self._rows.keys[rows[place]],
+                None if table.found_ms[place] < 0 else self._levels.change(place),
+            )
+            for place in range(len(rows))
+            if table.since_ms[place] >= 0
+        ]
 
     def _watch(self, place: int) -> LevelWatch:
         key, table = self._rows.keys[self._watched[place]], self._levels.table

@@ -19,6 +19,7 @@ from ..statistics.intervals.quantiles import Quantiles, counted
 from ..statistics.means.dependence import FIRST_BLOCK, Dependence, DependenceTable
 from ..statistics.tables.batches import Floats, Rows
 from ..statistics.tables.row_table import RowColumn, RowTable
+from .level_rows import LevelRows, is_watched
 from .rows import AddedBatch, KeyRows, StatePart
 
 SWING_CONFIDENCE: Final = 0.95
@@ -121,19 +122,20 @@ class DependenceRows(MeasuredRows[DependenceTable]):
 
 
 class SwingRows(MeasuredRows[SeasonTable]):
-    """How far means move with the hour of the day, of the keys of whole pipelines that rules watch.
+    """How far means move with the hour of the day, of the keys of whole pipelines that rules or quiet detectors watch.
 
     It takes the values, or the closed clusters, that rules take, in the hours in which they count there.
     """
 
     kinds = (CheckpointField.SEASON,)
 
-    def __init__(self, rows: KeyRows, rules: RuleEvaluator) -> None:
+    def __init__(self, rows: KeyRows, rules: RuleEvaluator, levels: LevelRows | None) -> None:
         super().__init__(rows, SeasonTable("day"))
-        self._rules = rules
+        self._rules, self._levels = rules, levels
 
     def _is_suitable(self, row: int, key: EstimateKey) -> bool:
-        return super()._is_suitable(row, key) and bool(self._rules.of(row))
+        watched = self._levels is not None and is_watched(key)
+        return super()._is_suitable(row, key) and (watched or bool(self._rules.of(row)))
 
     def take(self, added: AddedBatch) -> None:
         """Add the values and the closed clusters that rules take."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
-from ragtide_schemas import Alert, LevelWatch, MetricDefinition, MetricEvent, from_milliseconds, to_milliseconds
+from ragtide_schemas import Alert, MetricDefinition, MetricEvent, from_milliseconds, to_milliseconds
 from ragtide_schemas.fitness import Stated
 
 from ..alerts.distribution_rules import DistributionRules
@@ -36,7 +36,7 @@ from .batch_builder import BatchBuilder
 from .cluster_rows import ClusterRows
 from .exact_rows import ExactRows
 from .history import HistoryRows
-from .level_rows import LevelRows
+from .level_rows import FoundLevel, LevelRows
 from .measured_rows import DependenceRows, QuantileRows, SwingRows
 from .open_clusters import QuietScope
 from .options import AlertBudget, Changes, StateOptions
@@ -95,7 +95,7 @@ class AggregatorState:
             options, self._rows, kappa, distributions, dependence=self._dependence, panes=self._panes,
             clusters=self._clusters, levels=self._levels,
         )  # fmt: skip
-        self._swings = SwingRows(self._rows, self._alerts.rules)
+        self._swings = SwingRows(self._rows, self._alerts.rules, self._levels)
         self._quantiles = QuantileRows(self._rows, wanted=options.quantiles)
         self._exact = ExactRows(self._rows, self._pairs) if options.exact else None
         self._lookup = RowLookup(options, self._rows, self._pairs, self._book, distributions)
@@ -407,10 +407,10 @@ class AggregatorState:
         """Return the states of the rules on a row."""
         return self._applied._alerts.rules.of(row)
 
-    def level_watches(self) -> list[LevelWatch]:
+    def found_levels(self) -> list[FoundLevel]:
         """Return what is known about the level of each watched metric."""
         levels = self._applied._levels
-        return [] if levels is None else levels.watches()
+        return [] if levels is None else levels.found()
 
     def firing(self) -> list[Alert]:
         """Return the alerts that fire."""

@@ -13,14 +13,15 @@ holds the mean (docs/understand/drift.md).
 """
 
 from collections.abc import Iterator, Sequence
-from math import ceil
-from typing import Final
+from math import ceil, sqrt
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
 from ..intervals.running import running_interval
 from ..means.clustered_interval import clustered_interval
 from ..means.clusters import ClusterSums, ClusterTable
+from ..means.dependence import LEAST_BLOCKS, MEASURED, Dependence
 from ..tables.batches import Floats, Rows, grouped
 from ..tables.row_table import RowColumn, RowTable
 from .drift import Alarm, DetectorTable, Direction
@@ -37,11 +38,36 @@ GROWTH: Final = 1.5
 RISING: Final = 1e-3
 """Evidence, of 1 at an alarm, from which on the limits stay: newer values may come from a change."""
 
+DEPENDENT: Final = 1.2
+"""A design effect that is certainly larger makes moves of independent values doubtful."""
+
+KNOWN_N: Final = LEAST_BLOCKS * MEASURED
+"""Values from which dependence is known at all, where traffic is not too slow for it to be measured."""
+
+GROWN: Final = 2.5
+"""The same for an effect that still grows with the length of blocks, before it is certain."""
+
+FEW_ERRORS: Final = 4.0
+"""Standard errors, with the design effect measured so far, from which dependence does not explain a move."""
+
+ERRORS: Final = 6.0
+"""The same where dependence is certain."""
+
+ERRORS_GROWING: Final = 15.0
+"""The same while the design effect still grows with the length of blocks: it is larger than measured."""
+
+PART_OF_HOURS: Final = 0.4
+"""Part of a move from which on a swing with the hours explains it."""
+
+Explanation = Literal["hours", "dependence", "unknown"]
+"""What explains a move besides a new level: the hour of the day, the dependence of neighbouring values, or values that
+are too few to say."""
+
 _ANY_RUN_LENGTH: Final = 10_000.0
 _NEVER: Final = np.iinfo(np.intp).max
 
 
-class LevelTable(RowTable, version=1, what="levels", capacity=16):
+class LevelTable(RowTable, version=2, what="levels", capacity=16):
     """What is known about levels, one row each. Means are scaled to [0, 1], times in milliseconds."""
 
     since_ms = RowColumn(np.int64, fill=-1)
@@ -64,6 +90,42 @@ class LevelTable(RowTable, version=1, what="levels", capacity=16):
     """Mean of the values since, up to where it was found."""
     n_after = RowColumn(np.int64)
     """Number of these."""
+    n_before = RowColumn(np.int64)
+    """Number of values before it from which the level was learned."""
+
+
+class LevelChange(NamedTuple):
+    """A move of a level, scaled to [0, 1]."""
+
+    n_before: int
+    before: float
+    n_since: int
+    since: float
+    """Mean of all values since the change, those after the move was found, too."""
+
+
+def explained_by(change: LevelChange, dependence: Dependence | None, swing: float) -> Explanation | None:
+    """Return what else than a new level explains a move; None where nothing does.
+
+    A detector of a level takes values that follow each other as independent ones, and knows no hour.
+
+    Args:
+        change: the move.
+        dependence: of neighbouring values, one element; None where values count in clusters, or it is not measured.
+        swing: how far the mean moves with the hour of the day in the direction of the move; nan if it is not known.
+    """
+    moved = abs(change.since - change.before)
+    if swing >= PART_OF_HOURS * moved:
+        return "hours"
+    if dependence is None:
+        return None
+    if not dependence.measured[0] and change.n_before + change.n_since < KNOWN_N:
+        return "unknown"
+    effect, variance = np.fmax(dependence.design_effect[0], 1.0), float(dependence.variance[0])
+    grows = bool(dependence.growing[0]) and effect > GROWN
+    least = ERRORS_GROWING if grows else ERRORS if dependence.certain[0] > DEPENDENT else FEW_ERRORS
+    error = sqrt(variance * float(effect) * (1 / max(change.n_before, 1) + 1 / max(change.n_since, 1)))
+    return "dependence" if moved < least * error else None
 
 
 class Levels:
@@ -99,6 +161,13 @@ class Levels:
     def n_learned(self, row: int) -> int:
         """Return the number of values that were learned since the first value, or since the last move was found."""
         return int(self._learned.values(np.array([row]))[0])
+
+    def change(self, row: int) -> "LevelChange":
+        """Return the last move of a level, with the values that came since it was found."""
+        table, learned = self.table, self._learned.read([row])
+        n = int(table.n_after[row]) + int(learned.n[0])
+        total = float(table.after[row]) * int(table.n_after[row]) + float(learned.mean[0]) * int(learned.n[0])
+        return LevelChange(int(table.n_before[row]), float(table.before[row]), n, total / max(n, 1))
 
     def update(self, rows: Rows, values: Floats, times_ms: Rows, costs: Floats, sizes: Rows) -> None:
         """Add values, or means of closed clusters, to levels, in order.
@@ -157,6 +226,7 @@ class Levels:
         # Detectors begin after the first values were learned, so there are some before each change.
         table.before[row] = min(max(total / (n - alarm.change_n), 0.0), 1.0)
         table.after[row], table.n_after[row] = min(max(alarm.change_mean, 0.0), 1.0), alarm.change_n
+        table.n_before[row] = n - alarm.change_n
         table.rose[row] = DIRECTIONS[alarm.row % len(DIRECTIONS)] == "rise"
         table.since_ms[row], table.found_ms[row] = alarm.change_tag, found_ms
         table.known[row], table.next_n[row] = False, self.learn
@@ -206,15 +276,26 @@ class Levels:
 
         Raises: ValueError if the bytes were written by another version, or hold an impossible number.
         """
+        if self._begins_anew(row, data):
+            return
         for table, rows, part in self._parts(np.array([row], dtype=np.intp), [data]):
             table.load(int(rows[0]), part)
+
+    def _begins_anew(self, row: int, data: bytes) -> bool:
+        """Return whether the first release wrote a level: it did not keep how many values a move has before it."""
+        if data[:1] != b"\1":
+            return False
+        self.table.clear(row)
+        self.table.next_n[row] = self.learn
+        return True
 
     def load_rows(self, rows: Rows, data: Sequence[bytes]) -> None:
         """Set rows to what `bytes_of` returned for each; much faster than one by one.
 
         Raises: ValueError if the bytes were written by another version.
         """
-        for table, of_table, part in self._parts(rows, data):
+        kept = [place for place, of_row in enumerate(data) if not self._begins_anew(int(rows[place]), of_row)]
+        for table, of_table, part in self._parts(rows[kept], [data[place] for place in kept]):
             table.load_rows(of_table, part)
 
     def _parts(self, rows: Rows, data: Sequence[bytes]) -> Iterator[tuple[RowTable, Rows, bytes]]:

@@ -38,6 +38,9 @@ BLOCKS: Final = (4, 16, 64, 256, 1024)
 LEAST_BLOCKS: Final = 20
 """Fewest neighbouring blocks from which the effect of a length is measured."""
 
+MEASURED: Final = 16
+"""Length of blocks from which on dependence is known at all."""
+
 LONGEST_MS: Final = 3 * 3_600_000
 """Most milliseconds that three blocks last together."""
 
@@ -94,6 +97,12 @@ class Dependence:
     certain: Floats
     """The least design effect that the number of blocks leaves plausible: two standard errors below, at the length at
     which that is most."""
+    variance: Floats
+    """Of a value, outside changes of the mean."""
+    measured: NDArray[np.bool_]
+    """Whether blocks of `MEASURED` values were measured."""
+    growing: NDArray[np.bool_]
+    """Whether the longest measured blocks still have a larger effect than shorter ones."""
 
 
 class DependenceTable(RowTable):
@@ -218,6 +227,9 @@ class DependenceTable(RowTable):
             np.where(stepped, found.block, of_all.block),
             np.where(stepped, found.settled, of_all.settled),
             found.certain,
+            variance,
+            found.measured,
+            found.growing,
         )
 
     def to_bytes(self, row: int) -> bytes:
@@ -316,7 +328,7 @@ def _dependence(effects: Floats, errors: Floats) -> Dependence:
     longer = np.concatenate([longer[1:], np.zeros((1, effects.shape[1]))])
     enough = known & (longer <= SETTLED * np.where(known, effects, 0.0))
     level = np.where(enough.any(axis=0), np.argmax(enough, axis=0), 0)
-    column = np.arange(effects.shape[1])
+    shortest, column = level, np.arange(effects.shape[1])
     # The longest measured length has nothing longer beside it.
     longest = _LEVELS - 1 - np.argmax(known[::-1], axis=0)
     long_known = known[_LONG]
@@ -326,4 +338,12 @@ def _dependence(effects: Floats, errors: Floats) -> Dependence:
     shown = np.where(long_known, level, np.where(known.any(axis=0), longest, 0))
     certain = np.where(known, effects * np.maximum(1 - 2 * errors, 0.0), 0.0).max(axis=0)
     effect = effects[shown, column]
-    return Dependence(effect, np.array(BLOCKS)[level], settled, np.where(np.isnan(effect), np.nan, certain))
+    return Dependence(
+        effect,
+        np.array(BLOCKS)[level],
+        settled,
+        np.where(np.isnan(effect), np.nan, certain),
+        np.full(effect.shape, np.nan),
+        known[BLOCKS.index(MEASURED)],
+        shortest >= longest,
+    )
