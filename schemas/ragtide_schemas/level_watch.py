@@ -47,5 +47,5 @@ class LevelWatch(WireModel):
     move: Move | None = None
     """The last move; None if none was found."""
     withheld: Literal["hours", "dependence", "unknown"] | None = None
-    """Why a change that was found is not shown as a move: the mean moves with the hours of the day, neighbouring answers
-    depend on each other, or too few answers say whether they do; None if none is withheld."""
+    """Why a change that was found is not shown as a move: the mean moves with the hours of the day, neighbouring
+    answers depend on each other, or too few answers say whether they do; None if none is withheld."""

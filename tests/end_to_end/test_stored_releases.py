@@ -22,10 +22,14 @@ OF_THE_READING = {"made_at", "seconds"}
 """Fields about the command that reads."""
 
 
+MEASURED_ANEW = {"design_effect", "n_effective"}
+"""What 0.1.0 measured otherwise: it took an incident for dependence. What is measured now is not in its checkpoint."""
+
+
 def differences(before: Any, now: Any, place: str = "") -> list[str]:
     """Return where a value is no longer as it was; fields that an object has besides are no difference."""
     if isinstance(before, dict) and isinstance(now, dict):
-        names = before.keys() - OF_THE_READING
+        names = before.keys() - OF_THE_READING - MEASURED_ANEW
         gone = [f"{place}.{name} is gone" for name in names - now.keys()]
         both = sorted(names & now.keys())
         return gone + [found for name in both for found in differences(before[name], now[name], f"{place}.{name}")]
