@@ -79,7 +79,7 @@ def test_an_unknown_name_says_which_there_are(
         (("estimates", "--strategy", "wilson"), "strategy 'wilson' is for offline evals"),
         (("compare", "shop", "search", "--window", "ALL"), "no window 'ALL'; did you mean 'all'?"),
         (("score", "rows.jsonl", "--strategy", "norml"), "no strategy 'norml'; did you mean 'normal'?"),
-        (("score", "rows.jsonl", "--reference", "clapnq"), "no published result for 'clapnq'; did you mean 'ClapNQ'?"),
+        (("score", "rows.jsonl", "--reference", "clapn"), "no published result for 'clapn'; did you mean 'ClapNQ'?"),
         (("score", "rows.jsonl", "--format", "josnl"), "no format 'josnl'; did you mean 'jsonl'?"),
         (("score", "rows.jsonl", "--labeler", "locl"), "no labeler 'locl'; did you mean 'local'?"),
         (("score", "rows.jsonl", "--profile", "ragbnch"), "no profile 'ragbnch'; did you mean 'ragbench'?"),

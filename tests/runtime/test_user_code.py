@@ -1,12 +1,22 @@
 """Code of users: whatever it raises ends one call."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragtide_runtime.processes.user_code import UnexpectedExit, contained, error_text, run_limited
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.processes.user_code import (
+    UnexpectedExit,
+    attribute,
+    attribute_at,
+    contained,
+    error_text,
+    run_limited,
+)
 from ragtide_runtime.processes.waiting import end
 
 
@@ -100,3 +110,36 @@ async def test_a_coroutine_that_cancels_its_own_task_ends_only_its_call() -> Non
 def test_an_error_whose_message_cannot_be_read_is_named() -> None:
     assert error_text(UnreadableError()).startswith("UnreadableError")
     assert error_text(SystemExit()) == "SystemExit"
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder, which is on no path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in {"", str(tmp_path)}])
+    return tmp_path
+
+
+def test_a_module_of_the_current_folder_is_found_after_all_installed_ones(elsewhere: Path) -> None:
+    (elsewhere / "found_in_the_folder.py").write_text("class A:\n    b = 3\n")
+    (elsewhere / "json.py").write_text("dumps = 'not the real one'\n")
+    assert attribute("found_in_the_folder:A.b") == 3
+    assert callable(attribute("json:dumps"))
+    assert sys.path[-1] == str(elsewhere)
+
+
+def test_a_module_that_is_nowhere_is_named_with_the_remedy(elsewhere: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"^labeler: not_there:A cannot be loaded .*PYTHONPATH"):
+        attribute_at("labeler", "not_there:A")
+    (elsewhere / "lacks_another.py").write_text("import not_there_either\n")
+    with pytest.raises(ModuleNotFoundError, match="not_there_either") as raised:
+        attribute("lacks_another:A")
+    assert "PYTHONPATH" not in str(raised.value), "the module itself was found"
+
+
+def test_no_module_comes_from_a_folder_to_which_every_user_may_write(elsewhere: Path) -> None:
+    (elsewhere / "planted.py").write_text("A = 1\n")
+    elsewhere.chmod(0o777)
+    with pytest.raises(ModuleNotFoundError, match="every user may write"):
+        attribute("planted:A")
+    assert str(elsewhere) not in sys.path

@@ -64,5 +64,7 @@ def test_published_ragchecker_results_obey_its_identities() -> None:
 
 def test_published_results_are_found_by_data_set() -> None:
     assert len(reference_results("ClapNQ")) == 8
+    assert reference_results("ragbench") == reference_results("RAGBench")
+    assert [name for name in {result.dataset for result in REFERENCE_RESULTS} if not name.isalnum()] == []
     with pytest.raises(ValueError, match="There are: ClapNQ"):
         reference_results("nothing")

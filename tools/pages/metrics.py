@@ -78,8 +78,8 @@ def metrics_page() -> str:
 def results_part() -> str:
     """Return the published results, a table for each data set."""
     parts = []
-    for dataset, results in groupby(REFERENCE_RESULTS, key=lambda result: result.dataset):
-        parts += _results(dataset, list(results))
+    for title, results in groupby(REFERENCE_RESULTS, key=lambda result: result.title):
+        parts += _results(title, list(results))
     return _page(
         [
             *parts,
@@ -133,14 +133,14 @@ def _row(metric: MetricDefinition) -> Sequence[str]:
     )
 
 
-def _results(dataset: str, results: Sequence[ReferenceResult]) -> list[str]:
+def _results(title: str, results: Sequence[ReferenceResult]) -> list[str]:
     metrics = list(results[0].means)
     rows = [
         (result.name, *(f"{100 * result.means[metric]:.1f}" for metric in metrics if metric in result.means))
         for result in results
     ]
     names = [metric.rpartition(".")[2].replace("_", " ") for metric in metrics]
-    return [f"**{dataset}**, means in percent; {results[0].source}:", _table(("system", *names), rows)]
+    return [f"**{title}**, means in percent; {results[0].source}:", _table(("system", *names), rows)]
 
 
 def _labelers() -> str:

@@ -7,12 +7,10 @@ redirects are not followed.
 
 import asyncio
 import inspect
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from functools import partial
-from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from threading import Thread
@@ -24,7 +22,7 @@ from ragtide_producers.files.items import Item
 from ragtide_runtime.outside.answers import USUAL, ForeignAnswerError, collect, decode
 from ragtide_runtime.outside.certificates import tls_context
 from ragtide_runtime.outside.proxies import proxy_of
-from ragtide_runtime.processes.user_code import contained, error_text
+from ragtide_runtime.processes.user_code import attribute, contained, error_text
 from ragtide_schemas.experiments import Config, OwnMetric
 from ragtide_schemas.suggestions import unknown
 
@@ -199,13 +197,9 @@ def function_of(path: str, folder: Path | None, what: str) -> Callable[..., Any]
     module, _, name = path.partition(":")
     if not module or not name:
         raise ExperimentError(f"{what} is {path!r}: write it as module:function, or give an http(s) URL")
-    if folder is not None and str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
     try:
         with contained():
-            found: Any = import_module(module)
-            for part in name.split("."):
-                found = getattr(found, part)
+            found = attribute(path, folder)
     except Exception as error:  # the user's module may raise any error
         raise ExperimentError(
             f"{what} {path} cannot be loaded ({error_text(error)}): correct the name or the module"

@@ -256,4 +256,6 @@ def _published_means(board: Board, dataset: str) -> PublishedMeans | None:
         for result in results
         if metric in result.means
     ]
-    return PublishedMeans(dataset, list(dict.fromkeys(result.source for result in results)), board.leader.name, means)
+    return PublishedMeans(
+        results[0].title, list(dict.fromkeys(result.source for result in results)), board.leader.name, means
+    )

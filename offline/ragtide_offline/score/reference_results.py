@@ -13,8 +13,16 @@ class ReferenceResult:
 
     name: str
     dataset: str
+    """Name of the data set without spaces and commas, as `--reference` takes it."""
+    part: str
+    """What of the data set was measured; empty for all of it."""
     source: str
     means: Mapping[str, float]
+
+    @property
+    def title(self) -> str:
+        """The data set, with the part that was measured."""
+        return f"{self.dataset}, {self.part}" if self.part else self.dataset
 
 
 _RAGCHECKER_ORDER: Final = (
@@ -24,14 +32,14 @@ _RAGCHECKER_ORDER: Final = (
 )  # fmt: skip
 
 
-def _ragchecker(system: str, dataset: str, table: str, *percent: float) -> ReferenceResult:
+def _ragchecker(system: str, dataset: str, part: str, table: str, *percent: float) -> ReferenceResult:
     means = {f"ragchecker.{name}": value / 100 for name, value in zip(_RAGCHECKER_ORDER, percent, strict=True)}
-    return ReferenceResult(system, dataset, f"Ru et al., RAGChecker (arXiv:2408.08067), {table}", means)
+    return ReferenceResult(system, dataset, part, f"Ru et al., RAGChecker (arXiv:2408.08067), {table}", means)
 
 
 REFERENCE_RESULTS: Final = (
     *(
-        _ragchecker(system, "ClapNQ", "table 6", *percent)
+        _ragchecker(system, "ClapNQ", "", "table 6", *percent)
         for system, *percent in (
             ("BM25 + GPT-4", 56.9, 50.0, 46.7, 81.1, 41.3, 56.4, 29.4, 5.9, 7.5, 2.2, 90.3),
             ("BM25 + Llama3-8B", 49.6, 48.6, 42.2, 81.1, 41.3, 55.2, 31.9, 7.5, 10.8, 2.0, 87.2),
@@ -44,7 +52,7 @@ REFERENCE_RESULTS: Final = (
         )
     ),
     *(
-        _ragchecker(system, "10 domains", "table 3", *percent)
+        _ragchecker(system, "RAGChecker", "10 domains", "table 3", *percent)
         for system, *percent in (
             ("BM25 + GPT-4", 61.0, 49.7, 50.3, 74.0, 52.3, 61.4, 26.2, 4.1, 8.7, 3.4, 87.9),
             ("E5-Mistral + GPT-4", 62.0, 53.0, 52.7, 83.5, 61.8, 60.4, 28.9, 3.5, 5.7, 1.4, 92.9),
@@ -53,7 +61,8 @@ REFERENCE_RESULTS: Final = (
     ),
     ReferenceResult(
         "answers of GPT-3.5, Claude-3-Haiku and others",
-        "RAGBench, 7 subsets",
+        "RAGBench",
+        "7 subsets",
         "means of the stored labels of 5,877 rows of Friel et al., RAGBench (arXiv:2407.11005)",
         {
             "trace.context_relevance": 0.296,
@@ -67,12 +76,13 @@ REFERENCE_RESULTS: Final = (
 
 
 def reference_results(dataset: str | None = None) -> list[ReferenceResult]:
-    """Return published results, of one data set or of all.
+    """Return published results, of one data set or of all; capital letters of a name do not matter.
 
     Raises:
         ValueError: there is none of that data set.
     """
-    found = [result for result in REFERENCE_RESULTS if dataset in {None, result.dataset}]
+    wanted = None if dataset is None else dataset.casefold()
+    found = [result for result in REFERENCE_RESULTS if wanted in {None, result.dataset.casefold()}]
     if not found:
         known = [result.dataset for result in REFERENCE_RESULTS]
         raise ValueError(unknown("published result for", dataset or "", known))

@@ -163,5 +163,5 @@ def reference_table(found: Sequence[Estimate], dataset: str, width: int) -> Rend
         Column("ours %", [f"{gap.ours_percent:.1f}" for _, _, gap in rows], right=True),
         Column("points", [f"{gap.points:+.1f}" for _, _, gap in rows], right=True),
     ]
-    title = Text(f"{dataset}: published means, and ours beside them", style="bold")
+    title = Text(f"{published[0].title}: published means, and ours beside them", style="bold")
     return Group(title, fitted(columns, width))

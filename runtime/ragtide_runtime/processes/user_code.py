@@ -1,9 +1,12 @@
 """Loads and calls users' code: whatever it raises ends that call only, and no wait for it is endless."""
 
 import asyncio
+import stat
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -116,19 +119,57 @@ def attribute_at(origin: str, path: str) -> Any:
     return load_value(f"{origin}: {path}", lambda: attribute(path))
 
 
-def attribute(path: str) -> Any:
+def attribute(path: str, folder: Path | None = None) -> Any:
     """Return the value of `module:attribute`; any error of the module is raised.
+
+    A module that is not installed is looked for in the current folder, as `python -m` does. It is the last place, so a
+    file there never replaces an installed module, and it is no place if every user of the machine may write to it.
+
+    Args:
+        path: such as `my_module:Length`.
+        folder: of the file that names the module, which is the first place.
 
     Raises:
         ValueError: the path has another form.
+        ModuleNotFoundError: no place has the module; the message names the remedy.
     """
     module, _, name = path.partition(":")
     if not module or not name:
         raise ValueError("write it as module:attribute")
-    found: Any = import_module(module)
+    if folder is not None and str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        found: Any = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:  # the module is there, and lacks another one
+            raise
+        here = _current_folder()
+        if here is None:
+            raise _not_found(error, "set PYTHONPATH to its folder; every user may write to the current one") from None
+        if str(here) not in sys.path:
+            sys.path.append(str(here))
+        try:
+            found = import_module(module)
+        except ModuleNotFoundError as again:
+            if again.name != module.partition(".")[0]:
+                raise
+            raise _not_found(again, "start ragtide in its folder, or set PYTHONPATH to that folder") from None
     for part in name.split("."):
         found = getattr(found, part)
     return found
+
+
+def _current_folder() -> Path | None:
+    """Return the current folder; None if it was removed, or if every user of the machine may write to it."""
+    try:
+        here = Path.cwd()
+        return None if here.stat().st_mode & stat.S_IWOTH else here
+    except OSError:
+        return None
+
+
+def _not_found(error: ModuleNotFoundError, remedy: str) -> ModuleNotFoundError:
+    return ModuleNotFoundError(f"{error}: {remedy}", name=error.name)
 
 
 def load_value(origin: str, load: Callable[[], Any]) -> Any:

@@ -230,7 +230,10 @@ def report(
         str | None, typer.Option(help="Address of MLflow, such as sqlite:///mlflow.db [MLFLOW_TRACKING_URI].")
     ] = None,
     mlflow_experiment: Annotated[str, typer.Option(help="Name of the MLflow experiment.")] = "ragtide",
-    reference: Annotated[str | None, typer.Option(help="Data set of published results beside the best config.")] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(help="Published results to show beside the best config: ClapNQ, RAGChecker or RAGBench."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of an experiment or a replay as a page.

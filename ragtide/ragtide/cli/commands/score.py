@@ -87,7 +87,8 @@ def score(
     ] = "normal",
     confidence: ConfidenceOption = None,
     reference: Annotated[
-        str | None, typer.Option(help="Show published results of this data set beside the summary, such as ClapNQ.")
+        str | None,
+        typer.Option(help="Published results to show beside the summary: ClapNQ, RAGChecker or RAGBench."),
     ] = None,
     export_ragchecker: Annotated[
         Path | None, typer.Option(help="File for claims, labels and scores, as JSON of RAGChecker.")
@@ -223,7 +224,8 @@ def merge(
     ] = "normal",
     confidence: ConfidenceOption = None,
     reference: Annotated[
-        str | None, typer.Option(help="Show published results of this data set beside the summary, such as ClapNQ.")
+        str | None,
+        typer.Option(help="Published results to show beside the summary: ClapNQ, RAGChecker or RAGBench."),
     ] = None,
     fail_if: FailIfOption = None,
     reports: GateReports = GateReports(),
