@@ -53,7 +53,7 @@ class World:
     """What the incident makes of a probability of yes: this part."""
 
 
-INCIDENTS: Final[dict[Incident, tuple[float, float]]] = {"none": (2.0, 2.0), "ended": (0.55, 0.7), "ongoing": (0.8, 2)}
+INCIDENTS: Final[dict[Incident, tuple[float, float]]] = {"none": (2.0, 2.0), "ended": (0.55, 0.7), "ongoing": (0.65, 2)}
 """Begin and end of each incident, as shares of the traffic."""
 
 
@@ -61,8 +61,8 @@ def world(rng: np.random.Generator) -> World:
     """Draw one."""
     session = int(rng.choice([1, 1, 4]))
     return World(
-        dutch=float(rng.choice([0.0, 0.2, 0.35, 0.6])),
-        yes=(float(rng.uniform(0.65, 0.9)), float(rng.uniform(0.1, 0.4))),
+        dutch=float(rng.choice([0.0, 0.35, 0.5, 0.6])),
+        yes=(float(rng.uniform(0.7, 0.9)), float(rng.uniform(0.1, 0.3))),
         polite=float(rng.uniform(0.3, 0.8)),
         rates=((0.5, 0.5), (0.3, 0.7), (0.6, 0.35))[rng.integers(3)],
         dutch_factor=float(rng.choice([1.0, 0.5])),
@@ -71,7 +71,7 @@ def world(rng: np.random.Generator) -> World:
         session=session,
         alike=0.5 if session > 1 else 0.0,
         incident=(("none", "ended", "ongoing")[rng.integers(3)]),
-        bad=float(rng.uniform(0.2, 0.5)),
+        bad=float(rng.uniform(0.1, 0.4)),
     )
 
 
@@ -145,7 +145,7 @@ class Drawn:
 
 def proxy_mean(yes: Any) -> Any:
     """Return the mean of the proxy's scores, given the probability of yes."""
-    return 0.25 + 0.5 * yes
+    return 0.1 + 0.8 * yes
 
 
 def drawn(seed: int, *, now: datetime, n: int, pipeline: str) -> Drawn:
@@ -164,7 +164,7 @@ def drawn(seed: int, *, now: datetime, n: int, pipeline: str) -> Drawn:
     tells = rng.random(n) >= np.where(good > 0, own.cannot_tell[0], own.cannot_tell[1])
     rate = np.where(share < 0.5, *own.rates) * np.where(dutch, own.dutch_factor, 1.0)
     judged, asked = rng.random(n) < rate, rng.random(n) >= own.away
-    noise = rng.uniform(-0.2, 0.2, (2, n))
+    noise = rng.uniform(-0.1, 0.1, (2, n))
     version = (share >= 0.4).astype(int)
     first = now - timedelta(hours=HOURS)
     times = [first + timedelta(hours=HOURS) * float(part) for part in share]
