@@ -111,17 +111,21 @@ async def test_the_story_is_as_its_constants_say(tmp_path: Path) -> None:
     async with story.play(tmp_path) as played:
         shop, helpdesk = played.alert(story.SHOP_RULE), played.alert(story.HELPDESK_RULE, story.BROKEN_SEGMENT)
         over, silenced = played.alert(story.DOCS_RULE), played.alert(story.SILENCED_RULE)
-        assert len(played.alerts) == 4
+        left, hour = played.alert(story.LEAVERS_RULE), played.alert(story.BILLING_RULE)
+        assert len(played.alerts) == 6
         for alert, before in (
             (shop, story.BAD_DEPLOY),
             (helpdesk, story.BROKEN_RETRIEVER),
             (silenced, story.BROKEN_RETRIEVER),
             (over, story.DIP),
+            (left, story.LEFT),
+            (hour, story.INCIDENT),
         ):
             assert alert.began_at is not None
             assert abs(played.now - before - alert.began_at) < SOON
         assert {shop.status, helpdesk.status, silenced.status} <= {"firing", "explained"}
-        assert over.status == "resolved"
+        assert (over.status, hour.status) == ("resolved", "resolved")
+        assert left.status in {"firing", "explained"}
         assert {alert["id"].rpartition(":")[0] for alert in (request.json for request in played.sink.received)} >= {
             shop.alert_id, helpdesk.alert_id, over.alert_id,
         }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A story: two days of traffic of six pipelines up to now, with faults at known times, on a Redis of its own.
+"""A story: two days of traffic of nine pipelines up to now, with faults at known times, on a Redis of its own.
 
     python -m tests.support.story [--port PORT] [--folder FOLDER]
 
@@ -68,14 +68,39 @@ DIP: Final = timedelta(hours=38)
 DIP_END: Final = timedelta(hours=34)
 
 CHAT: Final = "chat"
-"""Sessions of a few turns each. Nothing happens to it."""
+"""Sessions of `TURNS` answers each, `TURN` apart. Nothing happens to it."""
+TURNS: Final = 3
+TURN: Final = timedelta(seconds=8)
 
 LEGACY: Final = "legacy"
 """A pipeline that fell silent `SILENT` before now."""
 SILENT: Final = timedelta(hours=27)
 
-COUNTS: Final[Mapping[str, int]] = {SHOP: 1500, SEARCH: 900, HELPDESK: 1200, DOCS: 700, CHAT: 500, LEGACY: 250}
-"""Interactions of each pipeline."""
+LEAVERS: Final = "storefront"
+"""Users leave after a bad deploy: sessions of version `LEFT_VERSION` from `LEFT` before now on, for `LEAVING`, and
+nobody after them: `users_leave`."""
+LEFT: Final = timedelta(hours=2)
+LEAVING: Final = timedelta(minutes=1)
+LEFT_VERSION: Final = "8.1"
+STAYED_VERSION: Final = "8.0"
+LEFT_SESSIONS, LEFT_TURNS = 40, 5
+
+BILLING: Final = "billing"
+"""An incident of an hour, a day ago: most answers were wrong from `INCIDENT` to `INCIDENT_END` before now."""
+INCIDENT: Final = timedelta(hours=26)
+INCIDENT_END: Final = timedelta(hours=25)
+
+SUPPORT: Final = "support"
+"""A cascade, of which the local labeler cannot score the Dutch answers; those are worse. Nothing happens to it."""
+DUTCH: Final = 0.35
+DUTCH_WRONG: Final = 0.8
+"""Share of the Dutch answers that are not from the documents."""
+
+COUNTS: Final[Mapping[str, int]] = {
+    SHOP: 1500, SEARCH: 900, HELPDESK: 1200, DOCS: 700, CHAT: 500, LEGACY: 250, LEAVERS: 700, BILLING: 1200,
+    SUPPORT: 900,
+}  # fmt: skip
+"""Interactions of each pipeline; those of `users_leave` come on top."""
 
 SHOP_RULE: Final = "shop-adherence"
 """It fires about the bad deploy; `ANN` acknowledged its alert."""
@@ -85,6 +110,10 @@ SILENCED_RULE: Final = "helpdesk-overall"
 """It fires about the same, in the whole pipeline, and `BEN` silenced it."""
 DOCS_RULE: Final = "docs-adherence"
 """It fired about the dip, and is resolved."""
+LEAVERS_RULE: Final = "storefront-adherence"
+"""It fires about the bad deploy after which users left."""
+BILLING_RULE: Final = "billing-adherence"
+"""It fired about the incident of an hour, and is resolved."""
 ANN: Final = "ann"
 BEN: Final = "ben"
 ON_CALL: Final = "on-call"
@@ -97,6 +126,7 @@ INVALID: Final = 3
 
 TOML: Final = f"""\
 labeler = "cascade"
+alert_defaults = false
 
 [cascade]
 rate = 0.0
@@ -104,6 +134,9 @@ segment_rates = {{ "audience=staff" = 0.3 }}
 
 [judge]
 spend_per_day_usd = 5.0
+
+[clusters]
+quiet_s = 20.0
 
 [history]
 segments = ["version"]
@@ -138,6 +171,21 @@ kind = "threshold"
 metric = "trace.adherence"
 pipeline = "{DOCS}"
 target = 0.7
+
+[[alerts]]
+name = "{LEAVERS_RULE}"
+kind = "drift"
+metric = "trace.adherence"
+pipeline = "{LEAVERS}"
+learn_n = 200
+severity = "page"
+
+[[alerts]]
+name = "{BILLING_RULE}"
+kind = "drift"
+metric = "trace.adherence"
+pipeline = "{BILLING}"
+learn_n = 200
 """
 """Rules and labelers, as in a user's file."""
 
@@ -174,14 +222,22 @@ class Story:
 
 def traffic(now: datetime) -> list[RagInteraction]:
     """Return all interactions up to `now`, in the order of their times."""
-    makers = {SHOP: _shop, SEARCH: _search, HELPDESK: _helpdesk, DOCS: _docs, CHAT: _chat, LEGACY: _legacy}
-    found = []
+    makers = {
+        SHOP: _shop, SEARCH: _search, HELPDESK: _helpdesk, DOCS: _docs, CHAT: _chat, LEGACY: _legacy,
+        LEAVERS: _storefront, BILLING: _billing, SUPPORT: _support,
+    }  # fmt: skip
+    ends = {LEGACY: SILENT, LEAVERS: LEFT}
+    left = users_leave(LEFT_SESSIONS, LEFT_TURNS, until=now - LEFT + LEAVING, over=LEAVING)
+    found = [row.model_copy(update={"segments": {"lang": "en", "version": LEFT_VERSION}}) for row in left]
     for pipeline, make in makers.items():
         random = Random(f"{SEED} {pipeline}")
-        for number, before in enumerate(
-            _times(random, COUNTS[pipeline], SILENT if pipeline == LEGACY else timedelta())
-        ):
-            fields = {"interaction_id": f"{pipeline}-{number:04d}", "pipeline": pipeline, "occurred_at": now - before}
+        times = _times(random, COUNTS[pipeline], ends.get(pipeline, timedelta()))
+        for number, before in enumerate(_turns(times) if pipeline in (CHAT, LEAVERS) else times):
+            fields = {
+                "interaction_id": f"{pipeline}-n{number:04d}" if pipeline == LEAVERS else f"{pipeline}-{number:04d}",
+                "pipeline": pipeline,
+                "occurred_at": now - before,
+            }
             found.append(RagInteraction(**fields, **make(random, number, before)))
     return sorted(found, key=lambda interaction: interaction.occurred_at)
 
@@ -191,6 +247,15 @@ def _times(random: Random, count: int, end: timedelta) -> Iterator[timedelta]:
     length = SPAN - end
     for share in sorted(random.random() for _ in range(count)):
         yield SPAN - length * (share + 0.04 * math.sin(4 * math.pi * share))
+
+
+def _turns(times: Iterator[timedelta]) -> Iterator[timedelta]:
+    """Yield the times of the turns of sessions, of which each third time is the first."""
+    first = timedelta()
+    for number, before in enumerate(times):
+        if number % TURNS == 0:
+            first = before
+        yield first - number % TURNS * TURN
 
 
 _ROWS: Final = demo_interactions()
@@ -240,8 +305,7 @@ def _docs(random: Random, _: int, before: timedelta) -> dict[str, Any]:
 
 
 def _chat(random: Random, number: int, _: timedelta) -> dict[str, Any]:
-    # Four sessions at a time, of three turns each.
-    session = f"session-{number // 12}-{number % 4}"
+    session = f"session-{number // TURNS}"
     segments = {"lang": _lang(random, 0.3), "version": "0.9"}
     return {**_texts(random.choice(_EASY)), "segments": segments, "session_id": session}
 
@@ -250,8 +314,28 @@ def _legacy(random: Random, _: int, before: timedelta) -> dict[str, Any]:
     return {**_texts(random.choice(_EASY)), "segments": {"lang": _lang(random, 0.1), "version": "0.1"}}
 
 
-LEAVERS: Final = "storefront"
-"""Users leave after a bad deploy: `users_leave`."""
+def _storefront(random: Random, number: int, before: timedelta) -> dict[str, Any]:
+    return _chat(random, number, before) | {"segments": {"lang": "en", "version": STAYED_VERSION}}
+
+
+def _billing(random: Random, _: int, before: timedelta) -> dict[str, Any]:
+    row = random.choice(_EASY)
+    said = _other(random, _EASY, row) if INCIDENT_END < before <= INCIDENT else None
+    return {**_texts(row, said=said), "segments": {"lang": _lang(random, 0.2), "version": "4.2"}}
+
+
+def _support(random: Random, number: int, _: timedelta) -> dict[str, Any]:
+    if random.random() >= DUTCH:
+        return {**_texts(random.choice(_EASY)), "segments": {"lang": "en", "audience": "staff"}}
+    document = f"Het museum{number} bij de oude haven gaat op werkdagen om negen uur open."
+    wrong = f"Terugbetalingen duren ongeveer {number} weken."
+    return {
+        "question": "Wanneer gaat het open?",
+        "documents": [{"id": "d", "text": document}],
+        "response": wrong if random.random() < DUTCH_WRONG else document,
+        "segments": {"lang": "nl", "audience": "staff"},
+        "source": "story",
+    }
 
 
 def users_leave(sessions: int, turns: int, *, until: datetime, over: timedelta) -> list[RagInteraction]:
@@ -341,6 +425,11 @@ async def play(folder: Path, *, now: datetime | None = None, port: int = 0) -> A
                 await add_silence(redis, settings.prefix, silence)
                 await _publish(redis, settings, ended)
                 deployment = Deployment(redis, settings)
+
+                async def has_ended_sessions() -> bool:
+                    return any(alert.rule == LEAVERS_RULE for alert in await deployment.alerts())
+
+                await until(has_ended_sessions, 60)  # a tick ends them
                 alerts = await deployment.alerts()
                 for alert in alerts:
                     if alert.rule == SHOP_RULE:
