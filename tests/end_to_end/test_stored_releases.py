@@ -54,7 +54,10 @@ def release(request: pytest.FixtureRequest, redis: Any) -> Path:
 def test_the_numbers_of_a_stored_release_are_the_same(release: Path, redis_url: str) -> None:
     expected = json.loads((release / "expected.json").read_text(encoding="utf-8"))
     assert expected.keys() <= READINGS.keys()
-    assert differences(expected, readings(redis_url, expected)) == []
+    found = readings(redis_url, expected)
+    for reading in (expected, found):
+        reading["rules"] = reading["rules"].splitlines()[0]  # the numbers; the sentences below them are of each release
+    assert differences(expected, found) == []
 
 
 def test_the_aggregator_goes_on_from_the_checkpoint_of_a_stored_release(
