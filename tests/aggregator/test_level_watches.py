@@ -104,7 +104,7 @@ async def test_headlines_say_that_a_level_is_learned_that_it_is_steady_and_that_
     (owner,) = owners_of(async_redis, Settings(alerts=()))
     deployment = Deployment(async_redis, Settings(alerts=()))
     began = int((utc_now() - START).total_seconds()) - 5 * 3600
-    # The change is near the beginning of a pane, so it is found before the first whole pane since.
+    # The change is near the beginning of a pane of five minutes; the last hour has panes of seconds, too.
     began -= (began + 20 * 500 - 20) % 300
 
     async def headline_after(mean: float, n: int, *, first: int = 0) -> Headline:
@@ -128,9 +128,14 @@ async def test_headlines_say_that_a_level_is_learned_that_it_is_steady_and_that_
     assert moved.move.after == pytest.approx(0.4, abs=0.1)
     assert moved.range == "since change"
     assert moved.start is not None
-    assert moved.start > moved.move.found_at
-    assert moved.estimate == pytest.approx(0.4, abs=0.05)
-    assert moved.n == 186, "the number is about whole panes since the change"
+    assert moved.start >= moved.move.began_at
+    since = [
+        float(value)
+        for number, value in enumerate(beta(0.4, 200, seed=500), 500)
+        if START + timedelta(seconds=began + 20 * number) >= moved.start
+    ]
+    assert moved.n == len(since) > 180, "the number is about whole panes since the change"
+    assert moved.estimate == pytest.approx(np.mean(since), abs=1e-12)
 
 
 async def test_a_move_that_dependent_answers_explain_is_withheld(async_redis: Any) -> None:
