@@ -175,3 +175,13 @@ def test_a_row_of_the_first_release_begins_anew() -> None:
     table.add_row()
     table.load(0, b"\1" + bytes(32))
     assert table.to_bytes(0) == table.to_bytes(table.add_row())
+
+
+@pytest.mark.parametrize("bad", [(550, 575), (100, 125)])
+def test_an_incident_of_an_hour_in_sparse_traffic_is_no_dependence(bad: tuple[int, int]) -> None:
+    """25 answers an hour: three blocks of 64 last too long, so all that is known comes from short ones."""
+    rng = np.random.default_rng(17)
+    values = rng.beta(14, 1, (40, 1200))
+    values[:, slice(*bad)] = rng.beta(5, 15, (40, 25))
+    found = measured(values, per_day=600)[0]
+    assert np.mean(found.certain > 1.2) <= 0.05

@@ -9,8 +9,9 @@ blocks, so a length is trusted only if no longer block has a larger effect.
 from its two neighbours, (S1 - 2 S2 + S3)^2 / 6: a mean that is constant, or rises or falls evenly, cancels. Three
 blocks that together last more than `LONGEST_MS` say nothing: the hour itself may change the mean. A step, such as the
 begin or the end of an incident, is in few of these squares and makes them much larger than the others. So squares of at
-least `BEYOND` times their mean are left out, unless they are too many to be steps. The variance of a value is that
-inside blocks plus that of their means, measured in the same way. The numbers are whole, so they add up exactly.
+least `BEYOND` times their mean (`BEYOND_SHORT` of short blocks) are left out, unless they are too many to be steps. The
+variance of a value is that inside blocks plus that of their means, measured in the same way. The numbers are whole, so
+they add up exactly.
 
 Blocks that are long enough for a rule must be so for slow moves, too: their length follows from the variance of all
 block sums around their common mean, unless there was a step.
@@ -47,14 +48,23 @@ LONGEST_MS: Final = 3 * 3_600_000
 BEYOND: Final = 7.0
 """A square of this many times the mean of the others is that of a step; by chance 1 in 100 is as large."""
 
-STEPS_FROM: Final = 64
+STEPS_FROM: Final = 16
 """Length of blocks from which steps are left out; of shorter ones they are too few to matter."""
+
+SHORT: Final = 64
+"""Blocks below this length are short: where traffic is sparse there are no longer ones within `LONGEST_MS`."""
+
+BEYOND_SHORT: Final = 20.0
+"""As `BEYOND`, for short blocks, whose squares have heavier tails."""
 
 CHANCE: Final = 0.03
 """Share of the squares that may be as large by chance."""
 
 MOST_STEPS: Final = 0.1
 """Largest share of the squares that steps may have, besides `FEW_STEPS`: more of them are dependence."""
+
+MOST_STEPS_SHORT: Final = 0.04
+"""The same for short blocks, of which a step is in a smaller share."""
 
 FEW_STEPS: Final = 4
 """Squares that the begin and the end of an incident have."""
@@ -310,12 +320,13 @@ def _without_steps(
     n = everything
     # A single value may be at either end of the range, so squares of a few values are no steps.
     few = 6 / length
+    far, share = (BEYOND_SHORT, MOST_STEPS_SHORT) if length < SHORT else (BEYOND, MOST_STEPS)
     for _ in range(_BINS):
-        kept = _EDGES[:, None] < np.maximum(BEYOND * mean, few)
+        kept = _EDGES[:, None] < np.maximum(far * mean, few)
         n = (counts * kept).sum(axis=0)
         mean = np.where(n > 0, (squares * kept).sum(axis=0) / np.maximum(n, 1), mean)
     beyond = everything - n
-    most = np.minimum(np.maximum(MOST_STEPS * everything + FEW_STEPS, 3 * steps), MOST_OF_ALL * everything)
+    most = np.minimum(np.maximum(share * everything + FEW_STEPS, 3 * steps), MOST_OF_ALL * everything)
     too_many = beyond > most
     return np.where(too_many, whole, mean), np.where(too_many, everything, n), np.where(too_many, 0, beyond)
 
