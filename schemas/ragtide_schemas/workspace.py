@@ -32,6 +32,9 @@ class Workspace(VersionedModel):
     """The recording or data set of the eval."""
     population_size: Count | None = None
     """Number of interactions (of each config) in the complete eval."""
+    redacted: Count | None = None
+    """Number of recorded interactions, in the files that it reads, whose texts redaction changed before they were
+    recorded; None unless it labels again."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 1
     """Number of partitions of the workspace."""
     splits: dict[str, Annotated[int, Field(ge=2)]] = Field(default_factory=dict)

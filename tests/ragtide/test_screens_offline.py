@@ -245,3 +245,24 @@ def test_a_pipe_gets_lines_of_any_length_unless_columns_states_a_width(
         console.print(compared_table([compared((1, 2))], LONG, f"{LONG}-2", console.width))
         text = capsys.readouterr().out
         assert (LONG in text, LONG_METRIC in text) == (not cut, not cut)
+
+
+@for_each(
+    "means, ends, strategy, verdict",
+    [
+        ((0.5004, 0.5), (0.0004, 0.0004), "closed", "equal"),
+        ((0.501, 0.5), (0.001, 0.001), "closed", "higher"),
+        ((0.5, 0.501), (-0.001, -0.001), "closed", "lower"),
+        ((0.503, 0.5), (0.0004, 0.006), "running", "undecided"),
+        ((0.503, 0.5), (0.0006, 0.006), "running", "higher"),
+        ((0.0021, 0.0019), (0.0002, 0.0002), "closed", "higher"),
+    ],
+)
+def test_a_verdict_is_one_that_the_shown_digits_bear_out(
+    means: tuple[float, float], ends: tuple[float, float], strategy: str, verdict: str
+) -> None:
+    gap = Difference(means[0] - means[1], *ends)
+    row = replace(compared((20, 20)), means=means, difference=gap, strategy=strategy)
+    assert row.verdict == verdict
+    text = drawn(compared_table([row], "a", "b", 160), 160)
+    assert ("0.000" in text.replace("+0.0002", "")) == (verdict in {"equal", "undecided"})

@@ -107,6 +107,7 @@ class FileWriter:
             OSError: the store failed; files that were written are left over.
         """
         places: defaultdict[_FilePlace, list[Any]] = defaultdict(list)
+        redacted: Counter[_FilePlace] = Counter()
         withheld: Counter[EntryKind] = Counter()
         for kind, entries in found.items():
             for entry in entries:
@@ -120,9 +121,11 @@ class FileWriter:
                     found_row = self._withheld(kind, entry, error)
                     withheld[kind] += 1
                 if found_row is not None:
-                    places[found_row[0]].append(found_row[1])
+                    place, row, changed = found_row
+                    places[place].append(row)
+                    redacted[place] += changed
         written = WrittenFiles(
-            tuple(self._file(step, place, rows) for place, rows in places.items()), withheld=withheld
+            tuple(self._file(step, place, rows, redacted[place]) for place, rows in places.items()), withheld=withheld
         )
         for file in written.files:
             written.entries[file.kind] += file.count
@@ -130,18 +133,25 @@ class FileWriter:
             written.unreadable[file.kind] += file.count * file.unreadable
         return written
 
-    def _row(self, kind: EntryKind, entry: Entry) -> tuple[_FilePlace, Any] | None:
-        """Return the row of an entry and the place of its file; None for a session, because its turns are recorded."""
+    def _row(self, kind: EntryKind, entry: Entry) -> tuple[_FilePlace, Any, bool] | None:
+        """Return the place of an entry's file, its row, and whether redaction changed it.
+
+        None for a session, because its turns are recorded.
+        """
         day = day_of(entry.entry_id)
         try:
             model = self._model(kind, entry)
         except InvalidEntryError as error:
-            return _FilePlace(kind, day, None), self._unreadable(kind, entry, error)
+            return _FilePlace(kind, day, None), self._unreadable(kind, entry, error), False
         if isinstance(model, RagInteraction) and model.is_session:
             return None
         redacted = self._redaction.model(kind, entry.entry_id, model)
         pipeline: str = redacted.pipeline  # type: ignore[attr-defined]  # every recorded model has one
-        return _FilePlace(kind, day, pipeline), RecordedEntry(self._partition, entry.entry_id, redacted)
+        return (
+            _FilePlace(kind, day, pipeline),
+            RecordedEntry(self._partition, entry.entry_id, redacted),
+            redacted != model,
+        )
 
     def _model(self, kind: EntryKind, entry: Entry) -> VersionedModel:
         """Return the model of an entry, with a pseudonym in place of the id of a user.
@@ -156,7 +166,9 @@ class FileWriter:
             return self._user_ids.with_pseudonym(model)
         return model
 
-    def _withheld(self, kind: EntryKind, entry: Entry, error: NotRedactedError) -> tuple[_FilePlace, dict[str, Any]]:
+    def _withheld(
+        self, kind: EntryKind, entry: Entry, error: NotRedactedError
+    ) -> tuple[_FilePlace, dict[str, Any], bool]:
         """Return the row of an entry whose texts could not be redacted, without the texts.
 
         The row counts as unreadable, because a replay would score any text that replaced the withheld texts.
@@ -175,7 +187,7 @@ class FileWriter:
         row |= {"detail": str(error), "withheld_bytes": len(raw)}
         with suppress(InvalidEntryError):
             row["fields"] = self._redaction.without_texts(kind, self._model(kind, entry))
-        return _FilePlace(kind, day_of(entry.entry_id), None), row
+        return _FilePlace(kind, day_of(entry.entry_id), None), row, False
 
     def _unreadable(self, kind: EntryKind, entry: Entry, error: InvalidEntryError) -> dict[str, Any]:
         row: dict[str, Any] = {"entry_id": entry.entry_id, "partition": self._partition, "reason": error.reason.value}
@@ -197,7 +209,7 @@ class FileWriter:
         included = {"payload", "payload_encoding", "size_bytes", "sha256"}
         return {**row, **dead_letter.model_dump(include=included, exclude_none=True)}
 
-    def _file(self, step: int, place: _FilePlace, rows: Sequence[Any]) -> RecordedFile:
+    def _file(self, step: int, place: _FilePlace, rows: Sequence[Any], redacted: int) -> RecordedFile:
         unreadable = place.pipeline is None
         if unreadable:
             suffix, (data, unpacked) = json_lines.SUFFIX, _packed(json_lines.lines_of(rows))
@@ -229,6 +241,7 @@ class FileWriter:
             first_id=first_id,
             last_id=last_id,
             count=len(rows),
+            redacted=redacted,
             first_at=first_at,
             last_at=last_at,
             bytes=len(data),

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from ragtide_consumers.labelers.judge.costs import price_of
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import Recording
+from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.settings.alerting import StallSettings, rules_in_force
 from ragtide_runtime.settings.errors import Explainer, read_toml
 from ragtide_runtime.settings.labelers import JudgeSettings
@@ -97,6 +97,11 @@ class ReplayPlan:
     in_parts: bool = False
     """Whether interactions are labeled in parts first, and their metric events replayed then."""
 
+    @property
+    def redacted(self) -> int:
+        """Number of recorded interactions of the selected pipelines whose texts were redacted before recording."""
+        return self.recording.redacted(EntryKind.INTERACTIONS, pipelines=self.selection.pipelines)
+
     def info(self, settings: Settings, population_size: int) -> Workspace:
         """Return the workspace of the replay, with its options.
 
@@ -132,6 +137,7 @@ class ReplayPlan:
                 kind="replay",
                 source=self.recording.url,
                 population_size=population_size,
+                redacted=self.redacted if self.relabel else None,
                 partitions=1 if published else max(self.recording.partitions) + 1,
                 splits={} if published else dict(settings.splits),
                 options=options,

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import floor, log10
 from typing import Final, Literal
 
 from redis.asyncio import Redis
@@ -23,7 +24,7 @@ from ragtide_schemas.estimate import shown_metric
 from ragtide_schemas.metric_definitions import ANSWER_COST, ANSWER_LATENCY
 from ragtide_schemas.suggestions import unknown
 
-from .comparing import ROUNDING, clusters_of
+from .comparing import clusters_of
 from .labelings import (
     LabelingDifference,
     clustered_by,
@@ -67,11 +68,22 @@ class Compared:
         return self.strategy == CLOSED
 
     @property
+    def decimals(self) -> int:
+        """Decimals with which its numbers are shown: three, or as many as tiny means need, such as dollars."""
+        least = max(map(abs, self.means))
+        return 3 if least >= 0.1 or not least else min(2 - floor(log10(least)), 9)
+
+    @property
     def verdict(self) -> Literal["higher", "lower", "equal", "undecided"]:
-        """The verdict on the first pipeline; `equal` if all pairs are known and their means are the same."""
-        if self.exact and abs(self.difference.estimate) < ROUNDING:
+        """The verdict on the first pipeline, which the shown digits bear out.
+
+        `equal` if all pairs are known and the means are the same in these digits.
+        """
+        visible = 0.5 * 10**-self.decimals
+        if self.exact and abs(self.difference.estimate) < visible:
             return "equal"
-        return self.difference.verdict
+        nearest = min(abs(self.difference.lower), abs(self.difference.upper))
+        return "undecided" if not self.exact and nearest < visible else self.difference.verdict
 
     def as_dict(self) -> dict[str, object]:
         """Return the comparison as values that JSON can hold."""

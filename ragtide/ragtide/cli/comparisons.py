@@ -1,7 +1,6 @@
 """Differences of two pipelines, two workspaces or two labelers: how they are read, and their table."""
 
 from collections.abc import Sequence
-from math import floor, log10
 from typing import Final
 
 import typer
@@ -90,10 +89,7 @@ def _interval(one: Compared) -> str:
 
 
 def _digits(value: float, sign: str, one: Compared) -> str:
-    """Return a number with three decimals; with as many as its means need if they are tiny, such as dollars."""
-    least = max(map(abs, one.means))
-    decimals = 3 if least >= 0.1 or not least else min(2 - floor(log10(least)), 9)
-    return format(value, f"{sign}z.{decimals}f") if abs(value) < 10_000 else format(value, f"{sign}z,.0f")
+    return format(value, f"{sign}z.{one.decimals}f") if abs(value) < 10_000 else format(value, f"{sign}z,.0f")
 
 
 def _verdict(one: Compared) -> Text:
@@ -128,7 +124,9 @@ def report_comparison(
         _print_compared(compared, names, segments=segments)
         _print_explained([row for row in found if isinstance(row, ExplainedDifference)], names)
     if not found and not as_json and missing is None:
-        err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")
+        err.print(
+            f"{names[0]} and {names[1]} have no metric in common yet: both need scores, live ones by the same labeler."
+        )
     result = None if gate is None else gate.decide(of_comparison(compared, names), as_json=as_json)
     if as_json:
         listed = [row.as_dict() for row in found]
@@ -156,6 +154,18 @@ def _print_compared(found: Sequence[Compared], names: Sequence[str], *, segments
         out.print(_method(shown), style="bright_black", highlight=False)
     if hidden := len(found) - len(shown):
         err.print(f"{hidden:,} differences of segment values are not shown: --segments shows them.", highlight=False)
+
+
+def redacted_side(side: PipelineSide) -> list[str]:
+    """Return a sentence about a workspace whose labels are of redacted texts; no sentence if there is no such text."""
+    if side.info is None or not side.info.redacted:
+        return []
+    info = side.info
+    total = f" of {info.population_size:,}" if info.population_size else ""
+    redacted = (
+        f"{printable(info.run)}: {info.redacted:,}{total} interactions had texts redacted before they were recorded"
+    )
+    return [f"{redacted}, so their labels are of other texts than live ones."]
 
 
 def _print_explained(found: Sequence[ExplainedDifference], names: Sequence[str]) -> None:

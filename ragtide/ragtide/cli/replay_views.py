@@ -11,7 +11,7 @@ from ragtide_offline.replay.replay import Show
 from ragtide_offline.replay.restoring import Restored
 from ragtide_offline.replay.result import ReplayResult, RuleAlerts
 from ragtide_offline.replay.session import ReplayProgress
-from ragtide_runtime.recordings import Recording
+from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_schemas import Alert
 from ragtide_schemas.alert_text import alert_text
 
@@ -91,6 +91,14 @@ def print_replay(plan: ReplayPlan, found: ReplayResult) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if plan.relabel and (redacted := plan.redacted):
+        recorded = plan.recording.count(EntryKind.INTERACTIONS, pipelines=plan.selection.pipelines)
+        err.print(
+            f"{redacted:,} of {recorded:,} recorded interactions had texts redacted: their labels may differ from live "
+            "ones.",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def rules_table(rules: Mapping[str, RuleAlerts], width: int) -> RenderableType:

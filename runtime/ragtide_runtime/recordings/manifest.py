@@ -69,6 +69,8 @@ class RecordedFile(_Stored):
     first_id: EntryId
     last_id: EntryId
     count: Natural
+    redacted: Natural | None = None
+    """Number of its entries whose texts redaction changed; None in files of the first recorders."""
     first_at: datetime | None = None
     """Earliest time in the models (`occurred_at`, `given_at`, `fired_at`)."""
     last_at: datetime | None = None

@@ -174,6 +174,24 @@ class Recording:
             for file in files
         )
 
+    def redacted(
+        self,
+        kind: EntryKind | str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        pipelines: Collection[str] | None = None,
+    ) -> int:
+        """Return the number of entries whose texts were redacted; no file is read, so files count as a whole.
+
+        Args:
+            kind: `interactions`, `metrics`, `feedback` or `alerts`.
+            since: only files with entries from this time on.
+            until: only files with entries before this time.
+            pipelines: only entries of these.
+        """
+        return sum(file.redacted or 0 for file in self.files(kind, since=since, until=until, pipelines=pipelines))
+
     def unreadable(self, kind: EntryKind | str) -> Iterator[dict[str, Any]]:
         """Yield the unreadable entries of a kind, unchanged, with the reason.
 

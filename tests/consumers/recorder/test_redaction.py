@@ -139,6 +139,7 @@ async def test_nothing_of_the_original_is_stored(form: str, async_redis: Any, tm
     assert model.interaction_id == "i-0"
     found = Recording.open(str(tmp_path / "r"))
     assert found.partitions[0].redaction == ("email", "card", "phone")
+    assert (found.redacted("interactions"), found.redacted("interactions", pipelines=["none"])) == (6, 0)
     unreadable = list(found.unreadable("interactions"))
     assert unreadable[0]["payload"] == '{"pipeline":"p","question":"[email]"}'
     assert unreadable[1]["withheld_bytes"] > 20

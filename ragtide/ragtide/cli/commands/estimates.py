@@ -1,6 +1,7 @@
 """`ragtide estimates`, `compare` and `explain-drift`: estimates, their differences, and the causes of changes."""
 
 from dataclasses import replace
+from itertools import chain
 from typing import Annotated, Literal
 
 import typer
@@ -255,7 +256,14 @@ def compare(
     from ragtide_schemas.printable import printable
     from ragtide_schemas.suggestions import unknown
 
-    from ..comparisons import compare_split, names_of_sides, report_comparison, traffic_split, workspace_side
+    from ..comparisons import (
+        compare_split,
+        names_of_sides,
+        redacted_side,
+        report_comparison,
+        traffic_split,
+        workspace_side,
+    )
     from ..gates import gate_of
     from ..with_redis import with_redis
 
@@ -301,6 +309,7 @@ def compare(
                 )
         if not labelers:
             warn(*await other_versions(both))
+        warn(*dict.fromkeys(chain.from_iterable(map(redacted_side, both))))
         return found, None if found else await unknown_side(both, labelers)
 
     found, missing = with_redis(settings, body)

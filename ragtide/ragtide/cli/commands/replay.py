@@ -182,7 +182,7 @@ def replay(
 
     found = with_redis(settings, body, convert=True)
     if as_json:
-        print_json({"workspace": plan.run, **found.as_dict()})
+        print_json({"workspace": plan.run, **({"redacted": plan.redacted} if relabel else {}), **found.as_dict()})
     else:
         print_replay(plan, found)
     warn(*found.unfired, *filter(None, [unlabeled(found.counts, plan.run)]))
