@@ -77,20 +77,18 @@ CANNOT: Final = {
     r"cp /opt|mkdir -p|touch /etc|echo 'RAGTIDE_REDIS|systemctl": SYSTEM,
     r"ragtide up|RAGTIDE_RECORDER_URL=recording ragtide up": ROLE,
     r"chmod 600|ragtide notify test|ragtide items --forget|ragtide workspaces remove again": TAGGED,
-    r"redis-cli --scan|ragtide replay /recording --restore|redis-cli BGSAVE": "tests of docs/operate run it",
+    r"redis-cli --scan|redis-cli BGSAVE": "it acts on a server of its own; tests/docs/test_privacy.py and backups do",
+    r"ragtide replay /recording --restore": "tests/end_to_end/test_restore.py restores a recording",
     r"export |bytes = |the judge failed": NOTHING,
     r"ragtide score 's3://": CLOUD,
     r"ragtide (alerts --firing|dataset from-alert)": LIVE,
     r"ragtide report may": LIVE,
     r"ragtide fit ": "it fits for minutes; tests of the command have data for it",
     r"ragtide plan criteria.asks_back": LIVE,
-    r"ragtide experiment run examples": "tests/examples runs the experiment",
-    r"ragtide batch": "it needs OpenAI's Batch API; tests of the command have a server of it",
+    r"ragtide experiment run examples": "tests/examples/test_bm25_rag.py runs it",
+    r"ragtide batch": "it needs a batch API; tests of the command have a server of it",
     r"python benchmarks/": "it measures for minutes; the page names the measured figures",
     r"ragtide merge parts": "it needs all 64 parts of other machines; tests of the command merge parts",
-    r"ragtide judge check": "it asks hundreds of questions; the test of trust-in-the-judge prints its table",
-    r"ragtide benchmark .*--corruptions|ragtide benchmark --corruptions": "it spoils for a minute; its tests do",
-    r"ragtide agreement scores.jsonl --plot": "it needs the extra plot",
 }
 """Commands that cannot run here, as patterns of their beginning, each with the reason."""
 
@@ -109,6 +107,8 @@ def reason_of(command: Command) -> str | None:
 
 
 RUN: Final = [command for command in COMMANDS if reason_of(command) is None]
+SLOW: Final = [command for command in RUN if "--corruptions" in command.words]
+QUICK: Final = [command for command in RUN if command not in SLOW]
 
 
 def test_the_pages_have_commands_and_every_exception_is_needed() -> None:
@@ -248,8 +248,14 @@ def arranged(command: Command) -> list[str]:
 
 @pytest.mark.processes
 @pytest.mark.redis
+@pytest.mark.usefixtures("redis")
+@pytest.mark.parametrize("commands", [QUICK, pytest.param(SLOW, marks=pytest.mark.heavy)], ids=["quick", "slow"])
 def test_every_command_of_the_pages_runs(
-    redis: Any, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    commands: list[Command],
+    redis_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     fill(tmp_path)
@@ -257,13 +263,14 @@ def test_every_command_of_the_pages_runs(
     with ScriptedJudge() as judge:
         fixed = {**judge.environment, "RAGTIDE_REDIS_URL": redis_url, "RAGTIDE_DATA_DIR": str(tmp_path / "data")}
         fixed["RAGTIDE_JUDGE_PRICES"] = '{"scripted": {"input": 0.1, "output": 0.4}}'
+        fixed["RAGTIDE_JUDGE_CRITERIA"] = '[{"name": "asks_back", "question": "Does it ask back?", "scale": "yes_no"}]'
         fixed.pop("RAGTIDE_LABELER", None)
         for name, value in fixed.items():
             monkeypatch.setenv(name, value)
         for prepared in PREPARE:
             assert run_command(capsys, *prepared).code == 0
         failed = []
-        for command in RUN:
+        for command in commands:
             words = arranged(command)
             with monkeypatch.context() as variables:
                 while "=" in words[0] and not words[0].startswith("-"):

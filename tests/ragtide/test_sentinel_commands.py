@@ -6,15 +6,19 @@ from typing import Any
 import pytest
 import typer.testing
 from tests.support.cases import for_each
+from tests.support.doc_pages import page_text
 from tests.support.recorded import record
 from tests.support.roles import command, interactions
 
 from ragtide.cli.app import cli
+from ragtide_consumers.sentinels.answers import LEARNED
 from ragtide_consumers.sentinels.service import sentinel_streams
 from ragtide_roles.doctor.examination import examine
+from ragtide_roles.sentinels import read_sentinels
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_runtime.redis.keys import SentinelField
+from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction, to_milliseconds, utc_now
 
@@ -87,6 +91,28 @@ def test_a_baseline_forgets_every_sentinel_that_has_an_answer(redis: Any, redis_
     assert done.returncode == 0
     assert "2 sentinels" in done.stdout
     assert int(redis.hget(key, SentinelField.BASELINE)) == before + 1
+
+
+def test_the_pages_state_how_long_the_default_sentinels_see_nothing() -> None:
+    hours = JudgeSettings().sentinels_max * LEARNED * JudgeSettings().sentinels_every_s / 3600
+    assert f"In the first {hours:.0f} hours sentinels see nothing" in page_text("trust-in-the-judge")
+    for page in ("settings", "alerts"):
+        assert f"first {hours:.0f} hours" in page_text(page)
+
+
+@pytest.mark.redis
+async def test_the_doctor_says_how_long_sentinels_see_nothing(async_redis: Any, sources: tuple[str, str]) -> None:
+    judge = {**JUDGE, "sentinels": sources[0], "sentinels_every_s": 3600}
+    settings = Settings.model_validate({"judge": judge, "labeler": "judge", "alerts": [RULE]})
+    number = len(read_sentinels(settings))
+    key = sentinel_streams(settings.layout).sentinels
+    for answers in (0, number * LEARNED - 1, number * LEARNED):
+        now = to_milliseconds(utc_now())
+        await async_redis.hset(key, mapping={SentinelField.NUMBER: answers, SentinelField.ASKED: now})
+        (text,) = [found.found for found in await examine(async_redis, settings, "") if found.subject == "sentinels"]
+        assert f"first {number * LEARNED:,.1f} hours" in text
+        left = number * LEARNED - answers
+        assert (f"{left:,.1f} hours remain" in text) == (left > 0)
 
 
 async def levels(redis: Any, judge: dict[str, Any], **others: Any) -> dict[str, list[str]]:

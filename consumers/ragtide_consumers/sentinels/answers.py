@@ -30,6 +30,20 @@ from ..metrics.trace import SENTENCES, supported_sentences
 LEARNED: Final = 9
 """Earlier answers to a sentinel from which on a new one is compared: with fewer, no answer can be among a tenth."""
 
+
+def learned_s(sentinels: int, every_s: float) -> float:
+    """Return the seconds in which no change of the judge is seen, because the first answers are learned.
+
+    Args:
+        sentinels: number of sentinels, which take turns.
+        every_s: seconds between two answers.
+
+    >>> learned_s(40, 600) / 3600
+    60.0
+    """
+    return sentinels * LEARNED * every_s
+
+
 REMEMBERED_MAX: Final = 40
 """Most answers to a sentinel that are remembered; a random half of more is forgotten."""
 

@@ -80,11 +80,16 @@ async def sentinel_findings(redis: Redis, settings: Settings) -> list[Finding]:
         found = await asyncio.to_thread(read_sentinels, settings)
     except ConfigurationError as error:
         return [Finding("problem", "sentinels", str(error), "correct judge.sentinels: workers do not start")]
-    from ragtide_consumers.sentinels.service import read_progress  # noqa: PLC0415 - few deployments have sentinels
+    from ragtide_consumers.sentinels.answers import learned_s  # noqa: PLC0415 - few deployments have sentinels
+    from ragtide_consumers.sentinels.service import read_progress  # noqa: PLC0415 - as above
 
     progress = await read_progress(redis, settings.layout)
     every_s = settings.judge.sentinels_every_s
     counts = f"{len(found):,} sentinels, an answer in {every_s:g} s; {progress.answers:,} answers so far"
+    blind_s = learned_s(len(found), every_s)
+    counts += f". The first answers of a judge are learned: no change of it is seen in its first {_hours(blind_s)}"
+    if (rest_s := blind_s - progress.answers * every_s) > 0:
+        counts += f", of which {_hours(rest_s)} remain. Fewer sentinels or a shorter judge.sentinels_every_s see sooner"
     findings = [Finding("ok", "sentinels", counts)]
     late_s = (to_milliseconds(utc_now()) - progress.asked_ms) / 1000
     if progress.answers and late_s > LATE * every_s + LATE_S:
@@ -100,6 +105,10 @@ async def sentinel_findings(redis: Redis, settings: Settings) -> list[Finding]:
             text = f"at most one false alarm in {rule.run_length:,.0f} answers, which are {days:,.1f} days"
             findings.append(Finding("ok", f"alert rule {rule.name}", text))
     return findings
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:,.1f} hours" if seconds >= 3600 else f"{seconds / 60:,.0f} minutes"
 
 
 LATE = 3
