@@ -71,7 +71,7 @@ def recording_of(folder: Path, *more: RagInteraction) -> Recording:
 
 def settings_at(data_dir: Path, **changes: Any) -> Settings:
     """Return settings with changes; None leaves a setting out."""
-    found = {"labeler": LABELER, "segments": True, "alerts": RULES, "lease_s": 60, **changes}
+    found = {"labeler": LABELER, "segments": True, "alerts": RULES, "alert_defaults": False, "lease_s": 60, **changes}
     return settings_of_application(data_dir=data_dir, **{name: it for name, it in found.items() if it is not None})
 
 
