@@ -33,7 +33,7 @@ def _fields_of(key: EstimateKey) -> tuple[str, str, str]:
     return CheckpointField.DEPENDENCE + name, CheckpointField.SEASON + name, CheckpointField.CLUSTER_SCOPE + scope
 
 
-class _Measured(NamedTuple):
+class _LevelMeasures(NamedTuple):
     """What else may explain a move of a metric."""
 
     dependence: Dependence | None
@@ -110,7 +110,7 @@ class LevelWatches:
         measured = await self._measured([level for level in found if level.change is not None])
         return merged(_watch(level, measured.get(level.key)) for level in found)
 
-    async def _measured(self, moved: Sequence[FoundLevel]) -> dict[EstimateKey, _Measured]:
+    async def _measured(self, moved: Sequence[FoundLevel]) -> dict[EstimateKey, _LevelMeasures]:
         """Return the dependence and the swing of the metrics that moved, of all parts of their pipelines."""
         keys = list(dict.fromkeys(level.key for level in moved))
         if not keys:
@@ -121,12 +121,14 @@ class LevelWatches:
                 pipe.hmget(streams.checkpoint, fields)
             replies = await pipe.execute()
         return {
-            key: _Measured.read(key, [reply[3 * place : 3 * place + 3] for reply in replies], measures=self._measures)
+            key: _LevelMeasures.read(
+                key, [reply[3 * place : 3 * place + 3] for reply in replies], measures=self._measures
+            )
             for place, key in enumerate(keys)
         }
 
 
-def _watch(level: FoundLevel, measured: _Measured | None) -> LevelWatch:
+def _watch(level: FoundLevel, measured: _LevelMeasures | None) -> LevelWatch:
     watch = level.watch
     if level.change is None or watch.move is None or measured is None:
         return watch
