@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +66,8 @@ def tables(text: str) -> dict[str, Rows]:
     found: dict[str, Rows] = {}
     for section in re.split(r"^#+ ", text, flags=re.MULTILINE)[1:]:
         title = section.partition("\n")[0]
-        lines = [line for line in section.splitlines() if line.startswith("|")]
+        rest = dropwhile(lambda line: not line.startswith("|"), section.splitlines())
+        lines = list(takewhile(lambda line: line.startswith("|"), rest))
         if not lines:
             continue
         head, _, *body = [[cell.strip() for cell in line[1:-1].split("|")] for line in lines]

@@ -38,7 +38,7 @@ async def test_criteria_are_priced_and_tried_with_the_judge_of_the_settings() ->
 
 def replayed(settings: Settings = SETTINGS, **fields: Any) -> tuple[dict[str, Any], Settings]:
     """Return the stored options of a replay and its settings."""
-    recording: Any = SimpleNamespace(url="/recording", partitions=[0])
+    recording: Any = SimpleNamespace(url="/recording", partitions=[0], redacted=lambda *_, **__: 0)
     info = ReplayPlan("again", recording, Selection(), relabel=True, **fields).info(settings, 10)
     return info.options, settings_of_replay(settings, info)
 
