@@ -156,12 +156,12 @@ def test_a_frozen_process_is_named_by_readyz(redis: Any, redis_url: str, tmp_pat
 
 def test_sighup_reaches_every_process(redis: Any, redis_url: str, tmp_path: Path) -> None:
     rules = tmp_path / "ragtide.toml"
-    rules.write_text("rules_poll_s = 0\nalerts = []\n")
+    rules.write_text("rules_poll_s = 0\nalert_defaults = false\n")
     with running(redis_url, tmp_path, "up", "--no-page", "--processes", "2") as found:
         rules.write_text("rules_poll_s = 0\n")
         found.process.send_signal(signal.SIGHUP)
         wait_until(lambda: found.samples().get(("ragtide_rules_read_total", "taken")) == 3)
-        # Without the file's rules it would have none.
+        # With the rules of its parent's start it would take those of the file now.
         os.kill(found.pids("worker process 1")[0], signal.SIGKILL)
         wait_until(lambda: len(found.pids("worker process 1")) == 2 and found.is_ready())
         found.process.send_signal(signal.SIGHUP)

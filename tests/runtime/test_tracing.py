@@ -216,6 +216,8 @@ class Failing:
 def test_an_endpoint_without_the_packages_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    # Another test may have imported it; with it, this test would set the provider of the whole process.
+    monkeypatch.delitem(sys.modules, "ragtide_runtime.telemetry.sdk_exporter", raising=False)
     with pytest.raises(ConfigurationError, match=r"pip install 'ragtide\[otel\]'"), tracing.exporting("worker"):
         pass
 
