@@ -407,6 +407,15 @@ def time(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
+def exact_time(at: datetime) -> str:
+    """Return a time in UTC, to the minute if it is a whole minute, and otherwise to the second.
+
+    >>> exact_time(datetime(2026, 5, 4, 10, 30)), exact_time(datetime(2026, 5, 4, 10, 30, 5))
+    ('2026-05-04 10:30 UTC', '2026-05-04 10:30:05 UTC')
+    """
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at.second else time(at)
+
+
 def length(duration: timedelta) -> str:
     """Return a duration in words.
 
@@ -621,7 +630,7 @@ def _values(alert: Alert) -> str | None:
 
 
 def _now(alert: Alert, current: CurrentLevel, now: datetime | None) -> str:
-    start = time(current.start)
+    start = exact_time(current.start)
     if None not in (current.value, current.lower, current.upper):
         value, lower, upper = (_value(alert, number) for number in (current.value, current.lower, current.upper))
         return f"Now it is {value} ({lower} to {upper}), since {start}, {_answers(alert, current.n)}."

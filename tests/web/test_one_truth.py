@@ -152,43 +152,62 @@ async def test_every_surface_shows_the_same_numbers(
             _in_prometheus(scraped.decode(), now)
 
 
-def cells_of(text: str) -> dict[tuple[str, str], tuple[str, str, str]]:
-    """Return state, number and interval of each cell of a page by pipeline and metric."""
+class ShownNumber(NamedTuple):
+    """A number as a screen shows it."""
+
+    state: str
+    estimate: str
+    ends: tuple[str, ...]
+    """Ends of the interval; none if it says nothing."""
+
+
+def cells_of(text: str) -> dict[tuple[str, str], ShownNumber]:
+    """Return the number of each cell of a page by pipeline and metric."""
     cells = re.findall(
         r'<div class="[^"]*cell" data-state="([^"]*)" data-key="([^"\n]*)\n([^"]*)"[^>]*>'
-        r'<span class="value">([^<]*)</span>.*?<span class="ends">([^<]*)</span>',
+        r'<span class="value">([^<]*)</span>((?:(?!<div class="[^"]*cell").)*?)<span class="ends"[^>]*>([^<]*)</span>',
         text,
         flags=re.DOTALL,
     )
-    return {(pipeline, metric): (state, value, ends) for state, pipeline, metric, value, ends in cells}
+    assert len(cells) == len(re.findall(r'data-kind="cell"', text)), "each cell has its own interval"
+    assert len(cells) == len({(pipeline, metric) for _, pipeline, metric, *_ in cells}), "no number stands there twice"
+    return {
+        (pipeline, metric): ShownNumber(state, value, tuple(re.findall(r"-?\d+\.\d+", ends)))
+        for state, pipeline, metric, value, _, ends in cells
+    }
+
+
+def has_interval(headline: Headline) -> bool:
+    """Return whether an interval is narrower than the range of its metric, from 0 to 1 for all of these."""
+    return headline.lower is not None and headline.upper is not None and (headline.lower, headline.upper) != (0, 1)
 
 
 def _on_page(text: str, headlines: list[Headline]) -> None:
-    """Each headline with an interval has its number on a page, with its state."""
-    known = [each for each in headlines if each.estimate is not None and each.lower is not None]
+    """Each headline with a number has it on a page, with its state, and with its interval if this says anything."""
     assert cells_of(text) == {
-        (each.pipeline, each.metric): (
+        (each.pipeline, each.metric): ShownNumber(
             each.state,
             f"{each.estimate:.3f}",
-            f"{each.lower:.3f} – {each.upper:.3f}",
+            (f"{each.lower:.3f}", f"{each.upper:.3f}") if has_interval(each) else (),
         )
-        for each in known
+        for each in headlines
+        if each.estimate is not None
     }
 
 
 def _in_table(screen: str, headlines: list[Headline]) -> None:
-    """Each number stands in a row of its pipeline's part of a table, with its interval and n."""
+    """Each number stands in a row of its pipeline's part of a table, with n, and its interval if it says anything."""
     lines = screen.splitlines()
     for each in headlines:
-        if each.estimate is None or each.lower is None:
+        if each.estimate is None:
             continue
-        interval = f"{number_text(each.lower)} to {number_text(each.upper)}"
         begin = next(place for place, line in enumerate(lines) if line.startswith(f"{each.pipeline} · all"))
         rest = lines[begin + 1 :]
         own = rest[: next((place for place, line in enumerate(rest) if " · all · " in line), len(rest))]
         row = next(line for line in own if line.startswith(each.metric.removeprefix("trace.")))
         assert number_text(each.estimate) in row
-        assert interval in row
+        ends = [(number_text(each.lower), number_text(each.upper))] if has_interval(each) else []
+        assert re.findall(r"(-?[\d.]+) to +(-?[\d.]+)", row) == ends
         assert f"{each.n:,}" in row.split()
         assert each.state in row
         if each.state == "firing":

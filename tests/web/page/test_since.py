@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,14 @@ async def stored(redis: Any, events: Sequence[MetricEvent], alert: Alert, settin
         await owner.commit(*events[start : start + 200], alerts=(alert,) if start + 200 >= len(events) else ())
 
 
+def stated(told: dict[str, Any]) -> tuple[datetime, int]:
+    """Return start and number of the answers that the words about now state."""
+    words = " ".join(fact["text"] for fact in told["facts"])
+    found = re.search(r"Now it is [^;]*?, since (\S+ \S+) UTC, ([\d,]+) answers", words)
+    assert found is not None, words
+    return datetime.fromisoformat(found[1]).replace(tzinfo=UTC), int(found[2].replace(",", ""))
+
+
 async def by_surface(redis: Any, redis_url: str, change: datetime) -> dict[str, Headline]:
     """Return the number since a moment, of each surface that has one."""
     deployment = Deployment(redis, Settings())
@@ -134,10 +143,11 @@ async def test_without_recent_panes_the_number_is_what_the_rule_saw(async_redis:
 
 @pytest.mark.parametrize("sessions", [False, True])
 async def test_further_panes_count_and_their_start_is_stated(async_redis: Any, redis_url: str, sessions: bool) -> None:
-    first = pane_start(utc_now()) - 3 * PANE
+    # Less than 15 minutes ago: the number of now is the one since the change.
+    first = pane_start(utc_now()) - 2 * PANE
     change = first + timedelta(minutes=3)
     good = answers(600, 0.456, first - PANE, timedelta(minutes=8))
-    bad = answers(700, 0.04, change, timedelta(minutes=9))
+    bad = answers(700, 0.04, change, timedelta(minutes=7))
     if sessions:
         # Sessions of seven answers in a row: one of them has answers from before the change and since.
         events = [
@@ -161,7 +171,7 @@ async def test_further_panes_count_and_their_start_is_stated(async_redis: Any, r
     async with http_service(redis_url) as service, service.session.get(f"{service.url}/v1/alert?alert_id=A-1") as reply:
         told = await reply.json()
     assert told["now_value"] == pytest.approx(mean)
-    assert f"since {start:%Y-%m-%d %H:%M} UTC, {n} answers" in " ".join(fact["text"] for fact in told["facts"])
+    assert stated(told) == (start, n)
 
 
 async def test_now_is_of_now_after_a_recovery_that_no_rule_has_found_yet(async_redis: Any, redis_url: str) -> None:
@@ -173,6 +183,28 @@ async def test_now_is_of_now_after_a_recovery_that_no_rule_has_found_yet(async_r
     async with http_service(redis_url) as service, service.session.get(f"{service.url}/v1/alert?alert_id=A-1") as reply:
         told = await reply.json()
     assert told["now_value"] > 0.4, "the last minutes, and not the whole time since the change"
+    start, n = stated(told)
+    counted, mean = mean_since([*bad, *well], start)
+    assert n == counted
+    assert told["now_value"] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("minutes", [16.3, 40])
+async def test_the_last_minutes_of_a_longer_change_hold_the_answers_since_their_stated_start(
+    async_redis: Any, redis_url: str, minutes: float
+) -> None:
+    now = utc_now()
+    change = now - timedelta(minutes=minutes)
+    good = answers(600, 0.456, change - timedelta(minutes=20), timedelta(minutes=20))
+    bad = answers(700, 0.04, change, timedelta(minutes=minutes - 0.2))
+    await stored(async_redis, [*good, *bad], fired(change, bad[:40]), Settings())
+    async with http_service(redis_url) as service, service.session.get(f"{service.url}/v1/alert?alert_id=A-1") as reply:
+        told = await reply.json()
+    start, n = stated(told)
+    assert change < now - timedelta(minutes=15) <= start < utc_now() - timedelta(minutes=14)
+    counted, mean = mean_since([*good, *bad], start)
+    assert n == counted
+    assert told["now_value"] == pytest.approx(mean)
 
 
 async def test_a_resolved_alert_has_no_answer_from_before_its_end(async_redis: Any, redis_url: str) -> None:
