@@ -411,6 +411,13 @@ LAW = given(
 
 # The baseline of first answers is learned anew in the batch of the alert, after it.
 @hypothesis_example(replace(CASES["first answers"], seed=2918), [211], ["one by one", "turns", "columns"], 300)
+# The first value of a series may be too late for a pane.
+@hypothesis_example(
+    Case(
+        StateOptions(panes=Panes((), 0), history=HISTORY),
+        Traffic((Stretch(19),), second=0.05, disorder_s=20.0, pipelines=1), seed=0,
+    ), [2], [*WAYS], 7,
+)  # fmt: skip
 @settings(max_examples=12)
 @LAW
 def test_cuts_into_batches_and_restarts_change_no_bit(

@@ -450,7 +450,7 @@ def _recent_from_ms(
     Args:
         closed: recent panes in the order of their buckets, of which the oldest may be gone.
         opened: recent panes.
-        first_bucket: bucket of the first value of the series, if older values have recent panes, too.
+        first_bucket: bucket in which the series began, if its older values have recent panes, too.
         options: lengths of panes.
     """
     first = min((bucket_of(pane) for pane, _ in (*closed[:1], *opened)), default=None)

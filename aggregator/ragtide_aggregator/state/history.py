@@ -108,7 +108,7 @@ class ListedPanes(NamedTuple):
     recent_ms: int = 0
     """Length of the recent panes; 0 for none."""
     first_bucket: int | None = None
-    """Bucket of the first value of the series; None if older values have no recent pane."""
+    """Bucket in which the series began; None if older values have no recent pane."""
 
 
 def listed_panes(listed: ListedPanes) -> bytes:
@@ -169,9 +169,16 @@ class OpenSeries(Generic[AnyPanes]):
         kinds = (self.fine, options.fine_ms), (self.coarse, options.coarse_ms), (self.recent, options.recent_ms)
         return kinds if options.recent_ms else kinds[:2]
 
-    def begin(self, row: int, bucket: int) -> None:
-        """Note the bucket of the first value of a series, unless it has a value already."""
-        self._first_buckets.setdefault(row, bucket)
+    def begin(self, row: int, bucket: int | None) -> None:
+        """Begin a series, unless it has begun. The next commit lists it, though its first value may be in no pane.
+
+        Args:
+            row: of the series.
+            bucket: in which its first value arrived, even if too late for a pane; None without recent panes.
+        """
+        if row not in self._first_buckets:
+            self._first_buckets[row] = bucket
+            self.new.append(row)
 
     def close(self, row: int, fine: int, coarse: int) -> None:
         """Close the panes of a row below these numbers, in their order, so that sums do not depend on the commits."""
@@ -332,7 +339,6 @@ class HistoryRows(StatePart):
                 self.refused += 1
             else:
                 self._keep(row)
-                self.values.new.append(row)
                 begun[row] = part
         return begun
 
@@ -353,12 +359,13 @@ class HistoryRows(StatePart):
         begun = self._admit(batch)
         late = self._panes.late(batch.times_ms, batch.newest_ms)
         newest_ms = np.maximum(batch.newest_ms, batch.times_ms)
+        for row, part in begun.items():
+            self.values.begin(row, self._bucket(int(newest_ms[part])))
         fine, recent = self._numbers(batch.times_ms, newest_ms)
         some = np.flatnonzero((self._table.standing[batch.rows] == _KEPT) & ~late[batch.part_of])
         if some.size:
             self.values.fine.add_values(batch, fine, before, some)
             if recent is not None:
-                self._begin(self.values, batch.rows[some], recent[batch.part_of[some]])
                 self.values.recent.add_values(batch, recent, before, some)
         some = np.flatnonzero((self._table.standing[batch.absent] == _KEPT) & ~late[batch.absent_of])
         if begun and some.size:
@@ -369,11 +376,12 @@ class HistoryRows(StatePart):
             if recent is not None:
                 self.values.recent.add_absences(batch.absent[some], recent[batch.absent_of[some]])
         if batch.pairs.size:
-            paired = np.flatnonzero(self._have_series(batch.pairs) & ~late[batch.pairs_of])
+            kept = self._have_series(batch.pairs)
+            self._begin_pairs(batch.pairs[kept], newest_ms[batch.pairs_of[kept]])
+            paired = np.flatnonzero(kept & ~late[batch.pairs_of])
             pairs, parts, scores = batch.pairs[paired], batch.pairs_of[paired], batch.scores[:, paired]
             self.pairs.fine.add(pairs, fine[parts], scores, self._pairs.is_clustered)
             if recent is not None:
-                self._begin(self.pairs, pairs, recent[parts])
                 self.pairs.recent.add(pairs, recent[parts], scores, self._pairs.is_clustered)
         if closed is None:
             return
@@ -393,11 +401,15 @@ class HistoryRows(StatePart):
         fine = self._panes.pane(times_ms)
         return fine, recent_panes(times_ms, newest_ms, self.options) if self.options.recent_ms else None
 
-    @staticmethod
-    def _begin(series: OpenSeries[Any], rows: Rows, recent: Rows) -> None:
-        found, firsts = np.unique(rows, return_index=True)
-        for row, pane in zip(found.tolist(), recent[firsts].tolist(), strict=True):
-            series.begin(row, bucket_of(pane))
+    def _bucket(self, newest_ms: int) -> int | None:
+        return newest_ms // self.options.bucket_ms if self.options.recent_ms else None
+
+    def _begin_pairs(self, pairs: Rows, newest_ms: Rows) -> None:
+        # The newest time only grows, so a batch's pairs begin at the least, in whatever order they are.
+        order = np.argsort(newest_ms, kind="stable")
+        found, firsts = np.unique(pairs[order], return_index=True)
+        for row, first_ms in zip(found.tolist(), newest_ms[order][firsts].tolist(), strict=True):
+            self.pairs.begin(row, self._bucket(first_ms))
 
     def _proxies(self, pairs: Rows) -> Rows:
         """Return the rows of the proxy scores of pairs."""

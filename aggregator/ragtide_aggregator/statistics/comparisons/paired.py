@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..intervals.asymptotic import LEAST_OF_A_KIND
+from ..intervals.asymptotic import LEAST_OF_A_KIND, asymptotic_half_width, enough_to_count
 from ..intervals.intervals import interval
 from ..means.clustered_interval import clusters_used
 from ..means.clusters import summed
 from ..means.moments import MomentTable
-from ..means.strategies import AUTO, moments_interval, resolved
+from ..means.strategies import moments_interval
 from ..tables import scipy_functions
 from ..tables.batches import Floats
 from ..tables.tables import check_confidence
@@ -78,12 +78,18 @@ def paired_difference(
     table = MomentTable()
     table.update(np.full(a.size, table.add_row()), (gaps + 1) / 2)
     moments = table.read([0])
+    # The differences of counts are no counts: they are around 0, so their spread needs no further value.
     enough = counts and _differing(gaps) >= LEAST_OF_A_KIND
+    enough = enough and bool(enough_to_count(moments.mean, moments.n, moments.variance)[0])
+    strategy = "asymptotic" if enough else "running"
     if clusters is not None:
         moments = replace(moments, clusters=summed((gaps + 1) / 2, clusters))
-    ends = moments_interval(AUTO, moments, confidence=confidence, counts=enough)
+    if enough:
+        half_width = asymptotic_half_width(moments.variance, moments.n, confidence=confidence)
+        ends = np.maximum(moments.mean - half_width, 0.0), np.minimum(moments.mean + half_width, 1.0)
+    else:
+        ends = moments_interval(strategy, moments, confidence=confidence)
     lower, upper = ((highest - lowest) * (2 * float(end[0]) - 1) for end in ends)
-    strategy = str(resolved(AUTO, moments, [enough])[0])
     used = clusters_used(moments)[0] if strategy == "running" else None
     return PairedDifference(a.size, means, Difference(mean, lower, upper), strategy, used)
 
