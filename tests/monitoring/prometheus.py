@@ -26,6 +26,8 @@ from tests.support.roles import STREAMS, estimates, kill, start, wait_for_aggreg
 from ragtide_runtime.redis.keys import DATA_FIELD
 
 RULE = """
+alert_defaults = false
+
 [[alerts]]
 name = "floor"
 kind = "threshold"
