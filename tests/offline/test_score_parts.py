@@ -1,5 +1,6 @@
 """Scoring in parts: any number of shards and processes, killed at any stage, gives the bits of one process."""
 
+import contextlib
 import json
 import os
 import signal
@@ -225,17 +226,25 @@ def test_processes_end_with_their_parent() -> None:
         env = {"PYTHONPATH": str(root), "RAGTIDE_JUDGE_MODEL": "m", "RAGTIDE_JUDGE_BASE_URL": judge.url}
         parent = psutil.Popen([sys.executable, "program.py"], env={**os.environ, **env})
 
+        def is_scoring(process: psutil.Process) -> bool:
+            try:
+                return process.status() != psutil.STATUS_ZOMBIE and "spawn_main" in " ".join(process.cmdline())
+            except psutil.Error:  # It ended between two questions about it.
+                return False
+
         def children() -> list[psutil.Process]:
-            return [child for child in parent.children(recursive=True) if "spawn_main" in " ".join(child.cmdline())]
+            return [child for child in parent.children(recursive=True) if is_scoring(child)]
 
         wait_until(lambda: judge.in_flight > 0 and len(children()) == 2)
         scoring = children()
         parent.kill()
         parent.wait()
-        _, alive = psutil.wait_procs(scoring, timeout=30)
-        for child in alive:
-            child.kill()
-    assert alive == []
+        try:
+            wait_until(lambda: not any(is_scoring(child) for child in scoring), timeout_s=30)
+        finally:
+            for child in scoring:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
 
 
 @pytest.mark.processes

@@ -62,12 +62,15 @@ def client_of(server: EmbeddedRedis) -> Redis:
     return Redis.from_url(server.url)
 
 
-def processes_of(data_dir: Path) -> list[psutil.Process]:
-    """Return the keepers and servers of a data directory: they, and nobody else, work in it."""
+def processes_of(data_dir: Path, *, keepers: bool | None = None) -> list[psutil.Process]:
+    """Return the keepers and servers of a data directory, or the ones of these: they, and nobody else, work in it.
+
+    A process can end, or become a zombie, between any two questions about it; then it works nowhere."""
     found = []
     for process in psutil.process_iter():
         try:
-            if process.status() != psutil.STATUS_ZOMBIE and process.cwd() == str(data_dir.resolve()):
+            works_here = process.status() != psutil.STATUS_ZOMBIE and process.cwd() == str(data_dir.resolve())
+            if works_here and keepers in (None, keeper.__file__ in process.cmdline()):
                 found.append(process)
         except psutil.Error:
             continue
@@ -75,15 +78,11 @@ def processes_of(data_dir: Path) -> list[psutil.Process]:
 
 
 def servers_of(data_dir: Path) -> list[psutil.Process]:
-    return [process for process in processes_of(data_dir) if not is_keeper(process)]
+    return processes_of(data_dir, keepers=False)
 
 
 def keepers_of(data_dir: Path) -> list[psutil.Process]:
-    return [process for process in processes_of(data_dir) if is_keeper(process)]
-
-
-def is_keeper(process: psutil.Process) -> bool:
-    return keeper.__file__ in process.cmdline()
+    return processes_of(data_dir, keepers=True)
 
 
 def answers(client: Redis) -> bool:
