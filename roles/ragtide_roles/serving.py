@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import structlog
 from redis import RedisError
 from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError
 
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_runtime.errors import RedisUnavailable
@@ -159,7 +160,10 @@ def _settings_watch(settings: Settings, process: ProcessTelemetry, roles: Collec
 
 
 async def report_settings(watch: SettingsWatch, prefix: str, url: str, stop: asyncio.Event) -> None:
-    """Report which settings this process has in force, until stopped: at each change, and every few seconds."""
+    """Report which settings this process has in force, until stopped: at each change, and every few seconds.
+
+    The roles log that Redis does not answer. Only a report that Redis refuses is logged here.
+    """
     attempt, name, written, written_at = Outage("Redis").attempt("reporting settings"), process_name(), None, 0.0
     async with connect_async(url) as redis:
         while not stop.is_set():
@@ -167,8 +171,10 @@ async def report_settings(watch: SettingsWatch, prefix: str, url: str, stop: asy
             if report != written or monotonic() - written_at >= WRITE_S:
                 try:
                     await write_report(redis, prefix, report)
-                except (RedisError, OSError, TimeoutError) as error:
+                except NoPermissionError as error:
                     attempt.failed(error)
+                except (RedisError, OSError, TimeoutError):
+                    pass
                 else:
                     attempt.succeeded()
                     written, written_at = report, monotonic()
