@@ -321,21 +321,28 @@ class BatchBuilder:
     def _newest_times(self) -> Times:
         """Return the time of the newest interaction before each part, and take note of the newest of all.
 
-        A tick is no interaction: it has the time of the newest one, so no later interaction is late because of it.
+        Gold scores that come later and ticks are no interactions: no interaction is late because of them. A tick has
+        the time of the newest interaction. Gold scores have that of theirs, which was at most so new.
         """
         times_ms, newest_ms, rows = self._parts.times_ms, self._parts.times_ms.copy(), self._lookup.rows
+        is_tick = self._parts.is_tick
+        follows = is_tick | (self._parts.places >= len(self._columns))
         for number, scope in enumerate(self._scopes):
             mine = np.flatnonzero(self._scope_of == number)
-            ticks = mine[self._parts.is_tick[mine]]
-            mine, first_ms = mine[~self._parts.is_tick[mine]], rows.newest_ms(*scope)
+            following, mine, first_ms = mine[follows[mine]], mine[~follows[mine]], rows.newest_ms(*scope)
             if mine.size:
                 newest_ms[mine] = rows.follow(*scope, times_ms[mine])
-            for place, before in zip(ticks.tolist(), np.searchsorted(mine, ticks).tolist(), strict=True):
-                last = mine[before - 1] if before else None
-                known = first_ms if last is None else int(max(newest_ms[last], times_ms[last]))
-                # Of a pipeline without an interaction so far the tick ends nothing, and keeps its own time.
-                if known is not None:
-                    newest_ms[place] = times_ms[place] = known
+            if following.size:
+                known_ms = np.concatenate([[-1 if first_ms is None else first_ms], newest_ms[mine]])
+                known_ms[1:] = np.maximum(known_ms[1:], times_ms[mine])
+                known_ms = known_ms[np.searchsorted(mine, following)]
+                # Of a pipeline without an interaction so far a tick ends nothing, and both keep their own time.
+                first = following[(known_ms < 0) & ~is_tick[following]]
+                if first.size:
+                    newest_ms[first] = rows.follow(*scope, times_ms[first])
+                following, known_ms = following[known_ms >= 0], known_ms[known_ms >= 0]
+                newest_ms[following] = known_ms
+                times_ms[following] = np.where(is_tick[following], known_ms, np.minimum(times_ms[following], known_ms))
         return newest_ms
 
     def _cluster_codes(self) -> Codes | None:
@@ -395,14 +402,18 @@ class BatchBuilder:
         """Store the declarations of events in their order: the last event of each run with each set of declarations."""
         counted = np.ones(len(self._columns), dtype=bool)
         counted[[event.place for event in self.rejected]] = False
+        # An evaluator declares after its event, and before the next event.
+        found = {
+            (int(self._parts.places[number]), number): part.event
+            for number, part in self._parts.own.items()
+            if part.beside and part.event.declared
+        }
         declaring = np.flatnonzero((self._columns.declarations > 0) & counted)[::-1]
         if declaring.size:
             _, last = combined([self._columns.declarations[declaring], self._columns.runs[declaring]])
-            for place in np.sort(declaring[last]).tolist():
-                self._lookup.declare(self._columns.source.event(place))
-        for part in self._parts.own.values():
-            if part.beside and part.event.declared:
-                self._lookup.declare(part.event)
+            found |= {(place, -1): self._columns.source.event(place) for place in declaring[last].tolist()}
+        for key in sorted(found):
+            self._lookup.declare(found[key])
 
     def stop(self, start: int, most: int) -> int:
         """Return the end of a batch of about `most` values that starts with a part; it has at least one part."""
