@@ -43,6 +43,8 @@ from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import MetricEvent
 
+pytestmark = pytest.mark.simulation
+
 HOUR, DAY = 3600, 86_400
 MINUTE_MS = 60_000
 DAYS_MS = 10 * DAY * 1000

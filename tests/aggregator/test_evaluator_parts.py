@@ -16,7 +16,7 @@ from ragtide_aggregator.state.feedback_joiner import judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import EvaluatorScores, Feedback, JudgedScores, MetricEvent
 
-pytestmark = pytest.mark.pure
+pytestmark = pytest.mark.simulation
 
 ADHERENCE = "trace.adherence"
 RELEVANCE = "trace.context_relevance"

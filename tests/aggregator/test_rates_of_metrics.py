@@ -15,7 +15,7 @@ from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import EvaluatorScores, JudgedScores, MetricEvent
 
-pytestmark = pytest.mark.pure
+pytestmark = pytest.mark.simulation
 
 POLITE, CLEAR, ADHERENCE = "criteria.polite", "criteria.clear", "trace.adherence"
 PLAIN = StateOptions()

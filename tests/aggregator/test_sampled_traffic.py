@@ -19,7 +19,7 @@ from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import JudgedScores, MetricEvent
 
-pytestmark = pytest.mark.pure
+pytestmark = pytest.mark.simulation
 
 ADHERENCE = "trace.adherence"
 PANES = Panes((window("1h"), window("3h/1h")), 3_600_000)

@@ -24,6 +24,8 @@ from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import EvaluatorScores, MetricDeclaration, MetricEvent
 from ragtide_schemas.alert_text import alert_text
 
+pytestmark = pytest.mark.simulation
+
 TONE, OTHER = "criteria.tone", "trace.context_relevance"
 RULE = AlertRule(name="tone", kind="drift", metric=TONE, baseline=0.85, direction="fall", run_length=1000)
 BY_LANG = RULE.model_copy(update={"segment": "lang"})

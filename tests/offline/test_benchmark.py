@@ -19,7 +19,7 @@ from ragtide_offline.benchmark.formats import read_labeled, stored_judges
 from ragtide_offline.benchmark.preferences import ASPECTS, PreferencePairs
 from ragtide_producers import UnreadableFileError
 
-pytestmark = pytest.mark.pure
+pytestmark = pytest.mark.simulation
 
 TOWER = "The tower was built in 1889 by Gustave Eiffel. It stands in Paris."
 

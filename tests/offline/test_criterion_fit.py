@@ -22,7 +22,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.criterion import Criterion
 
-pytestmark = pytest.mark.pure
+pytestmark = pytest.mark.simulation
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 ASKS = Criterion(name="asks_back", question="Does the response ask a question back?", scale="yes_no")

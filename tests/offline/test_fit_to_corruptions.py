@@ -38,7 +38,7 @@ from ragtide_producers.files.interactions import Row
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind
 
-pytestmark = pytest.mark.pure
+pytestmark = pytest.mark.simulation
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 NOBODY = ExaminedInteractions([], {})

@@ -29,7 +29,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_schemas import Feedback, RagInteraction
 
-pytestmark = pytest.mark.pure
+pytestmark = pytest.mark.simulation
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 TRACE = ("trace.context_relevance", "trace.context_utilization", "trace.adherence")

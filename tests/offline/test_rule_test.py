@@ -106,7 +106,7 @@ async def test_the_cause_of_an_alert_is_that_of_a_replay(async_redis: Any, redis
     assert found.alerts == expected.alerts
 
 
-@pytest.mark.pure
+@pytest.mark.simulation
 async def test_an_entry_that_cannot_be_counted_changes_no_alert(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording
 ) -> None:
@@ -120,7 +120,7 @@ async def test_an_entry_that_cannot_be_counted_changes_no_alert(
     assert found.counts["feedback_refused"]["not_aggregatable"] == 1
 
 
-@pytest.mark.pure
+@pytest.mark.simulation
 async def test_a_test_that_is_stopped_says_so(recording: Recording) -> None:
     stop = asyncio.Event()
     stop.set()
@@ -146,7 +146,7 @@ def follow(alert: Alert, before: timedelta, after: timedelta) -> FollowedRule:
     )
 
 
-@pytest.mark.pure
+@pytest.mark.simulation
 @pytest.mark.parametrize(("rule", "in_tables"), [("floor", True), ("drift", False), ("error", True)])
 async def test_the_evidence_reaches_its_line_where_the_alert_fires_and_nowhere_else(
     recording: Recording, plain: ReplayResult, monkeypatch: pytest.MonkeyPatch, rule: str, in_tables: bool
@@ -175,13 +175,13 @@ async def test_the_evidence_reaches_its_line_where_the_alert_fires_and_nowhere_e
     assert max(before[-5:]) > sorted(before)[len(before) // 2]
 
 
-@pytest.mark.pure
+@pytest.mark.simulation
 async def test_a_rule_on_kappa_has_no_curve(recording: Recording, plain: ReplayResult) -> None:
     followed = follow(first(plain, "people"), timedelta(hours=1), timedelta(hours=1))
     assert not (await result_of(recording, followed=followed)).evidence
 
 
-@pytest.mark.pure
+@pytest.mark.simulation
 async def test_a_range_without_events_has_no_curve(recording: Recording, plain: ReplayResult) -> None:
     followed = follow(first(plain, "floor"), timedelta(days=9), timedelta(days=-8))
     found = await result_of(recording, followed=followed)

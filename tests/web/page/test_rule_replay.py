@@ -52,7 +52,7 @@ def order(place: str | None, days: int = 30, **fields: Any) -> ReplayOrder:
     return ReplayOrder(Settings(**settings_for(place, **fields)), fallen(), since, start, end, 60.0)
 
 
-@pytest.mark.pure
+@pytest.mark.simulation
 async def test_a_replay_tells_how_often_the_rule_fires_and_shows_its_evidence(place: str) -> None:
     found = await replayed(order(place))
     assert (found.n, found.fired, found.production) == (EVENTS, 1, 1)
@@ -66,7 +66,7 @@ async def test_a_replay_tells_how_often_the_rule_fires_and_shows_its_evidence(pl
     assert found.points[-1].once_in is None
 
 
-@pytest.mark.pure
+@pytest.mark.simulation
 async def test_with_a_budget_the_rule_fires_at_the_line_of_the_budget(place: str) -> None:
     alone = await replayed(order(place))
     shared = await replayed(order(place, budget=BudgetSettings(false_alarms=0.001, period="1d")))
@@ -74,7 +74,7 @@ async def test_with_a_budget_the_rule_fires_at_the_line_of_the_budget(place: str
     assert lines[0] == 10_000 < lines[1]
 
 
-@pytest.mark.pure
+@pytest.mark.simulation
 async def test_a_replay_that_is_not_possible_is_one_sentence(place: str, tmp_path: Path) -> None:
     for given, sentence in (
         (order(None), "set recorder.url"),
@@ -87,7 +87,7 @@ async def test_a_replay_that_is_not_possible_is_one_sentence(place: str, tmp_pat
             await replayed(given)
 
 
-@pytest.mark.pure
+@pytest.mark.simulation
 def test_an_order_reaches_the_child_with_secrets_and_all() -> None:
     one = order("s3://bucket/folder", redis_url="redis://:secret@localhost/0")
     again = pickle.loads(pickle.dumps(one))
@@ -95,7 +95,7 @@ def test_an_order_reaches_the_child_with_secrets_and_all() -> None:
     assert again.settings.redis_address == one.settings.redis_address
 
 
-@pytest.mark.pure
+@pytest.mark.simulation
 def test_the_chart_has_gaps_where_there_is_no_evidence() -> None:
     at = [NOW + timedelta(minutes=number) for number in range(5)]
     points = [EvidencePoint(at[0], 1.0, 1e4), EvidencePoint(at[1], 100.0, 1e4), EvidencePoint(at[2], None, None)]
@@ -186,7 +186,7 @@ async def ended(replays: RuleReplays) -> ReplayState:
     return state
 
 
-@pytest.mark.pure
+@pytest.mark.simulation
 async def test_only_the_newest_results_are_kept(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     replays = RuleReplays(lambda: None)
 
