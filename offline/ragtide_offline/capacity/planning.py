@@ -6,7 +6,7 @@ changed key once, however many events changed it, so the part of keys rises less
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from math import ceil, exp
+from math import ceil, expm1
 from typing import Any, Final
 
 from ragtide_roles.doctor.server import RECORD_BYTES, projected_bytes
@@ -164,7 +164,7 @@ def _with_events(count: int, rate: float, interval_s: float) -> float:
     """Return how many of so many pipelines or partitions have an event between two commits, in a second."""
     if interval_s == 0:
         return rate
-    return count * (1 - exp(-rate / count * interval_s)) / interval_s
+    return count * -expm1(-rate / count * interval_s) / interval_s
 
 
 def kept_specimens(traffic: PlannedTraffic, settings: Settings) -> float:
