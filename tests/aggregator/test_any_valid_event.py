@@ -1,6 +1,7 @@
 """No valid entry, in any order, ends an aggregator: whatever the schema admits, extremes of every field included."""
 
 import random
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from ragtide_aggregator.state.feedback_joiner import judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.tables.windows import LONGEST_MS, Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest
-from ragtide_schemas import EvaluatorScores, JudgedScores, Reason, to_milliseconds
+from ragtide_schemas import EvaluatorScores, JudgedScores, MetricDeclaration, Reason, to_milliseconds
 from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX, TIME_MIN
 
 pytestmark = pytest.mark.simulation
@@ -234,3 +235,45 @@ async def test_an_aggregator_outlives_any_valid_entries_and_counts_them_all(asyn
     assert not [letter for letter in await letters(async_redis) if letter.stream == STREAMS.metrics]
     state = (await load_checkpoint(async_redis, STREAMS, OPTIONS)).state
     assert estimates(state)
+
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+def plain_event(**changes: Any) -> MetricEvent:
+    fields = {"interaction_id": "a", "pipeline": "shop", "labeler": "local", "labeler_version": "1", "scores": {}}
+    times = {"occurred_at": NOON, "labeled_at": NOON, "profile": "ragbench"}
+    return MetricEvent.model_validate({**fields, **times, **changes})
+
+
+def test_later_gold_scores_of_a_metric_without_a_score_move_no_window_of_a_restarted_state() -> None:
+    """The clocks of the producer and of the worker are ahead of that of the server."""
+    times = {"occurred_at": NOON + timedelta(seconds=20), "labeled_at": NOON + timedelta(seconds=10)}
+    event = plain_event(**times, absent={"own.metric": "no answer"})
+    state = AggregatorState(OPTIONS)
+    state.apply(event, to_milliseconds(NOON))
+    state.apply_gold(event, {"own.metric": 0.38})
+    again = AggregatorState.from_fields(OPTIONS, state.take_changes().rows)
+    windows = {estimate.metric: estimate.n for estimate in estimates(state) if estimate.window == "1s"}
+    assert windows["labeling.latency_s"] == 1
+    assert estimates(again) == estimates(state)
+
+
+def test_the_last_of_two_declarations_counts_however_the_events_are_cut_into_batches() -> None:
+    def declared(*edges: float) -> dict[str, MetricDeclaration]:
+        return {"own.metric": MetricDeclaration(lower=0, upper=1, edges=edges)}
+
+    evaluator = EvaluatorScores(
+        labeler="judge", labeler_version="1", profile="ragbench", scores={}, declared=declared(0.2)
+    )
+    events = [plain_event(beside=[evaluator]), plain_event(interaction_id="b", declared=declared(0.5))]
+    times = [to_milliseconds(NOON)] * 2
+    rows = []
+    for cut in (0, 1):
+        state = AggregatorState(OPTIONS)
+        for part in (slice(None, cut), slice(cut, None)):
+            if events[part]:
+                state.apply_columns(columns_of(events[part], times[part]))
+        rows.append(state.take_changes().rows)
+    assert rows[0] == rows[1]
+    assert any(b"0.5" in data for name, data in rows[0].items() if name.startswith("declared:"))

@@ -322,7 +322,7 @@ class BatchBuilder:
         """Return the time of the newest interaction before each part, and take note of the newest of all.
 
         Gold scores that come later and ticks are no interactions: no interaction is late because of them. A tick has
-        the time of the newest interaction. Gold scores have that of theirs, which was at most so new.
+        the time of the newest interaction. Gold scores have the time of their interaction, which is no later than that.
         """
         times_ms, newest_ms, rows = self._parts.times_ms, self._parts.times_ms.copy(), self._lookup.rows
         is_tick = self._parts.is_tick
