@@ -33,6 +33,9 @@ _IDS: Final = {"traceId": 16, "spanId": 8, "parentSpanId": 8, "trace_id": 16, "s
 _REQUESTS: Final = ("resourceSpans", "resource_spans", "batches")
 _SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
 _SCOPE: Final = ("scope", "instrumentationLibrary", "instrumentation_library")
+_TIMES: Final = {"startTimeUnixNano", "endTimeUnixNano", "start_time_unix_nano", "end_time_unix_nano"}
+_EVENT_TIMES: Final = {"timeUnixNano", "time_unix_nano"}
+_HALF: Final = 0xFFFF_FFFF
 _OLD_SCOPES: Final = 1000
 """Number of the field `instrumentation_library_spans` in resource spans of OTLP 0.15 to 0.18."""
 _KEYS_SHOWN: Final = 6
@@ -171,6 +174,11 @@ def _renew(of_resource: Json) -> None:
             if old in of_scope:
                 of_scope.setdefault("scope", of_scope.pop(old))
         for span in _objects(of_scope, "spans"):
+            for key in _TIMES & span.keys():
+                span[key] = _time(span[key], key)
+            for event in _objects(span, "events"):
+                for key in _EVENT_TIMES & event.keys():  # nothing depends on it
+                    del event[key]
             for item in (span, *_objects(span, "links")):
                 for key in _IDS:
                     if key in item:
@@ -193,6 +201,19 @@ def _base64_id(text: Any, size: int) -> str:
         return base64.b64encode(bytes.fromhex(text or "")).decode()
     except (ValueError, TypeError, binascii.Error):
         raise ValueError(f"the id {str(text)[:40]!r} is not hexadecimal") from None
+
+
+def _time(value: Any, key: str) -> int:
+    """Return a time as a whole number, or of the halves of one, as JavaScript without large numbers writes it."""
+    try:
+        if isinstance(value, dict):
+            return (int(value["high"]) & _HALF) << 32 | int(value["low"]) & _HALF
+        number = int(value or 0)
+        if 0 <= number < 1 << 64 and (not isinstance(value, float) or value == number):
+            return number
+    except (KeyError, TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"{key} is {printable(str(value)[:40])!r}, and must be a whole number of nanoseconds since 1970")
 
 
 def mended_wire(body: bytes) -> bytes:

@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ragtide_schemas.limits import NAME_MAX_CHARS
-from ragtide_schemas.printable import NAME_PATTERN
+from ragtide_schemas.printable import NAME_PATTERN, printable
+from ragtide_schemas.times import check_time, utc_now
 
 from ..shapes.documents import Found
 from .attributes import first, whole
@@ -20,7 +21,7 @@ from .history import UnreadableHistoryError, history_of
 from .options import MappingOptions
 from .reading import SpanReading
 from .steps import steps_of
-from .usage import covered_ns, usage_of
+from .usage import covered_ns, seconds_of, usage_of
 
 UNKNOWN_SERVICE: Final = "unknown_service"
 """Beginning of the name that an SDK gives to a service without a name."""
@@ -72,7 +73,7 @@ def fields_of(group: SpanGroup, readings: Sequence[SpanReading], options: Mappin
     return without_absent(
         {
             "pipeline": _pipeline(readings, own, options),
-            "occurred_at": _end(group),
+            "occurred_at": _occurred_at(group),
             "question": whole(question),
             "documents": [_document(document) for document in documents or ()],
             "response": whole(response),
@@ -141,11 +142,18 @@ def _pipeline(readings: Sequence[SpanReading], own: Mapping[str, Any], options: 
     return found
 
 
-def _end(group: SpanGroup) -> datetime:
+def _occurred_at(group: SpanGroup) -> datetime:
     anchor = group.anchor.reading
-    ends = [reading.span.end_ns for reading in (*group.calls, *group.retrievals)]
-    end_ns = anchor.span.end_ns if anchor is not None and group.turn is None else max(ends)
-    return datetime.fromtimestamp(end_ns / 1e9, UTC)
+    alone = anchor is not None and group.turn is None
+    ends = [anchor] if anchor and alone else [*group.calls, *group.retrievals]
+    span = max((reading.span for reading in ends), key=lambda span: span.end_ns)
+    time = datetime.fromtimestamp(span.end_ns / 1e9, UTC)
+    try:
+        check_time(time, utc_now())
+    except ValueError as error:
+        where = f"the end of the span {printable(span.name[:60])!r}, in nanoseconds since 1970,"
+        raise RefusedError(Refusal.INVALID, f"occurred_at, {where} {error}") from None
+    return time
 
 
 def _own(readings: Iterable[SpanReading]) -> dict[str, Any]:
@@ -174,13 +182,15 @@ def _segments(readings: Sequence[SpanReading], own: Mapping[str, Any], options: 
 
 
 def _metadata(group: SpanGroup, readings: Sequence[SpanReading]) -> dict[str, Any]:
+    units = (reading.span.time_unit for reading in readings)
     return without_absent(
         {
             "trace_id": readings[0].span.trace_id,
             "span_id": group.anchor.span_id or None,
             "model": _first_text(reversed(group.calls), "model"),
             "response_id": short(_first_text(reversed(group.calls), "response_id")),
-            "generation_s": covered_ns(group.calls) / 1e9 if group.calls else None,
+            "generation_s": seconds_of(covered_ns(group.calls)),
+            "time_unit": next((unit for unit in units if unit != "nanoseconds"), None),
         }
     )
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.telemetry.tracing import OWN_SPANS, RESULTS_SCOPE, TRACER
 from ragtide_schemas.printable import printable
+from ragtide_schemas.times import EARLIEST, PER_SECOND, unit_since_1970, utc_now
 
 from ..errors import InvalidTracesError, UnreadableFileError
 from .counting import check_counts, check_json, check_protobuf
@@ -35,6 +36,10 @@ VECTOR_MIN: Final = 16
 
 REMEDY: Final = "send the body that an OpenTelemetry exporter sends, with its Content-Type"
 
+_UNIT: Final = "nanoseconds"
+_EARLIEST_NS: Final = int(EARLIEST.timestamp()) * PER_SECOND[_UNIT]
+_PROTOCOL_S: Final = 1_546_300_800
+"""2019, before which no span was sent. A smaller number may be the nanoseconds since a computer was started."""
 _TRACE_ID_BYTES: Final = 16
 _SPAN_ID_BYTES: Final = 8
 _REMOTE_PARENT: Final = 0x300
@@ -134,14 +139,21 @@ def has_valid_ids(span: trace_pb2.Span) -> bool:
 
 
 def read_span(wire: trace_pb2.Span, resource: Mapping[str, Any]) -> Span:
-    """Return a span of the wire, with the attributes of its resource."""
+    """Return a span of the wire, with the attributes of its resource.
+
+    Some senders count another unit than nanoseconds: a time that can only be in another is read in that unit.
+    """
+    sent = (wire.start_time_unix_nano, wire.end_time_unix_nano)
+    units = [_unit(time) for time in sent]
+    start_ns, end_ns = (time * (PER_SECOND[_UNIT] // PER_SECOND[unit]) for time, unit in zip(sent, units, strict=True))
     return Span(
         trace_id=wire.trace_id.hex(),
         span_id=wire.span_id.hex(),
         parent_id=wire.parent_span_id.hex() if any(wire.parent_span_id) else None,
         name=wire.name,
-        start_ns=wire.start_time_unix_nano,
-        end_ns=max(wire.start_time_unix_nano, wire.end_time_unix_nano),
+        start_ns=start_ns,
+        end_ns=max(start_ns, end_ns),
+        time_unit=next((unit for unit in units if unit != _UNIT), _UNIT),
         attributes=read_attributes(wire.attributes),
         resource=resource,
         failed=wire.status.code == trace_pb2.Status.STATUS_CODE_ERROR,
@@ -150,6 +162,12 @@ def read_span(wire: trace_pb2.Span, resource: Mapping[str, Any]) -> Span:
         events=tuple(SpanEvent(event.name, read_attributes(event.attributes)) for event in wire.events),
         parent_is_remote=wire.flags & _REMOTE_PARENT == _REMOTE_PARENT,
     )
+
+
+def _unit(time: int) -> str:
+    """Return the unit of a time: nanoseconds, unless it is in another unit later than the protocol."""
+    unit = None if time >= _EARLIEST_NS else unit_since_1970(time, utc_now())
+    return unit if unit and time >= _PROTOCOL_S * PER_SECOND[unit] else _UNIT
 
 
 def read_attributes(found: Iterable[KeyValue]) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class Span:
     trace_state: str = ""
     """W3C tracestate."""
     events: tuple[SpanEvent, ...] = ()
+    time_unit: str = "nanoseconds"
+    """Unit in which the sender counted the times."""
     parent_is_remote: bool = False
     """Whether the span above this span is in another process, so that this process sends nothing above it."""
 

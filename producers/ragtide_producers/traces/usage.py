@@ -25,11 +25,11 @@ def usage_of(group: SpanGroup, own: Mapping[str, Any], cost_usd: float | None) -
     """
     prompt, completion = _tokens(group.calls)
     found = {
-        "latency_s": _seconds(_answer_ns(group)),
+        "latency_s": seconds_of(_answer_ns(group)),
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "cost_usd": cost_usd,
-        "retrieval_latency_s": _seconds(covered_ns(group.retrievals)) if group.retrievals else None,
+        "retrieval_latency_s": seconds_of(covered_ns(group.retrievals)),
     }
     explicit = {field: own[f"usage.{field}"] for field in AnswerUsage.model_fields if f"usage.{field}" in own}
     return {name: number for name, number in {**found, **explicit}.items() if number is not None} or None
@@ -51,7 +51,7 @@ def _answer_ns(group: SpanGroup) -> int:
     return max((span.end_ns for span in spans), default=0) - min((span.start_ns for span in spans), default=0)
 
 
-def _seconds(duration_ns: int) -> float | None:
+def seconds_of(duration_ns: int) -> float | None:
     """Return a duration in seconds; None for one that clocks which disagree have made, or that no answer takes."""
     return duration_ns / 1e9 if 0 < duration_ns <= LATENCY_MAX_S * 1e9 else None
 

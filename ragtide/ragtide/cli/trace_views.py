@@ -83,6 +83,8 @@ def interaction_lines(number: int, mapped: Mapped) -> Iterator[Text]:
     yield _line("response", found.response)
     if mapped.probability is not None:
         yield _line("sampled", f"the sender kept {mapped.probability:.2%} of the traces")
+    if "time_unit" in found.metadata:
+        yield _line("times", f"read as {found.metadata['time_unit']}: OpenTelemetry has nanoseconds there")
 
 
 def _line(name: str, text: str) -> Text:
