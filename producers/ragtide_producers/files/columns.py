@@ -15,11 +15,13 @@ from ragtide_schemas.interaction import last_turns
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.suggestions import closest
 
-from ..shapes.documents import is_missing
-from ..shapes.literals import BrokenTextError, literal_of, value_of
-from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
+from ..shapes.document_keys import is_missing
+from ..shapes.documents import Found, documents_in
+from ..shapes.literals import BrokenTextError, UnreadableError, literal_of, value_of
+from ..shapes.spelled import spelled, spells_a_list
+from ..shapes.texts import text_in, text_of_number
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
-from .cells import MISSING, CellError, answer_of, documents_in, spelled, spells_a_list, text_of_number
+from .cells import MISSING
 from .that_fit import that_fit
 from .usage import COLUMNS as USAGE_COLUMNS
 from .usage import read_usage, usage_in
@@ -296,11 +298,11 @@ def read_value(field: str, column: str, value: Any, *, cells: bool = False) -> A
         return _word(field, column, value, cells=cells)
     try:
         if field == "documents":
-            return documents_in(value)
-        if isinstance(value, str) and field != "interaction_id":
+            return _documents(value)
+        if isinstance(value, str) and field in ("history", "steps"):
             value = value_of(value) if field == "history" else spelled(value)
         found = _READERS[field](value)
-    except (BrokenTextError, CellError) as error:
+    except (BrokenTextError, UnreadableError) as error:
         cut = "is cut: " if isinstance(error, BrokenTextError) else ""
         shown = "" if cut else f" is {str(value)[:60]!r}:"
         raise InvalidEntryError(Reason.INVALID, f"{field}, from the column {column},{shown} {cut}{error}") from None
@@ -338,20 +340,19 @@ _NEVER_WORDS: Final = frozenset(("nan", "NaN", "-nan", "-NaN", "NaT", "<NA>"))
 """Words of a missing value that are none where there is a null, as in JSON."""
 
 
-def _first_reference(value: Any) -> str | None:
-    if isinstance(value, list):
-        value = next((item for item in value if item is not None and item != ""), None)
-    if isinstance(value, int | float):
-        return answer_of(value)
-    return answer_in(value, (*ANSWER_KEYS, "reference_answer", "expected"))
+def _documents(value: Any) -> list[dict[str, Any]]:
+    found = documents_in(value)
+    if found is None:
+        raise UnreadableError("no documents can be read from it: give a list of texts, or of objects with text")
+    if any(document.text is None for document in found):
+        raise UnreadableError("it has ids and no texts: give the text of each document")
+    return [_document(document) for document in found]
 
 
-def _question(value: Any) -> str | None:
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str | int | float):
-        return answer_of(value)
-    if isinstance(value, list) and sum(isinstance(item, str) and bool(item.strip()) for item in value) > 1:
-        raise CellError("it has several questions: give one row for each")
-    return answer_of(value) if isinstance(value, int | float) else question_in(value, QUESTION_KEYS)
+def _document(found: Found) -> dict[str, Any]:
+    named = found.id if found.id and len(found.id) <= NAME_MAX_CHARS else None
+    fields = {"text": found.text, "id": named, "score": found.score}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _documents_beside(value: Any) -> list[dict[str, Any]] | None:
@@ -365,17 +366,17 @@ def _documents_beside(value: Any) -> list[dict[str, Any]] | None:
     for key in _DOCUMENT_LISTS:
         if isinstance(found.get(key), list):
             try:
-                return documents_in(found[key])
-            except CellError:
+                return _documents(found[key])
+            except UnreadableError:
                 continue
     return None
 
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "question": _question,
-    "documents": documents_in,
-    "response": answer_of,
-    "reference_answer": _first_reference,
+    "question": lambda value: text_in(value, "question"),
+    "documents": _documents,
+    "response": lambda value: text_in(value, "answer"),
+    "reference_answer": lambda value: text_in(value, "reference"),
     "history": turns_of,
     "interaction_id": _id,
     "steps": lambda value: value if isinstance(value, list) else None,

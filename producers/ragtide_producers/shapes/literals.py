@@ -76,7 +76,11 @@ class Constructed(dict[str, Any]):
         self.text = text
 
 
-class BrokenTextError(ValueError):
+class UnreadableError(ValueError):
+    """A value cannot be read without guessing; the message says what it is, and the remedy."""
+
+
+class BrokenTextError(UnreadableError):
     """A text begins as a list or a mapping and does not end as such: it was cut, or is no value."""
 
 

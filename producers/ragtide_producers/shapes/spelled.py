@@ -1,0 +1,142 @@
+"""Texts that may spell a list or an object, such as cells of a table: JSON, Python, NumPy and pandas.
+
+What cannot be read without guessing raises `UnreadableError`; it is never taken as a text.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from .document_keys import IDS, SCORES, TEXTS, WRAPPERS, is_missing, says_nothing
+from .literals import CLASS, BrokenTextError, UnreadableError, is_cut, literal_of, value_of
+
+DEPTH_MAX: Final = 3
+"""Times that a text may spell a text that spells a value."""
+_QUOTED_LIST: Final = re.compile(r"\s*\[\s*['\"]")
+_MAPPING_START: Final = re.compile(r"\{\s*['\"]")
+_TUPLE_START: Final = re.compile(r"\(\s*['\"]")
+_ARRAY_START: Final = re.compile(
+    r"(?:np\.|numpy\.|pd\.|pandas\.)?(?:array|Series|Index|DataFrame|deque|tensor)\(|<\w{1,40}Array>"
+)
+_TABLE_END: Final = re.compile(r"dtype: \w{1,40}$|\[\d{1,12} rows x \d{1,12} columns\]$")
+_OF_DOCUMENTS: Final = frozenset((*TEXTS, *IDS, *SCORES, *WRAPPERS, CLASS, "title", "type", "name"))
+
+
+def spelled_documents(value: Any, depth: int = 0) -> Any:
+    """Return a value in which the texts that spell lists or objects of documents are these."""
+    if isinstance(value, str):
+        return _of_text(value, depth)
+    if isinstance(value, list | tuple):
+        return _of_list([item for item in value if not is_missing(item)], depth)
+    return value
+
+
+def _of_text(text: str, depth: int) -> Any:
+    stripped = text.strip(" \t\r\n\ufeff")
+    if says_nothing(stripped):
+        return []
+    if _TABLE_END.search(stripped[-80:]) or (stripped[0] == "<" and _ARRAY_START.match(stripped)):
+        raise UnreadableError("it is the text of a pandas table, which may be cut: write a JSON list of texts")
+    if stripped[0] not in '[{("' and not _ARRAY_START.match(stripped):
+        found = value_of(text)  # a text such as `Document(page_content='...')`
+        return stripped if isinstance(found, str) else found
+    try:
+        found = _literal(stripped)
+    except ValueError as error:
+        if _begins_a_value(stripped):
+            raise UnreadableError(
+                f"it begins a list or an object and cannot be read as one ({error}): {_REMEDY}"
+            ) from None
+        return stripped
+    if isinstance(found, str | list) and depth < DEPTH_MAX:
+        return spelled_documents(found, depth + 1)
+    return found
+
+
+_REMEDY: Final = 'write a JSON list of texts, such as ["first text", "second text"]'
+
+
+def _literal(text: str) -> Any:
+    try:
+        return literal_of(text)
+    except ValueError:
+        if not text.startswith(('[""', '{""')):
+            raise
+        return literal_of(text.replace('""', '"'))  # quotes that a writer of CSV doubled once too often
+
+
+def _begins_a_value(text: str) -> bool:
+    """Whether a text that spells no value may have been meant as one."""
+    if text[0] == "[":
+        end = _closing(text)
+        return end in (-1, len(text) - 1)
+    if text[0] == "(":
+        return bool(_TUPLE_START.match(text)) and _closing(text) in (-1, len(text) - 1)
+    return text[0] != '"' and bool(_MAPPING_START.match(text) or _ARRAY_START.match(text))
+
+
+def _closing(text: str) -> int:
+    """Return the place of the bracket that closes the first one; -1 if none does."""
+    opening, closing = text[0], {"[": "]", "(": ")"}[text[0]]
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == opening) - (character == closing)
+        if not depth:
+            return place
+    return -1
+
+
+def _of_list(items: Sequence[Any], depth: int) -> Any:
+    if items and all(isinstance(item, str) for item in items):
+        return _of_texts(items, depth)
+    if len(items) > 1 and all(isinstance(item, list | tuple) for item in items):
+        scored = all(len(item) == 2 and isinstance(item[1], int | float | list) for item in items)
+        if not scored:
+            raise UnreadableError("it has lists in a list: give one list with a text for each document")
+    if len(items) == 1 and isinstance(items[0], list | tuple) and depth < DEPTH_MAX:
+        inner = items[0]
+        if not (len(inner) == 2 and isinstance(inner[0], str) and isinstance(inner[1], int | float | list)):
+            return spelled_documents(inner, depth + 1)
+    return list(items)
+
+
+def _of_texts(texts: Sequence[str], depth: int) -> Any:
+    """Return texts of which one spells a whole list, or each spells an object that is surely a document."""
+    if len(texts) == 1 and depth < DEPTH_MAX and spells_a_list(texts[0]):
+        return _of_text(texts[0], depth + 1)
+    if all(text.lstrip()[:1] == "[" for text in texts) and all(isinstance(_tried(text), list) for text in texts):
+        raise UnreadableError("each of its texts is a list: give one list with a text for each document")
+    if all(text.lstrip()[:1] == "{" for text in texts):
+        found = [_tried(text) for text in texts]
+        if all(isinstance(item, dict) and item.keys() <= _OF_DOCUMENTS for item in found):
+            return found
+    return list(texts)
+
+
+def spells_a_list(text: str) -> bool:
+    """Return whether a text is a list, or the beginning of one with quotes: no document is."""
+    return text.lstrip()[:1] == "[" and (_QUOTED_LIST.match(text) is not None or isinstance(_tried(text), list))
+
+
+def _tried(text: str) -> Any:
+    try:
+        return literal_of(text)
+    except ValueError:
+        return None
+
+
+def spelled(text: str) -> Any:
+    """Return the list or object that a whole text spells, or the text.
+
+    Raises:
+        BrokenTextError: the text is the beginning of a JSON list or object.
+    """
+    stripped = text.strip()
+    if stripped[:1] not in ("[", "{", "(", '"') or not stripped:
+        return value_of(text)
+    try:
+        return literal_of(stripped)
+    except ValueError:
+        if is_cut(stripped):
+            raise BrokenTextError(f"{stripped[:40]!r} begins a value that does not end") from None
+        return text
