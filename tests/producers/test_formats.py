@@ -1,7 +1,13 @@
 """Every format reads the same interactions as every other; bad rows are named and stop nothing."""
 
+import bz2
 import csv
+import gzip
 import json
+import lzma
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +21,7 @@ from tests.support.names import NAME_CHARACTERS
 from ragtide import ClaimLabels, RagInteraction, SentenceLabels
 from ragtide_producers import FileOptions, UnreadableFileError, count_rows, read_rows
 from ragtide_producers.files.cells import MISSING
+from ragtide_producers.files.formats import text
 from ragtide_schemas.limits import COUNTER_MAX
 
 DATA = Path(__file__).parents[1] / "data"
@@ -159,6 +166,13 @@ def test_bad_cells_of_a_csv_are_named_by_line_and_the_others_are_read(tmp_path: 
         ("a.parquet", b"not parquet at all", "not Parquet"),
         ("a.json", b"{", "not JSON"),
         ("a.json", b'{"lines": []}', "no rows"),
+        ("a.jsonl", b"<html>\n<p>noise\n" * 50, "no objects of JSON"),
+        ("a.jsonl", b"%PDF-1.7\n%", "a PDF"),
+        ("a.jsonl", bytes(range(8)) * 9, "no text"),
+        ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 99)[:-9], "cannot be decompressed"),
+        ("a.csv.xz", lzma.compress(b"question\n")[:-9], "cannot be decompressed"),
+        ("a.jsonl.bz2", b"plain text", "cannot be decompressed"),
+        ("a.csv.zst", pa.compress(b"question\n" * 99, codec="zstd", asbytes=True)[:-3], "cannot be decompressed"),
     ],
 )
 def test_a_file_that_is_not_of_its_format_is_a_clear_error(
@@ -167,6 +181,76 @@ def test_a_file_that_is_not_of_its_format_is_a_clear_error(
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UnreadableFileError, match=said):
         list(read_rows(tmp_path / name, FileOptions()))
+
+
+ROWS: list[dict[str, Any]] = [
+    {"pipeline": "p", "question": f"q{number}", "documents": ["d\u00e9"], "response": "r"} for number in range(3)
+]
+LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
+CELLS = "pipeline,question,documents,response\n" + "".join(f"p,q{number},d\u00e9,r\n" for number in range(3))
+INDENTED = "\n".join(json.dumps(row, indent=2) for row in ROWS)
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": lambda content: bytes(pa.compress(content, codec="zstd", asbytes=True)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *[(f"a.{kind}.{ending}", pack(text.encode())) for ending, pack in PACKERS.items()
+          for kind, text in (("jsonl", LINES), ("csv", CELLS), ("json", json.dumps(ROWS)))],
+        *[(f"unnamed-{ending}.jsonl", pack(LINES.encode())) for ending, pack in PACKERS.items()],
+        ("indented.jsonl", INDENTED.encode()),
+        ("sequence.jsonl", ("\x1e" + LINES.replace("\n", "\n\x1e")[:-1]).encode()),
+        ("sequence.json", "".join("\x1e" + json.dumps(row, indent=1) + "\n" for row in ROWS).encode()),
+        ("joined.jsonl", LINES.replace("\n", "").encode()),
+        ("returns.jsonl", LINES.replace("\n", "\r").encode()),
+        ("returns.csv", CELLS.replace("\n", "\r").encode()),
+        ("pages.json", "".join(json.dumps({"data": [row], "limit": 1}) for row in ROWS).encode()),
+        ("marked.jsonl", LINES.encode("utf-16")),
+        ("wide.csv", CELLS.encode("utf-16-be")),
+        ("wide.jsonl", LINES.encode("utf-16-le")),
+        ("cells.txt", CELLS.encode()),
+    ],
+)  # fmt: skip
+def test_texts_are_read_however_they_are_packed_or_separated(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    found = interactions(tmp_path / name)
+    assert [(one["question"], one["documents"][0]["text"]) for one in found] == [(f"q{n}", "d\u00e9") for n in range(3)]
+
+
+def test_a_file_that_decompresses_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "UNPACKED_MAX", 100_000)
+    (tmp_path / "a.jsonl.bz2").write_bytes(bz2.compress(b'{"a": "' + b"x" * 10_000_000))
+    with pytest.raises(UnreadableFileError, match="times its size"):
+        list(read_rows(tmp_path / "a.jsonl.bz2", FileOptions()))
+
+
+def test_a_long_line_is_kept_in_part_and_the_next_one_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "LINE_MAX_BYTES", 100)
+    (tmp_path / "a.jsonl").write_text('{"a": "' + "x" * 950 + '"}\n{"b": 1}\n')
+    assert [len(line) for line in text.lines_of(tmp_path / "a.jsonl")] == [100, 9]
+
+
+def test_a_pipe_is_read_once_and_whole(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(gzip.compress(LINES.encode()),))
+    writer.start()
+    assert count_rows(pipe, FileOptions()) == 3
+    assert len(interactions(pipe)) == 3
+    writer.join()
+
+
+def test_the_separator_of_a_csv_is_chosen_after_the_map(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text('frage;treffer;reply, "short"\nWarum, wer; "t, 1" ;r\n')
+    mapped = {"question": "frage", "documents": "treffer", "response": 'reply, "short"'}
+    (one,) = interactions(file, pipeline="p", columns=mapped)
+    assert (one["question"], one["response"]) == ("Warum, wer", "r")
 
 
 def test_a_format_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:

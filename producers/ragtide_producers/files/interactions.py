@@ -1,10 +1,13 @@
 """Reads interactions from files and Hugging Face data sets, in ragtide's schema or as RAGBench or RAGChecker rows."""
 
+import atexit
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b, file_digest
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import NamedTemporaryFile
 from types import ModuleType
 from typing import Any, Final
 
@@ -14,7 +17,7 @@ from ragtide_schemas.suggestions import unknown
 
 from ..errors import UnreadableFileError
 from . import columns, ragbench, ragchecker
-from .formats import Record, RecordError, csv, huggingface, json, jsonl, parquet
+from .formats import Record, RecordError, csv, huggingface, json, jsonl, parquet, text
 
 FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": parquet, "json": json}
 """Formats of files by name."""
@@ -81,7 +84,7 @@ def read_records(source: str | Path, options: FileOptions) -> Iterator[Record]:
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-    yield from _guarded(source, lambda: _format(source, options).records(_place(source)))
+    yield from _guarded(source, lambda: _records(source, options))
 
 
 def pending_records(source: str | Path, options: FileOptions) -> Iterator[Callable[[], Record]]:
@@ -92,11 +95,11 @@ def pending_records(source: str | Path, options: FileOptions) -> Iterator[Callab
     """
 
     def waiting() -> Iterator[Callable[[], Record]]:
-        form, place = _format(source, options), _place(source)
+        form = _format(source, options)
         if hasattr(form, "pending"):
-            yield from form.pending(place)
+            yield from form.pending(_place(source))
         else:
-            yield from (partial(lambda record: record, record) for record in form.records(place))
+            yield from (partial(lambda record: record, record) for record in _records(source, options))
 
     yield from _guarded(source, waiting)
 
@@ -140,7 +143,7 @@ def digest_of(source: str | Path, options: FileOptions) -> str:
         elif _format(source, options) is parquet:
             yield parquet.digest(_place(source))
         else:
-            with Path(source).open("rb") as content:
+            with Path(_place(source)).open("rb") as content:
                 yield file_digest(content, partial(blake2b, digest_size=8)).hexdigest()
 
     return str(next(_guarded(source, found)))
@@ -150,8 +153,31 @@ def _count(form: ModuleType, place: str | Path) -> int | None:
     return form.count(place) if hasattr(form, "count") else None
 
 
+def _records(source: str | Path, options: FileOptions) -> Iterator[Record]:
+    form = _format(source, options)
+    named = (options.columns.values(),) if form is csv else ()
+    found: Iterator[Record] = form.records(_place(source), *named)
+    return found
+
+
 def _place(source: str | Path) -> str | Path:
-    return str(source) if huggingface.is_huggingface(source) or parquet.is_url(source) else Path(source)
+    if huggingface.is_huggingface(source) or parquet.is_url(source):
+        return str(source)
+    path = Path("/dev/stdin" if str(source) == STDIN else source)
+    return path if path.is_file() or not path.exists() or path.is_dir() else _copy_of(path)
+
+
+STDIN: Final = "-"
+"""Name of standard input as a source."""
+
+
+@cache
+def _copy_of(stream: Path) -> Path:
+    """Return a file with the content of a pipe, which can be read only once; it is removed when the process ends."""
+    with stream.open("rb") as source, NamedTemporaryFile(prefix="ragtide-", delete=False) as copy:
+        atexit.register(Path(copy.name).unlink, missing_ok=True)
+        copyfileobj(source, copy)
+    return Path(copy.name)
 
 
 def _format(source: str | Path, options: FileOptions) -> ModuleType:
@@ -164,13 +190,12 @@ def _format(source: str | Path, options: FileOptions) -> ModuleType:
         if options.format not in (None, "parquet"):
             raise UnreadableFileError(f"{source} is a URL, of which only Parquet is read: copy the file, then score it")
         return parquet
-    path = Path(source)
-    suffixes = [suffix for suffix in path.suffixes[-2:] if suffix.lower() != ".gz"]
-    name = options.format or _SUFFIXES.get(suffixes[-1].lower() if suffixes else "", "jsonl")
+    suffixes = text.bare_suffixes(Path(source))
+    name = options.format or _SUFFIXES.get(suffixes[-1] if suffixes else "", "jsonl")
     if name not in FORMATS:
         raise UnreadableFileError(unknown("format", name, list(FORMATS)))
     if options.format is None and name in ("json", "jsonl"):
-        name = json.name_by_content(path, name)
+        name = json.name_by_content(Path(_place(source)), name)
     return FORMATS[name]
 
 
@@ -227,7 +252,12 @@ def name_of(source: str | Path) -> str:
     if huggingface.is_huggingface(source):
         parts = str(source).removeprefix("hf:").partition("?")[0].strip("./").split("/")
         return parts[1] if len(parts) > 1 else parts[0]
-    return Path(source).stem
+    if str(source) in (STDIN, "/dev/stdin"):
+        return "stdin"
+    name = Path(source).name
+    for ending in (*text.PACKED, "".join(Path(name).suffixes[-1:])):
+        name = name.removesuffix(ending)
+    return name
 
 
 def _in_run(fields: dict[str, Any], options: FileOptions) -> dict[str, Any]:

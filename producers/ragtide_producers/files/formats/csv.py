@@ -7,7 +7,7 @@ most known names, or that of a first line such as `sep=;`, which Excel writes.
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -32,8 +32,12 @@ _OBJECTS: Final = ("covariates", "gold_scores", "usage", "segments", "metadata")
 _SEPARATORS: Final = (",", ";", "\t", "|")
 
 
-def records(path: Path) -> Iterator[Record]:
+def records(path: Path, named: Collection[str] = ()) -> Iterator[Record]:
     """Yield every row.
+
+    Args:
+        path: of the file.
+        named: columns that the user named, which are known besides.
 
     Raises:
         RecordError: no header, two columns of one name, or text that is not CSV in UTF-8 or in its mark's encoding.
@@ -47,7 +51,7 @@ def records(path: Path) -> Iterator[Record]:
             if first.strip().lower()[:4] == "sep=" and len(first.strip()) == 5:
                 usual, first, before = first.strip()[4], file.readline(ENTRY_MAX_BYTES), 1
             else:
-                usual = _separator(first, usual)
+                usual, _ = separator_of(first, usual, named)
             reader = csv.reader(
                 chain([first], file), delimiter=usual, strict=True, skipinitialspace=f'{usual} "' in first
             )
@@ -60,16 +64,16 @@ def records(path: Path) -> Iterator[Record]:
             raise RecordError(f"line {number} is not UTF-8 CSV ({error}): save it as UTF-8 CSV") from None
 
 
-def _separator(header: str, usual: str) -> str:
-    """Return the separator with which a header has the most known names, the usual one if several have as many."""
+def separator_of(header: str, usual: str = ",", named: Collection[str] = ()) -> tuple[str, int]:
+    """Return the separator with which a header has the most known names, and their number; the usual one wins a tie."""
     counts: dict[str, int] = {}
     for separator in (usual, *_SEPARATORS):
         try:
             names = next(csv.reader([header], delimiter=separator, skipinitialspace=True), [])
         except csv.Error:
             names = []
-        counts.setdefault(separator, sum(is_known(name) for name in names))
-    return max(counts, key=lambda separator: counts[separator])
+        counts.setdefault(separator, sum(is_known(name) or name.strip() in named for name in names))
+    return max(counts.items(), key=lambda count: count[1])
 
 
 def _header(cells: Sequence[str]) -> list[str]:

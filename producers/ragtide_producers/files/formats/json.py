@@ -7,16 +7,17 @@ Source: amazon-science/RAGChecker, `ragchecker/container.py`; pandas, `DataFrame
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from ragtide_schemas.base import place_of_no_number
-from ragtide_schemas.limits import ENTRY_MAX_BYTES
 from ragtide_schemas.printable import shortened
 
 from ..columns import is_known
+from .csv import separator_of
 from .record import Record, RecordError
 from .text import lines_of, text_of
 
@@ -30,7 +31,7 @@ def records(path: Path) -> Iterator[Record]:
     Raises:
         RecordError: the file is not JSON, or has no rows.
     """
-    for number, row in enumerate(_rows(_content(path)), start=1):
+    for number, row in enumerate(_content(path), start=1):
         if not isinstance(row, dict):
             yield Record(number, problem=f"it is {str(row)[:60]!r}: give an object")
             continue
@@ -47,25 +48,53 @@ def count(path: Path) -> int:
     Raises:
         RecordError: as `records`.
     """
-    return len(_rows(_content(path)))
+    return len(_content(path))
 
 
 def name_by_content(path: Path, name: str) -> str:
-    """Return `json` or `jsonl` for a file whose name says one of them: some name a file of lines `.json`.
+    """Return `json`, `jsonl` or `csv` for a file whose name says one of the first two: some name another so.
 
     Args:
         path: of the file.
         name: the format that its name says.
 
     Raises:
-        RecordError: the file is no text, or broken gzip.
+        RecordError: the file has neither objects of JSON nor known columns, or is no text.
         OSError: the file cannot be read.
     """
-    first, second = [*islice((line for line in map(bytes.strip, lines_of(path)) if line), 2), b"", b""][:2]
-    if first.startswith(b"[") or first == b"{":
+    lines = [line.strip(BETWEEN) for line in islice(lines_of(path), LOOKED_AT)]
+    starts = [line for line in lines if line]
+    first, second = [*starts[:2], b"", b""][:2]
+    if first.startswith(b"["):
         return "json"
-    is_line = first.startswith(b"{") and first.endswith(b"}") and len(first) <= ENTRY_MAX_BYTES
-    return "jsonl" if is_line and second.startswith(b"{") else name
+    if first.startswith(b"{"):
+        whole = _is_object(first)
+        if whole is None:
+            return "jsonl" if second.startswith(b"{") else "json" if second else name
+        return "jsonl" if whole and (second.startswith(b"{") or name == "jsonl") else "json"
+    if second and not any(line.startswith(b"{") for line in starts):
+        shown = shortened(first[:200].decode("utf-8", "replace"))
+        if separator_of(shown)[1] > 1:
+            return "csv"
+        raise RecordError(f"it has no objects of JSON, it begins with {shown!r}: give --format if it has another one")
+    return name
+
+
+LOOKED_AT: Final = 20
+"""Lines of a file that are looked at to find its format."""
+BETWEEN: Final = b" \t\r\n\x1e"
+"""What may stand between two values; the last is the mark of JSON text sequences (RFC 7464)."""
+
+
+def _is_object(line: bytes) -> bool | None:
+    """Return whether a line is one object of JSON; false if another object follows it, None for other lines."""
+    try:
+        text = line.decode()
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    rest = text[end:].lstrip("\r\x1e \t")
+    return not rest if not rest or rest[0] == "{" else None
 
 
 def keys_given_twice(content: bytes) -> str:
@@ -88,12 +117,27 @@ TWICE_MAX: Final = 1000
 """An object with more names is not searched for two of a name."""
 
 
-def _content(path: Path) -> Any:
+def _content(path: Path) -> Sequence[Any]:
+    """Return the rows of all values in a file; most files have one value."""
     try:
         with text_of(path) as file:
-            return json.load(file)
+            values = list(_values(file.read()))
     except (ValueError, RecursionError) as error:
+        if isinstance(error, RecordError):
+            raise
         raise RecordError(f"the file is not JSON ({error}): correct it, or name a file of JSON Lines .jsonl") from None
+    if not values:
+        raise RecordError("the file is empty: it is not JSON")
+    return [row for value in values for row in _rows(value)]
+
+
+def _values(text: str) -> Iterator[Any]:
+    decoder, blanks = json.JSONDecoder(), re.compile(r"[\s\x1e\ufeff]*")
+    place = blanks.match(text).end()  # type: ignore[union-attr]
+    while place < len(text):
+        value, place = decoder.raw_decode(text, place)
+        yield value
+        place = blanks.match(text, place).end()  # type: ignore[union-attr]
 
 
 def _rows(content: Any) -> Sequence[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import read_json_object
 
-from .json import keys_given_twice
+from .json import BETWEEN, keys_given_twice
 from .record import Record
 from .text import lines_of
 
@@ -17,7 +17,7 @@ def records(path: Path) -> Iterator[Record]:
     """Yield every line that is not blank; its number counts blank lines, too.
 
     Raises:
-        RecordError: the file is no text, or broken gzip.
+        RecordError: the file is no text, or compressed and broken.
     """
     for make in pending(path):
         yield make()
@@ -30,7 +30,7 @@ def pending(path: Path) -> Iterator[Callable[[], Record]]:
         RecordError: as `records`.
     """
     for number, line in enumerate(lines_of(path), start=1):
-        content = line.strip()
+        content = line.strip(BETWEEN)
         if content:
             yield partial(_record, number, content)
 
@@ -50,4 +50,4 @@ def _record(number: int, content: bytes) -> Record:
 
 def count(path: Path) -> int:
     """Return the number of lines that are not blank, without decoding them."""
-    return sum(1 for line in lines_of(path) if line.strip())
+    return sum(1 for line in lines_of(path) if line.strip(BETWEEN))

@@ -1,15 +1,25 @@
-"""Opens files of text: compressed or not, in UTF-8, or in UTF-16 or UTF-32 with their mark."""
+"""Opens files of text: compressed or not, in UTF-8, or in UTF-16 or UTF-32."""
 
+import bz2
 import codecs
 import gzip
 import io
+import lzma
+import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 from .record import RecordError
+
+LINE_MAX_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of one line that are kept; the rest of a longer line is skipped."""
+UNPACKED_MAX: Final = 256 * 1024 * 1024
+"""Bytes that any compressed file may have when it is decompressed."""
+RATIO_MAX: Final = 250
+"""A compressed file may be this many times as large as on disk; texts of answers are rarely 50 times as large."""
 
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -20,10 +30,61 @@ _MARKS: Final = (
 )
 """Byte order marks, with the encoding of each; that of UTF-32 begins as that of UTF-16."""
 _OTHER_FILES: Final = {
-    b"PK\x03\x04": "a zip or Excel file: save it as CSV",
+    b"PK\x03\x04": "a zip or Excel file: unpack it, or save it as CSV",
     b"PAR1": "Parquet: name it .parquet, or give --format parquet",
     b"SQLi": "a database of SQLite: export the table as CSV",
+    b"ARRO": "a file of Arrow or Feather: save it as Parquet",
+    b"Obj\x01": "Avro: save it as Parquet or JSON Lines",
+    b"%PDF": "a PDF: give a file with rows of questions, documents and responses",
+    b"7z\xbc\xaf": "a 7z archive: unpack it",
+    b"\xd0\xcf\x11\xe0": "an old Excel or Word file: save it as CSV",
 }
+
+
+def _zstd(raw: BinaryIO) -> Any:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra; only this compression needs it
+    except ModuleNotFoundError:
+        raise RecordError("reading zstd needs pyarrow: pip install 'ragtide[parquet]', or decompress it") from None
+    return pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd")
+
+
+PACKED: Final[dict[str, tuple[bytes, Callable[[BinaryIO], Any]]]] = {
+    ".gz": (b"\x1f\x8b", lambda raw: gzip.GzipFile(fileobj=raw)),
+    ".bz2": (b"BZh", bz2.BZ2File),
+    ".xz": (b"\xfd7zXZ\x00", lzma.LZMAFile),
+    ".zst": (b"\x28\xb5\x2f\xfd", _zstd),
+}
+"""First bytes and decompression by the ending of a file's name."""
+
+
+def bare_suffixes(path: Path) -> list[str]:
+    """Return the endings of a file's name in lower case, without those of compressions.
+
+    >>> bare_suffixes(Path("answers.v2.CSV.zst"))
+    ['.v2', '.csv']
+    """
+    return [suffix for suffix in map(str.lower, path.suffixes) if suffix not in PACKED]
+
+
+class _Unpacked(io.RawIOBase):
+    """The decompressed bytes of a file, as many as text may have."""
+
+    def __init__(self, stream: Any, most: int) -> None:
+        super().__init__()
+        self._stream = stream
+        self._left = most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._stream.read(len(buffer))
+        self._left -= len(found)
+        if self._left < 0:
+            raise RecordError(f"it decompresses to more than {RATIO_MAX} times its size: decompress it and look at it")
+        buffer[: len(found)] = found
+        return len(found)
 
 
 @contextmanager
@@ -31,24 +92,42 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, str]]:
     """Yield the bytes of a file after its byte order mark, and their encoding.
 
     Raises:
-        RecordError: the file is broken gzip, or no text.
+        RecordError: the file is compressed and broken, or no text.
         OSError: the file cannot be read.
     """
     with path.open("rb") as raw:
-        packed = raw.peek(2)[:2] == b"\x1f\x8b" or path.suffix.lower() == ".gz"
+        start, suffix = raw.peek(8)[:8], path.suffix.lower()
+        packed = next((ending for ending, (mark, _) in PACKED.items() if start.startswith(mark)), None)
+        packed = packed or (suffix if suffix in PACKED else None)
         try:
-            stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw))) if packed else raw
-            start = stream.peek(4)[:4]
-            if start in _OTHER_FILES:
-                raise RecordError(f"it is {_OTHER_FILES[start]}")
+            stream: Any = raw
+            if packed:
+                most = max(UNPACKED_MAX, RATIO_MAX * os.fstat(raw.fileno()).st_size)
+                stream = io.BufferedReader(_Unpacked(PACKED[packed][1](raw), most))
+                start = stream.peek(8)[:8]
+            known = next((_OTHER_FILES[mark] for mark in _OTHER_FILES if start.startswith(mark)), None)
+            if known:
+                raise RecordError(f"it is {known}")
             mark, encoding = next((found for found in _MARKS if start.startswith(found[0])), (b"", "utf-8"))
             if not mark and 0 in start[:2]:
-                raise RecordError("it has zero bytes, as UTF-16 without a byte order mark: save it as UTF-8")
+                encoding = _without_mark(start)
             if encoding == "utf-8":
                 stream.read(len(mark))
-            yield stream, encoding
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise RecordError(f"it cannot be decompressed ({error}): give a whole gzip file, or text") from None
+            yield cast("BinaryIO", stream), encoding
+        except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+            if not packed or (isinstance(error, OSError) and error.errno is not None):
+                raise
+            raise RecordError(
+                f"it cannot be decompressed ({error}): give a whole file of {packed[1:]}, or text"
+            ) from None
+
+
+def _without_mark(start: bytes) -> str:
+    """Return the encoding of a text whose first characters are of ASCII in UTF-16."""
+    for encoding, zeros in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
+        if not any(zeros) and start.count(0) == len(zeros):
+            return encoding
+    raise RecordError("it has zero bytes, so it is no text: save it as UTF-8")
 
 
 @contextmanager
@@ -64,19 +143,25 @@ def text_of(path: Path) -> Iterator[io.TextIOWrapper]:
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file in UTF-8; only a line feed ends a line.
+    """Yield the lines of a file in UTF-8; only a line feed ends a line. At most `LINE_MAX_BYTES` are of one line.
 
     Raises:
-        RecordError: as `opened`, or text that is not in the encoding of its mark.
+        RecordError: as `opened`, or text that is not in its encoding.
         OSError: the file cannot be read.
     """
     with opened(path) as (stream, encoding):
         if encoding == "utf-8":
-            yield from stream
+            yield from _lines(stream, b"\n")
             return
         try:
             with io.TextIOWrapper(stream, encoding=encoding, newline="\n") as text:
-                for line in text:
-                    yield line.encode("utf-8", "surrogatepass")
+                yield from (line.encode("utf-8", "surrogatepass") for line in _lines(text, "\n"))
         except UnicodeError as error:
             raise RecordError(f"it is not {encoding.upper()} ({error}): save it as UTF-8") from None
+
+
+def _lines(stream: Any, end: Any) -> Iterator[Any]:
+    while line := stream.readline(LINE_MAX_BYTES):
+        yield line
+        while len(line) == LINE_MAX_BYTES and not line.endswith(end):
+            line = stream.readline(LINE_MAX_BYTES)
