@@ -1,13 +1,18 @@
 """The spans of a trace as a tree, whatever is missing or wrong among the ids of their parents."""
 
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
-from .reading import SpanReading
+from ..shapes.texts import ANSWER_KEYS
+from .reading import SpanReading, TruncatedError
 from .span import Span
 
 TRACE: Final = ""
 """Id of the node above all roots."""
+SKEW_NS: Final = 20_000_000
+"""Nanoseconds before the start of its parent from which the start of a span is due to a clock, and not to rounding."""
 
 
 class Node:
@@ -34,6 +39,9 @@ class Tree:
     """The tree of one trace.
 
     Spans that share a parent which is missing are siblings. Of a circle of parents, the earliest span becomes a root.
+    No span starts before its parent: one that does has a clock that is behind, and its times are moved, together with
+    those of the spans below it on the same clock. A model call that wrote the answer of its parent is moved to the end
+    of the parent.
 
     Args:
         spans: spans of one trace; of spans with the same id the last counts.
@@ -56,6 +64,9 @@ class Tree:
                 self._attach(node, self.root)
         self.nodes = self._numbered()
         """The nodes in the order of a walk: parents first, siblings by time."""
+        moved: dict[Node, int] = {}
+        for node in self.nodes:
+            _move(node, moved)
 
     def _node(self, span_id: str) -> Node:
         return self._nodes.setdefault(span_id, Node(span_id))
@@ -76,6 +87,28 @@ class Tree:
         for node in reversed(nodes):
             node.last = max((child.last for child in node.children), default=node.first)
         return nodes
+
+
+def _move(node: Node, moved: dict[Node, int]) -> None:
+    """Move the times of a span so that it does not start before its parent, and remember by how much."""
+    reading, above = node.reading, node.parent.reading if node.parent else None
+    if reading is None or node.parent is None or above is None:
+        return
+    span, parent = reading.span, above.span
+    by_ns = moved.get(node.parent, 0) if moved and span.resource == parent.resource else 0
+    early_ns = parent.start_ns - span.start_ns - by_ns
+    if early_ns > 0:
+        is_last = early_ns > SKEW_NS and _wrote_answer(reading, above)
+        by_ns += max(early_ns, parent.end_ns - span.end_ns - by_ns) if is_last else early_ns
+    if by_ns:
+        moved[node] = by_ns
+        reading.span = replace(span, start_ns=span.start_ns + by_ns, end_ns=span.end_ns + by_ns)
+
+
+def _wrote_answer(call: SpanReading, above: SpanReading) -> bool:
+    with suppress(TruncatedError):
+        return call.role == "llm" and call.generated is not None and above.answer(ANSWER_KEYS) == call.generated
+    return False
 
 
 def _heads_of_circles(ordered: list[Span], by_id: dict[str, Span]) -> set[str]:

@@ -14,6 +14,7 @@ from ragtide_producers.traces.fields import Refusal
 from ragtide_producers.traces.interactions import Mapped, interactions_of
 from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request, spans_of
+from ragtide_producers.traces.span import Span
 from ragtide_schemas.times import PER_SECOND
 
 pytestmark = pytest.mark.pure
@@ -90,3 +91,52 @@ def test_a_time_that_is_no_number_is_refused_by_name(time: Any) -> None:
 def test_times_of_events_do_not_matter(time: Any) -> None:
     event = {"name": "x", "timeUnixNano": time}
     assert found_in(request_of(START_S, START_S + 1, events=[event])).interaction is not None
+
+
+HOSTS = {"retrieve": "app", "call": "app", "server": "models", "model": "models"}
+QUESTION, TEXT, ANSWER = "How often?", "The pump is serviced every 6 months.", "Every 6 months."
+
+
+def spans_with(behind_ns: int, *, of_client: bool, answered: str | None) -> list[Span]:
+    """Return a trace in which the clock of the model's host is behind.
+
+    Args:
+        behind_ns: by so many nanoseconds.
+        of_client: whether a span of the application is around the call of the model.
+        answered: output of the whole.
+    """
+
+    def span(number: int, parent: int, name: str, start: int, end: int, **attributes: Any) -> Span:
+        late = behind_ns if HOSTS.get(name) == "models" else 0
+        from_ns, until_ns = (START_S * 10**9 + at * 10**7 - late for at in (start, end))
+        above = f"{parent:016x}" if parent else None
+        named = {key.replace("__", "."): value for key, value in attributes.items() if value}
+        resource = {"service.name": HOSTS.get(name, "app")}
+        return Span("ab" * 16, f"{number:016x}", above, name, from_ns, until_ns, named, resource)
+
+    kind = "openinference__span__kind"
+    found = [
+        span(1, 0, "ask", 0, 25, **{kind: "CHAIN", "input__value": QUESTION, "output__value": answered}),
+        span(2, 1, "retrieve", 5, 10, **{kind: "RETRIEVER", "retrieval__documents__0__document__content": TEXT}),
+        span(4, 3 if of_client else 1, "server", 14, 21),
+        span(5, 4 if of_client else 1, "model", 15, 20, **{kind: "LLM", "output__value": ANSWER}),
+    ]
+    return [*found, span(3, 1, "call", 13, 22)] if of_client else found
+
+
+@given(st.integers(0, 9 * 10**7) | st.integers(2 * 10**8, 3 * 10**10), st.booleans(), st.sampled_from([None, ANSWER]))
+def test_a_clock_that_is_behind_on_the_models_host_costs_no_interaction(
+    behind_ns: int, of_client: bool, answered: str | None
+) -> None:
+    spans = spans_with(behind_ns, of_client=of_client, answered=answered)
+    found = [mapped.interaction for mapped in interactions_of(spans, MappingOptions())]
+    decided = of_client or answered or behind_ns < 10**8
+    assert [item and (item.question, item.response) for item in found] == [(QUESTION, ANSWER)] * bool(decided)
+    if found:
+        assert found[0] is not None
+        assert found[0].usage is not None
+        assert found[0].usage.latency_s == pytest.approx(0.25)
+
+
+def test_a_call_before_the_retrieval_that_wrote_another_text_is_no_answer() -> None:
+    assert interactions_of(spans_with(10**9, of_client=False, answered="Another text."), MappingOptions()) == []
