@@ -11,6 +11,8 @@ from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import Labels, MetricDeclaration, RagInteraction
 from ragtide_schemas.criterion import Criterion
 
+from ..text.reasoning import without_thoughts
+
 USUAL_WAIT_S: Final = 30.0
 """Seconds to wait for a labeler that does not name a time."""
 
@@ -182,7 +184,7 @@ class OfAnother(ABC):
 async def scores_of(labeler: Labeler, interaction: RagInteraction) -> Labeling:
     """Return a labeler's scores of an answer, or of a session: a labeler that knows no sessions has no scores of it.
 
-    A labeler knows sessions if it has `scores_sessions`.
+    A labeler knows sessions if it has `scores_sessions`. It reads the answers without the reasoning of their model.
 
     Args:
         labeler: to call.
@@ -193,7 +195,7 @@ async def scores_of(labeler: Labeler, interaction: RagInteraction) -> Labeling:
     """
     if interaction.is_session and not getattr(labeler, "scores_sessions", False):
         return Labeling({})
-    return await labeler.label(interaction)
+    return await labeler.label(without_thoughts(interaction))
 
 
 def criteria_of(labeler: Labeler) -> Sequence[Criterion]:

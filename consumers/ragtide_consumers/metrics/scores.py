@@ -9,6 +9,8 @@ from typing import Final
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.metric_definitions import EMPTY_RESPONSE, EMPTY_RETRIEVAL, RETRIEVAL_DOCUMENTS, USAGE
 
+from ..text.reasoning import answer_of
+
 
 class AbsentReason(StrEnum):
     """Reason why a metric has no value."""
@@ -134,7 +136,7 @@ def outcome_scores(interaction: RagInteraction) -> dict[str, float]:
     usage = given_usage(interaction)
     return {
         EMPTY_RETRIEVAL.name: float(interaction.nothing_retrieved),
-        EMPTY_RESPONSE.name: float(interaction.no_response),
+        EMPTY_RESPONSE.name: float(has_no_answer(interaction)),
         RETRIEVAL_DOCUMENTS.name: float(len(interaction.documents)),
         **{USAGE[field].name: min(float(number), USAGE[field].upper) for field, number in usage.items()},
     }
@@ -162,4 +164,9 @@ def nothing_to_label(interaction: RagInteraction) -> AbsentReason | None:
     """
     if interaction.nothing_retrieved:
         return AbsentReason.NOTHING_RETRIEVED
-    return AbsentReason.NO_RESPONSE if interaction.no_response else None
+    return AbsentReason.NO_RESPONSE if has_no_answer(interaction) else None
+
+
+def has_no_answer(interaction: RagInteraction) -> bool:
+    """Return whether the response is empty, or has nothing but the reasoning of its model."""
+    return not answer_of(interaction.response).strip()

@@ -20,6 +20,7 @@ from .kept_documents import KEPT, CutDocument, KeptSentences
 from .keys import document_keys, response_keys
 from .languages import evident_by_words, evident_language, language_of
 from .markup import BULLETS, NOTHING, SPACE, Block, assemble, blocks, has_form, is_prose, mask_marks
+from .reasoning import without_thoughts
 
 SPLITTER_ID: Final = "sentencex-1+forms-2"
 """Id of the rules that split sentences: the library's major version, and the version of the rules about forms."""
@@ -191,6 +192,7 @@ def cut(interaction: RagInteraction) -> CutInteraction:
 
     Documents are split by their own language, and the response by its own.
     """
+    interaction = without_thoughts(interaction)
     given = [document.sentences for document in interaction.documents] + [interaction.response_sentences]
     ids = [GIVEN if sentences is not None else SPLITTER_ID for sentences in given]
     documents: list[Sequence[str]] = []

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from ...text.reasoning import TAG, after_block, meaning_of, without_reasoning, without_silent_analysis
 from .sloppy_json import NoJson, ReadingBudget, Sloppy
 from .sloppy_json import read as read_sloppy
 
@@ -148,102 +149,11 @@ def whole_characters(text: str) -> str:
     return text
 
 
-# --- Reasoning ---
-
-_TAG: Final = re.compile(
-    r"<\|channel\|>\s?(\w{1,20})|<([^<>{}\n]{1,120})>|\[(/?THINK(?:ING)?|/?THOUGHTS?)\]|◁([^◁▷]{1,20})▷"
-)
-_THOUGHTS: Final = (
-    "think", "thinking", "thought", "thoughts", "reasoning", "reason", "reflection", "reflect", "scratchpad",
-    "analysis", "monologue", "cot", "deliberation", "thoughtprocess", "rationale",
-)  # fmt: skip
-_NAME_CHARS: Final = 24
-_SILENT_ANALYSIS: Final = re.compile(r"\s*analysis(?=[^\W_])")
-"""Start of a harmony answer whose special tokens a server dropped: `analysisWe need ... assistantfinal{...}`."""
-_FINAL: Final = "assistantfinal"
-
-
-def _meaning(tag: re.Match[str]) -> str:
-    """Return the meaning of a tag: `open` or `close` of a reasoning block, `final` of harmony, or nothing."""
-    channel, name, upper, kimi = tag.groups()
-    if channel is not None:
-        return "final" if channel == "final" else "open"
-    inner = (name or upper or kimi).strip().lower()
-    if inner in ("|channel", "channel|"):  # Gemma's
-        return "open" if inner[0] == "|" else "close"
-    closes = inner.lstrip("|｜ ").startswith("/")
-    if inner.startswith("details") and any(word in inner for word in ("reason", "think", "thought")):
-        return "open"
-    word = inner.strip("|｜/ ").partition(" ")[0]
-    letters = "".join(letter for letter in word if letter.isalpha())
-    if len(letters) > _NAME_CHARS or not letters.endswith(_THOUGHTS):
-        return "close" if inner == "/details" else ""
-    return "close" if closes or letters.startswith("end") else "open"
-
-
-def _after_block(text: str, start: int) -> int | None:
-    """Return the end of the reasoning block that begins before `start`; None if it has no end."""
-    for tag in _TAG.finditer(text, start):
-        meaning = _meaning(tag)
-        if meaning == "close":
-            return tag.end()
-        if meaning == "final":
-            return tag.start()
-    return None
-
-
-def _without_silent_analysis(text: str) -> str:
-    if _SILENT_ANALYSIS.match(text) is None:
-        return text
-    at = text.rfind(_FINAL)
-    return "" if at < 0 else text[at + len(_FINAL) :]
-
-
-def without_reasoning(text: str) -> str:
-    """Return a text without its reasoning blocks; a closing tag alone ends a block that began with the text."""
-    text = _without_silent_analysis(text)
-    kept: list[str] = []
-    at = 0
-    while (tag := _TAG.search(text, at)) is not None:
-        meaning = _meaning(tag)
-        if meaning == "open":
-            kept.append(text[at : tag.start()])
-            end = _after_block(text, tag.end())
-            if end is None:
-                return "".join(kept)
-            at = end
-            continue
-        if meaning == "final" or (meaning == "close" and "details" not in tag[0]):
-            kept.clear()
-        else:
-            kept.append(text[at : tag.end()])
-        at = tag.end()
-    return "".join([*kept, text[at:]])
-
-
-def before_open_block(text: str) -> str:
-    """Return a text up to a reasoning block that has no end.
-
-    >>> before_open_block("hello <think>so the"), before_open_block("<think>so</think> hello")
-    ('hello ', '<think>so</think> hello')
-    """
-    at = 0
-    while (tag := _TAG.search(text, at)) is not None:
-        if _meaning(tag) == "open":
-            end = _after_block(text, tag.end())
-            if end is None:
-                return text[: tag.start()]
-            at = end
-        else:
-            at = tag.end()
-    return text
-
-
 # --- Objects ---
 
 _ESCAPED_START: Final = r"[\[{](?:\\n|\s){0,80}\\[\"'\\]"
 """Start of an object whose quotes are escaped, because it stands or stood in a JSON string."""
-_MARK: Final = re.compile(rf"(?P<value>\{{|\[(?=\s{{0,80}}[{{\[])|\"(?=\s{{0,40}}{_ESCAPED_START}))|{_TAG.pattern}")
+_MARK: Final = re.compile(rf"(?P<value>\{{|\[(?=\s{{0,80}}[{{\[])|\"(?=\s{{0,40}}{_ESCAPED_START}))|{TAG.pattern}")
 _DRAFTS: Final = frozenset({
     "draft", "drafts", "firstdraft", "thinking", "think", "thought", "thoughts", "reasoning", "reasoningcontent",
     "analysis", "scratchpad", "reflection", "example", "examples", "exampleanswer", "schema", "jsonschema", "template",
@@ -377,7 +287,7 @@ def parse(text: str, schema: Schema) -> Parsed | None:
     if len(text) > CHARS:
         return None
     try:
-        return _parsed(_without_silent_analysis(text), _Shape(schema), ReadingBudget(len(text)), 0)
+        return _parsed(without_silent_analysis(text), _Shape(schema), ReadingBudget(len(text)), 0)
     except (_Ambiguous, RecursionError):
         return None
 
@@ -419,10 +329,10 @@ def _values(text: str, budget: ReadingBudget) -> Iterator[tuple[int, Any]]:
     while (mark := _MARK.search(text, at)) is not None:
         if mark["value"] is None:
             at = mark.end()
-            tag = _TAG.match(text, mark.start())
-            meaning = _meaning(tag) if tag is not None else ""
+            tag = TAG.match(text, mark.start())
+            meaning = meaning_of(tag) if tag is not None else ""
             if meaning == "open":
-                end = _after_block(text, at)
+                end = after_block(text, at)
                 if end is None:
                     return
                 at = end
@@ -458,7 +368,7 @@ def _value_at(text: str, start: int, budget: ReadingBudget) -> tuple[Any, int] |
         sloppy = read_sloppy(text, start, budget)
     except NoJson:
         return None
-    if any(_meaning(tag) in ("close", "final") for tag in _TAG.finditer(text, start, sloppy.end)):
+    if any(meaning_of(tag) in ("close", "final") for tag in TAG.finditer(text, start, sloppy.end)):
         return None  # braces of the thoughts, read over their end
     if sloppy.cut:
         return (sloppy, sloppy.end) if isinstance(sloppy.value, dict) else None
@@ -485,7 +395,7 @@ def _answers(value: Any, shape: _Shape, budget: ReadingBudget, depth: int) -> di
     elif isinstance(value, list):
         children = value
     elif isinstance(value, str) and "{" in value:
-        inner = _parsed(_without_silent_analysis(value), shape, budget, depth + 1)
+        inner = _parsed(without_silent_analysis(value), shape, budget, depth + 1)
         return inner.fields if inner is not None and inner.complete else None
     else:
         return None

@@ -10,7 +10,8 @@ from typing import Final
 
 from ragtide_schemas.limits import REPLY_TOKENS_MAX
 
-from .answers import JudgeAnswer, before_open_block, last_object, whole_characters
+from ...text.reasoning import before_open_block
+from .answers import JudgeAnswer, last_object, whole_characters
 from .costs import CallPrice
 
 _CUT_OFF: Final = frozenset({"length", "maxtokens", "maxoutputtokens", "modellength", "modelcontextwindowexceeded"})

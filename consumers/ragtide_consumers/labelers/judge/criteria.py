@@ -9,8 +9,9 @@ from ragtide_schemas import MetricDeclaration, RagInteraction
 from ragtide_schemas.criterion import CANNOT_TELL, Criterion, Need, folded
 from ragtide_schemas.specimen import REASON_CHARS
 
-from ...metrics.scores import AbsentReason
+from ...metrics.scores import AbsentReason, has_no_answer
 from ...text.keys import normalize_key
+from ...text.reasoning import answer_of
 from ...text.splitting import KEY_TOKENS, estimated_tokens
 from ..asked_criteria import asked_about
 from ..remote.errors import ContextTooLong, NoLabels
@@ -80,8 +81,8 @@ def _texts_of(interaction: RagInteraction) -> frozenset[Need]:
     there: dict[Need, bool] = {
         "question": True,
         "documents": not interaction.nothing_retrieved,
-        "response": not interaction.no_response
-        or (interaction.is_session and any(turn.response.strip() for turn in interaction.history or ())),
+        "response": not has_no_answer(interaction)
+        or (interaction.is_session and any(answer_of(turn.response).strip() for turn in interaction.history or ())),
         "reference": interaction.reference_answer is not None,
         "history": bool(interaction.history),
     }
@@ -372,7 +373,7 @@ def _prompt(
         texts["QUESTION"] = [("Q", interaction.question)]
     if documents and read("documents") and not interaction.nothing_retrieved:
         texts["DOCUMENTS"] = [(f"D{place}", document.text) for place, document in enumerate(interaction.documents)]
-    if read("response") and not interaction.no_response:
+    if read("response") and not has_no_answer(interaction):
         texts["RESPONSE"] = [("R", interaction.response)]
     if (reference := reference_of(criteria, interaction)) is not None:
         texts["REFERENCE ANSWER"] = [("A", reference)]

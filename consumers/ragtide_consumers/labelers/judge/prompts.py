@@ -15,7 +15,8 @@ from typing import Any, Final, Literal
 from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_schemas.criterion import CANNOT_TELL, RULES_VERSION, Criterion, Need
 
-from .answers import JudgeAnswer, Parsed, Schema, parse, without_reasoning
+from ...text.reasoning import without_reasoning
+from .answers import JudgeAnswer, Parsed, Schema, parse
 from .plain_answers import (
     IN_WORDS,
     claims_grammar,

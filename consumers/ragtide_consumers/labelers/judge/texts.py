@@ -13,6 +13,7 @@ from ragtide_schemas import RagInteraction
 from ragtide_schemas.conversation import turns_not_shown
 
 from ...redaction.redaction import Redaction, redact_with_sentences
+from ...text.reasoning import without_thoughts
 from ...text.sentences import CutInteraction, cut
 
 HEAVY_CHARS: Final = 50_000
@@ -41,6 +42,7 @@ class PromptRedaction:
             RedactionError, NotRedactedError: the texts could not be redacted.
             RedactionAbortedError: the labeler is closed.
         """
+        interaction = without_thoughts(interaction)
         sentences = cut(interaction)
         if not self._redaction.names:
             return interaction, sentences

@@ -22,6 +22,7 @@ from ragtide_schemas.metric_definitions import MATCH
 from ...metrics.scores import AbsentReason, MetricScores, nothing_to_label
 from ...metrics.trace import TOGETHERNESS, TRACE, all_absent, expected_trace_metrics, of_refusal, without_relevance
 from ...text.languages import evident_by_words, language_of
+from ...text.reasoning import without_thoughts
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
 from .correction_file import LoadedCorrection
@@ -138,6 +139,7 @@ class LocalLabeler:
             interaction: to label.
             similarity: of the interaction, if the correction needs it.
         """
+        interaction = without_thoughts(interaction)
         return self._with_criteria(interaction, self._scored(interaction, similarity), similarity)
 
     def _scored(self, interaction: RagInteraction, similarity: Sequence[float]) -> "_Scored":
