@@ -14,7 +14,7 @@ class Flattened(NamedTuple):
 
     items: list[Any]
     gap: bool
-    """Whether an index is missing: the sender dropped attributes."""
+    """Whether an index is missing, or is that of a hidden content: a blank one is not."""
 
 
 class Prefixes:
@@ -39,12 +39,14 @@ class Prefixes:
 
 
 def flattened(attributes: Mapping[str, Any]) -> Flattened:
-    """Return the list under names such as `0.document.content`."""
+    """Return the list under names such as `0.document.content`; of an item that is blank an empty mapping."""
     found: dict[int, Any] = {}
     for name, value in attributes.items():
         index, _, rest = name.partition(".")
         if _INDEX.fullmatch(index) and not hidden(value):
             _put(found, int(index), rest.split(".") if rest else [], value)
+        elif _INDEX.fullmatch(index) and value == "":
+            found.setdefault(int(index), {})
     items = [_lists(found[index]) for index in sorted(found)]
     return Flattened(items, gap=bool(found) and max(found) + 1 != len(found))
 

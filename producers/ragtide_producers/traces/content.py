@@ -17,7 +17,7 @@ def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     is the model's.
 
     Raises:
-        TruncatedError: the content of a span is not whole.
+        UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
     given = _of_anchor(group, "question", lambda anchor: anchor.question(keys))
     of_agent = (call.last_question for call in group.calls if call.calls_tools)
@@ -32,7 +32,7 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     """Return the answer: that of the anchor, else the text of the last model call that has one.
 
     Raises:
-        TruncatedError: the content of a span is not whole.
+        UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
     given = _of_anchor(group, "response", lambda anchor: anchor.answer(keys))
     return given or next((text for call in reversed(group.calls) if (text := call.generated)), None)
@@ -50,7 +50,7 @@ def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
         question: its question, which is no part of the documents in a prompt.
 
     Raises:
-        TruncatedError: documents are missing or cut.
+        UnreadableError: documents are missing or cut, or could be read in two ways.
     """
     anchor = group.anchor.reading
     if anchor is not None and "documents" in anchor.own:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ragtide_runtime.calls.price_table import CallTokens, price_table
 from ragtide_schemas.limits import COST_MAX_USD
 
-from .reading import NUMBER_MAX, SpanReading, TruncatedError
+from .reading import NUMBER_MAX, SpanReading, if_readable
 
 TOLD: Final = "trace"
 """Source of a cost that the spans state."""
@@ -103,10 +103,7 @@ def _cost_of(call: SpanReading) -> tuple[float, str]:
 
 def tokens_of(call: SpanReading) -> CallTokens | None:
     """Return the tokens of a model call; None if the span does not state them without doubt."""
-    try:
-        usage = call.mapping("input_tokens")
-    except TruncatedError:
-        return None
+    usage = if_readable(lambda: call.mapping("input_tokens"), {})
     if usage is not None:
         return _tokens_in(usage)
     return _tokens(

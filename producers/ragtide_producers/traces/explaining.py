@@ -6,11 +6,12 @@ from typing import Final
 
 from ragtide_schemas.printable import printable
 
+from ..shapes.literals import BrokenTextError, UnreadableError
 from .conventions import GENAI
 from .grouping import SpanGroup, calls_of, groups_of, retrievals_of
 from .interactions import Mapped, interaction_of
 from .options import MappingOptions
-from .reading import SpanReading, TruncatedError
+from .reading import SpanReading, if_readable
 from .span import Span
 from .tree import Node, Tree
 
@@ -90,16 +91,15 @@ def _parts(groups: Sequence[SpanGroup]) -> dict[str, list[str]]:
 def _count(retrieval: SpanReading) -> str:
     try:
         found = retrieval.documents
-    except TruncatedError:
+    except BrokenTextError:
         return ": truncated"
+    except UnreadableError:
+        return ": not readable"
     return ": not captured" if found is None else f": {len(found)}"
 
 
 def _has_text(call: SpanReading) -> bool:
-    try:
-        return call.generated is not None
-    except TruncatedError:
-        return True
+    return if_readable(lambda: call.generated is not None, True)
 
 
 def _part(node: Node, parts: dict[str, list[str]], outer: set[Node]) -> str:
@@ -176,7 +176,7 @@ def _no_retrieval(tree: Tree) -> str:
         return hint if names else NO_RETRIEVAL
     name = _short_name(searches[0].tool_name)
     if not searches[0].has_output:
-        switch = (searches[0].convention or GENAI).switch or GENAI.switch
+        switch = searches[0].switch or GENAI.switch
         return f"{name} has no result on its span: let the instrumentation capture content ({switch})"
     if searches[0].is_error:
         return f"the reply of {name} is an error"

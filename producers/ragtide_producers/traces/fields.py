@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -17,7 +17,7 @@ from .content import answer_of, documents_in, question_of
 from .conventions import GENAI
 from .costs import cost_of
 from .grouping import SpanGroup
-from .history import UnreadableHistoryError, history_of
+from .history import history_of
 from .options import MappingOptions
 from .reading import SpanReading
 from .steps import steps_of
@@ -62,12 +62,12 @@ def fields_of(group: SpanGroup, readings: Sequence[SpanReading], options: Mappin
 
     Raises:
         RefusedError: the interaction cannot be used.
-        TruncatedError: the content of a span is not whole.
+        UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
     question = question_of(group, options.question_keys)
     response = answer_of(group, options.answer_keys)
     documents = documents_in(group, question)
-    _check_content(question, response, documents, readings)
+    _check_content(question, response, documents, readings, group)
     own = _own(readings)
     cost_usd, about_cost = cost_of(group.calls)
     return without_absent(
@@ -81,7 +81,11 @@ def fields_of(group: SpanGroup, readings: Sequence[SpanReading], options: Mappin
             "segments": _segments(readings, own, options),
             "session_id": short(own.get("session_id") or _first_text(readings, "session")),
             "turn": own.get("turn"),
-            "history": _history(group, own, question, documents, options),
+            "history": [
+                {name: whole(text) for name, text in turn.items()}
+                for turn in history_of(group, own.get("history"), question, documents, given_only=not options.history)
+            ]
+            or None,
             "steps": steps_of(group, documents or ()),
             "user_id": short(own.get("user_id") or _first_text(readings, "user")),
             "source": "otel",
@@ -91,26 +95,12 @@ def fields_of(group: SpanGroup, readings: Sequence[SpanReading], options: Mappin
     )
 
 
-def _history(
-    group: SpanGroup,
-    own: Mapping[str, Any],
-    question: str | None,
-    documents: list[Found] | None,
-    options: MappingOptions,
-) -> list[dict[str, str]] | None:
-    explicit = own.get("history")
-    if explicit is None and not options.history:
-        return None
-    try:
-        found = history_of(group, explicit, question, documents)
-    except UnreadableHistoryError as error:
-        form = 'give a list of JSON such as [{"question": "...", "response": "..."}]'
-        raise RefusedError(Refusal.INVALID, f"ragtide.history holds no turns ({error}): {form}") from None
-    return [{name: whole(text) for name, text in turn.items()} for turn in found] or None
-
-
 def _check_content(
-    question: str | None, response: str | None, documents: list[Found] | None, readings: Sequence[SpanReading]
+    question: str | None,
+    response: str | None,
+    documents: list[Found] | None,
+    readings: Sequence[SpanReading],
+    group: SpanGroup,
 ) -> None:
     has_texts = documents is not None and all(document.text is not None for document in documents)
     missing = [
@@ -118,12 +108,38 @@ def _check_content(
         for name, found in (("question", question), ("documents", has_texts or None), ("response", response))
         if found is None
     ]
-    if missing:
-        rows = [reading.convention for reading in readings if reading.convention and reading.convention.switch]
-        hidden = (remedy for reading in readings if "documents" in missing if (remedy := reading.hidden_documents))
-        switch = next(hidden, (rows[0] if rows else GENAI).switch)
-        detail = f"the spans have no {' and no '.join(missing)}: let the instrumentation capture content ({switch})"
-        raise RefusedError(Refusal.NO_CONTENT, f"{detail}, or set the attributes ragtide.{missing[0]} and so on")
+    if not missing:
+        return
+    what = f"the spans have no {' and no '.join(missing)}"
+    own = f"set the attribute{'s' * (len(missing) > 1)} {', '.join(f'ragtide.{name}' for name in missing)}"
+    remedies = (remedy for reading in readings if "documents" in missing if (remedy := reading.hidden_documents))
+    hidden = next(remedies, None)
+    seen = None if hidden else next((place for name in missing for place in _seen(name, readings, group)), None)
+    if seen:
+        raise RefusedError(Refusal.INVALID, f"{what} in a form that can be read: {seen}, or {own}")
+    switch = hidden or next((reading.switch for reading in readings if reading.switch), GENAI.switch)
+    raise RefusedError(Refusal.NO_CONTENT, f"{what}: let the instrumentation capture content ({switch}), or {own}")
+
+
+_PLACES: Final = {
+    "question": (("inputs", "query", "input_messages"), "name its key in ingest.question_keys"),
+    "documents": (("reranked", "documents", "outputs"), "give a list of texts, or of objects with a text"),
+    "response": (("outputs", "output_messages"), "name its key in ingest.answer_keys"),
+}
+"""For each content the columns that may have it, and the remedy if its form is not known."""
+
+
+def _seen(missing: str, readings: Sequence[SpanReading], group: SpanGroup) -> Iterator[str]:
+    """Yield the spans that have something in place of a content, with the remedy.
+
+    Ids of documents without texts are nothing, and so is a call that only asks for tools.
+    """
+    if missing == "documents":
+        spans = [reading for reading in group.retrievals if reading.documents is None]
+    else:
+        spans = [reading for reading in readings if reading not in group.retrievals and not reading.calls_tools]
+    columns, remedy = _PLACES[missing]
+    yield from (f"{found}: {remedy}" for reading in spans if (found := reading.seen(*columns)))
 
 
 def _pipeline(readings: Sequence[SpanReading], own: Mapping[str, Any], options: MappingOptions) -> str:

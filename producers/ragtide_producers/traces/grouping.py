@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .reading import SpanReading, TruncatedError
+from ..shapes.literals import UnreadableError
+from .reading import SpanReading, if_readable
 from .tree import Node, Tree
 
 
@@ -62,7 +63,7 @@ def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
     for call in calls if silent else ():
         if call.reading is None:
             continue
-        with suppress(TruncatedError):
+        with suppress(UnreadableError):
             for call_id, result in call.reading.results_by_call.items():
                 if call_id in silent and silent[call_id].told_result is None:
                     silent[call_id].told_result = result
@@ -84,10 +85,7 @@ def _tell_parts(tree: Tree) -> None:
 
 def _answers(reading: SpanReading) -> bool:
     """Whether a model call has the documents of a service that retrieved inside the call, or indicates that it did."""
-    try:
-        return reading.documents is not None or reading.hidden_documents is not None
-    except TruncatedError:
-        return False
+    return if_readable(lambda: reading.documents is not None or reading.hidden_documents is not None, False)
 
 
 def _highest(nodes: Sequence[Node]) -> set[Node]:
@@ -180,18 +178,12 @@ def _none_in(places: Sequence[int], node: Node) -> bool:
 
 
 def _has_documents(reading: SpanReading) -> bool:
-    try:
-        return bool(reading.documents)
-    except TruncatedError:
-        return True
+    return if_readable(lambda: bool(reading.documents), True)
 
 
 def _finds_documents(node: Node) -> bool:
     """Whether the reply of a tool reads as found documents, or its name indicates a search, which may find nothing."""
-    try:
-        found = node.reading.documents if node.reading else None
-    except TruncatedError:
-        return False
+    found = if_readable(lambda: node.reading.documents if node.reading else None, None)
     if found is None or not node.reading:
         return False
     if not found:
@@ -311,14 +303,8 @@ def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node]) -> l
 
 
 def _answered(reading: SpanReading) -> bool:
-    try:
-        return reading.generated is not None and not reading.calls_tools
-    except TruncatedError:
-        return True
+    return if_readable(lambda: reading.generated is not None and not reading.calls_tools, True)
 
 
 def _asked(reading: SpanReading) -> str | None:
-    try:
-        return reading.last_question
-    except TruncatedError:
-        return None
+    return if_readable(lambda: reading.last_question, None)

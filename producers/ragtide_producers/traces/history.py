@@ -7,11 +7,11 @@ from typing import Any, Final
 from ragtide_schemas.interaction import last_turns
 
 from ..shapes.documents import Found
-from ..shapes.literals import BrokenTextError, value_of
+from ..shapes.literals import UnreadableError, value_of
 from ..shapes.messages import messages_of
 from ..shapes.turns import HISTORY_KEYS, Turn, before_last_question, turns_of, without_present
 from .grouping import SpanGroup
-from .reading import TruncatedError
+from .reading import if_readable
 
 START_CHARS: Final = 24
 """Characters at the start of a document by which it is found in a text; a shorter document stays there."""
@@ -20,11 +20,14 @@ MISSES_MAX: Final = 100
 """Places of one text that begin as a document and continue differently, before the search ends."""
 
 
-class UnreadableHistoryError(Exception):
-    """The attribute `ragtide.history` holds no turns."""
-
-
-def history_of(group: SpanGroup, explicit: Any, question: str | None, documents: Iterable[Found] | None) -> list[Turn]:
+def history_of(
+    group: SpanGroup,
+    explicit: Any,
+    question: str | None,
+    documents: Iterable[Found] | None,
+    *,
+    given_only: bool = False,
+) -> list[Turn]:
     """Return the last turns before the question, oldest first; empty if the spans do not have them.
 
     The attribute `ragtide.history` wins; then the input of the anchor, then the chat messages of the last model call
@@ -35,13 +38,14 @@ def history_of(group: SpanGroup, explicit: Any, question: str | None, documents:
         explicit: value of `ragtide.history`; None without the attribute.
         question: the question of the interaction.
         documents: its documents.
+        given_only: whether the messages of the spans are no history.
 
     Raises:
-        UnreadableHistoryError: `explicit` holds no turns.
+        UnreadableError: `explicit` holds no turns.
     """
     if explicit is not None:
         return last_turns(without_present(_explicit_turns(explicit), question))
-    for found in _candidates(group):
+    for found in () if given_only else _candidates(group):
         turns = last_turns(without_present(found, question))
         if turns:
             return without_documents(turns, documents or ())
@@ -49,23 +53,20 @@ def history_of(group: SpanGroup, explicit: Any, question: str | None, documents:
 
 
 def _explicit_turns(value: Any) -> list[Turn]:
-    try:
-        spelled = value_of(value) if isinstance(value, str) else value
-    except BrokenTextError as error:
-        raise UnreadableHistoryError(str(error)) from None
-    found = turns_of(spelled)
+    found = turns_of(if_readable(lambda: value_of(value), None) if isinstance(value, str) else value)
     if found is None:
-        raise UnreadableHistoryError(f"got {str(value)[:60]!r}")
+        form = 'give a list of JSON such as [{"question": "...", "response": "..."}]'
+        raise UnreadableError(f"ragtide.history holds no turns (got {str(value)[:60]!r}): {form}")
     return found
 
 
 def _candidates(group: SpanGroup) -> Iterator[list[Turn]]:
     anchor = group.anchor.reading
     if anchor is not None and group.turn is None and not anchor.span.dropped_attributes:
-        with suppress(TruncatedError):
+        with suppress(UnreadableError):
             yield _in_input(anchor.inputs)
     for call in reversed(group.calls):
-        with suppress(TruncatedError):
+        with suppress(UnreadableError):
             if not call.span.dropped_attributes:
                 yield before_last_question(call.input_messages)
 

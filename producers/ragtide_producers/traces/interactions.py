@@ -7,11 +7,12 @@ from typing import Final
 from ragtide_schemas import InvalidEntryError, RagInteraction
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
+from ..shapes.literals import BrokenTextError, UnreadableError
 from .attributes import first
 from .fields import Refusal, RefusedError, fields_of
 from .grouping import SpanGroup, groups_of
 from .options import MappingOptions
-from .reading import AmbiguousError, SpanReading, TruncatedError
+from .reading import SpanReading
 from .span import Span, sampling_probability
 from .tree import Node, Tree
 
@@ -55,10 +56,10 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
         interaction = RagInteraction.from_fields({"interaction_id": mapped.interaction_id, **known, **fields})
     except RefusedError as refused:
         return replace(mapped, refusal=refused.reason, detail=str(refused))
-    except AmbiguousError as error:
-        return replace(mapped, refusal=Refusal.INVALID, detail=f"{error}: let the application send it as JSON")
-    except TruncatedError as error:
+    except BrokenTextError as error:
         return replace(mapped, refusal=Refusal.TRUNCATED, detail=TRUNCATED_REMEDY.format(error=error))
+    except UnreadableError as error:
+        return replace(mapped, refusal=Refusal.INVALID, detail=str(error))
     except InvalidEntryError as error:
         return replace(mapped, refusal=Refusal.INVALID, detail=error.detail)
     interaction = options.user_ids.with_pseudonym(interaction)

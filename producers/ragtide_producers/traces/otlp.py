@@ -171,7 +171,7 @@ def _unit(time: int) -> str:
 
 
 def read_attributes(found: Iterable[KeyValue]) -> dict[str, Any]:
-    """Return attributes by name, without embeddings and empty values."""
+    """Return attributes by name, without embeddings and bytes."""
     attributes = {}
     for pair in found:
         key = pair.key
@@ -182,9 +182,9 @@ def read_attributes(found: Iterable[KeyValue]) -> dict[str, Any]:
 
 
 def _value(value: AnyValue, depth: int = 0) -> Any:
-    """Return the value of an attribute, or None if it is empty, bytes, an embedding, or too deep."""
+    """Return the value of an attribute, or None if it is bytes, an embedding, or too deep; null is a blank text."""
     kind = value.WhichOneof("value")
-    if kind == "string_value":  # nearly every value
+    if kind == "string_value" or kind is None:  # nearly every value
         return value.string_value
     if kind in ("bool_value", "int_value", "double_value"):
         return getattr(value, kind)

@@ -1,13 +1,16 @@
 """The content of one span: its role, its question, documents and answer, by the table of dialects."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from ragtide_schemas.printable import printable
+
+from ..shapes.document_keys import TEXTS
 from ..shapes.documents import Found, documents_of
-from ..shapes.literals import BrokenTextError, value_of
+from ..shapes.literals import BrokenTextError, UnreadableError, value_of
 from ..shapes.messages import Message, last_of, messages_of, results_by_call, tool_results_of
 from ..shapes.replies import is_cut, is_error, reply_documents
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
@@ -28,7 +31,6 @@ from .conventions import (
     TOOL_WORDS,
     WRITING_OPERATIONS,
     WRITING_WORDS,
-    Convention,
     Role,
 )
 from .span import Span, SpanEvent
@@ -39,16 +41,23 @@ NUMBER_MAX: Final = 1e15
 """Largest number of tokens or dollars that is read: JSON has numbers that no float can hold."""
 
 
+SEEN_CHARS: Final = 60
+"""Characters of a value or a name in a message."""
+
 OWN_CONTENT: Final = ("question", "response", "documents")
 """Attributes, after this beginning, that make a span an interaction of its own."""
 
 
-class TruncatedError(Exception):
-    """Attributes of a span are missing or cut, so its content is not whole."""
+_Read = TypeVar("_Read")
+_Other = TypeVar("_Other")
 
 
-class AmbiguousError(TruncatedError):
-    """A content can be read in more than one way, so it is not read."""
+def if_readable(read: Callable[[], _Read], otherwise: _Other) -> _Read | _Other:
+    """Return what `read` finds in spans, or another value if a content of theirs cannot be read."""
+    try:
+        return read()
+    except UnreadableError:
+        return otherwise
 
 
 class SpanReading:
@@ -123,11 +132,20 @@ class SpanReading:
         return role_by_words(self.span.name) if has_content else "other"
 
     @cached_property
-    def convention(self) -> Convention | None:
-        """The preferred dialect of which the span has attributes."""
-        for row in CONVENTIONS:
-            if any(name.startswith(row.marks) or name in row.kinds for name in self._attributes):
-                return row
+    def switch(self) -> str:
+        """The remedy when content is not captured, of the preferred dialect of which the span has attributes."""
+        rows = (
+            row for row in CONVENTIONS for name in self._attributes if name.startswith(row.marks) or name in row.kinds
+        )
+        return next(rows, GENAI).switch
+
+    def seen(self, *columns: str) -> str | None:
+        """Return where the span has a content of one of the columns, and how it begins; None if it has none."""
+        for name in (name for which in columns for name in COLUMNS[which]):
+            value = shown(self._groups.get(name, {})) if name.endswith(".") else self._attributes.get(name)
+            if value and not hidden(value):
+                begin = printable((value if isinstance(value, str) else repr(value))[:SEEN_CHARS])
+                return f"{name} of the span {printable(self.span.name[:SEEN_CHARS])!r} begins with {begin!r}"
         return None
 
     @cached_property
@@ -135,7 +153,7 @@ class SpanReading:
         """The documents that the span returned; None if the span does not have them.
 
         Raises:
-            TruncatedError: documents are missing or cut.
+            UnreadableError: documents are missing or cut, or could be read in two ways.
         """
         self._whole()
         if self.role == "llm":
@@ -152,12 +170,12 @@ class SpanReading:
         """The documents in the attributes and events that have nothing else."""
         flat = self._flattened("reranked" if self.role == "rerank" else "documents")
         if flat.gap:
-            raise TruncatedError("a document is missing among its attributes")
+            raise BrokenTextError("a document is missing among its attributes")
         if flat.items:
-            return self._with_ids(documents_of(flat.items))
+            return self._with_ids(documents_of(_without_blank(flat.items)))
         events = [_fields(event) for event in self.span.events if event.name in RESULT_EVENTS]
         if events:
-            return documents_of(events)
+            return documents_of(_without_blank(events))
         given = self._first("documents")
         return None if given is None else reply_documents(_spelled(given))
 
@@ -172,11 +190,8 @@ class SpanReading:
     def hidden_documents(self) -> str | None:
         """The remedy if the reply of a service shows that it retrieved, without the documents."""
         given = (self._attributes[name] for name in _REPLIES if name in self._attributes)
-        try:
-            found = (hidden_documents(_spelled(value)) for value in given if may_be_answered(value))
-            return next((remedy for remedy in found if remedy), None)
-        except TruncatedError:
-            return None
+        found = (hidden_documents(_spelled(value)) for value in given if may_be_answered(value))
+        return if_readable(lambda: next((remedy for remedy in found if remedy), None), None)
 
     @property
     def has_output(self) -> bool:
@@ -186,10 +201,7 @@ class SpanReading:
     @property
     def is_error(self) -> bool:
         """Whether the reply of a tool is an error."""
-        try:
-            return is_error(self._output if self.has_output else self.told_result)
-        except TruncatedError:
-            return False
+        return if_readable(lambda: is_error(self._output if self.has_output else self.told_result), False)
 
     @property
     def _found_none(self) -> bool:
@@ -225,7 +237,7 @@ class SpanReading:
     @cached_property
     def rerank_inputs(self) -> list[Found]:
         """The documents that went into a reranking, as far as the span has them."""
-        return documents_of(self._flattened("rerank_inputs").items) or []
+        return documents_of(_without_blank(self._flattened("rerank_inputs").items)) or []
 
     @property
     def is_search(self) -> bool:
@@ -261,10 +273,9 @@ class SpanReading:
     @cached_property
     def tells_both(self) -> bool:
         """Whether the span has a question in its input and an answer in its output; a cut content counts."""
-        try:
-            return self.question(QUESTION_KEYS) is not None and self.answer(ANSWER_KEYS) is not None
-        except TruncatedError:
-            return True
+        return if_readable(
+            lambda: self.question(QUESTION_KEYS) is not None and self.answer(ANSWER_KEYS) is not None, True
+        )
 
     @cached_property
     def query(self) -> str | None:
@@ -378,16 +389,16 @@ class SpanReading:
         """Return an attribute that is a JSON object, by its column in the table.
 
         Raises:
-            TruncatedError: the object is cut.
+            UnreadableError: the object is cut.
         """
         found = self._value(which)
         return found if isinstance(found, Mapping) else None
 
     def _whole(self) -> None:
         if self.span.dropped_attributes:
-            raise TruncatedError(f"{self.span.dropped_attributes} of its attributes were dropped")
+            raise BrokenTextError(f"{self.span.dropped_attributes} of its attributes were dropped")
         if self._events_cut:
-            raise TruncatedError("a message among its events is cut")
+            raise BrokenTextError("a message among its events is cut")
 
     @cached_property
     def _output(self) -> Any:
@@ -434,7 +445,7 @@ class SpanReading:
         for name in COLUMNS[which]:
             if name.endswith("."):
                 if name in self._groups:
-                    yield flattened(self._groups[name]).items
+                    yield [item for item in flattened(self._groups[name]).items if item != {}]
             elif name in self._attributes and not hidden(self._attributes[name]):
                 yield _spelled(self._attributes[name])
 
@@ -468,10 +479,7 @@ class SpanReading:
         """Return the documents with the ids of the output, where the attributes have none (LangChain)."""
         if not found or all(document.id for document in found):
             return found
-        try:
-            listed = documents_of(self._output) or []
-        except TruncatedError:
-            return found
+        listed = if_readable(lambda: documents_of(self._output), None) or []
         if [document.text for document in listed] != [document.text for document in found]:
             return found
         return [old._replace(id=old.id or new.id) for old, new in zip(found, listed, strict=True)]
@@ -502,6 +510,16 @@ _REPLIES: Final = tuple(
 """Attributes that may have the reply of a service."""
 
 
+def _without_blank(items: list[Any]) -> list[Any]:
+    """Return documents without those that have no text, unless none has one: senders leave out the text of a blank."""
+    return [item for item in items if not _is_blank(item)] or items
+
+
+def _is_blank(item: Any) -> bool:
+    inner = item.get("document", item) if isinstance(item, dict) else item
+    return not any(inner.get(key) and str(inner[key]).strip() for key in TEXTS) if isinstance(inner, dict) else False
+
+
 def _fields(event: SpanEvent) -> dict[str, Any]:
     return {key: _spelled(value) for key, value in under(event.attributes, f"{event.name}.").items()}
 
@@ -509,14 +527,9 @@ def _fields(event: SpanEvent) -> dict[str, Any]:
 def _spelled(value: Any) -> Any:
     if isinstance(value, str) and value.startswith('["') and value.endswith('"]'):
         return _texts(value)
-    if not isinstance(value, str):
-        return value
-    try:
-        found = value_of(value)
-    except BrokenTextError as error:
-        raise TruncatedError(str(error)) from None
+    found = value_of(value) if isinstance(value, str) else value
     if isinstance(found, str) and is_cut(found):
-        raise TruncatedError(f"{found[:40]!r} begins a value that does not end")
+        raise BrokenTextError(f"{found[:40]!r} begins a value that does not end")
     return found
 
 
@@ -524,7 +537,7 @@ def _texts(text: str) -> Any:
     """Return the value of a list that begins with a text; its texts may stand between quotes as they are (Spring AI).
 
     Raises:
-        AmbiguousError: a quote in a text makes the end of the text uncertain.
+        UnreadableError: a quote in a text makes the end of the text uncertain.
     """
     with suppress(BrokenTextError):
         value = value_of(text)
@@ -534,7 +547,9 @@ def _texts(text: str) -> Any:
         return json.loads(text, strict=False)
     texts = text[2:-2].split('", "')
     if any(text.count('"') % 2 for text in texts):
-        raise AmbiguousError("the texts of a list are not escaped, and a quote in one hides where it ends")
+        raise UnreadableError(
+            "the texts of a list are not escaped, and a quote in one hides where it ends: let the application send JSON"
+        )
     return texts
 
 

@@ -15,7 +15,7 @@ from ragtide_schemas.retrieval_steps import STEPS_MAX, StepKind, step_name
 from ..shapes.documents import Found
 from .conventions import HAYSTACK_NAME
 from .grouping import SpanGroup
-from .reading import SpanReading, TruncatedError
+from .reading import SpanReading, if_readable
 
 _VARYING: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]{4,}", re.IGNORECASE)
 """Parts of a name that differ from trace to trace: each would be a step of its own."""
@@ -42,10 +42,7 @@ def steps_of(group: SpanGroup, documents: Sequence[Found]) -> list[dict[str, Any
         group: spans of the interaction.
         documents: that the generator got.
     """
-    try:
-        steps = _steps(group)
-    except TruncatedError:
-        return None
+    steps = if_readable(lambda: _steps(group), ())
     if not 2 <= len(steps) <= STEPS_MAX or len({step.name for step in steps}) < len(steps):
         return None
     places = {step.name: _places(step, documents) for step in steps}

@@ -1,12 +1,11 @@
 """The spans of a trace as a tree, whatever is missing or wrong among the ids of their parents."""
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from ..shapes.texts import ANSWER_KEYS
-from .reading import SpanReading, TruncatedError
+from .reading import SpanReading, if_readable
 from .span import Span
 
 TRACE: Final = ""
@@ -106,9 +105,8 @@ def _move(node: Node, moved: dict[Node, int]) -> None:
 
 
 def _wrote_answer(call: SpanReading, above: SpanReading) -> bool:
-    with suppress(TruncatedError):
-        return call.role == "llm" and call.generated is not None and above.answer(ANSWER_KEYS) == call.generated
-    return False
+    text = if_readable(lambda: call.generated, None) if call.role == "llm" else None
+    return text is not None and if_readable(lambda: above.answer(ANSWER_KEYS), None) == text
 
 
 def _heads_of_circles(ordered: list[Span], by_id: dict[str, Span]) -> set[str]:

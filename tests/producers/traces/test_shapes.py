@@ -262,6 +262,52 @@ def test_an_interaction_that_cannot_be_used_has_a_reason(root: Branch, reason: s
     assert found.detail
 
 
+BLANK = {"retrieval.documents.1.document.content": "", "retrieval.documents.1.document.metadata": "{}"}
+
+
+@for_each(
+    "blank",
+    [
+        BLANK,
+        {"retrieval.documents.1.document.content": " \n"},
+        {"retrieval.documents.1.document.id": "b", "retrieval.documents.1.document.score": 0.5},
+    ],
+)
+def test_a_blank_chunk_among_good_ones_is_a_blank_chunk(blank: dict[str, Any]) -> None:
+    found = {**gap().attributes, **blank}
+    root = chain("ask", branch("search", found), llm(), question=QUESTION, answer=ANSWER)
+    assert only(root) == (QUESTION, [TEXTS[0], TEXTS[2]], ANSWER)
+
+
+def test_blank_chunks_alone_are_not_captured() -> None:
+    blank = {name.replace("1", "0"): value for name, value in BLANK.items()}
+    search = branch("search", {"openinference.span.kind": "RETRIEVER", "input.value": QUESTION, **blank})
+    (found,) = found_in(chain("ask", search, llm(), question=QUESTION, answer=ANSWER))
+    assert found.refusal is Refusal.NO_CONTENT
+
+
+def without(name: str, *, given: str) -> Branch:
+    """Return a trace in which a content is there, in a form that nobody knows."""
+    strange = {"secret_sauce": 7}
+    search = branch("search", {"openinference.span.kind": "RETRIEVER", given: strange})
+    return chain(
+        "ask",
+        search if name == "documents" else retriever(TEXTS[0], query=QUESTION if name != "question" else ""),
+        branch("ChatOpenAI", {"openinference.span.kind": "LLM"}) if name == "response" else llm(asked=""),
+        question=strange if name == "question" else QUESTION,
+        answer=strange if name == "response" else ANSWER,
+    )
+
+
+@for_each("name, given", [("question", "input.value"), ("response", "output.value"), ("documents", "output.value")])
+def test_what_is_there_and_cannot_be_read_is_named_with_its_place(name: str, given: str) -> None:
+    (found,) = found_in(without(name, given=given))
+    assert (found.interaction, found.refusal) == (None, Refusal.INVALID)
+    for part in (name, given, "secret_sauce"):
+        assert part in found.detail
+    assert "OPENINFERENCE_HIDE" not in found.detail
+
+
 def test_explicit_attributes_always_win() -> None:
     root = chain(
         "ask",
