@@ -24,6 +24,7 @@ from typing import Any, Final
 import structlog
 
 from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.processes.children import spawned, spawning
 from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.telemetry.process_reports import ProcessReport, ReportSlot
 
@@ -166,7 +167,8 @@ class _Supervisor:
         # A signal that the child received before it has handlers of its own would be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP_SIGNALS, signal.SIGHUP))
         try:
-            process.start()
+            with spawning():
+                process.start()
         except OSError as error:  # no memory, or too many processes
             member.starts_at = monotonic() + member.pauses.pause_s()
             log.warning("a process cannot be started: trying again", name=member.name, error=str(error))
@@ -231,6 +233,7 @@ class _Supervisor:
 
 def _run(work: Work, place: ProcessPlace, held: Connection) -> None:
     """Do the work in a new process."""
+    spawned()
     held.close()  # only the parent's may be open, so that its end shows
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGCHLD):

@@ -134,7 +134,7 @@ async def test_a_labeler_that_takes_for_ever_is_given_up() -> None:
     ("settings", "said"),
     [
         ({"metrics": ("my_metrics:absent",)}, "metrics: my_metrics:absent cannot be loaded"),
-        ({"metrics": ("no_such_module:x",)}, "ModuleNotFoundError"),
+        ({"metrics": ("no_such_module:x",)}, "no module no_such_module"),
         ({"metrics": ("my_metrics",)}, "module:attribute"),
         ({"metrics": ("my_metrics:nothing",)}, "must be a ragtide.CustomMetric"),
         ({"metrics": ("my_metrics:words", "my_metrics:words_again")}, "another metric named mine.words"),

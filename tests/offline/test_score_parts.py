@@ -19,6 +19,7 @@ from tests.support.cases import for_each
 from tests.support.conditions import wait_until
 from tests.support.dying_labeler import FATAL, VERSION
 from tests.support.in_process import Done, run_command
+from tests.support.shadows import write_shadows
 
 from ragtide import MetricEvent, score_batches
 from ragtide.testing import ScriptedJudge
@@ -196,6 +197,7 @@ def test_a_shard_that_is_killed_at_any_stage_goes_on_to_the_same_bits(capsys: py
 
 @pytest.mark.processes
 def test_a_process_that_dies_is_named_and_its_parts_are_scored_again() -> None:
+    write_shadows(Path())  # the processes import what this one imports
     write_parts(Path("whole"), plan(6, LABELER), range(1, 7))
     shown: list[int] = []
     FATAL.write_text(str(table()["question"][30]))  # in the fourth part, of the second process

@@ -120,26 +120,68 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_module_of_the_current_folder_is_found_after_all_installed_ones(elsewhere: Path) -> None:
-    (elsewhere / "found_in_the_folder.py").write_text("class A:\n    b = 3\n")
-    (elsewhere / "json.py").write_text("dumps = 'not the real one'\n")
-    assert attribute("found_in_the_folder:A.b") == 3
-    assert callable(attribute("json:dumps"))
-    assert sys.path[-1] == str(elsewhere)
+def test_a_module_is_found_beside_the_file_that_names_it_then_beside_the_settings_then_in_the_current_folder(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [elsewhere / name for name in ("of_the_file", "of_the_settings")] + [elsewhere]
+    for number, folder in enumerate(folders):
+        folder.mkdir(exist_ok=True)
+        for later in range(number, len(folders)):
+            (folder / f"found_{later}.py").write_text(f"class A:\n    b = {number}\n")
+    monkeypatch.setenv("RAGTIDE_CONFIG", "of_the_settings/ragtide.toml")
+    assert [attribute(f"found_{number}:A.b", folders[0]) for number in (2, 1, 0)] == [0, 0, 0]
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(folders[0])])
+    for number in range(3):
+        del sys.modules[f"found_{number}"]
+    assert attribute("found_2:A.b") == 1
+    assert sys.path[-2:] == [str(folders[1]), str(elsewhere)]
 
 
-def test_a_module_that_is_nowhere_is_named_with_the_remedy(elsewhere: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"^labeler: not_there:A cannot be loaded .*PYTHONPATH"):
-        attribute_at("labeler", "not_there:A")
-    (elsewhere / "lacks_another.py").write_text("import not_there_either\n")
-    with pytest.raises(ModuleNotFoundError, match="not_there_either") as raised:
-        attribute("lacks_another:A")
-    assert "PYTHONPATH" not in str(raised.value), "the module itself was found"
+@pytest.mark.parametrize("name", ["random", "queue", "numpy", "ragtide"])
+def test_no_file_of_a_user_replaces_a_module_and_the_file_is_named(elsewhere: Path, name: str) -> None:
+    (elsewhere / f"{name}.py").write_text("class Mine: ...\nraise SystemExit\n")
+    with pytest.raises(ConfigurationError, match=f"comes before {elsewhere / name}.py") as raised:
+        attribute(f"{name}:Mine")
+    assert "rename" in str(raised.value)
+
+
+def test_two_modules_of_one_name_in_folders_of_the_user_are_never_confused(tmp_path: Path, elsewhere: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "of_one_name.py").write_text(f"A = {name!r}\n")
+    assert attribute("of_one_name:A", tmp_path / "first") == "first"
+    with pytest.raises(ConfigurationError, match="rename"):
+        attribute("of_one_name:A", tmp_path / "second")
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "said"),
+    [
+        ("", "not_there:A", r"no module not_there in {folder}, .*PYTHONPATH"),
+        ("", "own_package.not_there:A", r"no module own_package.not_there in {folder}, .*PYTHONPATH"),
+        ("", "own_package:A.b", r"{folder}/own_package/__init__.py has no A.b: correct the name"),
+        ("import not_there_either", "own_package:A", r"No module named 'not_there_either', {file}, line 3"),
+        ("from own_package import other", "own_package:A", r"ImportError: cannot import name 'other'.*{file}, line 3"),
+        ("import re; re.compile('(')", "own_package:A", r"error: missing \).*, {file}, line 3\)"),
+        ("raise SystemExit('no GPU')", "own_package:A", r"SystemExit: no GPU.*, {file}, line 3\)"),
+        ("def broken(:", "own_package:A", r"SyntaxError: .*, {file}, line 3\)"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_in_the_code_of_the_user(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch, text: str, path: str, said: str
+) -> None:
+    file = elsewhere / "own_package" / "__init__.py"
+    file.parent.mkdir()
+    file.write_text(f"# mine\n\n{text}\n")
+    monkeypatch.delitem(sys.modules, "own_package", raising=False)
+    said = said.format(folder=elsewhere, file=file)
+    with pytest.raises(ConfigurationError, match=rf"^labeler: {path} cannot be loaded.*{said}"):
+        attribute_at("labeler", path)
 
 
 def test_no_module_comes_from_a_folder_to_which_every_user_may_write(elsewhere: Path) -> None:
     (elsewhere / "planted.py").write_text("A = 1\n")
     elsewhere.chmod(0o777)
-    with pytest.raises(ModuleNotFoundError, match="every user may write"):
+    with pytest.raises(ConfigurationError, match="every user may write"):
         attribute("planted:A")
     assert str(elsewhere) not in sys.path

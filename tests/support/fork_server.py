@@ -73,8 +73,7 @@ def _run(answers: int, stdout: int, stderr: int) -> None:
     os.environ.clear()
     os.environ.update(wanted["environment"])
     os.chdir(wanted["folder"])
-    # As a start of `python -m ragtide` does.
-    sys.path[:0] = [wanted["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = ["ragtide", *wanted["arguments"]]
     module, _, name = wanted["main"].partition(":")
     getattr(import_module(module), name)()

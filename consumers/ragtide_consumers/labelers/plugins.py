@@ -7,7 +7,7 @@ from inspect import Parameter, signature
 from typing import Any, Final, cast
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.processes.user_code import attribute, load_value
+from ragtide_runtime.processes.user_code import attribute, attribute_at, load_value
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.criterion import CRITERIA_MAX
 from ragtide_schemas.declared import DECLARED_MAX
@@ -80,7 +80,7 @@ def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler
     if name in points:
         origin, made = f"entry point {name}", load_value(f"entry point {name}", points[name].load)
     elif ":" in name:
-        origin, made = f"labeler: {name}", load_value(f"labeler: {name}", lambda: attribute(name))
+        origin, made = f"labeler: {name}", attribute_at("labeler", name)
     else:
         return None
     if isinstance(made, type) or not hasattr(made, "label"):

@@ -7,15 +7,17 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from ragtide_runtime.processes.user_code import function_at
+
 from .process import READY, RedactionError
-from .redaction import Redaction, function_at
+from .redaction import Redaction
 
 
-def serve(*, table: str, socket_number: int, patterns: list[str], function: str | None, limit_s: float) -> None:
+def serve(*, socket_number: int, patterns: list[str], function: str | None, limit_s: float) -> None:
     """Redact in the child process until its role closes the socket."""
     for ignored in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
-    redaction = Redaction(patterns, None if function is None else function_at(table, function), function)
+    redaction = Redaction(patterns, None if function is None else function_at("redact_function", function), function)
     connection = Connection(socket_number)
     os.set_inheritable(socket_number, False)
     connection.send_bytes(READY)

@@ -10,7 +10,6 @@ text long after the limit. It ignores Ctrl-C and SIGTERM, because its role then 
 
 import socket
 import subprocess
-import sys
 import threading
 from multiprocessing.connection import Connection
 from typing import Any, Final
@@ -18,6 +17,7 @@ from typing import Any, Final
 from pydantic_core import from_json, to_json
 
 from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.processes.children import child_command
 
 
 class RedactionError(RagtideError):
@@ -43,13 +43,7 @@ DYING_S: Final = 5.0
 TRIES: Final = 2
 """Children that may crash on an entry before the entry counts as not redacted."""
 
-_CHILD: Final = """
-import json, sys
-options = json.loads(sys.argv[1])
-sys.path[:] = options.pop("path")
-from ragtide_consumers.redaction.child import serve
-serve(**options)
-"""
+_CHILD: Final = "import json; from ragtide_consumers.redaction.child import serve; serve(**json.loads(sys.argv[1]))"
 
 
 class RedactionProcess:
@@ -121,7 +115,7 @@ class RedactionProcess:
     def _started(self) -> "_Child":
         """Return a new child. If it does not start, the entry is not the cause, and nothing is written."""
         try:
-            self._child = child = _Child(self._table, self._patterns, self._function, self._limit_s)
+            self._child = child = _Child(self._patterns, self._function, self._limit_s)
             self._go_on()
             if child.answers(START_S) and child.receive() == READY:
                 return child
@@ -148,18 +142,13 @@ class RedactionProcess:
 class _Child:
     """A running child and the socket to it."""
 
-    def __init__(self, table: str, patterns: tuple[str, ...], function: str | None, limit_s: float) -> None:
+    def __init__(self, patterns: tuple[str, ...], function: str | None, limit_s: float) -> None:
         ours, theirs = socket.socketpair()
-        options = {"table": table, "path": sys.path, "socket_number": theirs.fileno(), "patterns": patterns}
+        options = {"socket_number": theirs.fileno(), "patterns": patterns, "function": function, "limit_s": limit_s}
         with theirs:
+            # Its output is not buffered, so that lines of a user's function survive its end.
             self._process = subprocess.Popen(  # noqa: S603 - our own code, with the settings of this process
-                [
-                    sys.executable,
-                    "-u",  # unbuffered, so that lines of a user's function survive the end of the child
-                    "-c",
-                    _CHILD,
-                    to_json({**options, "function": function, "limit_s": limit_s}).decode(),
-                ],
+                child_command(_CHILD, to_json(options).decode()),
                 stdin=subprocess.DEVNULL,
                 # A user's function may print, and standard output belongs to the role.
                 stdout=2,

@@ -11,8 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from pydantic_core import to_json
 
-from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.processes.user_code import attribute_at
+from ragtide_runtime.processes.user_code import function_at
 from ragtide_runtime.recordings import EntryKind
 from ragtide_schemas import InvalidEntryError, RagInteraction
 from ragtide_schemas.base import VersionedModel, read_json_object
@@ -58,19 +57,6 @@ class RedactionOptions(Protocol):
         """Seconds that redaction of one entry may take."""
 
 
-def function_at(table: str, path: str) -> Function:
-    """Return the user's function at `module:attribute`, which a table of the settings names.
-
-    Raises:
-        ConfigurationError: it cannot be loaded or called.
-    """
-    function = attribute_at(f"{table}.redact_function", path)
-    if not callable(function):
-        raise ConfigurationError(f"{table}.redact_function: {path} is no function: name a function from text to text")
-    found: Function = function
-    return found
-
-
 class Redaction:
     """Redacts the free texts of models and the content of unreadable entries.
 
@@ -109,7 +95,7 @@ class Redaction:
             ConfigurationError: the function cannot be loaded or called.
         """
         path = options.redact_function
-        function = None if path is None else function_at(table, path)
+        function = None if path is None else function_at(f"{table}.redact_function", path)
         if path is None and (patterns_here or not options.redact):
             return cls(options.redact)
         process = RedactionProcess(table, tuple(options.redact), path, limit_s=options.redact_limit_s)

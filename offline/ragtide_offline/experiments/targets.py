@@ -19,10 +19,11 @@ from typing import Any, Final, Protocol, TypeVar, cast
 from pydantic_core import from_json
 
 from ragtide_producers.files.items import Item
+from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.outside.answers import USUAL, ForeignAnswerError, collect, decode
 from ragtide_runtime.outside.certificates import tls_context
 from ragtide_runtime.outside.proxies import proxy_of
-from ragtide_runtime.processes.user_code import attribute, contained, error_text
+from ragtide_runtime.processes.user_code import contained, function_at
 from ragtide_schemas.experiments import Config, OwnMetric
 from ragtide_schemas.suggestions import unknown
 
@@ -194,20 +195,10 @@ def function_of(path: str, folder: Path | None, what: str) -> Callable[..., Any]
     Raises:
         ExperimentError: there is no such function.
     """
-    module, _, name = path.partition(":")
-    if not module or not name:
-        raise ExperimentError(f"{what} is {path!r}: write it as module:function, or give an http(s) URL")
     try:
-        with contained():
-            found = attribute(path, folder)
-    except Exception as error:  # the user's module may raise any error
-        raise ExperimentError(
-            f"{what} {path} cannot be loaded ({error_text(error)}): correct the name or the module"
-        ) from error
-    if not callable(found):
-        raise ExperimentError(f"{what} {path} is {type(found).__name__}: it must be a function")
-    function: Callable[..., Any] = found
-    return function
+        return function_at(what, path, folder)
+    except ConfigurationError as error:
+        raise ExperimentError(str(error) if ":" in path else f"{error}, or give an http(s) URL") from error
 
 
 def check_parameters(function: Callable[..., Any], configs: Sequence[Config]) -> tuple[str, ...] | None:

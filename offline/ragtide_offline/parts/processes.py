@@ -13,6 +13,7 @@ from threading import Event, Thread
 from typing import Final, NamedTuple, cast
 
 from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.processes.children import spawned, spawning
 from ragtide_runtime.telemetry.logs import configure_logging
 
 from ..score.scoring import CostLimitReached, ScoringStopped
@@ -83,7 +84,8 @@ def write_parts_together(
             work = _PartWork(folder, own, numbers[number::processes])
             process = context.Process(target=_run, args=(work, writer), name=f"ragtide score {number}", daemon=True)
             readers[reader] = process
-            process.start()
+            with spawning():
+                process.start()
             writer.close()
         while readers and not (stop is not None and stop.is_set()):
             for reader in cast("list[Connection]", wait(list(readers), None if stop is None else LOOK_S)):
@@ -125,6 +127,7 @@ def _ended(readers: dict[Connection, BaseProcess]) -> Iterator[None]:
 
 def _run(work: _PartWork, writer: Connection) -> None:
     """Write the parts of a process, until the end of the parent."""
+    spawned()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes
     Thread(target=_end_with_parent, name="ragtide parent", daemon=True).start()
     configure_logging("error")

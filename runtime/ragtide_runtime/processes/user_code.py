@@ -1,12 +1,15 @@
 """Loads and calls users' code: whatever it raises ends that call only, and no wait for it is endless."""
 
 import asyncio
+import os
 import stat
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from sysconfig import get_path
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -110,76 +113,117 @@ def error_text(error: BaseException) -> str:
     return f"{name}: {message}" if message else name
 
 
-def attribute_at(origin: str, path: str) -> Any:
-    """Return the value of `module:attribute`.
+def attribute_at(origin: str, path: str, folder: Path | None = None) -> Any:
+    """Return the value of `module:attribute`; an error begins with the origin, such as the name of a setting.
+
+    Args:
+        origin: names the setting.
+        path: as in `attribute`.
+        folder: as in `attribute`.
 
     Raises:
-        ConfigurationError: it cannot be loaded; the message begins with the origin.
+        ConfigurationError: it cannot be loaded.
     """
-    return load_value(f"{origin}: {path}", lambda: attribute(path))
+    return load_value(f"{origin}: {path}", lambda: attribute(path, folder))
+
+
+def function_at(origin: str, path: str, folder: Path | None = None) -> Callable[..., Any]:
+    """Return the function of `module:attribute`; otherwise as `attribute_at`."""
+    found = attribute_at(origin, path, folder)
+    if not callable(found):
+        raise ConfigurationError(f"{origin}: {path} is {type(found).__name__}: it must be a function")
+    function: Callable[..., Any] = found
+    return function
 
 
 def attribute(path: str, folder: Path | None = None) -> Any:
-    """Return the value of `module:attribute`; any error of the module is raised.
+    """Return the value of `module:attribute`; an error that the module raises passes.
 
-    A module that is not installed is looked for in the current folder, as `python -m` does. It is the last place, so a
-    file there never replaces an installed module, and it is no place if every user of the machine may write to it.
+    Installed modules come first, so no file of a user replaces a module that ragtide or a library imports. Then come
+    `folder`, the folder of the file that `RAGTIDE_CONFIG` names, and the current folder, unless every user of the
+    machine may write to that. They stay on the path, for modules that the module imports later.
 
     Args:
         path: such as `my_module:Length`.
-        folder: of the file that names the module, which is the first place.
+        folder: of the file that names the module, other than the file of the settings.
 
     Raises:
-        ValueError: the path has another form.
-        ModuleNotFoundError: no place has the module; the message names the remedy.
+        ConfigurationError: the path has another form, or there is no such module or attribute.
     """
     module, _, name = path.partition(":")
     if not module or not name:
-        raise ValueError("write it as module:attribute")
-    if folder is not None and str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+        raise ConfigurationError("write it as module:attribute")
+    folders = [str(place) for place in _folders(folder)]
+    sys.path += [place for place in folders if place not in sys.path]
+    top = module.partition(".")[0]
     try:
         found: Any = import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0]:  # the module is there, and lacks another one
+        if not f"{module}.".startswith(f"{error.name}."):  # the module is there, and lacks another one
             raise
-        here = _current_folder()
-        if here is None:
-            raise _not_found(error, "set PYTHONPATH to its folder; every user may write to the current one") from None
-        if str(here) not in sys.path:
-            sys.path.append(str(here))
-        try:
-            found = import_module(module)
-        except ModuleNotFoundError as again:
-            if again.name != module.partition(".")[0]:
-                raise
-            raise _not_found(again, "start ragtide in its folder, or set PYTHONPATH to that folder") from None
+        places = " and ".join(folders) or "the current folder, to which every user may write"
+        raise ConfigurationError(
+            f"there is no module {error.name} in {places}, and none is installed: correct the name, start ragtide in "
+            "the folder of the module, or set PYTHONPATH to that folder"
+        ) from None
+    files = [Path(place, file) for place in folders for file in (f"{top}.py", f"{top}/__init__.py")]
+    own = next((file for file in files if file.is_file()), None)
+    first, loaded = (getattr(sys.modules[part], "__file__", None) or f"{part} of Python" for part in (top, module))
+    is_hidden = own is not None and own.resolve() != Path(first).resolve()
+    # An installed module may be a copy of the user's own; another one is not meant.
+    if is_hidden and (top in sys.stdlib_module_names or not first.startswith(_INSTALLED)):
+        raise ConfigurationError(f"{first} comes before {own}: rename one of them")
     for part in name.split("."):
-        found = getattr(found, part)
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            remedy = f"it comes before {own}, so rename that file" if is_hidden else "correct the name"
+            raise ConfigurationError(f"the module {loaded} has no {name}: {remedy}") from None
     return found
 
 
-def _current_folder() -> Path | None:
-    """Return the current folder; None if it was removed, or if every user of the machine may write to it."""
-    try:
-        here = Path.cwd()
-        return None if here.stat().st_mode & stat.S_IWOTH else here
-    except OSError:
-        return None
-
-
-def _not_found(error: ModuleNotFoundError, remedy: str) -> ModuleNotFoundError:
-    return ModuleNotFoundError(f"{error}: {remedy}", name=error.name)
+def _folders(folder: Path | None) -> Iterator[Path]:
+    """Yield the folders in which modules of users are looked for."""
+    if folder is not None:
+        yield folder.absolute()
+    if settings := os.environ.get("RAGTIDE_CONFIG"):
+        yield Path(settings).absolute().parent
+    with suppress(OSError):  # the current folder was removed
+        if not (here := Path.cwd()).stat().st_mode & stat.S_IWOTH:
+            yield here
 
 
 def load_value(origin: str, load: Callable[[], Any]) -> Any:
-    """Return what `load` returns.
+    """Return what `load`, which runs code of a user, returns.
 
     Raises:
-        ConfigurationError: it fails; the message begins with the origin.
+        ConfigurationError: it fails; the message begins with the origin, and names the place in the user's code.
     """
     try:
         with contained():
             return load()
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{origin} cannot be loaded: {error}") from None
     except Exception as error:
-        raise ConfigurationError(f"{origin} cannot be loaded ({error_text(error)}): correct or remove it") from error
+        raise ConfigurationError(
+            f"{origin} cannot be loaded ({error_text(error)}{_place(error)}): correct or remove it"
+        ) from error
+
+
+def _place(error: BaseException) -> str:
+    """Return file and line of the user's code at which an error arose; empty if none of it ran."""
+    if isinstance(error, UnexpectedExit):
+        error = error.__context__ or error
+    if isinstance(error, SyntaxError):
+        return f", {error.filename}, line {error.lineno}"
+    frames = [(frame.f_globals.get("__name__", ""), frame, line) for frame, line in walk_tb(error.__traceback__)]
+    files = [(frame.f_code.co_filename, line) for name, frame, line in frames if not name.startswith(_OURS)]
+    own = [(file, line) for file, line in files if not file.startswith(_INSTALLED)]
+    return "".join(f", {file}, line {line}" for file, line in (own or files)[-1:])
+
+
+_OURS: Final = ("ragtide.", "ragtide_", "importlib.", "importlib", "_frozen_importlib")
+"""First words of the names of modules that call code of users."""
+
+_INSTALLED: Final = tuple(get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+"""Folders of Python's own modules and of installed ones, in which a user's mistake shows and is not made."""

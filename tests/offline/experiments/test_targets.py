@@ -60,7 +60,7 @@ async def test_sync_functions_run_beside_each_other() -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("rag", "write it as module:function"),
+        ("rag", "write it as module:attribute, or give an http"),
         ("no_such_module:x", "cannot be loaded"),
         ("json:nothing", "cannot be loaded"),
         ("json:__name__", "must be a function"),

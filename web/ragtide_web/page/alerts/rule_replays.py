@@ -5,7 +5,6 @@ up requests. The child gets its order through its standard input, because the se
 """
 
 import asyncio
-import json
 import os
 import pickle
 import signal
@@ -25,6 +24,7 @@ from ragtide_offline.replay.result import recorded_alerts
 from ragtide_offline.replay.rule_test import RuleTest
 from ragtide_offline.replay.selection import NothingSelectedError, Selection
 from ragtide_runtime.errors import ConfigurationError, RagtideError
+from ragtide_runtime.processes.children import child_command
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
@@ -35,12 +35,7 @@ SHOWN: Final = 50
 NICENESS: Final = 10
 """The child gives way to the service."""
 
-CHILD: Final = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from ragtide_web.page.alerts.rule_replays import serve
-serve()
-"""
+CHILD: Final = "from ragtide_web.page.alerts.rule_replays import serve; serve()"
 
 LIMIT_S: Final = 600.0
 """Seconds after which a replay is given up."""
@@ -271,7 +266,7 @@ class RuleReplays:
         pipe = asyncio.subprocess.PIPE
         # In a session of its own: Ctrl-C in a terminal is for the service, which ends the child.
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", CHILD, json.dumps(sys.path), stdin=pipe, stdout=pipe, start_new_session=True
+            *child_command(CHILD), stdin=pipe, stdout=pipe, start_new_session=True
         )
         try:
             async with asyncio.timeout(self._limit_s):
