@@ -142,7 +142,9 @@ class SpanReading:
     def seen(self, *columns: str) -> str | None:
         """Return where the span has a content of one of the columns, and how it begins; None if it has none."""
         for name in (name for which in columns for name in COLUMNS[which]):
-            value = shown(self._groups.get(name, {})) if name.endswith(".") else self._attributes.get(name)
+            group = shown(self._groups.get(name, {}))
+            texts = {key: value for key, value in group.items() if key.rpartition(".")[2] in TEXTS}
+            value = texts or self._attributes.get(name)
             if value and not hidden(value):
                 begin = printable((value if isinstance(value, str) else repr(value))[:SEEN_CHARS])
                 return f"{name} of the span {printable(self.span.name[:SEEN_CHARS])!r} begins with {begin!r}"

@@ -279,9 +279,10 @@ def test_a_blank_chunk_among_good_ones_is_a_blank_chunk(blank: dict[str, Any]) -
     assert only(root) == (QUESTION, [TEXTS[0], TEXTS[2]], ANSWER)
 
 
-def test_blank_chunks_alone_are_not_captured() -> None:
-    blank = {name.replace("1", "0"): value for name, value in BLANK.items()}
-    search = branch("search", {"openinference.span.kind": "RETRIEVER", "input.value": QUESTION, **blank})
+@for_each("text", ["", "__REDACTED__"])
+def test_chunks_that_are_all_blank_or_hidden_are_not_captured(text: str) -> None:
+    hidden = {"retrieval.documents.0.document.content": text, "retrieval.documents.0.document.metadata": "{}"}
+    search = branch("search", {"openinference.span.kind": "RETRIEVER", "input.value": QUESTION, **hidden})
     (found,) = found_in(chain("ask", search, llm(), question=QUESTION, answer=ANSWER))
     assert found.refusal is Refusal.NO_CONTENT
 
