@@ -9,9 +9,7 @@ from tests.support.conditions import wait_until
 
 from ragtide import RagInteraction
 from ragtide.testing import Raw, Says, ScriptedJudge
-from ragtide_consumers.labelers.protocol import Labeler
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
-from ragtide_runtime.processes.waiting import end
 
 pytestmark = pytest.mark.processes
 
@@ -53,7 +51,7 @@ async def test_a_reply_that_is_no_completion_is_tried_again_and_loses_no_label(
 async def test_the_reason_says_what_came_instead_without_the_key(server: ScriptedJudge) -> None:
     server.always = Raw(f"<html>sign in {SECRET}\x1b[2J</html>".encode(), content_type="text/html")
     async with judge(server, attempts=1) as labeler:
-        with pytest.raises(EndpointUnavailable, match=r"no chat completion: <html>sign in \*\*\*") as caught:
+        with pytest.raises(EndpointUnavailable, match=r"sign in \*\*\*") as caught:
             await labeler.label(TOWER)
     assert str(caught.value).isprintable()
 
@@ -85,28 +83,6 @@ async def test_an_interaction_that_alone_is_answered_without_labels_is_absent_an
             labeling = await labeler.label(strange)
             assert set(labeling.absent.values()) == {"judge_unusable"}
             assert (await labeler.label(another(number))).scores != {}
-
-
-async def test_an_interaction_that_alone_gets_a_gateways_error_is_absent_while_others_are_answered(
-    server: ScriptedJudge,
-) -> None:
-    started = asyncio.Event()
-
-    async def others(labeler: Labeler) -> None:
-        number = 0
-        while True:
-            number += 1
-            await labeler.label(another(number))
-            started.set()
-
-    strange = TOWER.model_copy(update={"question": "A strange question?"})
-    server.always = lambda prompt: GATEWAY if "strange" in prompt.question else None
-    async with judge(server, attempts=2, breaker_failures=1000) as labeler:
-        beside = asyncio.create_task(others(labeler))
-        await started.wait()
-        labeling = await labeler.label(strange)
-        await end(beside)
-    assert set(labeling.absent.values()) == {"judge_unusable"}
 
 
 async def test_when_labels_come_again_the_breaker_closes_and_what_waited_is_labeled(server: ScriptedJudge) -> None:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ...text.reasoning import TAG, after_block, meaning_of, without_reasoning, without_silent_analysis
+from ..remote.posting import ErrorReply
 from .sloppy_json import NoJson, ReadingBudget, Sloppy
 from .sloppy_json import read as read_sloppy
 
@@ -41,6 +42,8 @@ class JudgeAnswer:
     cost_source: str | None = None
     """Source of the price; None if no price is known."""
     from_cache: bool = False
+    fault: ErrorReply | None = None
+    """The error that a reply with success has in place of an answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """One call of a judge's endpoint: the request, the reply, and the meaning of each failure."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,26 +15,17 @@ from ..remote.posting import POST_ERRORS, ErrorReply, Poster
 from ..remote.replies import CallFailure, FailureKind, failure_of_status
 from ..remote.usage import Usage
 from .answers import JudgeAnswer
-from .completions import is_completion, read_reply
+from .completions import read_body, read_reply
 from .costs import CallPrice
 from .dialect import Dialect, Message
+from .faults import NoCompletion
 from .prompts import Prompt
 from .refusals import About, EndpointRefusal, read_refusal
 
-SHOWN_CHARS: Final = 200
-"""Characters of an endpoint's answer that are shown in messages."""
 SHOWN_MESSAGE: Final = 500
 """Characters of an endpoint's refusal that are shown in messages."""
 
 log = structlog.get_logger("ragtide.judge")
-
-
-class NoCompletion(ValueError):  # noqa: N818  # never leaves the client
-    """The endpoint answered with success, and the answer is no chat completion."""
-
-    def __init__(self, shown: str, body: str) -> None:
-        super().__init__(f"the reply is no chat completion: {shown}")
-        self.body = body
 
 
 @dataclass(kw_only=True)
@@ -73,7 +63,7 @@ class ChatCall(Call[JudgeAnswer]):
     async def make(self) -> JudgeAnswer:
         """Return the judge's answer to a request in the dialect of the endpoint."""
         self._parameters = self.dialect.parameters(self.prompt, self.corrections, self.prompt_tokens)
-        reply, answer = await self.poster.post(to_json(self._parameters), self._read_reply)
+        answer = await self.poster.post(to_json(self._parameters), lambda body: read_reply(read_body(body), self.price))
         self.usage.prompt_tokens += answer.prompt_tokens
         self.usage.completion_tokens += answer.completion_tokens
         self.usage.spent(answer.cost_usd, answer.cost_source)
@@ -83,14 +73,9 @@ class ChatCall(Call[JudgeAnswer]):
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,
         )
-        if not is_completion(reply):
-            body = reply if isinstance(reply, str) else json.dumps(reply)
-            raise NoCompletion(self.access.endpoint.clean(str(reply))[:SHOWN_CHARS], body)
+        if answer.fault is not None:
+            raise answer.fault
         return answer
-
-    def _read_reply(self, body: bytes) -> tuple[object, JudgeAnswer]:
-        reply = _json(body)
-        return reply, read_reply(reply, self.price)
 
     def defect(self, reply: JudgeAnswer) -> str:
         """Return the reason why an answer holds no labels; empty if it holds labels."""
@@ -108,39 +93,39 @@ class ChatCall(Call[JudgeAnswer]):
         """Return the meaning of an error of the client."""
         if isinstance(error, ErrorReply):
             return self._refusal(error)
-        message = f"{self.access.endpoint.described(error)}{self.poster.through}"
-        if isinstance(error, NoCompletion):
-            return self._instead(error, message)
         return CallFailure(
             FailureKind.FAILED,
             _outcome(error),
-            message,
+            f"{self.access.endpoint.described(error)}{self.poster.through}",
             overloaded=isinstance(error, TimeoutError),
         )
 
-    def _refusal(self, error: ErrorReply) -> CallFailure:
+    def _refusal(self, error: ErrorReply) -> CallFailure:  # noqa: PLR0911 - one answer a cause
         status, headers, clean = error.status, error.headers, self.access.endpoint.clean
+        inside, answered = isinstance(error, NoCompletion), self.access.endpoint.answered
         refusal = read_refusal(status, error.text)
-        shown = f"status {status}: {clean(refusal.message)[:SHOWN_MESSAGE]}" if refusal.message else f"status {status}"
-        shown += self.poster.through
+        said = clean(refusal.message or (error.text if inside else ""))[:SHOWN_MESSAGE]
+        shown = f"status {status}" if not inside else "status 200 with an error inside"
+        if status == 200:
+            shown = "status 200 with a reply that is no chat completion"
+        shown += f": {said}{self.poster.through}" if said else self.poster.through
+        if status == 200 and not answered:
+            return CallFailure(FailureKind.MISCONFIGURED, "unreadable", shown, remedy=_REMEDIES[About.ADDRESS])
         if status == 429 and refusal.about is About.QUOTA:
             return CallFailure(FailureKind.MISCONFIGURED, "rate_limited", shown, remedy=_REMEDIES[About.QUOTA])
-        failure = failure_of_status(status, headers, shown, clean=clean)
-        if status < 400 or failure.kind is FailureKind.BUSY or status in {408, 409}:
+        failure = failure_of_status(502 if status == 200 else status, headers, shown, clean=clean)
+        if 300 <= status < 400 or failure.kind is FailureKind.BUSY or status in {408, 409}:
             return failure
         # If the endpoint never answered a call, its words may name nothing and still mean the form of the request.
-        blindly = status < 500 and not self.access.endpoint.answered
-        if (less := self._less(refusal, shown, blindly=blindly)) is not None:
+        if (less := self._less(refusal, shown, blindly=400 <= status < 500 and not answered)) is not None:
             return less
-        if status >= 500:
+        if not 400 <= status < 500:
             return failure
-        if refusal.about is About.FORM and self.access.endpoint.answered:
+        if refusal.about is About.FORM and answered:
+            if inside:  # a gateway says so of any failure behind it
+                return failure_of_status(502, headers, shown, clean=clean)
             return CallFailure(FailureKind.REFUSED, "refused", shown, remedy=_REMEDIES[About.FORM])
         return CallFailure(FailureKind.MISCONFIGURED, "refused", shown, remedy=_REMEDIES[refusal.about])
-
-    def _instead(self, error: NoCompletion, message: str) -> CallFailure:
-        less = self._less(read_refusal(500, error.body), message, blindly=False)
-        return less or CallFailure(FailureKind.FAILED, "unreadable", message, of_content=True)
 
     def _less(self, refusal: EndpointRefusal, shown: str, *, blindly: bool) -> CallFailure | None:
         """Return a failure after which less is asked for, of the endpoint or of this interaction; None for others."""
@@ -175,12 +160,3 @@ def _outcome(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "timeout"
     return "no_connection" if isinstance(error, POST_ERRORS) else "unreadable"
-
-
-def _json(body: bytes) -> object:
-    """Return the value of a body; its text if it is no JSON."""
-    try:
-        # `from_json` of Pydantic refuses half of a surrogate pair, which stands in an answer that was cut off.
-        return json.loads(body)
-    except ValueError:
-        return body.decode("utf-8", "replace")

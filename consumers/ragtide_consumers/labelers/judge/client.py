@@ -27,7 +27,7 @@ from ..remote.telemetry import EndpointTelemetry
 from ..remote.usage import Usage
 from .answers import JudgeAnswer
 from .chat_call import ChatCall
-from .completions import is_completion, read_reply
+from .completions import read_reply
 from .costs import MESSAGE_TOKENS, OPENAI_URL, BatchRequest, PlannedCalls, price_of
 from .dialect import Dialect, Message
 from .prompts import Prompt, variant_of
@@ -203,7 +203,7 @@ class JudgeClient:
     async def take(self, key: str, reply: object) -> JudgeAnswer | None:
         """Store the answer in a reply of a batch, and return it; None if the reply is a refusal or no completion."""
         answer = read_reply(reply, self._price)
-        if not is_completion(reply) or not answer.text or answer.refusal is not None:
+        if answer.fault is not None or not answer.text or answer.refusal is not None:
             return None
         await self._cache.put(key, [answer.text, answer.finish])
         return answer

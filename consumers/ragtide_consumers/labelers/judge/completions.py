@@ -1,96 +1,238 @@
-"""Reads chat completions: text, tokens and cost of a reply, any value of which may be missing or malformed.
+"""Reads what an endpoint answers with success: an answer in the form of any API, a stream of it, or an error inside.
 
-Endpoints put an answer into different places of the message: a text, a list of parts, the arguments of a call,
-`parsed`, or the field of the reasoning. Its reasoning beside an answer is never read.
+Endpoints put an answer into different places: a text, a list of parts, the arguments of a call, `parsed`, or the field
+of the reasoning. Its reasoning beside an answer is never read. Gateways answer with the status 200 although they
+failed: the cause is read from the structure of the reply, its codes and its types. Any value may be missing or wrong.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from ragtide_schemas.limits import REPLY_TOKENS_MAX
 
 from ...text.reasoning import before_open_block
 from .answers import JudgeAnswer, last_object, whole_characters
 from .costs import CallPrice
+from .faults import Members, as_json, fault_in, letters_of
 
-_CUT_OFF: Final = frozenset({"length", "maxtokens", "maxoutputtokens", "modellength", "modelcontextwindowexceeded"})
+_CUT_OFF: Final = frozenset({
+    "length", "maxtokens", "maxoutputtokens", "modellength", "modelcontextwindowexceeded", "incomplete", "limit",
+})  # fmt: skip
 _FILTERED: Final = (
     "contentfilter", "safety", "imagesafety", "recitation", "blocklist", "prohibitedcontent", "spii", "refusal",
-    "sensitive", "guardrailintervened", "blocked",
+    "sensitive", "guardrailintervened", "blocked", "errortoxic",
 )  # fmt: skip
-"""Reasons of an end, in letters: of OpenAI, Anthropic, Gemini, Mistral, Bedrock, Zhipu."""
+"""Reasons of an end, in letters: of OpenAI, Anthropic, Gemini, Mistral, Bedrock, Zhipu, Cohere."""
+_FAILED: Final = frozenset({"failed", "abort", "aborted", "cancelled", "canceled", "insufficientsystemresource"})
+"""Further ones of an answer that a server gave up, beside those that name an error."""
+_FINISHES: Final = (
+    "finish_reason", "native_finish_reason", "stop_reason", "finishReason", "stopReason", "done_reason", "stop_type",
+    "status",
+)  # fmt: skip
+_SIGNS: Final = frozenset({*_FINISHES, "done", "stop", "model", "role", "usage"}) - {"status"}
+"""Members of which one stands beside a text that is an answer."""
 _PARTS: Final = 1000
 """Most parts of a message that are read."""
+_DEPTH: Final = 4
+"""Most wrappers around an answer or a code."""
+
+# --- The body ---
+
+
+def read_body(body: bytes) -> object:
+    r"""Return the value of a body: of JSON, the list of events of a stream, or the text.
+
+    >>> read_body(b'data: {"a": 1}\n\ndata: [DONE]\n'), read_body(b'{"a": 1}\n{"a": 2}'), read_body(b"<p>no")
+    ([{'a': 1}, {'done': True}], [{'a': 1}, {'a': 2}], '<p>no')
+    """
+    text = body.decode("utf-8-sig", "replace").strip()
+    try:
+        # `from_json` of Pydantic refuses half of a surrogate pair, which stands in an answer that was cut off.
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        events = [*_events(text)]
+    return text if None in events or not events else events
+
+
+def _events(text: str) -> Iterator[object]:
+    """Yield the events of a stream, as lines of JSON or after `data:`; None for what belongs to no stream."""
+    begun: list[str] = []
+    for line in [*text.split("\n"), ""]:
+        name, colon, data = line.strip().partition(":")
+        if line.lstrip()[:1] in ("{", "["):
+            name, data = "data", line
+        if name == "data" and data.strip() == "[DONE]":
+            yield {"done": True}
+        elif name == "data":
+            begun.append(data)
+            if len(begun) > 1 or (event := _json(data)) is None:
+                continue  # an event of several lines
+            begun.clear()
+            yield event
+        elif not line.strip():
+            if begun:
+                yield _json("\n".join(begun))
+                begun.clear()
+        elif not (colon and name in ("", "event", "id", "retry")):
+            yield None
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+# --- The answer ---
 
 
 def read_reply(reply: object, price: CallPrice | None) -> JudgeAnswer:
-    """Return the answer in a reply; a missing text gives an empty answer."""
-    counted = _part(reply, "usage")
-    prompt_tokens, completion_tokens = _whole(counted, "prompt_tokens"), _whole(counted, "completion_tokens")
-    cached_tokens = min(_whole(_part(counted, "prompt_tokens_details"), "cached_tokens"), prompt_tokens)
-    choice = _first_choice(reply)
-    message = _part(choice, "message")
-    finish = _finish(choice)
-    text, refusal = _answer(message, cut_off=finish == "length")
-    if blocked := _blocked(reply):
-        finish, refusal = "content_filter", blocked
+    """Return the answer in a reply, with `fault` if it has none; a missing text gives an empty answer."""
+    if isinstance(reply, list) and reply and all(isinstance(event, Mapping) for event in reply):
+        reply = _joined(reply)
+    message, holders = _message_in(reply)
+    finish = _finish(holders)
+    fault = fault_in(reply, message, holders, finish)
+    text, refusal = _answer(message or {}, cut_off=finish == "length")
+    if message is None and (blocked := _blocked(holders)):
+        finish, refusal, fault = "content_filter", blocked, None
+    prompt_tokens, completion_tokens, cached_tokens = _tokens(holders)
     cost_usd = price and price.cost_usd(
         prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cached_tokens=cached_tokens
     )
     return JudgeAnswer(
         text=text,
-        finish=finish,
+        finish=finish if finish in ("length", "content_filter") else "stop",
         refusal=refusal,
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         cached_tokens=cached_tokens,
         cost_usd=cost_usd or 0.0,
         cost_source=None if price is None or cost_usd is None else price.source,
+        fault=fault,
     )
 
 
-def is_completion(reply: object) -> bool:
-    """Return whether a reply is a chat completion, and not an error or page of a gateway with status 200.
+def _message_in(reply: object, depth: int = 0) -> tuple[Members | None, list[Members]]:
+    """Return the message in a reply of any API, and the objects around it, the innermost first; None without one."""
+    if not isinstance(reply, Mapping) or depth > _DEPTH:
+        return None, []
+    for message, around in _messages(reply):
+        return message, [around, reply]
+    for name in ("response", "result", "output", "data"):
+        found, holders = _message_in(reply.get(name), depth + 1)
+        if holders:
+            return found, [*holders, reply]
+    choice = _first(reply.get("choices")) or _first(reply.get("candidates"))
+    return ({} if _finish([choice]) in ("length", "content_filter") else None), [choice, reply]
 
-    >>> is_completion({"choices": [{"message": {"content": "hello"}}]}), is_completion({"error": "no quota"})
-    (True, False)
-    """
-    first = _first_choice(reply)
-    return (isinstance(first, dict) and isinstance(first.get("message"), dict)) or bool(_blocked(reply))
+
+def _messages(reply: Members) -> Iterator[tuple[Members, Members]]:
+    """Yield the message as each API has it, and the object beside it that may have the reason of its end."""
+    choice = _first(reply.get("choices")) or _first(reply.get("candidates"))  # of OpenAI, of Gemini
+    for name in ("message", "delta", "content"):
+        if isinstance(message := choice.get(name), Mapping):
+            yield message, choice
+    if isinstance(text := choice.get("text"), str):
+        yield {"content": text}, choice
+    if "choices" in reply:
+        return
+    if isinstance(items := reply.get("output"), list):  # of the Responses API
+        yield {"content": items}, {}
+    for name in ("message", "delta"):  # of Ollama, Bedrock, Cohere, and events of Anthropic
+        if isinstance(message := reply.get(name), Mapping):
+            yield _part(message, "message") or message, message
+    content = reply.get("content")
+    if (isinstance(content, list) and "role" in reply) or _is_answer(content, reply):  # of Anthropic, llama.cpp
+        yield reply, {}
+    if isinstance(text := _part(reply, "token").get("text"), str):  # an event of TGI
+        yield {"content": "" if _part(reply, "token").get("special") else text}, {}
+    if isinstance(text := reply.get("generated_text"), str):
+        yield {"content": text}, _part(reply, "details")
+    for name in ("response", "result", "output", "text"):  # of Ollama, and gateways
+        if _is_answer(text := reply.get(name), reply):
+            yield {"content": text}, {}
 
 
-def _first_choice(reply: object) -> object:
-    choices = reply.get("choices") if isinstance(reply, dict) else None
-    return choices[0] if isinstance(choices, list) and choices else None
+def _is_answer(text: object, beside: Members) -> bool:
+    return isinstance(text, str) and ("{" in text or not _SIGNS.isdisjoint(beside))
 
 
-def _blocked(reply: object) -> str:
-    """Return the reason for which Gemini blocked the prompt, so that there is no choice; empty if it did not."""
-    if _first_choice(reply) is not None:
-        return ""
-    for name in ("promptFeedback", "prompt_feedback"):
-        feedback = _part(reply, name)
-        if reason := _text(feedback, "blockReason") or _text(feedback, "block_reason"):
-            return f"the prompt was blocked: {reason}"
+def _joined(events: Sequence[Members]) -> Members:
+    """Return the reply that the events of a stream make together; an error if one has it, or if they have no end."""
+    texts: list[str] = []
+    calls: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {"refusal": [], "reasoning": []}
+    tokens = (0, 0, 0)
+    finish, ended = "", False
+    for event in events:
+        message, holders = _message_in(event)
+        if fault_in(event, {}, holders, _finish(holders)) is not None:
+            return event
+        if _text(_part(event, "response"), "status") in ("completed", "incomplete"):
+            return event  # the last one of the Responses API, with the whole answer
+        is_whole = "message" in _first(event.get("choices")) or isinstance(event.get("generated_text"), str)
+        ended |= is_whole or event.get("done") is True or event.get("type") == "message_stop"
+        ended |= any(_text(holder, name) is not None for holder in holders for name in _FINISHES[:-1])
+        finish = _finish(holders) or finish
+        tokens = tuple(map(max, tokens, _tokens(holders)))  # type: ignore[assignment]  # three of three
+        said, refusals, thoughts = _spoken_parts(_content(message))
+        if is_whole and said and "token" not in event:
+            texts.clear()  # such an event has all that came so far
+        texts.append(said)
+        others["refusal"] += [*refusals, _text(message, "refusal") or ""]
+        others["reasoning"] += [*thoughts, *(_text(message, name) or "" for name in _REASONINGS)]
+        for place, call in enumerate(_items(message, "tool_calls")):
+            index = str(call.get("index", place) if isinstance(call, Mapping) else place)
+            calls.setdefault(index, []).extend(_arguments_of(_part(call, "function") or call))
+        if "type" in event:
+            calls.setdefault("", []).extend(_arguments_of(message))
+    if not ended:
+        return {"error": "the stream broke off before its end"}
+    message = {"content": "".join(texts), **{name: "".join(pieces) for name, pieces in others.items()}}
+    message["tool_calls"] = [{"arguments": "".join(pieces)} for pieces in calls.values()]
+    counts = dict(zip(("prompt_tokens", "completion_tokens"), tokens, strict=False))
+    usage = {**counts, "prompt_tokens_details": {"cached_tokens": tokens[2]}}
+    return {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}
+
+
+def _finish(holders: Iterable[Members]) -> str:
+    """Return `length`, `content_filter` or `error` as the reason of the end; empty for any other."""
+    for holder in holders:
+        details = _part(holder, "incomplete_details")
+        for reason in [_text(details, "reason"), *(_text(holder, name) for name in _FINISHES)]:
+            letters = letters_of(reason or "")
+            if letters in _CUT_OFF:
+                return "length"
+            if letters.startswith(_FILTERED):
+                return "content_filter"
+            if letters in _FAILED or "error" in letters:
+                return "error"
+        if holder.get("stopped_limit") is True:  # of llama.cpp
+            return "length"
     return ""
 
 
-def _finish(choice: object) -> str:
-    """Return the reason of the end: `stop`, `length` or `content_filter`."""
-    for name in ("finish_reason", "native_finish_reason", "stop_reason"):
-        reason = _text(choice, name) or ""
-        letters = "".join(letter for letter in reason.lower() if letter.isalpha())
-        if letters in _CUT_OFF:
-            return "length"
-        if letters.startswith(_FILTERED):
-            return "content_filter"
-    return "stop"
+def _blocked(holders: Iterable[Members]) -> str:
+    """Return the reason for which Gemini blocked the prompt, so that there is no choice; empty if it did not."""
+    for holder in holders:
+        for name in ("promptFeedback", "prompt_feedback"):
+            feedback = _part(holder, name)
+            if reason := _text(feedback, "blockReason") or _text(feedback, "block_reason"):
+                return f"the prompt was blocked: {reason}"
+    return ""
 
 
-def _answer(message: Mapping[str, object], *, cut_off: bool) -> tuple[str, str | None]:
+# --- The message ---
+
+_REASONINGS: Final = ("reasoning_content", "reasoning", "thinking")
+
+
+def _answer(message: Members, *, cut_off: bool) -> tuple[str, str | None]:
     """Return the text with the answer, and the refusal if the model refused."""
-    content, refusals, thoughts = _spoken_parts(message.get("content"))
+    content, refusals, thoughts = _spoken_parts(_content(message))
     called = "\n".join(_arguments(message))
     if called and content:
         content = f"{before_open_block(content)}\n{called}"  # a thought without an end does not hide the call
@@ -100,13 +242,20 @@ def _answer(message: Mapping[str, object], *, cut_off: bool) -> tuple[str, str |
         text, refusal = refusal, ""
     if not text and not refusal and not cut_off:
         # Servers that take the whole answer for reasoning: it counts only if it ends with the object.
-        for name in ("reasoning_content", "reasoning", "thinking"):
+        for name in _REASONINGS:
             text = text or last_object(_text(message, name) or "")
         text = text or last_object("\n".join(thoughts))
     return whole_characters(text), whole_characters(refusal) or None
 
 
-def _spoken_parts(content: object) -> tuple[str, list[str], list[str]]:
+def _content(message: Members | None) -> object:
+    """Return what a message holds: a text, or parts; an event of a stream is a part."""
+    if message is None:
+        return None
+    return message.get("content", message.get("parts", [message] if "type" in message else None))
+
+
+def _spoken_parts(content: object, depth: int = 0) -> tuple[str, list[str], list[str]]:
     """Return the text of a content, its refusals, and its thoughts."""
     if isinstance(content, str):
         return content, [], []
@@ -126,9 +275,14 @@ def _spoken_parts(content: object) -> tuple[str, list[str], list[str]]:
                 refusals += _texts_in(part)
             elif (text := _text(part, "text")) is not None:
                 said.append(text)
+            elif kind == "message" and depth < _DEPTH:  # an item of the Responses API
+                text, *others = _spoken_parts(part.get("content"), depth + 1)
+                said.append(text)
+                refusals += others[0]
+                thoughts += others[1]
             elif "type" not in part or kind in ("json", "output_json", "object"):
                 inner = part.get("json", part.get("object", part))
-                said.append(inner if isinstance(inner, str) else _as_json(inner))
+                said.append(inner if isinstance(inner, str) else as_json(inner))
             else:
                 said += _texts_in(part) if "text" in kind else _arguments_of(part)
     return "".join(said), refusals, thoughts
@@ -149,34 +303,53 @@ def _texts_in(part: Mapping[str, object]) -> list[str]:
 
 def _arguments(message: Mapping[str, object]) -> Iterable[str]:
     """Yield the arguments of calls in a message, and what the endpoint parsed."""
-    calls = message.get("tool_calls")
-    for call in calls[:_PARTS] if isinstance(calls, list) else ():
+    for call in _items(message, "tool_calls"):
         yield from _arguments_of(_part(call, "function") or call)
     yield from _arguments_of(message.get("function_call"))
     parsed = message.get("parsed")
     if isinstance(parsed, dict | list) and parsed:
-        yield _as_json(parsed)
+        yield as_json(parsed)
 
 
 def _arguments_of(call: object) -> Iterable[str]:
-    for name in ("arguments", "input", "args", "parameters"):
+    for name in ("arguments", "input", "args", "parameters", "partial_json"):
         value = call.get(name) if isinstance(call, Mapping) else None
         if isinstance(value, str) and value.strip():
             yield value
         elif isinstance(value, Mapping) and value:
-            yield _as_json(value)
-
-
-def _as_json(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (ValueError, TypeError, RecursionError):
-        return ""
+            yield as_json(value)
 
 
 def _part(value: object, name: str) -> Mapping[str, object]:
     part = value.get(name) if isinstance(value, Mapping) else None
     return part if isinstance(part, Mapping) else {}
+
+
+def _first(value: object) -> Members:
+    first = value[0] if isinstance(value, list) and value else None
+    return first if isinstance(first, Mapping) else {}
+
+
+def _items(value: object, name: str) -> list[Any]:
+    items = value.get(name) if isinstance(value, Mapping) else None
+    return items[:_PARTS] if isinstance(items, list) else []
+
+
+_PROMPT: Final = ("prompt_tokens", "input_tokens", "promptTokenCount", "inputTokens", "prompt_eval_count")
+_COMPLETION: Final = ("completion_tokens", "output_tokens", "outputTokens", "eval_count")
+
+
+def _tokens(holders: Iterable[Members]) -> tuple[int, int, int]:
+    """Return the tokens of the prompt, of the answer with its thoughts, and those of the prompt from a cache."""
+    for holder in holders:
+        for counted in (_part(holder, "usage"), _part(holder, "usageMetadata"), holder):
+            prompt = max(_whole(counted, name) for name in _PROMPT)
+            completion = max(_whole(counted, name) for name in _COMPLETION)
+            completion += _whole(counted, "candidatesTokenCount") + _whole(counted, "thoughtsTokenCount")
+            details = _part(counted, "prompt_tokens_details") or _part(counted, "input_tokens_details")
+            if prompt or completion:
+                return prompt, completion, min(_whole(details, "cached_tokens"), prompt)
+    return 0, 0, 0
 
 
 def _whole(value: object, name: str) -> int:

@@ -54,9 +54,9 @@ class EndpointRefusal:
 
 
 _TEXTS: Final = (
-    "message", "msg", "error_message", "errormessage", "detail", "details", "error", "errors", "title", "description",
-    "reason", "type", "error_type", "code", "param", "loc", "status", "innererror", "metadata", "raw",
-    "n_prompt_tokens", "n_ctx",
+    "message", "msg", "error_message", "errormessage", "status_msg", "error_msg", "errmsg", "detail", "details",
+    "error", "errors", "title", "description", "reason", "type", "error_type", "code", "status_code", "param", "loc",
+    "status", "innererror", "metadata", "raw", "n_prompt_tokens", "n_ctx",
 )  # fmt: skip
 """Members whose values are the endpoint's own words."""
 _TAGS: Final = re.compile(r"<[^<>]{0,500}>")

@@ -74,7 +74,7 @@ def failure_of_status(
     if status < 500 and status not in {408, 409}:
         return CallFailure(FailureKind.REFUSED, "refused", message)
     outcome = "server_error" if status >= 500 else "refused"
-    return CallFailure(FailureKind.FAILED, outcome, message, retry_after_s(headers), overloaded=status == 503)
+    return CallFailure(FailureKind.FAILED, outcome, message, retry_after_s(headers), overloaded=status in {503, 529})
 
 
 def retry_after_s(headers: Any, *, longest_s: float = LONGEST_RETRY_AFTER_S) -> float | None:

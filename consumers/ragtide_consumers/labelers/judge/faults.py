@@ -1,0 +1,129 @@
+"""Finds the error in a reply with success: gateways answer with the status 200 although they failed. No I/O.
+
+The cause is read from the structure of the reply, its codes and its types, never from the words of a product.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..remote.posting import ErrorReply
+
+Members = Mapping[str, Any]
+"""Members of a JSON object."""
+
+_DEPTH: Final = 4
+"""Most levels of an error in which a status is looked for."""
+_MEMBERS: Final = 100
+"""Most members of an object in which it is looked for."""
+_OK: Final = frozenset({"", "0", "none", "null", "false"})
+_CODES: Final = ("code", "status_code", "statuscode", "status", "http_status", "http_code", "error_code", "errcode")
+_WORDS: Final = ("detail", "message", "msg", "error_msg", "error_message", "errmsg", "status_msg", "fault", "reason")
+_KINDS: Final = (
+    (529, ("overload", "capacity")),
+    (503, ("unavailable", "timeout", "internal", "servererror")),
+    (429, ("ratelimit", "toomanyrequests", "throttl", "resourceexhausted")),
+    (402, ("quota", "billing", "arrear", "insufficientbalance")),
+    (401, ("authent", "apikey", "unauthorized")),
+    (403, ("permission", "forbidden", "accessdenied")),
+    (404, ("notfound",)),
+    (400, ("invalidrequest", "badrequest", "invalidargument", "invalidparameter", "validation")),
+)
+"""Status of each type of error, by a part of its name in letters."""
+
+
+class NoCompletion(ErrorReply):
+    """A reply with success that is no answer.
+
+    Args:
+        status: of the error inside; 502 if it names none, and 200 if the reply has neither an answer nor an error.
+        text: what the endpoint says about the error.
+    """
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(status, {}, text)
+
+
+def fault_in(reply: object, message: Members | None, holders: Sequence[Members], finish: str) -> NoCompletion | None:
+    """Return the error in a reply; None if it has an answer and no error.
+
+    Beside an answer only what means an error alone is one: `error`, `success` and a status; a text or a number may say
+    anything there.
+    """
+    if isinstance(reply, str):
+        return NoCompletion(502, reply)
+    said: list[Any] = []
+    for holder in [*holders, message or {}]:
+        said += [holder[name] for name in ("error", "errors") if _is_error(holder.get(name))]
+        said += [part for part in holder.values() if isinstance(part, Mapping) and _is_bad_state(part)]
+        failed = holder.get("success") is False or holder.get("ok") is False
+        if failed or _status_of(holder) is not None or letters_of(str(holder.get("type"))).endswith("error"):
+            said.append({name: value for name, value in holder.items() if name not in ("choices", "output")})
+    if finish == "error" and not said:
+        said.append({"message": "the answer ended with an error", "code": next(iter(holders), {}).get("finish_reason")})
+    if message is None and not said:
+        if isinstance(reply, Mapping) and (words := [reply[name] for name in _WORDS if _is_error(reply.get(name))]):
+            said += [*words, {"code": reply.get("code")}]
+        elif reply and not (isinstance(reply, Mapping) and "choices" in reply):
+            return NoCompletion(200, as_json(reply))
+        else:
+            said.append({"message": "it has no choice" if reply else "it is empty"})
+    if not said:
+        return None
+    status = next((status for part in said if (status := _status(part)) is not None), 502)
+    return NoCompletion(status, as_json(said))
+
+
+def _is_error(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(value.values()) and str(value.get("code", "")) not in ("0", "200")
+    return bool(value) and str(value)[:10].lower() not in _OK
+
+
+def _is_bad_state(part: Members) -> bool:
+    """Return whether an object is a code that is no success, and its text, such as `base_resp` of MiniMax."""
+    codes = [part.get(name) for name in _CODES if isinstance(part.get(name), int)]
+    return any(code and not 200 <= code < 300 for code in codes) and any(
+        isinstance(part.get(name), str) for name in _WORDS
+    )
+
+
+def _status_of(holder: Members) -> int | None:
+    """Return the status of an error among the members of an object; None without one."""
+    for name, value in [*holder.items()][:_MEMBERS]:
+        if name.lower() in _CODES and isinstance(value, int | str):
+            number = str(value).strip()
+            if len(number) == 3 and number.isascii() and number.isdigit() and "400" <= number < "600":
+                return int(number)
+    return None
+
+
+def _status(said: object, depth: int = 0) -> int | None:
+    """Return the status of what says an error: a number in it, else that of its type; None if it names none."""
+    if isinstance(said, list):
+        said = dict(enumerate(said[:20]))
+    if not isinstance(said, Mapping) or depth > _DEPTH:
+        return None
+    named = {str(name).lower(): value for name, value in [*said.items()][:_MEMBERS]}
+    if (status := _status_of(named)) is not None:
+        return status
+    for name in ("type", "code", "status", "error_type", "reason", "name", "error"):
+        if isinstance(kind := named.get(name), str) and " " not in kind:
+            letters = letters_of(kind)
+            for status, parts in _KINDS:
+                if any(part in letters for part in parts):
+                    return status
+    return next((found for value in named.values() if (found := _status(value, depth + 1)) is not None), None)
+
+
+def letters_of(text: str) -> str:
+    """Return the letters of a name, in lower case."""
+    return "".join(letter for letter in text[:80].lower() if letter.isalpha())
+
+
+def as_json(value: object) -> str:
+    """Return a value as JSON; empty if it cannot be written."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (ValueError, TypeError, RecursionError):
+        return ""
