@@ -16,6 +16,7 @@ from ragtide_schemas import METRICS, ClaimLabels, Entailment, RagInteraction, Se
 from ..metrics.ragchecker import RAGCHECKER, ragchecker_metrics
 from ..metrics.scores import AbsentReason, nothing_to_label
 from ..metrics.trace import TRACE, of_refusal, trace_metrics
+from ..text.marks import readable
 from ..text.sentences import SPLITTER_ID, CutInteraction, cut, split_sentences
 from ..text.splitting import pieces
 from .protocol import Labeling
@@ -102,7 +103,7 @@ class NliLabeler:
     async def _labeled(self, interaction: RagInteraction, ask: "Ask") -> Labeling:
         sentences = cut(interaction)
         reference = interaction.reference_answer
-        claims = sentences.response
+        claims = [*map(readable, sentences.response)]
         reference_claims = [] if reference is None else split_sentences(reference)
         documents = _premises([document.text for document in interaction.documents])
         questions = [Question(documents, [*claims, *reference_claims], len(interaction.documents))]
@@ -157,7 +158,7 @@ class NliLabeler:
 
 
 def _premises(texts: Sequence[str]) -> list[tuple[str, str]]:
-    return pieces([(str(number), text) for number, text in enumerate(texts) if text.strip()], PREMISE_TOKENS)
+    return pieces([(str(number), readable(text)) for number, text in enumerate(texts) if text.strip()], PREMISE_TOKENS)
 
 
 def _read_verdicts(reply: Any, n: int) -> list[Entailment]:

@@ -9,43 +9,27 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from .markup import nothing
+from .marks import FILE, WORD_OF_SOURCE, nothing, set_of
 
 _URL: Final = re.compile(
     r"(?:\bhttps?://|\bftp://|\bwww\.)[^\s<>\"'»”“|]{1,2000}|\bdoi:\s{0,3}10\.\d{3,9}/[^\s<>\"]{1,300}", re.IGNORECASE
 )
 _URL_END: Final = ".,;:!?)]}*_…"
 
-_FILE: Final = r"[\w./\\%()+-]{0,120}\.(?:pdf|docx?|odt|rtf|txt|md|rst|html?|csv|tsv|xlsx?|pptx?|epub|jsonl?|xml|ya?ml)"
-_FILE_NAME: Final = re.compile(rf"(?:[\w-]{{1,40}} ){{0,5}}{_FILE}(?:[#?][\w=&.-]{{0,60}})?", re.IGNORECASE)
-_WORD_OF_SOURCE: Final = (
-    r"(?:sources?|src|docs?|documents?|refs?|references?|chunks?|passages?|contexts?|citations?|cite|results?|pages?|pp?|notes?|"
-    r"источник(?:и|у)?|документ(?:ы)?|ссылк[аи]|стр|страница|см|quellen?|siehe|dokument|seite|fuentes?|voir|see)"
-)
-_NUMBERS: Final = r"\d{1,4}[a-z]?(?:\s{0,2}[,;–-]\s{0,2}\d{1,4}[a-z]?){0,20}"
+_FILE_NAME: Final = re.compile(rf"(?:[\w-]{{1,40}} ){{0,5}}{FILE}(?:[#?][\w=&.-]{{0,60}})?", re.IGNORECASE)
+_AUTHORS: Final = r"[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}(?:\s(?:and|&|und|et|и|y)\s[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}|\set\sal\.?|\sи\sдр\.)?,?\s(?:1[89]|20)\d\d[a-z]?"
 _CITATIONS: Final = re.compile(
-    # [1], [1, 2], [1-3], [^1], [doc 1], [Source: 3], [citation:1], (Document 2), (source 1, 2)
-    rf"\[\[?\^?(?:{_WORD_OF_SOURCE}\b[\s.:_#№-]{{0,3}})?{_NUMBERS}\]?\]"
-    rf"|\((?:{_WORD_OF_SOURCE}\b[\s.:_#№-]{{0,3}}){_NUMBERS}\)"
-    # [Source: manual.pdf, p. 3], (see: the manual), (Sources: a.pdf; b.pdf)
-    rf"|[(\[](?:{_WORD_OF_SOURCE})\s{{0,2}}:[^()\[\]\n]{{1,300}}[)\]]"
-    # [manual.pdf], (see manual.pdf, p. 3)
-    rf"|[(\[](?:(?:{_WORD_OF_SOURCE}|from|in|из|aus)\b\.?\s{{1,2}})?{_FILE}(?:[,;:# ]{{1,3}}[\w.= ,–-]{{1,60}})?[)\]]"
-    # (Smith 2020), (Smith et al., 2020; Doe & Lee, 2019), [Smith 2020]
-    r"|[(\[](?:(?:see|cf\.|e\.g\.|см\.)\s)?"
-    r"(?!(?:January|February|March|April|May|June|July|August|September|October|November|December|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec|"
-    r"Spring|Summer|Autumn|Fall|Winter|Since|From|Until|In|By|Year|В|С|До|От)\b)"
-    r"[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}(?:\s(?:and|&|und|et|и|y)\s[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}|\set\sal\.?|\sи\sдр\.)?,?\s(?:1[89]|20)\d\d[a-z]?"
-    r"(?:,\s(?:pp?\.|с\.|S\.)\s?\d{1,4}(?:[–-]\d{1,4})?)?"
-    r"(?:;\s[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}(?:\s(?:and|&|und|et|и|y)\s[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}|\set\sal\.?)?,?\s(?:1[89]|20)\d\d[a-z]?){0,5}[)\]]",
-    re.IGNORECASE,
-)
-_AUTHOR: Final = re.compile(r"[(\[](?:(?:see|cf\.|e\.g\.|см\.)\s)?[A-ZÀ-ÖА-ЯЁ]")
-_SUPERSCRIPTS: Final = re.compile(
-    r"(?<=[^\W\d_]{3})[¹²³⁰⁴-⁹]{1,3}(?![\w])|(?<=[.!?,;:»”\")])[¹²³⁰⁴-⁹]{1,3}|<sup>\s?\[?\d{1,3}\]?\s?</sup>"
+    # [Source: the manual], (see: the manual), (Sources: a.pdf; b.pdf)
+    rf"[(\[](?:(?i:{WORD_OF_SOURCE.pattern})\s{{0,2}}:[^()\[\]\n]{{1,300}}"
+    # (see manual.pdf, p. 3), [from manual.pdf]
+    rf"|(?i:(?:(?:{WORD_OF_SOURCE.pattern}|from|in|из|aus)\b\.?\s{{1,2}})?{FILE}(?:[,;:# ]{{1,3}}[\w.= ,–-]{{1,60}})?)"
+    # (Smith 2020), (Smith et al., 2020; Doe & Lee, 2019), [Smith 2020, p. 5]
+    r"|(?:(?:see|See|cf\.|e\.g\.|см\.)\s)?(?!(?:January|February|March|April|May|June|July|August|September|October|November|December|Jan|Feb|"
+    r"Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Spring|Summer|Autumn|Fall|Winter|Since|From|Until|In|By|Year|В|С|До|От)\b)"
+    rf"{_AUTHORS}(?:,\s(?:pp?\.|с\.|S\.)\s?\d{{1,4}}(?:[–-]\d{{1,4}})?)?(?:;\s{_AUTHORS}){{0,5}})[)\]]"
 )
 _LINKED_SOURCE: Final = re.compile(
-    rf"\[(?:\^?{_NUMBERS}|(?:{_WORD_OF_SOURCE})(?:[\s.:#№]{{0,2}}\d{{0,4}})|{_FILE}|link|here|ссылка|здесь)\]\([^()\s]{{1,2000}}\)",
+    rf"\[(?:(?:{WORD_OF_SOURCE.pattern})[\s.:#№]{{0,2}}|{FILE}|link|here|ссылка|здесь)\]\([^()\s]{{1,2000}}\)",
     re.IGNORECASE,
 )
 _LABEL: Final = re.compile(
@@ -60,12 +44,10 @@ def without_sources(text: str) -> str:
     """Return an answer of the same length in which links, citations and marks of files are no text."""
     if "[" in text and "](" in text:
         text = _LINKED_SOURCE.sub(nothing, text)
-    if "<sup>" in text or not text.isascii():
-        text = _SUPERSCRIPTS.sub(nothing, text)
     if "://" in text or "www." in text or "doi:" in text:
         text = _URL.sub(_address, text)
     if "[" in text or "(" in text:
-        text = _without_citations(text)
+        text = _CITATIONS.sub(nothing, text)
     if ":" in text:
         if "\n" in text:
             text = _LABEL.sub(nothing, text)
@@ -74,42 +56,6 @@ def without_sources(text: str) -> str:
         if speaker := _SPEAKER.match(text):
             text = nothing(speaker) + text[speaker.end() :]
     return text
-
-
-def may_have_sources(text: str) -> bool:
-    """Return whether a text may have a link, a citation or a label before the answer."""
-    return not text.isascii() or ":" in text or "[" in text or "(" in text or "www." in text
-
-
-def _without_citations(text: str) -> str:
-    parts, at = [], 0
-    for bracket in _BRACKET.finditer(text):
-        if bracket.start() < at:
-            continue
-        found = _CITATIONS.match(text, bracket.start())
-        if found is not None:
-            parts += [text[at : found.start()], _citation(found)]
-            at = found.end()
-    return "".join([*parts, text[at:]])
-
-
-_BRACKET: Final = re.compile(r"[\[(]")
-
-
-def _citation(found: re.Match[str]) -> str:
-    # Names of authors begin with a capital letter; the rest of the pattern takes both cases.
-    inside = found[0][1:-1]
-    if (
-        inside[-1:].isdigit()
-        and inside[:1].isalpha()
-        and not _AUTHOR.match(found[0])
-        and not _NUMBERED_SOURCE.match(inside)
-    ):
-        return found[0]
-    return nothing(found)
-
-
-_NUMBERED_SOURCE: Final = re.compile(rf"{_WORD_OF_SOURCE}\b", re.IGNORECASE)
 
 
 def _address(found: re.Match[str]) -> str:
@@ -134,11 +80,7 @@ def words_of(text: str) -> list[str]:
     return _SPACES.sub(" ", text.casefold().replace("’", "'").replace("ё", "е")).split()
 
 
-def _set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_OF_LINKS: Final = _set(
+_OF_LINKS: Final = set_of(
     "see more at read visit for details detail information info link links here learn about the full source sources "
     "url website site page check out also a an this and or on in from via available find you can further please "
     "document documents file files docs documentation online official reference references doc article p pp "
@@ -148,7 +90,7 @@ _OF_LINKS: Final = _set(
 )
 """Words that may stand around a link, a citation or a file without a claim."""
 
-_SOURCES: Final = _set(
+_SOURCES: Final = set_of(
     "source sources reference references citation citations bibliography footnotes источник источники ссылки "
     "литература сноски quelle quellen literatur referenzen références fuentes fuente referencias bibliografía"
 )
@@ -164,7 +106,7 @@ _SOURCES_LONG: Final = frozenset(
 )  # fmt: skip
 
 _SOURCE: Final = re.compile(
-    rf"\W{{0,4}}(?:\[\^?\w{{1,20}}\]|(?:[\w-]{{1,40}} ){{0,5}}{_FILE}|doi\b|isbn\b|[A-ZÀ-ÖА-ЯЁ][\w’'-]{{1,40}},? (?:[A-ZА-ЯЁ]\.|et al|и др))",
+    rf"\W{{0,4}}(?:\[\^?\w{{1,20}}\]|(?:[\w-]{{1,40}} ){{0,5}}{FILE}|doi\b|isbn\b|[A-ZÀ-ÖА-ЯЁ][\w’'-]{{1,40}},? (?:[A-ZА-ЯЁ]\.|et al|и др))",
     re.IGNORECASE,
 )
 _AUTHOR_IN_LIST: Final = re.compile(r"\W{0,4}[^\W\d_a-zа-яё]")
@@ -231,7 +173,7 @@ _COURTESY: Final = frozenset(
 )  # fmt: skip
 """Whole sentences that are courtesy, in small letters without punctuation."""
 
-_OPENING: Final = _set(
+_OPENING: Final = set_of(
     "sure certainly absolutely ok okay great hello hi please well also and thanks конечно здравствуйте привет хорошо пожалуйста"
 )
 
@@ -257,7 +199,7 @@ _COURTESY_BEGINS: Final = tuple(
 )  # fmt: skip
 """Begins of sentences that are courtesy as a whole."""
 
-_CLAIM_IN_COURTESY: Final = _set(
+_CLAIM_IN_COURTESY: Final = set_of(
     "because since but although therefore however потому но однако хотя поэтому так weil denn aber jedoch parce car "
     "cependant porque pero aunque perché ma mas porém bo ale dar men fordi"
 )
@@ -367,14 +309,14 @@ _LEAD_BEGINS: Final = (
     "here is", "here are", "here's", "here's what", "below is", "below are", "the following", "based on", "according to",
     "вот", "ниже", "согласно", "на основе", "на основании", "исходя из", "судя по",
 )  # fmt: skip
-_LEAD_WORDS: Final = _set(
+_LEAD_WORDS: Final = set_of(
     "answer answers summary steps step list overview information info explanation details instructions breakdown table response "
     "following follows below these points facts documents document context sources guide requested found result results quick "
     "ответ ответы шаги шагов список обзор информация сведения объяснение инструкция инструкции таблица следующие следующее "
     "следующим следующих ниже факты документам документов документы контекст контекста контексту источникам нашел нашла нашлось краткий "
     "краткая пункты folgende folgenden schritte"
 )
-_STOCK_HEADINGS: Final = _set(
+_STOCK_HEADINGS: Final = set_of(
     "answer summary overview steps step instructions details conclusion introduction explanation background result results "
     "solution key points facts takeaways notes note important guide tl dr in short final the short detailed by to and of "
     "response information quick procedure how "
@@ -435,7 +377,7 @@ def topic(text: str) -> str:
 _OF_FORM: Final = (
     _STOCK_HEADINGS
     | _LEAD_WORDS
-    | _set(
+    | set_of(
         "please action actions name value values description property feature features item items field no type category property "
         "fact question column row number task stage phase parameter detail this these follow use here are is with for as "
         "шаг действие название значение описание свойство параметр поле тип категория вопрос номер этап "
@@ -444,7 +386,7 @@ _OF_FORM: Final = (
 )
 """Words by which headings, header rows and lines before a list only tell the form of what comes."""
 
-_EMPTIED: Final = re.compile(rf"[(\[](?:{_WORD_OF_SOURCE}|also|at|from)?[\s,;:.]{{0,6}}[)\]]", re.IGNORECASE)
+_EMPTIED: Final = re.compile(rf"[(\[](?:{WORD_OF_SOURCE.pattern}|also|at|from)?[\s,;:.]{{0,6}}[)\]]", re.IGNORECASE)
 
 
 def without_emptied(text: str) -> str:
@@ -566,7 +508,7 @@ _TURN: Final = re.compile(
     r"|; |: (?=\S)|\b(?:but|however|although|но|однако|aber|jedoch|mais|cependant|pero)\b"
 )
 _YES_OR_NO: Final = re.compile(r"^(?:yes|no|да|нет|ja|nein|oui|non|sí|si)[,.!:;—–]")
-_NEGATIVE: Final = _set(
+_NEGATIVE: Final = set_of(
     "no not none nothing nowhere cannot unable unknown unanswerable unsure insufficient lack lacks beyond outside impossible n "
     "fail fails don't doesn't didn't can't couldn't isn't aren't wasn't weren't won't wouldn't haven't hasn't не нет ничего "
     "недостаточно невозможно неизвестно затрудняюсь nicht nichts ne aucun aucune rien"

@@ -11,8 +11,7 @@ from html import unescape
 from itertools import pairwise
 from typing import Final
 
-NOTHING: Final = "\x00"
-"""Stands for a character that is no text: the characters around it are neighbors."""
+from .marks import NOTHING, set_of, without_marks
 
 _HEADING: Final = "\x1c"
 _HEADER_CELL: Final = "\x1d"
@@ -39,119 +38,15 @@ _LINE_ENDS: Final = re.compile("\r+\n|[\r\x0b\x0c\x85\u2028\u2029]")
 
 _HIDDEN: Final = re.compile(r"<!--|<(script|style)\b[^<>]*>", re.IGNORECASE)
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][\w:.-]{0,30}|[!?][a-zA-Z]{2,20})(?:\s[^<>]*)?/?>")
-_INLINE: Final = frozenset(
-    [
-        "a",
-        "abbr",
-        "acronym",
-        "b",
-        "bdi",
-        "bdo",
-        "big",
-        "cite",
-        "code",
-        "data",
-        "del",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "img",
-        "input",
-        "ins",
-        "kbd",
-        "label",
-        "mark",
-        "meter",
-        "q",
-        "ruby",
-        "rp",
-        "rt",
-        "s",
-        "samp",
-        "small",
-        "span",
-        "strike",
-        "strong",
-        "sub",
-        "sup",
-        "time",
-        "tt",
-        "u",
-        "var",
-        "wbr",
-    ]
+_INLINE: Final = set_of(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark meter q ruby "
+    "rp rt s samp small span strike strong sub sup time tt u var wbr"
 )
-_BLOCKS: Final = frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "br",
-        "button",
-        "caption",
-        "center",
-        "col",
-        "colgroup",
-        "dd",
-        "details",
-        "dialog",
-        "dir",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "frame",
-        "head",
-        "header",
-        "hgroup",
-        "hr",
-        "html",
-        "iframe",
-        "legend",
-        "li",
-        "link",
-        "main",
-        "map",
-        "menu",
-        "meta",
-        "nav",
-        "noscript",
-        "object",
-        "ol",
-        "optgroup",
-        "option",
-        "p",
-        "pre",
-        "section",
-        "select",
-        "summary",
-        "table",
-        "tbody",
-        "td",
-        "textarea",
-        "tfoot",
-        "th",
-        "thead",
-        "title",
-        "tr",
-        "ul",
-        "video",
-        "audio",
-        "svg",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-    ]
+_BLOCKS: Final = set_of(
+    "address article aside blockquote body br button caption center col colgroup dd details dialog dir div dl "
+    "dt fieldset figcaption figure footer form frame head header hgroup hr html iframe legend li link main map "
+    "menu meta nav noscript object ol optgroup option p pre section select summary table tbody td textarea "
+    "tfoot th thead title tr ul video audio svg h1 h2 h3 h4 h5 h6"
 )
 _LEVELS: Final = {"title": 1, "h1": 1, "h2": 2, "h3": 3, "h4": 3, "h5": 3, "h6": 3}
 """Levels of headings; the lowest ones look alike, because a mark has no more space than its tag."""
@@ -161,8 +56,6 @@ _LINK: Final = re.compile(
     r"(!?\[)([^\[\]\n]{0,1000})(\](?:\([^()\s]{0,2000}(?:\([^()\s]{0,300}\)[^()\s]{0,2000})?(?:\s+\"[^\"\n]{0,300}\")?\)"
     r"|\[[^\[\]\n]{0,100}\]))"
 )
-_FOOTNOTE: Final = re.compile(r"\[\^[^\[\]\s]{1,40}\](?!:)")
-_PLACE_OF_SOURCE: Final = re.compile(r"【[^【】\n]{0,200}】")
 _MARKS: Final = re.compile(r"\*+|_+|`+|~+")
 
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})[ \t]*([\w+#.-]{0,30})[^`\n]{0,200}$")
@@ -229,7 +122,7 @@ def is_prose(line: str) -> bool:
             if _ENTITY.search(line):
                 return False
         elif mark == "[":
-            if "](" in line or "][" in line or "[^" in line:
+            if "](" in line or "][" in line:
                 return False
         elif mark != "<" or ">" in line:
             return False
@@ -241,6 +134,7 @@ def mask_marks(text: str, more: Callable[[str], str] | None = None) -> str:
     if _OTHER_ENDS.search(text):
         text = _LINE_ENDS.sub(lambda found: " " * (len(found[0]) - 1) + "\n", text)
     text = text.translate(_CONTROLS) if _OWN.search(text) else text
+    text = without_marks(text, files=more is not None)
     if "<" in text and ">" in text:
         text = _without_tags(text)
     if "&" in text:
@@ -249,9 +143,6 @@ def mask_marks(text: str, more: Callable[[str], str] | None = None) -> str:
         text = more(text)
     if "[" in text:
         text = _LINK.sub(_link, text)
-        text = _FOOTNOTE.sub(nothing, text)
-    if "【" in text:
-        text = _PLACE_OF_SOURCE.sub(nothing, text)
     if "*" in text or "_" in text or "`" in text or "~" in text:
         text = _MARKS.sub(_emphasis, text)
     return text
@@ -259,12 +150,6 @@ def mask_marks(text: str, more: Callable[[str], str] | None = None) -> str:
 
 _OWN: Final = re.compile("[\x00\x1c-\x1f]")
 _CONTROLS: Final = dict.fromkeys((0, 0x1C, 0x1D, 0x1E, 0x1F), " ")
-
-
-def nothing(found: re.Match[str]) -> str:
-    """Return a replacement of a match that is no text; its line ends stay."""
-    text = found[0]
-    return NOTHING * len(text) if "\n" not in text else "".join(each if each == "\n" else NOTHING for each in text)
 
 
 def _character(found: re.Match[str]) -> str:

@@ -19,7 +19,8 @@ from . import answers
 from .kept_documents import KEPT, CutDocument, KeptSentences
 from .keys import document_keys, response_keys
 from .languages import evident_by_words, evident_language, language_of
-from .markup import BULLETS, NOTHING, SPACE, Block, assemble, blocks, has_form, is_prose, mask_marks
+from .marks import NOTHING, set_of, without_marks
+from .markup import BULLETS, SPACE, Block, assemble, blocks, has_form, is_prose, mask_marks
 from .reasoning import without_thoughts
 
 SPLITTER_ID: Final = "sentencex-1+forms-2"
@@ -39,94 +40,10 @@ The library searches for the end of a quote up to the end of the line, so a line
 _WINDOW: Final = 4000
 """Characters of a window, and of the shortest line that may need windows."""
 
-_ABBREVIATIONS: Final = frozenset(
-    [
-        "bzw",
-        "z",
-        "b",
-        "d",
-        "h",
-        "u",
-        "o",
-        "ca",
-        "nr",
-        "str",
-        "usw",
-        "evtl",
-        "ggf",
-        "inkl",
-        "vgl",
-        "abb",
-        "tab",
-        "bd",
-        "hrsg",
-        "dr",
-        "prof",
-        "hr",
-        "fr",
-        "st",
-        "mio",
-        "mrd",
-        "kap",
-        "art",
-        "abs",
-        "ziff",
-        "jh",
-        "geb",
-        "gest",
-        "mme",
-        "mlle",
-        "mm",
-        "mgr",
-        "p",
-        "pp",
-        "ex",
-        "env",
-        "av",
-        "sr",
-        "sra",
-        "dra",
-        "ud",
-        "uds",
-        "núm",
-        "pág",
-        "sig",
-        "dott",
-        "mr",
-        "mrs",
-        "ms",
-        "vs",
-        "inc",
-        "ltd",
-        "jr",
-        "fig",
-        "eq",
-        "al",
-        "approx",
-        "dept",
-        "est",
-        "gov",
-        "no",
-        "г",
-        "гг",
-        "ул",
-        "кв",
-        "стр",
-        "рис",
-        "тыс",
-        "млн",
-        "млрд",
-        "руб",
-        "им",
-        "т",
-        "е",
-        "др",
-        "пр",
-        "см",
-        "напр",
-        "англ",
-        "проф",
-    ]
+_ABBREVIATIONS: Final = set_of(
+    "bzw z b d h u o ca nr str usw evtl ggf inkl vgl abb tab bd hrsg dr prof hr fr st mio mrd kap art abs ziff "
+    "jh geb gest mme mlle mm mgr p pp ex env av sr sra dra ud uds núm pág sig dott mr mrs ms vs inc ltd jr fig "
+    "eq al approx dept est gov no г гг ул кв стр рис тыс млн млрд руб им т е др пр см напр англ проф"
 )
 """Abbreviations of some language: after one, the language of the place decides whether a sentence ends there."""
 
@@ -301,7 +218,7 @@ def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequenc
     line, formed, is_ascii = text, has_form(text), text.isascii()
     if formed:
         line = text.strip(_BLANKS)
-    if (formed or not is_ascii) and (NOTHING in text or (formed and not is_prose(line))):
+    if NOTHING in text or (formed and not is_prose(line)) or without_marks(text) is not text:
         return _texts(text, _locate(text, None, context=context))
     language = None if is_ascii else _language(text, context)
     pieces = list(_segments(language or "en", line))
@@ -350,11 +267,8 @@ _BEFORE_ABBREVIATIONS: Final = '("„«“'
 
 def _locate(text: str, language: str | None, *, answer: bool = False, context: Iterable[str] = ()) -> list[Sentence]:
     """Return the sentences of a text; a text without evidence of its language has that of the context."""
-    formed = has_form(text)
-    marked = text
-    if formed or (answer and answers.may_have_sources(text)):
-        marked = mask_marks(text, answers.without_sources if answer else None)
-        formed = formed or marked != text
+    marked = mask_marks(text, answers.without_sources if answer else None)
+    formed = marked != text or has_form(text)
     reader = _SentenceReader(text, marked, language, context)
     found = blocks(marked, answer=answer) if formed else [Block([(0, len(text))], section=True)]
     if answer:
@@ -387,7 +301,7 @@ def _claims(reader: "_SentenceReader", found: Sequence[Block]) -> Iterator[Sente
         following = found[number + 1] if number + 1 < len(found) else None
         if in_sources and not (block.section and not block.item):
             continue
-        if reader.is_footnote(block):
+        if number and reader.is_footnote(block):
             continue
         sentences = reader.sentences(block)
         in_links = False

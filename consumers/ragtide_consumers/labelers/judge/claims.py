@@ -13,6 +13,7 @@ from typing import Final
 from ragtide_schemas import ClaimLabels, Entailment, RagInteraction
 
 from ...text.keys import normalize_key
+from ...text.marks import readable
 from ...text.splitting import parts, pieces
 from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
@@ -106,11 +107,11 @@ async def planned_claims(client: JudgeClient, interaction: RagInteraction, langu
     if found.cached:
         return found
     reference = interaction.reference_answer
-    claims = [("r1", interaction.response), *([] if reference is None else [("g1", reference)])]
-    whole = [("R", interaction.response), *([] if reference is None else [("A", reference)])]
+    claims = [("r1", readable(interaction.response)), *([] if reference is None else [("g1", reference)])]
+    whole = [("R", readable(interaction.response)), *([] if reference is None else [("A", reference)])]
     variant = client.variant
     budget = client.document_tokens(lambda: verdicts_prompt(whole, claims, language, variant=variant))
-    documents = [(f"D{index}", document.text) for index, document in enumerate(interaction.documents)]
+    documents = [(f"D{index}", readable(document.text)) for index, document in enumerate(interaction.documents)]
     for number, run in enumerate(parts(pieces(documents, budget), budget)):
         sources = run + (whole if number == 0 else [])
         found += await client.planned_calls(verdicts_prompt(sources, claims, language, variant=variant))
@@ -120,7 +121,7 @@ async def planned_claims(client: JudgeClient, interaction: RagInteraction, langu
 def _prompt(client: JudgeClient, interaction: RagInteraction, language: Language) -> Prompt:
     return claims_prompt(
         interaction.question,
-        interaction.response,
+        readable(interaction.response),
         interaction.reference_answer,
         language,
         earlier_turns(interaction),
@@ -162,10 +163,14 @@ def _checked_texts(interaction: RagInteraction, claims: Claims) -> tuple[KeyedLi
         *((f"r{index + 1}", claim) for index, claim in enumerate(claims.response)),
         *((f"g{index + 1}", claim) for index, claim in enumerate(claims.reference)),
     ]
-    whole = [("R", interaction.response)]
+    whole = [("R", readable(interaction.response))]
     if interaction.reference_answer is not None:
         whole.append(("A", interaction.reference_answer))
-    return keyed, whole, [(f"D{index}", document.text) for index, document in enumerate(interaction.documents)]
+    return (
+        keyed,
+        whole,
+        [(f"D{index}", readable(document.text)) for index, document in enumerate(interaction.documents)],
+    )
 
 
 def _together(known: Verdicts, more: Verdicts) -> Verdicts:

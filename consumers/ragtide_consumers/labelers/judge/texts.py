@@ -13,6 +13,7 @@ from ragtide_schemas import RagInteraction
 from ragtide_schemas.conversation import turns_not_shown
 
 from ...redaction.redaction import Redaction, redact_with_sentences
+from ...text.marks import readable
 from ...text.reasoning import without_thoughts
 from ...text.sentences import CutInteraction, cut
 
@@ -45,11 +46,13 @@ class PromptRedaction:
         interaction = without_thoughts(interaction)
         sentences = cut(interaction)
         if not self._redaction.names:
-            return interaction, sentences
+            return interaction, _readable(sentences)
         documents = sum([len(document.text) for document in interaction.documents])
         if self._redaction.waits or len(interaction.response) + documents > HEAVY_CHARS:
-            return await asyncio.to_thread(self._redacted, interaction, sentences)
-        return self._redacted(interaction, sentences)
+            interaction, sentences = await asyncio.to_thread(self._redacted, interaction, sentences)
+        else:
+            interaction, sentences = self._redacted(interaction, sentences)
+        return interaction, _readable(sentences)
 
     def _redacted(
         self, interaction: RagInteraction, sentences: CutInteraction
@@ -69,6 +72,15 @@ class PromptRedaction:
     async def aclose(self) -> None:
         """End the process that redacts, if there is one."""
         await asyncio.to_thread(self._redaction.close)
+
+
+def _readable(sentences: CutInteraction) -> CutInteraction:
+    """Return sentences without the marks of sources in them, under the same keys; a mark alone stays."""
+    return replace(
+        sentences,
+        documents=[[readable(text) or text for text in document] for document in sentences.documents],
+        response=[readable(text) or text for text in sentences.response],
+    )
 
 
 TEXT_CHARS: Final = 1_500

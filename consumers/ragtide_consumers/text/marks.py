@@ -1,0 +1,278 @@
+"""Finds the marks of sources in a text by their shape: `[1]`, `[Data: Sources (1, 5)]`, `##0$$`, `【4:0†source】`.
+
+They are found in answers and documents alike, before sentences are cut, and are no part of what is compared or asked.
+No I/O; all work is linear in the length of the text.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
+
+NOTHING: Final = "\x00"
+"""Stands for a character that is no text: the characters around it are neighbors."""
+
+
+def set_of(words: str) -> frozenset[str]:
+    """Return the words of a list that is written as a text."""
+    return frozenset(words.split())
+
+
+def nothing(found: re.Match[str]) -> str:
+    """Return a replacement of a match that is no text; its line ends stay."""
+    text = found[0]
+    return NOTHING * len(text) if "\n" not in text else "".join(each if each == "\n" else NOTHING for each in text)
+
+
+def readable(text: str) -> str:
+    """Return a text without the marks of sources, as a judge reads it."""
+    found = without_marks(text)
+    return text if found is text else found.replace(NOTHING, "")
+
+
+_SOURCE: Final = (
+    r"(?:sources?|src|docs?|documents?|refs?|references?|chunks?|passages?|contexts?|citations?|cite[sd]?|"
+    r"results?|pages?|pp?|notes?|footnotes?|fn|ids?|idx|index|snippets?|excerpts?|evidence|nodes?|kb|"
+    r"источник(?:и|у|а)?|документ(?:ы|а)?|ссылк[аи]|стр|страниц[аы]|фрагмент|сноска|см|"
+    r"quellen?|siehe|dokumente?|seiten?|fußnote|abschnitt|fuentes?|página|referencia|fonte|fonti|voir|see|źródło|"
+    r"kaynak|kilde|källa|sumber|nguồn|πηγή|מקור|المصدر|مصدر|منبع|स्रोत|"
+    r"来源|來源|资料|資料|文档|文檔|文献|文獻|参考|參考|引用|出典|出所|参照|注|脚注|출처|문서|참고)"
+)
+"""Words for a source. They are needed only where the shape alone does not tell a mark from content."""
+WORD_OF_SOURCE: Final = re.compile(_SOURCE, re.IGNORECASE)
+
+FILE: Final = r"[\w./\\%+-]{0,120}\.(?:pdf|docx?|odt|rtf|txt|md|rst|html?|csv|tsv|xlsx?|pptx?|epub|jsonl?|xml|ya?ml)"
+
+_PRIVATE: Final = "\ue000-\uf8ff"
+_SUPERSCRIPT: Final = "¹²³⁰⁴-⁹"
+_TARGET: Final = r"(?:\([^()\s]{1,2000}\)|\{[\w =\"]{1,40}\})?"
+_CANDIDATES: Final = re.compile(
+    # Code and formulas, in which no mark is looked for. Each alternative begins with a character, for speed.
+    r"`(?P<code>``.*?```|[^`\n]{1,300}`)|\$(?P<formula>(?<![\w$]\$)(?![\s$])[^$\n]{1,200}(?<!\s)\$(?![\d$]))"
+    # [1], [[1]](address), [^note], [oaicite:0]{index=0}
+    rf"|\[(?P<square>\[?(?P<in_square>[^\[\]\n]{{1,300}})\]{{1,2}}){_TARGET}"
+    r"|\{(?P<brace>\{?(?P<in_brace>[^{}\n]{1,100})\}{1,2})"
+    r"|\((?P<round>(?P<in_round>(?:[^()\n]|\([^()\n]{1,100}\)){1,100})\))"
+    # <ref>1</ref>, <sup>[2]</sup>, <cite id="3"/>
+    r"|<(?P<tag>(?P<name>[a-zA-Z]{1,20})(?P<attributes>[ :=][^<>\n]{0,200})?"
+    r"(?:/>|>(?:(?P<in_tag>[^<>\n]{0,200})</(?P=name)>)?))"
+    r"|\\(?P<command>[a-zA-Z]{0,12}(?:cite|ref)[a-zA-Z]{0,10}\*?(?:\[[^\[\]\n]{0,100}\]){0,2}\{[^{}\n]{1,200}\})"
+    # ##0$$, @@1@@
+    r"|#(?P<hashes>#{1,3}(?P<in_hashes>[\w:,; -]{1,40})[#$%@&]{2,4})"
+    r"|@(?P<ats>@{1,3}(?P<in_ats>[\w:,; -]{1,40})[#$%@&]{2,4})",
+    re.DOTALL,
+)
+_WIDE: Final = re.compile(
+    rf"(?P<wide>[【［〔⟦（](?P<in_wide>[^【】［］〔〕⟦⟧（）\n]{{1,300}})[】］〕⟧）]){_TARGET}"
+    rf"|(?P<private>[{_PRIVATE}](?:[\w:.,|-]{{0,60}}[{_PRIVATE}]){{1,20}})"
+    rf"|(?P<superscript>[{_SUPERSCRIPT}]{{1,4}}(?:[⁻⁽⁾˒,][{_SUPERSCRIPT}]{{1,4}}){{0,5}})|(?P<dagger>[†‡]+)"
+)
+"""Candidates that begin outside ASCII."""
+_PREFIX: Final = re.compile(r"(?::[a-zA-Z]{1,30}|\^)\Z")
+"""What may stand before a square bracket: `^[2]`, `:word[oaicite:0]{index=0}`."""
+
+_PIECE: Final = re.compile(r"-?@[\w:.#&+?<>~/-]+|\w[\w\u0591-\u06ed\u0900-\u0e7f.@†‡:#\\/–-]*|\S")
+_NUMBER: Final = re.compile(r"\d{1,6}[a-z]?(?:[:–-]L?\d{1,6}[a-z]?){0,3}(?:[†‡].*)?", re.IGNORECASE)
+_SECTION: Final = re.compile(r"\d{1,4}(?:\.\d{1,4}){1,4}")
+_HASH: Final = re.compile(r"[0-9a-f-]{8,64}", re.IGNORECASE)
+_GLUED: Final = re.compile(r"([^\W\d_]{1,30})([_:.#-]{0,2})([\w.:#†‡–-]*)")
+_TURN: Final = re.compile(r"\d{1,6}[a-z]{1,20}\d{1,6}")
+_DATE: Final = re.compile(r"\d{1,4}[-–]\d{1,2}[-–]\d{1,4}|(?:1\d|20)\d\d(?:[-–](?:1\d|20)?\d\d)?")
+_PUNCTUATION: Final = frozenset(",;:()[]{}#№@^|&–—-.~_/")
+_STOPS: Final = frozenset(".!?。！？…؟।")
+_BLANK: Final = " \t\xa0\u202f"
+
+
+@lru_cache(4_096)
+def is_mark(inside: str, *, labeled: bool = False, files: bool = False) -> bool:
+    """Return whether what stands in brackets marks a source: it has no word but labels of numbers and ids.
+
+    A label is a word for a source, or any word with a colon or a bracket before its numbers: `Data: Sources (1, 5)`. An
+    id is a number, a key (`@smith2020`, `^a`), or a label and a number in one (`doc-3`, `chunk_3`, `turn0search3`). So
+    these are content: words (`the pump must be off`, `sic`), quantities (`5 km`, `30%`, `3.14`, `5 to 10`), years and
+    dates alone (`1989`), names with numbers (`GPT-4`, `CO2`, `Windows 10`), quotes and operators (`"a": 1`, `x = 3`).
+
+    Args:
+        inside: the text between the brackets.
+        labeled: whether a word for a source is needed, because numbers and ids alone are content.
+        files: whether the name of a file is an id also without a label.
+
+    >>> [is_mark(text) for text in ("1", "Data: Sources (1, 5, +more)", "4:0†source", "5 km", "the pump must be off")]
+    [True, True, True, False, False]
+    """
+    if inside[0] == "^" and len(inside.split()) == 1:
+        return True
+    n_ids, pending, after_id, has_label = 0, "", False, False
+    for piece in _PIECE.findall(inside):
+        core = piece.rstrip(".:-–/\\")
+        if not piece[0].isalnum():
+            if len(piece) > 1:  # @smith2020
+                n_ids, after_id, has_label = n_ids + 1, True, True
+                continue
+            if piece not in _PUNCTUATION and (piece != "+" or not n_ids):
+                return False
+            if piece == "(" and pending:
+                pending, has_label = "", True
+            pending = "+" if piece == "+" else pending
+            after_id = False
+        elif not any(map(str.isdigit, core)) and not _is_file(core, files or has_label):
+            is_source = WORD_OF_SOURCE.fullmatch(core) is not None
+            if after_id or (pending and pending != "+"):
+                return False
+            has_label |= is_source or (piece[-1] == ":" and not labeled)
+            pending = "" if is_source or pending or piece[-1] == ":" else core  # `+more` stands for more numbers
+        else:
+            is_source = _is_id(core, labeled=labeled) or _is_file(core, files or has_label)
+            is_number = _NUMBER.fullmatch(core) is not None or (has_label and _SECTION.fullmatch(core) is not None)
+            if pending or not (is_source or (is_number and (has_label or not labeled))):
+                return False
+            n_ids += is_source or not _DATE.fullmatch(core) or (has_label and not labeled)
+            after_id, has_label = True, has_label or is_source
+    return n_ids > 0 and pending in ("", "+")
+
+
+def _is_file(core: str, may_be: bool) -> bool:
+    return may_be and re.fullmatch(FILE, core, re.IGNORECASE) is not None
+
+
+def _is_id(core: str, *, labeled: bool) -> bool:
+    """Return whether a label and a number are in one: `doc-3`, `ID:0`, `chunk_3`, `turn0search3`, `S1`, a UUID."""
+    n_digits = sum(map(str.isdigit, core))
+    glued = _GLUED.fullmatch(core)
+    if n_digits and glued is not None:
+        word, sign, rest = glued.groups()
+        if WORD_OF_SOURCE.fullmatch(word):
+            return True
+        if not labeled and (sign[:1] in ("_", ":", "#") or _TURN.fullmatch(rest)):
+            return True
+        if not labeled and not sign and len(word) == 1 and word.isascii() and len(rest) < 3 and rest.isdigit():
+            return True
+    return n_digits > 1 and not core.isdigit() and not _DATE.fullmatch(core) and _HASH.fullmatch(core) is not None
+
+
+def without_marks(text: str, *, files: bool = False) -> str:
+    """Return a text of the same length in which the marks of sources are nothing, and so are the spaces before them.
+
+    A mark is what `is_mark` says in brackets of any kind, in a tag or between signs (`##0$$`); a raised number after a
+    word or a stop; a citation command of LaTeX; keys between private characters. These stay: code and formulas; what
+    belongs to a name or an operator (`array[0]`, `f(1)`, `x[1]`, `= [1, 2]`); raised numbers of units and powers (`m²`,
+    `10³`); round brackets, but for a label and its numbers, and for a number between two sentences.
+
+    Args:
+        text: any text.
+        files: whether names of files in brackets are marks, as in answers.
+    """
+    text = _without(text, _CANDIDATES, files)
+    return text if text.isascii() else _without(text, _WIDE, files)
+
+
+def _without(text: str, candidates: re.Pattern[str], files: bool) -> str:
+    parts: list[str] = []
+    at = search = 0
+    while (found := candidates.search(text, search)) is not None:
+        kind = found.lastgroup or ""
+        start, end = found.span()
+        if (start > at and text[start - 1] == "]") or not _IS_MARK[kind](found, text, files):
+            search = end if kind in _WHOLE else start + 1
+            continue
+        if (
+            kind == "square"
+            and text[start - 1 : start] != " "
+            and (prefix := _PREFIX.search(text, max(start - 31, at), start))
+        ):
+            start = prefix.start()
+        before, after = text[at:start], text[end : end + 1]
+        if parts and not before.strip(f"{_BLANK},;&"):
+            start = at  # marks in a row
+        elif not after.isalnum():
+            start = at + len(before.rstrip(_BLANK))
+        last = text[start - 1 : start]
+        is_apart = after.isalnum() and after < "\u2e80" and not last.isspace() and last not in ("", "(", "[", NOTHING)
+        parts += [text[at:start], " " if is_apart else NOTHING, NOTHING * (end - start - 1)]
+        at = search = end
+    return "".join([*parts, text[at:]]) if parts else text
+
+
+def _is_square(found: re.Match[str], text: str, files: bool) -> bool:
+    start, end = found.span()
+    inside, before = found["in_square"], text[max(start - 3, 0) : start]
+    rest, last = before.rstrip(_BLANK), before[-1:]
+    if found["square"].startswith("[") != found["square"].endswith("]]") or not is_mark(inside, files=files):
+        return False
+    if (
+        last in ("_", "$", "\\", '"', "'", "[")
+        or rest.endswith(("=", "{", '":'))
+        or (last == "(" and before[-2:-1].isalnum())
+    ):
+        return False
+    if last.isalnum() and last < "\u2e80" and not found["square"].startswith("["):
+        after = text[end : end + 3]
+        if inside == "0" or (after[:1] == "." and after[1:2].islower()) or after.lstrip()[:1] in ("=", "("):
+            return False
+        return last.isdigit() or before[-2:-1].isalnum()
+    return True
+
+
+def _is_brace(found: re.Match[str], text: str, files: bool) -> bool:
+    inside, before = found["in_brace"], text[max(found.start() - 3, 0) : found.start()]
+    if not found["brace"].startswith("{") and (
+        ":" in inside or before[-1:].isalnum() or before[-1:] in ("_", "}", "]", ")")
+    ):
+        return False
+    return not before.rstrip(_BLANK).endswith(("$", "\\", "^", '"', "=", "∈", ":")) and is_mark(inside, files=files)
+
+
+def _is_round(found: re.Match[str], text: str, files: bool) -> bool:
+    inside, before = found["in_round"], text[max(found.start() - 9, 0) : found.start()]
+    if inside.isdecimal():
+        after = text[found.end() : found.end() + 1]
+        return len(inside) < 3 and before.rstrip(_BLANK)[-1:] in _STOPS and not after.isalnum()
+    return not (before[-1:].isalnum() and inside.isalnum()) and is_mark(inside, labeled=True, files=files)
+
+
+def _is_wide(found: re.Match[str], text: str, files: bool) -> bool:
+    return is_mark(found["in_wide"], labeled=found["wide"][0] == "（", files=files)
+
+
+def _is_tag(found: re.Match[str], text: str, files: bool) -> bool:
+    name, inside = found["name"], found["in_tag"]
+    is_raised = name.lower() == "sup"
+    if not is_raised and not WORD_OF_SOURCE.fullmatch(name):
+        return False
+    if inside is None:
+        return not is_raised and bool(found["attributes"] or found["tag"].endswith("/>"))
+    inside = inside.strip(" []()")
+    if inside and not is_mark(inside, files=files):
+        return False
+    return not is_raised or _is_raised(text, *found.span())
+
+
+def _is_raised(text: str, start: int, end: int) -> bool:
+    """Return whether a raised number stands after a word or a stop, and is no unit or power."""
+    before = text[max(start - 3, 0) : start]
+    if text[end : end + 1].isalnum():
+        return False
+    return (len(before) == 3 and before.isalpha()) or not before[-1:].isalnum() or before[-1:] > "\u2e7f"
+
+
+def _has_key(found: re.Match[str], text: str, files: bool) -> bool:
+    return any(_NUMBER.fullmatch(part) or _is_id(part, labeled=False) for part in re.split(f"[{_PRIVATE}]", found[0]))
+
+
+_WHOLE: Final = frozenset({"code", "formula", "private", "superscript"})
+"""Candidates in which there is no other."""
+_IS_MARK: Final[Mapping[str, Callable[[re.Match[str], str, bool], bool]]] = {
+    "code": lambda *_: False,
+    "formula": lambda *_: False,
+    "square": _is_square,
+    "brace": _is_brace,
+    "round": _is_round,
+    "tag": _is_tag,
+    "command": lambda *_: True,
+    "hashes": lambda found, text, files: is_mark(found["in_hashes"], files=files),
+    "ats": lambda found, text, files: is_mark(found["in_ats"], files=files),
+    "wide": _is_wide,
+    "private": _has_key,
+    "superscript": lambda found, text, files: _is_raised(text, *found.span()),
+    "dagger": lambda *_: True,
+}
