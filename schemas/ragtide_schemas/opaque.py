@@ -30,7 +30,7 @@ _PRINTED: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_CALL: Final = re.compile(r"[A-Z]\w{2,80}\([a-z_]\w{0,60}=[A-Z<'\"\[{(]")
+_CALL: Final = re.compile(r"[A-Z]\w{2,80}\(\s{0,200}[a-z_]\w{0,60}=[A-Z<'\"\[{(]")
 
 
 def is_opaque(text: str) -> bool:

@@ -20,8 +20,8 @@ from .document_keys import (
     is_missing,
     says_nothing,
 )
-from .literals import CLASS, BrokenTextError, value_of
-from .messages import text_of_content
+from .literals import CLASS, BrokenTextError, UnreadableError, value_of
+from .parts import plain, text_of_content
 from .spelled import spelled_documents
 
 DEPTH_MAX: Final = 8
@@ -47,7 +47,16 @@ def documents_in(value: Any, left_out: Counter[str] | None = None) -> list[Found
     Raises:
         UnreadableError: the value could be read in two ways.
     """
-    return documents_of(spelled_documents(value)) if not is_missing(value) else []
+    counts: Counter[str] = Counter()
+    value = plain(value, counts, reasoning=True)
+    found = (
+        [] if value is None and not counts else documents_of(plain(spelled_documents(value), counts, reasoning=True))
+    )
+    if left_out is not None:
+        left_out.update(counts)
+    if not found and counts:
+        raise UnreadableError(f"it has only media ({', '.join(counts)}): give the text of each document")
+    return found
 
 
 def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
@@ -58,7 +67,8 @@ def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
     if depth > DEPTH_MAX or value is None:
         return None
     if isinstance(value, str):
-        return ([] if says_nothing(value) else [Found(value)]) if value.strip() else None
+        found = [] if says_nothing(value) else [Found(value)]
+        return found if value.strip() and not is_opaque(value) else None
     if isinstance(value, dict):
         return _in_mapping(value, depth)
     if isinstance(value, list):
@@ -120,7 +130,7 @@ def _in_mapping(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
     columns = _columns(reply)
     if columns is not None:
         return columns
-    for key in LISTS:
+    for key in ("structuredContent", "structured_content", *LISTS):
         if isinstance(reply.get(key), list | dict):
             found = documents_of(reply[key], depth + 1)
             if found is not None:

@@ -18,9 +18,9 @@ CLASS: Final = "__class__"
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:
-        (?P<text>[bru]{0,2}(?:'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"))
+        (?P<text>[bru]{0,2}(?:\"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"\"\"|'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"))
       | (?P<number>[-+]?(?:\d[\d_]*\.?\d*(?:e[-+]?\d+)?|inf|nan)\b)
-      | (?P<name>\w[\w.-]*)
+      | (?P<name>\w[\w.-]*|\.\.\.)
       | (?P<opaque><[^<>]*(?:<[^<>]*>[^<>]*)*>)
       | (?P<mark>[][{}(),:=])
     )""",
@@ -30,7 +30,9 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '
 _ESCAPE: Final = re.compile(r"""\\(?:(?P<mark>[ntr'"\\\n])|(?P<hex>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}))""")
 _ENUM: Final = re.compile(r"<\w+\.\w+: (.+)>", re.DOTALL)
 """A member of an enumeration with its value, such as `<ChatRole.USER: 'user'>`."""
-_CALL: Final = re.compile(r"[A-Za-z_][\w.]{0,80}\([a-z_]\w{0,60} ?[=:]")
+_CALL: Final = re.compile(r"[A-Za-z_][\w.]{0,80}\(\s{0,200}[a-z_]\w{0,60} ?[=:]")
+_OMITTED: Final = re.compile(r"\) \(\d{1,9} completions omitted\)$")
+"""What DSPy writes after a prediction that has more completions."""
 _FIELDS: Final = re.compile(r"[a-z_]\w{0,60}=['\"\[{]")
 GAP_CHARS: Final = 200
 """Characters of white space between two items that are looked at."""
@@ -160,7 +162,7 @@ def _constructed(stripped: str, text: str) -> Any:
     """Return the fields of a text such as `Document(page_content='...')` or `content='...' id='...'`, else the text."""
     if len(stripped) > TEXT_MAX:
         return text
-    reader = _LiteralReader(stripped)
+    reader = _LiteralReader(stripped[:-200] + _OMITTED.sub(")", stripped[-200:]))
     try:
         if _CALL.match(stripped):
             found = reader.value()
@@ -321,7 +323,8 @@ def _missing(text: str) -> None:
 
 def _unquoted(token: str) -> str:
     quote = min(token.find(mark) for mark in "'\"" if mark in token)
-    return _ESCAPE.sub(_unescaped, token[quote + 1 : -1])
+    width = 3 if token.startswith('"""', quote) and len(token) >= quote + 6 else 1
+    return _ESCAPE.sub(_unescaped, token[quote + width : -width])
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -1,31 +1,30 @@
 """Chat messages, as the model services and their client libraries spell them."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple
 
 from .literals import CLASS
+from .parts import joined, text_of_content
 
 Author = Literal["user", "assistant", "system", "tool"]
 
-AUTHORS: Final[Mapping[str, Author]] = {
-    **dict.fromkeys(("user", "human", "humanmessage", "humanmessagechunk", "chatrole.user"), "user"),
-    **dict.fromkeys(
-        ("assistant", "ai", "model", "bot", "aimessage", "aimessagechunk", "chatrole.assistant"), "assistant"
-    ),
-    **dict.fromkeys(("system", "developer", "systemmessage", "chatrole.system"), "system"),
-    **dict.fromkeys(("tool", "function", "toolmessage", "functionmessage", "chatrole.tool"), "tool"),
+_WORDS: Final[Mapping[Author, str]] = {
+    "user": "user human humanmessage humanmessagechunk",
+    "assistant": "assistant ai model bot chatbot aimessage aimessagechunk",
+    "system": "system developer systemmessage",
+    "tool": "tool function toolmessage functionmessage",
 }
-"""The author of a message by the word that a library has for it."""
-
+AUTHORS: Final[Mapping[str, Author]] = {word: author for author, words in _WORDS.items() for word in words.split()}
+"""The author of a message by the word that a library has for it, also as in `MessageRole.USER`."""
 _AUTHOR_KEYS: Final = ("role", "_role", "type", "_type", "author", CLASS)
-_CONTENT_KEYS: Final = ("content", "_content", "parts", "contents", "blocks", "text", "message")
+_CONTENT_KEYS: Final = ("content", "_content", "parts", "contents", "blocks", "text", "message", "audio")
 _WRAPPERS: Final = ("message", "kwargs", "data", "content")
 _CALL_KEYS: Final = ("tool_calls", "function_call", "toolCalls", "tool_call_id")
 _CALL_PARTS: Final = ("tool_call", "tool_use", "tool-call", "function_call", "tool_call_response")
-
 _RESULT_PARTS: Final = ("tool_call_response", "tool_result", "tool-result", "function_call_output")
-_CALL_BLOCKS: Final = ("toolUse", "functionCall", "function_call")
-"""Keys of blocks that ask for a tool: Bedrock and Strands, Gemini."""
+_CALL_BLOCKS: Final = ("toolUse", "functionCall", "function_call", "tool_call")
+"""Keys of blocks that ask for a tool: Bedrock and Strands, Gemini, Haystack."""
 _RESULT_BLOCKS: Final = ("toolResult", "functionResponse", "function_response")
 _CALL_IDS: Final = ("id", "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "call_id")
 
@@ -37,21 +36,28 @@ class Message(NamedTuple):
     text: str
     calls_tools: bool
     """Whether the message asks for a tool: it is a step, not an answer."""
+    is_chunk: bool = False
+    """Whether the next message of the same author goes on with its text."""
 
 
 def messages_of(value: Any) -> list[Message]:
     """Return the messages that a value holds, oldest first; an empty list if it is no list of messages."""
     if isinstance(value, dict):
-        found = message_of(value)
-        return [found] if found else []
-    if not isinstance(value, list) or not value:
+        value = [value]
+    if not isinstance(value, list):
         return []
-    if len(value) == 1 and isinstance(value[0], list):
-        batch = messages_of(value[0])  # LangChain: a batch with one conversation
-        if batch:
-            return batch
-    found_all = [message_of(item) for item in value]
-    return [item for item in found_all if item] if all(found_all) else []
+    if len(value) == 1 and isinstance(value[0], list) and (batch := messages_of(value[0])):
+        return batch  # LangChain: a batch with one conversation
+    messages = [message_of(item) for item in value]
+    known = [message for message in messages if message is not None]
+    found: list[Message] = []
+    for (is_chunk, author), run in groupby(known, key=lambda message: (message.is_chunk, message.author)):
+        chunks = list(run)
+        if is_chunk:
+            calls = any(chunk.calls_tools for chunk in chunks)
+            chunks = [Message(author, joined([chunk.text for chunk in chunks]), calls, is_chunk)]
+        found += chunks
+    return found if len(known) == len(messages) else []
 
 
 def message_of(item: Any) -> Message | None:
@@ -69,7 +75,8 @@ def message_of(item: Any) -> Message | None:
         wrapped = _wrapped(item)
         return wrapped._replace(author=author) if wrapped else Message(author, "", False)
     calls = any(item.get(key) for key in _CALL_KEYS) or _has_call(content)
-    return Message(author, text_of_content(content), calls)
+    is_chunk = any(str(item.get(key)).endswith("Chunk") for key in ("type", CLASS))
+    return Message(author, text_of_content(content, "" if author == "assistant" else "\n"), calls, is_chunk)
 
 
 def _wrapped(item: Mapping[str, Any]) -> Message | None:
@@ -86,7 +93,7 @@ def _wrapped(item: Mapping[str, Any]) -> Message | None:
 
 
 def _author(word: Any) -> Author | None:
-    return AUTHORS.get(word.strip().lower()) if isinstance(word, str) and len(word) < 40 else None
+    return AUTHORS.get(word.strip().lower().rpartition(".")[2]) if isinstance(word, str) and len(word) < 40 else None
 
 
 def _has_call(content: Any) -> bool:
@@ -95,22 +102,6 @@ def _has_call(content: Any) -> bool:
         isinstance(part, dict) and (part.get("type") in _CALL_PARTS or any(key in part for key in _CALL_BLOCKS))
         for part in parts
     )
-
-
-def text_of_content(content: Any) -> str:
-    """Return the text of a message's content: a text, or a list of parts of which some are texts."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, dict):
-        if content.get("type") in _CALL_PARTS or content.get("type") in ("reasoning", "thinking", "image_url"):
-            return ""
-        if any(key in content for key in (*_CALL_BLOCKS, *_RESULT_BLOCKS)) or content.get("thought") is True:
-            return ""
-        inner = next((content[key] for key in ("text", "content", "value") if content.get(key)), "")
-        return text_of_content(inner) if isinstance(inner, str | dict) else ""
-    if isinstance(content, list):
-        return "\n".join(text for part in content if (text := text_of_content(part)))
-    return ""
 
 
 def tool_results_of(value: Any) -> list[Any]:

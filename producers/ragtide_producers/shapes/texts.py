@@ -1,21 +1,27 @@
-"""The question in an input and the answer in an output, in the shapes in which applications pass them."""
+"""The text of a question, an answer or a reference, in the forms in which clients and applications hand it over."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from math import isfinite, isnan
 from typing import Any, Final, Literal
 
 from ragtide_schemas.opaque import is_opaque
 
-from .literals import Constructed
+from .literals import CLASS, Constructed
 from .literals import UnreadableError as UnreadableError  # noqa: PLC0414 - doors catch it, and read texts here
-from .messages import Author, last_of, messages_of
+from .messages import Author, Message, message_of, messages_of
+from .parts import MEDIA, joined, kind_of, plain, text_of_content
 from .spelled import spelled
+from .streams import piece_of, text_of_output, text_of_stream, values_of_lines
 
 Meaning = Literal["question", "answer", "reference"]
 
 DEPTH_MAX: Final = 6
 """Levels of an input or output that are searched."""
+SPELLED_MAX: Final = 3
+"""Times that a text may spell a value with a text that spells one."""
 QUESTION_KEYS: Final = (
     "question", "query", "user_question", "user_query", "query_str", "query_text", "query_bundle", "user_input",
     "user_message", "input", "str_or_query_bundle", "inputs", "prompt", "text", "message", "args", "kwargs", "body",
@@ -24,18 +30,30 @@ QUESTION_KEYS: Final = (
 ANSWER_KEYS: Final = (
     "answer", "response", "final_answer", "output", "outputs", "result", "reply", "replies", "answers",
     "generation", "completion", "text", "content", "output_text", "message", "choices", "data", "response_txt",
+    "outputText", "generated_text", "parts", "init_parameters",
 )  # fmt: skip
 """Keys of an output that may have the answer, the surest first."""
 _KEYS: Final[Mapping[Meaning, tuple[str, ...]]] = {
     "question": QUESTION_KEYS, "answer": ANSWER_KEYS, "reference": (*ANSWER_KEYS, "reference_answer", "expected"),
 }  # fmt: skip
 MESSAGE_KEYS: Final = ("messages", "chat_messages", "history", "chat_history", "conversation")
+_STRUCTURED: Final = ("structuredContent", "structured_content", "parsed")
+_STREAMS: Final = ("stream", "events", "chunks")
+_PREDICTIONS: Final = ("Prediction", "Completions")
+_SURE: Final = ("answer", "response", "final_answer", "reply", "replies", "generation", "completion", "output_text")
+"""Keys that mean an answer also deep in the JSON that a text spells."""
+_STEPS: Final = ("call", "result")
 
 
 def text_in(
     value: Any, meaning: Meaning, keys: Sequence[str] | None = None, left_out: Counter[str] | None = None
 ) -> str | None:
     """Return the text of a value whose meaning is known; None if it holds none, as null, NaN, or a call of a tool.
+
+    >>> text_in({"role": "assistant", "content": [{"type": "text", "text": "In "}, {"text": "1889."}]}, "answer")
+    'In 1889.'
+    >>> text_in(1889.0, "answer"), text_in(True, "answer"), text_in(["In 1889."], "answer"), text_in(None, "answer")
+    ('1889', 'true', 'In 1889.', None)
 
     Args:
         value: text, number, bytes, content parts, messages, chunks of a stream, reply of a model service, or an object
@@ -47,128 +65,284 @@ def text_in(
     Raises:
         UnreadableError: the value cannot be read without guessing.
     """
-    value = spelled(value) if isinstance(value, str) else value
-    if meaning == "answer" and keys is None:
-        return answer_of(value)
-    if isinstance(value, list) and meaning == "reference":
-        value = next((item for item in value if item is not None and item != ""), None)
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str | int | float):
-        return answer_of(value)
-    if isinstance(value, list) and sum(isinstance(item, str) and bool(item.strip()) for item in value) > 1:
-        raise UnreadableError("it has several questions: give one row for each")
-    if isinstance(value, int | float):
-        return answer_of(value)
-    return _search(value, keys or _KEYS[meaning], "user" if meaning == "question" else "assistant")
+    reader = _Reader(meaning, keys or _KEYS[meaning])
+    found = reader.search(plain(value, reader.left_out, reasoning=False))
+    if left_out is not None:
+        left_out.update(reader.left_out)
+    media = [kind for kind in MEDIA if reader.left_out[kind]]
+    if found is None and (reader.problem or media):
+        raise UnreadableError(reader.problem or f"it has only media ({', '.join(media)}): give the text beside it")
+    return found
 
 
 def question_in(value: Any, keys: Sequence[str]) -> str | None:
-    """Return the question in the input of a span.
-
-    Args:
-        value: text, list of messages, arguments of a function, or state of a workflow.
-        keys: keys that may have the question, the surest first.
-    """
-    return _search(value, keys, "user")
+    """Return the question in the input of a span; None without one, or if it cannot be read."""
+    return _without_error(value, "question", keys)
 
 
 def answer_in(value: Any, keys: Sequence[str]) -> str | None:
-    """Return the answer in the output of a span.
-
-    Args:
-        value: text, list of messages, reply of a model service, or state of a workflow.
-        keys: keys that may have the answer, the surest first.
-    """
-    return _search(value, keys, "assistant")
+    """Return the answer in the output of a span; None without one, or if it cannot be read."""
+    return _without_error(value, "answer", keys)
 
 
-def _search(value: Any, keys: Sequence[str], author: Author) -> str | None:
-    level = [value]
-    for _ in range(DEPTH_MAX):
-        for item in level:
-            found = _here(item, keys, author)
-            if found is not None:
-                return found
-        level = [inner for item in level for inner in _inside(item)]
-    return None
-
-
-def _here(value: Any, keys: Sequence[str], author: Author, depth: int = 0) -> str | None:
-    """Return the text in a value itself, or under its surest key."""
-    if isinstance(value, str):
-        return _clean(value)
-    messages = messages_of(value)
-    if messages:
-        return last_of(messages, author)
-    if isinstance(value, dict):
-        found = _under_keys(value, keys, author, depth)
-        return _clean(value.text) if found is None and isinstance(value, Constructed) else found
-    if isinstance(value, list):
-        texts = (text for item in value if isinstance(item, str) and (text := _clean(item)))
-        return next(texts, None)
-    return None
-
-
-def _under_keys(value: Mapping[str, Any], keys: Sequence[str], author: Author, depth: int) -> str | None:
-    if depth > DEPTH_MAX:
+def _without_error(value: Any, meaning: Meaning, keys: Sequence[str]) -> str | None:
+    try:
+        return text_in(value, meaning, keys)
+    except UnreadableError:
         return None
-    for key in keys:
-        if value.get(key):
-            found = _here(value[key], keys, author, depth + 1)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One search for a text: what it looks for, what it left out, and why a text could not be taken."""
+
+    meaning: Meaning
+    keys: Sequence[str]
+    left_out: Counter[str] = field(default_factory=Counter)
+    problem: str = ""
+
+    @property
+    def author(self) -> Author:
+        return "user" if self.meaning == "question" else "assistant"
+
+    def search(self, value: Any) -> str | None:
+        """Return the text in a value, or in the mappings of a mapping, such as those of a Haystack pipeline.
+
+        Lists are searched under known keys only: another list may have the documents.
+        """
+        level = [value]
+        for _ in range(DEPTH_MAX):
+            for item in level:
+                found = self.read(item)
+                if found is not None or _is_known(item):
+                    return found
+            inner = (item.values() if isinstance(item, dict) else () for item in level)
+            level = [item for items in inner for item in items if isinstance(item, dict)]
+        return None
+
+    def read(self, value: Any, depth: int = 0, times: int = 0) -> str | None:
+        """Return the text in a value itself, or under its surest key."""
+        if isinstance(value, str):
+            return self.of_text(value, depth, times)
+        if isinstance(value, bool | int | float):
+            return text_of_number(value)
+        if isinstance(value, list):
+            return self.of_list(value, depth, times)
+        if isinstance(value, dict):
+            return (
+                self.of_spelled(value, value.text.strip(), depth, times + 1)
+                if isinstance(value, Constructed)
+                else self.of_mapping(value, depth, times)
+            )
+        if value is not None:
+            self.problem = (
+                f"it is an object of the type {type(value).__name__} and no text: give the text that it yields"
+            )
+        return None
+
+    def of_text(self, text: str, depth: int, times: int) -> str | None:
+        """Return the text that a text spells, or the text."""
+        stripped = text.strip()
+        if not stripped:
+            return None
+        if is_opaque(stripped):
+            self.problem = f"{stripped[:60]!r} is the name of an object and no text: give the text that it yields"
+            return None
+        if times > SPELLED_MAX:
+            return stripped
+        value: Any = spelled(stripped)
+        if value == stripped:
+            value = values_of_lines(stripped)
+            found = text_of_stream(value) if value else None
+            return stripped if found is None else self.of_text(found, depth, times + 1)
+        if isinstance(value, str):
+            return self.of_text(value, depth, times + 1)
+        return self.of_spelled(value, stripped, depth, times + 1)
+
+    def of_spelled(self, value: Any, text: str, depth: int, times: int) -> str | None:
+        """Return the text in a value that a text spells, or the text: an application may answer in JSON or in code."""
+        before = Counter(self.left_out)
+        value = plain(value, self.left_out, reasoning=False)
+        if isinstance(value, list) and not any(isinstance(item, str | dict | list) for item in value):
+            return text
+        found = self.of_mapping(value, depth, times) if isinstance(value, dict) else self.read(value, depth, times)
+        if found is None and isinstance(value, dict) and not _is_known(value):
+            nested = _Reader(self.meaning, _SURE, self.left_out, self.problem)
+            texts = (nested.search(item) for item in value.values() if isinstance(item, dict))
+            found = next((text for text in texts if text is not None), None)
+            self.problem = nested.problem
+        left_out = self.left_out - before
+        if found is not None or self.problem or _is_known(value) or not value or any(left_out[kind] for kind in MEDIA):
+            return found
+        if not isinstance(value, dict) or not (left_out["reasoning"] or value.get(CLASS) in _PREDICTIONS):
+            return text
+        others = [item for key, item in value.items() if isinstance(item, str) and key != CLASS]
+        if len(others) == 1:
+            return self.of_text(others[0], depth, times)
+        self.problem = "its answer has no known name beside the reasoning: give the answer alone"
+        return None
+
+    def of_list(self, items: list[Any], depth: int, times: int) -> str | None:
+        """Return the text of parts, of messages, of a stream, or of alternatives that are all the same."""
+        given = [item for item in items if item is not None and item != "" and not _is_nan(item)]
+        if given and all(isinstance(item, str) for item in given):
+            return self.of_texts(given, depth, times)
+        if len(given) == 1 and not isinstance(given[0], list):
+            return self.read(given[0], depth, times)
+        if (text := text_of_stream(given)) is not None:
+            return self.of_text(text, depth, times + 1)
+        if messages := messages_of(given):
+            return self.of_messages(messages, given, depth, times)
+        if given and all(_is_part(item) for item in given):
+            return self.of_text(text_of_content(given, "\n" if self.meaning == "question" else ""), depth, times)
+        found = [text for item in given if (text := self.read(item, depth + 1, times)) is not None]
+        return self.only(list(dict.fromkeys(found)), found)
+
+    def of_texts(self, texts: list[str], depth: int, times: int) -> str | None:
+        if all(text.lstrip()[:1] == "{" or text.startswith("data:") for text in texts):
+            values = [
+                value
+                for text in texts
+                for value in values_of_lines(f"{text}\n") or values_of_lines(f"data:{text}") or ()
+            ]
+            if (found := text_of_stream(values)) is not None:
+                return self.of_text(found, depth, times + 1)
+        distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
+        if len(distinct) > 1:
+            grows = joined(texts)
+            if self.meaning == "answer" and (_are_chunks(texts) or grows == texts[-1]):
+                return self.of_text(grows, depth, times + 1)
+            if self.meaning == "reference" and not _are_chunks(texts):
+                distinct = distinct[:1]
+        return self.only([text for text in distinct if text], texts, depth, times)
+
+    def only(self, distinct: list[str], texts: list[str], depth: int = 0, times: int = SPELLED_MAX + 1) -> str | None:
+        """Return the one text; of several references the first."""
+        if len(distinct) > 1 and self.meaning != "reference":
+            several = (
+                "questions: give one row for each"
+                if self.meaning == "question"
+                else "answers: give the one that was shown to the user"
+            )
+            raise UnreadableError(f"it has several {several}")
+        if len(distinct) > 1:
+            raise UnreadableError("its texts may be one reference in parts, or several: give one text")
+        return self.of_text(distinct[0], depth, times) if distinct else None
+
+    def of_messages(self, messages: Sequence[Message], items: list[Any], depth: int, times: int) -> str | None:
+        """Return the last text of the author after the last question; of choices beside each other the first."""
+        are_choices = all(isinstance(item, dict) and "finish_reason" in item for item in items)
+        if are_choices and all(message.author == "assistant" and not message.calls_tools for message in messages):
+            messages = messages[:1]
+        for message in reversed(messages):
+            is_step = self.author == "assistant" and message.calls_tools
+            if message.author == self.author and not is_step and message.text.strip():
+                return self.of_text(message.text, depth, times + 1)
+            if message.author == "user" and self.author == "assistant":
+                return None
+        return None
+
+    def of_mapping(self, value: Mapping[str, Any], depth: int, times: int) -> str | None:
+        """Return the text of a reply, a message, or under the surest key."""
+        if depth > DEPTH_MAX:
+            return None
+        for key in ("choices", "generations", "results"):
+            items: Any = value.get(key)
+            is_choice = isinstance(items, list) and items and (key != "results" or _is_titan(items[0]))
+            if is_choice and piece_of(value) is None:
+                return self.of_choices(items, depth, times)
+        text = self.in_stream(value)
+        if text is not None:
+            return self.of_text(text, depth, times + 1)
+        for key in _STRUCTURED:
+            found = self.under_keys(value[key], depth + 1, times) if isinstance(value.get(key), dict) else None
             if found is not None:
                 return found
-    for key in MESSAGE_KEYS:
-        found = last_of(messages_of(value.get(key)), author)
-        if found is not None:
-            return found
-    return None
+        message = message_of(value)
+        if message is not None:
+            return self.of_messages([message], [value], depth, times)
+        is_step = _is_part(value) and kind_of(value) in _STEPS
+        found = None if is_step else self.under_keys(value, depth, times)
+        return (
+            found
+            if found is not None or not _is_part(value)
+            else self.of_text(text_of_content(value), depth, times + 1)
+        )
 
+    @staticmethod
+    def in_stream(value: Mapping[str, Any]) -> str | None:
+        """Return the text of the output of a reply, of the chunks that a mapping has, or of an event; None without."""
+        if _has_items(value.get("output")):
+            return text_of_output(value["output"]) or ""
+        found = (text_of_stream(value[key]) for key in _STREAMS if isinstance(value.get(key), list))
+        piece = piece_of(value)
+        return next(
+            (text for text in found if text is not None), piece.text if piece is not None and piece.level else None
+        )
 
-def _inside(value: Any) -> Iterator[Any]:
-    """Yield the mappings in a mapping, such as the inputs of the components of a Haystack pipeline.
+    def of_choices(self, choices: list[Any], depth: int, times: int) -> str | None:
+        """Return the text of the choice that a client shows: the one with the lowest index, else the first."""
+        if all(isinstance(choice, list) for choice in choices):  # LangChain: a list for each prompt
+            found = [text for choice in choices if choice and (text := self.read(choice[0], depth + 1, times))]
+            return self.only(list(dict.fromkeys(found)), found)
+        indexes = [choice.get("index") if isinstance(choice, dict) else None for choice in choices]
+        numbers = [index if isinstance(index, int) else place for place, index in enumerate(indexes)]
+        return self.read(choices[numbers.index(min(numbers))], depth + 1, times)
 
-    Lists are searched under known keys only: another list may have the documents.
-    """
-    if isinstance(value, dict):
-        yield from (item for item in value.values() if isinstance(item, dict))
-
-
-def _clean(text: str) -> str | None:
-    stripped = text.strip()
-    return stripped if stripped and not is_opaque(stripped) else None
-
-
-def answer_of(value: Any) -> str | None:
-    """Return the one answer in a value of a column; None without one. A number is its text, true is "true".
-
-    >>> answer_of(1889), answer_of(True), answer_of(["In 1889."]), answer_of(4.0), answer_of(None)
-    ('1889', 'true', 'In 1889.', '4', None)
-
-    Raises:
-        UnreadableError: there are several answers.
-    """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return text_of_number(value)
-    if isinstance(value, list) and not messages_of(value):
-        given = [item for item in value if item != "" and not _is_nothing(item)]
-        texts = {item.strip() if isinstance(item, str) else str(item) for item in given}
-        if len(texts) > 1:
-            raise UnreadableError("it has several answers: give the one that was shown to the user")
-        return answer_of(given[0]) if given else None
-    if isinstance(value, dict):
-        for key in ANSWER_KEYS:
-            if isinstance(value.get(key), int | float) or (isinstance(value.get(key), list) and value[key]):
-                found = answer_of(value[key])
-                if found is not None:
+    def under_keys(self, value: Mapping[str, Any], depth: int, times: int) -> str | None:
+        for key in self.keys:
+            item = value.get(key)
+            if item is not None and item not in ("", [], {}):
+                found = self.read(item, depth + 1, times)
+                if found is not None or _is_known(item):
                     return found
-            elif value.get(key):
-                break
-    return answer_in(value, ANSWER_KEYS)
+        for key in MESSAGE_KEYS:
+            if messages := messages_of(value.get(key)):
+                return self.of_messages(messages, value[key], depth, times)
+        return None
 
 
-def _is_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and isnan(value))
+def _is_known(value: Any) -> bool:
+    """Whether a value is surely a message, a reply or an event: if it has no text, none is searched inside."""
+    if not isinstance(value, dict):
+        return bool(messages_of(value))
+    if _has_items(value.get("output")) or messages_of(value.get("messages")) or message_of(value) is not None:
+        return True
+    piece = piece_of(value)
+    return (piece is not None and piece.level > 0) or (_is_part(value) and kind_of(value) in _STEPS)
+
+
+def _is_part(item: Any) -> bool:
+    if isinstance(item, str):
+        return True
+    return isinstance(item, dict) and (
+        isinstance(item.get("type"), str)
+        or "block_type" in item
+        or "part_kind" in item
+        or (len(item) <= 2 and ("text" in item or kind_of(item) != "text"))
+    )
+
+
+def _is_titan(item: Any) -> bool:
+    return isinstance(item, dict) and "outputText" in item
+
+
+def _has_items(output: Any) -> bool:
+    output = output if isinstance(output, list) else ()
+    return any(
+        isinstance(item, dict) and item.get("type") in ("message", "function_call", "reasoning") for item in output
+    )
+
+
+def _are_chunks(texts: Sequence[str]) -> bool:
+    """Whether texts are parts of one text: white space stands between some of them, and not before or after each."""
+    if all(text[:1].isspace() for text in texts) or all(text[-1:].isspace() for text in texts):
+        return False
+    return any(before[-1:].isspace() or after[:1].isspace() for before, after in pairwise(texts))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and isnan(value)
 
 
 def text_of_number(value: float) -> str | None:
@@ -177,7 +351,9 @@ def text_of_number(value: float) -> str | None:
     >>> text_of_number(1889.0), text_of_number(0.5), text_of_number(float("nan"))
     ('1889', '0.5', None)
     """
-    if _is_nothing(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if _is_nan(value):
         return None
     if isinstance(value, float) and isfinite(value) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))

@@ -1,0 +1,221 @@
+"""Chunks of a stream and events of a response, which are joined in order.
+
+Sources: OpenAI (chat chunks, events of Responses, Assistants and Realtime, the helper's `content.delta`), Anthropic
+(raw events and those of its helper), Bedrock (ConverseStream, InvokeModelWithResponseStream), Gemini, Cohere, Ollama,
+text-generation-inference, LangChain (message chunks, `astream_events`), LangGraph, LlamaIndex, Haystack, Vercel AI SDK.
+"""
+
+import json
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from .literals import CLASS, UnreadableError
+from .messages import message_of
+from .parts import joined, kind_of, text_of_content
+
+NOTHING, DELTA, SHOWN, BLOCK, PART, ITEM, WHOLE = range(7)
+"""What an item of a stream has: no text, the next text, the same for a program that shows it, or a finished text: of a
+block, a part, an item of the output, or of all."""
+_NAMES: Final = ("type", "event", "event_type", "object")
+_DELTAS: Final = ("delta", "chunk", "stream", "text_generation")
+_ENDS: Final = ("done", "completed", "incomplete", "end", "stop", "failed")
+_STARTS: Final = ("start", "started", "created", "added", "in_progress", "queued", "ping")
+_TEXTS: Final = ("delta", "textDelta", "text", "chunk", "transcript", "refusal", "data")
+_FINISHED: Final = (
+    ("response", WHOLE), ("message", WHOLE), ("item", ITEM), ("part", PART), ("content_block", BLOCK), ("text", BLOCK),
+    ("refusal", BLOCK), ("transcript", BLOCK), ("content", BLOCK),
+)  # fmt: skip
+_OF_BEDROCK: Final = (
+    "messageStart",
+    "contentBlockStart",
+    "contentBlockStop",
+    "messageStop",
+    "metadata",
+    "trace",
+    "citation",
+)
+
+
+class Piece(NamedTuple):
+    """An item of a stream."""
+
+    level: int
+    text: str
+
+
+def piece_of(item: Any) -> Piece | None:
+    """Return what an item has as a part of a stream; None if it is surely no such item."""
+    if isinstance(item, list) and len(item) == 2:  # LangGraph: (chunk, metadata), or ("messages", (chunk, metadata))
+        inner = item[1] if item[0] == "messages" else item[0]
+        return piece_of(inner) if isinstance(item[1], list | dict) and isinstance(inner, list | dict) else None
+    if not isinstance(item, Mapping):
+        return Piece(DELTA, item) if isinstance(item, str) else None
+    name = next((item[key] for key in _NAMES if isinstance(item.get(key), str)), "")
+    if name.lower().endswith("messagechunk") or item.get(CLASS) in _CHUNKS:
+        return Piece(DELTA, text_of_content(item.get("content"), ""))
+    data = item.get("data")
+    if isinstance(data, Mapping | str) and item.keys() <= {"data", "event", "id", "retry"} and not name:
+        inner = data if isinstance(data, Mapping) else _json(data)
+        return piece_of(inner) if isinstance(inner, Mapping) else Piece(NOTHING, "")
+    return _of_reply(item) or _of_bedrock(item) or _of_event(name.lower().replace("-", "_").replace(".", "_"), item)
+
+
+_CHUNKS: Final = ("AIMessageChunk", "StreamingChunk", "GenerationChunk", "ChatGenerationChunk")
+
+
+def _of_reply(item: Mapping[str, Any]) -> Piece | None:
+    """Return the piece of a reply in chunks that have no names."""
+    if isinstance(item.get("choices"), list):
+        return _of_choices([choice for choice in item["choices"] if isinstance(choice, Mapping)])
+    if isinstance(item.get("candidates"), list):
+        candidate = next(iter(item["candidates"]), None)
+        return Piece(DELTA, text_of_content(candidate.get("content"), "")) if isinstance(candidate, Mapping) else None
+    if isinstance(item.get("token"), Mapping) and "generated_text" in item:
+        whole = item["generated_text"]
+        return Piece(WHOLE, whole) if isinstance(whole, str) else Piece(DELTA, str(item["token"].get("text") or ""))
+    if isinstance(item.get("done"), bool) and ("message" in item or "response" in item):
+        given = item.get("message", item.get("response"))
+        return Piece(DELTA, text_of_content(given.get("content") if isinstance(given, Mapping) else given, ""))
+    if isinstance(item.get("delta"), str) and any(key in item for key in ("text", "message", "response", "raw")):
+        return Piece(DELTA, item["delta"])  # LlamaIndex: the rest is the text so far
+    return None
+
+
+def _of_choices(choices: Sequence[Mapping[str, Any]]) -> Piece | None:
+    first = next((choice for choice in choices if choice.get("index") in (0, None)), {})
+    delta = first.get("delta")
+    if isinstance(delta, Mapping):
+        return Piece(DELTA, text_of_content(delta.get("content"), ""))
+    if isinstance(first.get("text"), str):
+        return Piece(DELTA, first["text"])
+    return None if any("message" in choice for choice in choices) else Piece(NOTHING, "")
+
+
+def _of_bedrock(item: Mapping[str, Any]) -> Piece | None:
+    delta = item.get("contentBlockDelta")
+    if isinstance(delta, Mapping):
+        return Piece(DELTA, text_of_content(delta.get("delta"), ""))
+    chunk = item.get("chunk")
+    if isinstance(chunk, Mapping) and "bytes" in chunk:
+        inner = _json(chunk["bytes"])
+        return piece_of(inner) or Piece(DELTA, _of_model(inner)) if isinstance(inner, Mapping) else None
+    return Piece(NOTHING, "") if len(item) == 1 and next(iter(item)) in _OF_BEDROCK else None
+
+
+def _of_model(item: Mapping[str, Any]) -> str:
+    """Return the text in a chunk of a model on Bedrock: Titan, Llama, Cohere, Mistral."""
+    outputs = item.get("outputs") or item.get("generations")
+    first = outputs[0] if isinstance(outputs, list) and outputs and isinstance(outputs[0], Mapping) else item
+    return next(
+        (first[key] for key in ("outputText", "generation", "text", "completion") if isinstance(first.get(key), str)),
+        "",
+    )
+
+
+def _json(value: Any) -> Any:
+    """Return the value of JSON, in base64 too, as boto3's bytes become JSON; None for another text."""
+    for decode in (lambda text: text, b64decode):
+        with suppress(ValueError, RecursionError, TypeError):
+            return json.loads(decode(value))
+    return None
+
+
+def _of_event(name: str, item: Mapping[str, Any]) -> Piece | None:
+    """Return the piece of an event with a name; None if the name is none of a stream."""
+    if not name.endswith((*_DELTAS, *_ENDS, *_STARTS)):
+        shown = isinstance(item.get("snapshot"), str) and isinstance(item.get("text"), str)
+        return Piece(SHOWN, item["text"]) if shown else None
+    if name.endswith(_STARTS) or kind_of({"type": name}) not in ("text", "mark"):
+        return Piece(NOTHING, "")
+    data = item.get("data")
+    item = data if isinstance(data, Mapping) else item
+    if name.endswith(_DELTAS):
+        given = next((item[key] for key in _TEXTS if isinstance(item.get(key), str | Mapping | list)), None)
+        inner = piece_of(given) if isinstance(given, Mapping) else None
+        text = inner.text if inner is not None else text_of_content(given, "")
+        return Piece(SHOWN if "snapshot" in item and name != "chunk" else DELTA, text)
+    if "output" in item:  # LangChain: on_chat_model_end
+        return Piece(WHOLE if name == "on_chat_model_end" else NOTHING, _of_whole(item["output"]))
+    finished = ((item[key], level) for key, level in _FINISHED if item.get(key))
+    value, level = next(finished, (item, WHOLE if name.startswith("thread_message") else NOTHING))
+    return Piece(level, _of_whole(value) if level else "")
+
+
+def _of_whole(value: Any) -> str:
+    """Return the text of a reply, a message, an item or a part that is whole."""
+    output = value.get("output") if isinstance(value, Mapping) else None
+    if isinstance(output, list):
+        return text_of_output(output) or ""
+    message = message_of(value)
+    return message.text if message is not None else text_of_content(value, "")
+
+
+def text_of_output(output: Sequence[Any]) -> str | None:
+    """Return the text in the output of a reply of OpenAI's Responses; None if it only asks for tools."""
+    messages = [item for item in output if isinstance(item, Mapping) and item.get("type") in ("message", None)]
+    calls = any(
+        isinstance(item, Mapping) and item.get("type") in ("function_call", "custom_tool_call") for item in output
+    )
+    return None if calls else text_of_content(messages, "")
+
+
+def text_of_stream(items: Sequence[Any]) -> str | None:
+    """Return the text of a stream's items, joined in their order; None if the items are no stream.
+
+    Raises:
+        UnreadableError: the items are of several streams, or only some are of one.
+    """
+    pieces = [piece_of(item) for item in items]
+    known = [
+        piece for piece, item in zip(pieces, items, strict=True) if piece is not None and not isinstance(item, str)
+    ]
+    if not any(piece.level for piece in known):
+        return None
+    others = [item for piece, item in zip(pieces, items, strict=True) if piece is None]
+    if any(message_of(item) is not None for item in others):
+        return None
+    texts: list[list[str]] = [[] for _ in range(WHOLE + 1)]
+    for piece, item in zip(pieces, items, strict=True):
+        if piece is not None:
+            texts[piece.level].append(piece.text)
+        elif not isinstance(item, Mapping) or not any(isinstance(item.get(key), str) for key in _NAMES):
+            raise UnreadableError("some of its items are chunks of a stream, and others are not: give one text")
+        elif isinstance(item.get("text"), str) and kind_of(item) == "text":
+            texts[DELTA].append(item["text"])
+    wholes = list(dict.fromkeys(text.strip() for text in texts[WHOLE] if text.strip()))
+    if len(wholes) > 1:
+        raise UnreadableError("it has the streams of several calls: give the one text that was shown")
+    found = [
+        joined(texts[DELTA]),
+        joined(texts[SHOWN]),
+        *(text_of_content(texts[level], "") for level in (BLOCK, PART, ITEM)),
+    ]
+    return wholes[0] if wholes else max(found, key=len)
+
+
+def values_of_lines(text: str) -> list[Any] | None:
+    """Return the values in a text that is a stream as it was on the wire: server-sent events, or lines of JSON.
+
+    None if a line is something else.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) < 2 and not text.startswith("data:"):
+        return None
+    found: list[Any] = []
+    for line in lines:
+        head, colon, rest = line.partition(":")
+        if line.startswith("{"):
+            value = _json(line)
+        elif head in ("data", "0") and colon:
+            value = "" if rest.strip() == "[DONE]" else _json(rest)
+            value = {"type": "text-delta", "delta": value} if head == "0" else value  # Vercel AI SDK 4
+        elif (head in ("", "event", "id", "retry") or (len(head) == 1 and head.isalnum())) and colon:
+            continue
+        else:
+            return None
+        if value is None:
+            return None
+        found.append(value)
+    return found or None

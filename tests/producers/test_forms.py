@@ -1,0 +1,99 @@
+"""Every form that clients hand over is read as its text, left out by name, or refused."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+from pydantic import BaseModel
+from tests.support.forms import ANSWER, CHUNKS, FORMS, NOTHING, PNG, REFUSED, THOUGHT, Form
+
+from ragtide_producers.shapes.documents import documents_in
+from ragtide_producers.shapes.texts import UnreadableError, text_in
+
+
+def read(form: Form, value: Any, left_out: Counter[str] | None = None) -> Any:
+    """Text or texts of a value, or `REFUSED`, or `NOTHING`."""
+    try:
+        if form.meaning != "documents":
+            found = text_in(value, form.meaning, left_out=left_out)
+            return NOTHING if found is None else found
+        documents = documents_in(value, left_out)
+        return REFUSED if documents is None else tuple(document.text for document in documents)
+    except UnreadableError as error:
+        return REFUSED if str(error) else "a refusal without words"
+
+
+def expected(form: Form) -> tuple[Any, ...]:
+    return (REFUSED, NOTHING) if form.expected == NOTHING else (form.expected,)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[form.name for form in FORMS])
+def test_a_form_is_read_as_its_text_and_what_is_left_out_is_counted(form: Form) -> None:
+    counts: Counter[str] = Counter()
+    assert read(form, form.value, counts) in expected(form)
+    assert set(form.left_out) <= set(counts), counts
+
+
+@pytest.mark.parametrize(
+    "form", [form for form in FORMS if not isinstance(form.value, str | bytes)], ids=lambda form: form.name
+)
+def test_the_json_of_a_form_is_read_as_the_form(form: Form) -> None:
+    if form.value is not None and form.value == form.value and not isinstance(form.value, float):
+        assert read(form, json.dumps(form.value)) in expected(form)
+
+
+def test_the_names_of_forms_are_their_own() -> None:
+    assert len({form.name for form in FORMS}) == len(FORMS)
+
+
+class Part(BaseModel):
+    type: str = "text"
+    text: str = ANSWER
+
+
+class Role(Enum):
+    ASSISTANT = "assistant"
+
+
+@dataclass
+class Said:
+    role: Role
+    content: list[Any]
+
+
+@pytest.mark.parametrize(
+    "value", [Part(), Said(Role.ASSISTANT, [Part()]), [Part()], {ANSWER}, np.array([ANSWER]), (ANSWER,)]
+)
+def test_an_object_with_fields_is_read_by_its_fields(value: Any) -> None:
+    assert text_in(value, "answer") == ANSWER
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (piece for piece in CHUNKS),
+        map(str, CHUNKS),
+        MagicMock(),
+        lambda: ANSWER,
+        json,
+        object(),
+        {"a", "b"},
+        [MagicMock()],
+    ],
+)
+def test_an_object_that_is_no_text_is_refused(value: Any) -> None:
+    with pytest.raises(UnreadableError):
+        text_in(value, "answer")
+
+
+@pytest.mark.parametrize("key", ["response", "output", "answer", "result"])
+def test_media_and_reasoning_beside_an_answer_stay_out_at_any_depth(key: str) -> None:
+    counts: Counter[str] = Counter()
+    value = {"run": {key: [{"type": "text", "text": ANSWER}, {"type": "image", "data": PNG}], "thinking": THOUGHT}}
+    assert text_in(value, "answer", left_out=counts) == ANSWER
+    assert counts == {"image": 1, "reasoning": 1}
