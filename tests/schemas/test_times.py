@@ -1,15 +1,21 @@
 """Times at a door: a number is a time in one unit only, and what is no time of an answer is refused by name."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
+from ragtide_schemas import Feedback, InvalidEntryError, RagInteraction
+from ragtide_schemas.sent import sent
 from ragtide_schemas.times import AHEAD, EARLIEST, PER_SECOND, check_time, time_in, unit_since_1970
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
+MAY = datetime(2024, 5, 1, 12, tzinfo=UTC)
+INTERACTION = {"pipeline": "shop", "question": "q", "documents": ["d"], "response": "r"}
+FEEDBACK = {"pipeline": "shop", "interaction_id": "i", "gold_scores": {"trace.adherence": 1}}
 
 
 @given(
@@ -64,3 +70,17 @@ def test_a_time_is_plausible_from_2000_to_tomorrow(time: datetime) -> None:
     else:
         with pytest.raises(ValueError, match="correct the clock"):
             check_time(time, NOW)
+
+
+@for_each("model, name, fields", [(RagInteraction, "occurred_at", INTERACTION), (Feedback, "given_at", FEEDBACK)])
+def test_a_door_refuses_a_time_that_the_schema_still_reads(model: Any, name: str, fields: dict[str, Any]) -> None:
+    """So a stream or a recording of an earlier version stays readable."""
+    for time in ("1999-01-01T00:00:00Z", "2030-01-01T00:00:00+02:00"):
+        assert model.from_fields({**fields, name: time}).model_dump()[name] == datetime.fromisoformat(time)
+        with pytest.raises(InvalidEntryError, match=f"^{name} is "):
+            sent(model, {**fields, name: time}, NOW)
+    with pytest.raises(InvalidEntryError, match=f"^{name} is the number 45413.5, which may be a date as Excel"):
+        sent(model, {**fields, name: 45413.5}, NOW)
+    assert sent(model, {**fields, name: 1_714_564_800_000_000}, NOW).model_dump()[name] == MAY
+    for unset in ("0001-01-01T00:00:00Z", None, ""):
+        assert name not in sent(model, {**fields, name: unset}, NOW).model_fields_set

@@ -20,6 +20,8 @@ from ragtide_producers.publishing.round_trip import publish_commands
 from ragtide_producers.publishing.routes import FeedbackRoute, InteractionRoute, Publication, PublishCommand, Route
 from ragtide_schemas import Feedback, InvalidEntryError, RagInteraction
 from ragtide_schemas.printable import printable
+from ragtide_schemas.sent import sent
+from ragtide_schemas.times import utc_now
 
 from .access import Client
 from .memory import INLINE_BYTES
@@ -139,7 +141,7 @@ def interactions(routing: InteractionRoute, idempotency_key: str | None) -> Item
 
 def feedback(routing: InteractionRoute) -> ItemKind:
     """Return the kind of feedback."""
-    return ItemKind("feedback", lambda fields, _: Feedback.from_fields(fields), FeedbackRoute(routing.layout))
+    return ItemKind("feedback", lambda fields, _: sent(Feedback, fields, utc_now()), FeedbackRoute(routing.layout))
 
 
 async def publish(  # noqa: PLR0917 - the parts of one request

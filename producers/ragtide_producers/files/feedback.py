@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragtide_schemas import Feedback, InvalidEntryError
+from ragtide_schemas.base import read_json_object
+from ragtide_schemas.sent import sent
+from ragtide_schemas.times import utc_now
 
 from ..errors import UnreadableFileError
 from .formats import RecordError
@@ -34,6 +37,6 @@ def read_feedback(file: Path) -> Iterator[FeedbackLine]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                yield FeedbackLine(number, Feedback.decode(line))
+                yield FeedbackLine(number, sent(Feedback, read_json_object(line), utc_now()))
             except InvalidEntryError as error:
                 yield FeedbackLine(number, problem=error.detail)

@@ -7,6 +7,8 @@ from ragtide_runtime.outside.json_values import has_more_values
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.base import is_left_out, read_json_object
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
+from ragtide_schemas.sent import sent
+from ragtide_schemas.times import utc_now
 
 COUNTED_BYTES: Final = 65_536
 """Bytes above which the values of an item are counted before it is parsed."""
@@ -51,4 +53,4 @@ def sent_interaction(fields: dict[str, Any], *, source: str, key: str | None, in
     if key and is_left_out(fields.get("interaction_id")):
         digest = blake2b(key.encode("utf-8", "replace"), digest_size=16).hexdigest()
         fields = {**fields, "interaction_id": f"{source}-{digest}-{index}"}
-    return RagInteraction.from_fields(fields)
+    return sent(RagInteraction, fields, utc_now())
