@@ -2,7 +2,9 @@
 
 import csv
 import json
+import shlex
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
+from ragtide.cli.file_rows import columns_of
 from ragtide_producers import FileOptions, read_items, read_rows
 from ragtide_producers.files.columns import COLUMNS, interaction_fields
 from ragtide_producers.files.interactions import name_of
 from ragtide_schemas import InvalidEntryError, RagInteraction
+from ragtide_schemas.times import utc_now
 
 QUESTION, ANSWER, RIGHT = "When was it built?", "In 1889.", "It was built in 1889."
 TEXTS = ["The tower was built in 1889.", "It is made of iron."]
@@ -156,6 +160,161 @@ def test_stated_columns_win() -> None:
     assert (fields["question"], fields["session_id"]) == (QUESTION, "k-1")
     assert [document["text"] for document in fields["documents"]] == TEXTS
     assert taken == {**mapping, "response": "answer"}
+
+
+ASKED: dict[str, dict[str, Any]] = {
+    "a gold answer and a prediction": {"answer": RIGHT, "prediction": ANSWER},
+    "a gold answer and one of a model": {"answer": RIGHT, "llm_response": ANSWER},
+    "in other spellings": {"Answer": RIGHT, "Model Answer": ANSWER},
+    "in camel case": {"answer": RIGHT, "generatedAnswer": ANSWER},
+    "one of pandas twice": {"answer": RIGHT, "answer.1": ANSWER},
+    "no prediction": {"answer": RIGHT, "prediction": None},
+    "an empty output": {"output": "", "answer": RIGHT},
+    "of a model of the API": {"answer": RIGHT, "output": {"choices": [{"message": {"content": ANSWER}}]}},
+    "also beside a reference": {"answer": RIGHT, "completion": ANSWER, "ground_truth": RIGHT},
+    "ideal documents": {"answer": ANSWER, "context": ["ideal"], "retrieved_contexts": TEXTS},
+    "no documents beside ideal ones": {"answer": ANSWER, "context": ["ideal"], "retrieval_context": []},
+    "a document each": {"answer": ANSWER, "context": ["ideal"], "chunk_1": TEXTS[0], "chunk_2": TEXTS[1]},
+    "two questions": {"answer": ANSWER, "contexts": TEXTS, "query": "a", "user_input": "b"},
+    "two references": {"answer": ANSWER, "contexts": TEXTS, "reference": "a", "expected_output": "b"},
+}
+
+
+@for_each("case", ASKED)
+def test_two_columns_that_differ_are_refused_with_the_map_that_decides(case: str) -> None:
+    row = {"contexts": TEXTS, **ASKED[case]}
+    if "context" in row:
+        del row["contexts"]
+    row = row if "query" in row else {"question": QUESTION, **row}
+    with pytest.raises(InvalidEntryError, match="which differ: say which with --map") as refused:
+        interaction_fields(row, {})
+    ways = columns_of([way for way in shlex.split(refused.value.detail) if "=" in way][-1:])
+    fields, taken = interaction_fields(row, ways)
+    assert (
+        taken.items()
+        >= {field: name if isinstance(name, str) else ", ".join(name) for field, name in ways.items()}.items()
+    )
+    assert fields["question"] in {QUESTION, "b"}
+
+
+@for_each(
+    "columns, field, expected",
+    [
+        ({"answer": ANSWER, "prediction": f" {ANSWER} "}, "response", ANSWER),
+        ({"answer": ANSWER, "outputs": {"answer": ANSWER}}, "response", ANSWER),
+        ({"answer": ANSWER, "ground_truth": RIGHT}, "reference_answer", RIGHT),
+        ({"answer": ANSWER, "ground_truth": None, "reference": RIGHT}, "reference_answer", RIGHT),
+        ({"answer": ANSWER, "context_10": "c", "Context 2": "b", "context_1": "a"}, "documents", ["a", "b", "c"]),
+        ({"answer": ANSWER, "contexts.0": "a", "contexts.1": None}, "documents", ["a"]),
+    ],
+)
+def test_columns_that_agree_or_mean_different_fields_are_read(
+    columns: dict[str, Any], field: str, expected: Any
+) -> None:
+    documents = {} if field == "documents" else {"contexts": TEXTS}
+    fields, _ = interaction_fields({"question": QUESTION, **documents, **columns}, {})
+    found = [document["text"] for document in fields["documents"]] if field == "documents" else fields[field]
+    assert found == expected
+
+
+@for_each("kept", [{"answer": RIGHT, "prediction": RIGHT}, {"answer": RIGHT}])
+def test_a_row_does_not_decide_what_the_columns_of_a_file_mean(kept: dict[str, Any], tmp_path: Path) -> None:
+    """Else the only rows that are scored are those of which the model gave the right answer."""
+    rows = [kept, kept, {"answer": RIGHT, "prediction": ANSWER}, kept]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps({"question": QUESTION, "contexts": TEXTS, **row}) + "\n" for row in rows))
+    found = list(read_rows(file, FileOptions(pipeline="shop")))
+    assert ["differ" in (row.problem or "") for row in found] == [True] * 4
+    stated = list(read_rows(file, FileOptions(pipeline="shop", columns={"response": "answer"})))
+    assert [row.interaction and row.interaction.response for row in stated] == [RIGHT] * 4
+
+
+NESTED = {
+    "request": {"question": QUESTION, "lang": "de", "user.name": "ann"},
+    "reply": json.dumps({"messages": [{"content": "Hm."}, {"content": ANSWER}]}),
+    "hits": [{"body": TEXTS[0]}, {"body": TEXTS[1]}],
+    "human": "0.5",
+    "ms": "1500",
+    "at": 1_714_564_800_000,
+    "tier": 3,
+}
+PLACES = {
+    "question": "request.question", "response": "reply.messages.-1.content", "documents": "hits.body",
+    "segments.lang": "request.lang", "segments.tier": "tier", "gold_scores.trace.adherence": "human",
+    "usage.latency_ms": "ms", "metadata.name": "request.user.name", "occurred_at": "at", "session_id": "tier",
+}  # fmt: skip
+
+
+def test_a_map_reaches_every_field_and_every_place(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(NESTED) + "\n")
+    given = columns_of([",".join(f"{field}={place}" for field, place in PLACES.items())])
+    (row,) = read_rows(file, FileOptions(pipeline="shop", columns=given))
+    found = row.interaction
+    assert found is not None, row.problem
+    assert (found.question, found.response, found.session_id) == (QUESTION, ANSWER, "3")
+    assert [document.text for document in found.documents] == TEXTS
+    assert (found.segments, found.gold_scores) == ({"lang": "de", "tier": "3"}, {"trace.adherence": 0.5})
+    assert found.usage is not None
+    assert (found.usage.latency_s, found.metadata) == (1.5, {"name": "ann"})
+    assert found.occurred_at == datetime(2024, 5, 1, 12, tzinfo=UTC)
+    assert row.columns == {**PLACES, "occurred_at": "at in milliseconds"}
+
+
+def test_a_map_chooses_the_separator_of_csv(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text('Frage;Treffer A;Treffer B;Reply\n"Why, then?";one;;"Yes, so"\n')
+    given = columns_of(["question=Frage,documents=Treffer A,Treffer B", "response=Reply"])
+    (row,) = read_rows(file, FileOptions(pipeline="shop", columns=given))
+    assert row.interaction is not None, row.problem
+    assert (row.interaction.question, row.interaction.response) == ("Why, then?", "Yes, so")
+    assert [document.text for document in row.interaction.documents] == ["one"]
+
+
+@for_each("field", ["segments.lang", "response"])
+def test_a_row_without_a_named_column_has_no_value_if_another_row_has_one(field: str, tmp_path: Path) -> None:
+    rows = [
+        {"question": QUESTION, "contexts": TEXTS, "answer": ANSWER, "here": "x"},
+        {"question": QUESTION, "contexts": TEXTS, "answer": ANSWER},
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = [row.interaction for row in read_rows(file, FileOptions(pipeline="shop", columns={field: "here"}))]
+    assert [one and (one.segments.get("lang") or one.response) for one in found] == [
+        "x",
+        ANSWER if "." in field else "",
+    ]
+    (first, *_) = read_rows(file, FileOptions(pipeline="shop", columns={field: "hero"}))
+    assert "did you mean 'here'?" in (first.problem or "")
+
+
+@for_each("text", ["x" * 32_767, "é" * 32_767, "\U0001f600" * 16_383 + "x", "x\r\n" * 16_383 + "x", "é" * 32_767 + "x"])
+def test_a_text_that_a_table_cut_is_refused_by_its_column(text: str) -> None:
+    for column in ("answer", "response", "Model Answer"):
+        row = {"question": QUESTION, "contexts": TEXTS, column: text}
+        with pytest.raises(InvalidEntryError, match=rf"^response, from the column {column}, has exactly"):
+            interaction_fields(row, {})
+        interaction_fields({**row, column: f"{text} "}, {})
+
+
+@for_each(
+    "value, words",
+    [
+        (45413.5, "may be a date as Excel counts it"),
+        ("45413.5", "may be a date as Excel counts it"),
+        (20240501, "may be a date"),
+        ("1999-12-31T00:00:00Z", "before 2000"),
+        ((utc_now() + timedelta(days=3)).isoformat(), "more than a day from now"),
+        ("2024-05-01", "occurred_at"),
+        ("12:30", "occurred_at"),
+    ],
+)
+def test_a_time_that_is_none_of_an_answer_is_refused_in_files(value: Any, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"question": QUESTION, "contexts": TEXTS, "answer": ANSWER, "occurred_at": value}))
+    (row,) = read_rows(file, FileOptions(pipeline="shop"))
+    assert row.interaction is None
+    assert words in (row.problem or "")
 
 
 @for_each(

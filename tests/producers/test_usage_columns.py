@@ -1,6 +1,7 @@
 """Time, tokens and cost of an answer in the columns of files."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ def read(tmp_path: Path, name: str, text: str) -> RagInteraction:
         ({"usage": {"latency_s": 1}, "cost_usd": 0.5}, {"latency_s": 1, "cost_usd": 0.5}),
         ({"usage": '{"latency_s": 1}'}, {"latency_s": 1}),
         ({"retrieval_time_ms": "250"}, {"retrieval_latency_s": 0.25}),
+        ({"duration_us": 1_500_000}, {"latency_s": 1.5}),
+        ({"Latency (ms)": 1500}, {"latency_s": 1.5}),
+        ({"latency_in_nanoseconds": 1_500_000_000}, {"latency_s": 1.5}),
+        ({"latency": "1.5 s"}, {"latency_s": 1.5}),
+        ({"response_time": "1500ms"}, {"latency_s": 1.5}),
+        ({"latency_ms": "1.5 s"}, {"latency_s": 1.5}),
     ],
 )
 def test_a_column_with_a_unit_is_read(columns: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -74,6 +81,24 @@ def test_a_number_with_separators_is_refused_and_not_left_out(value: str) -> Non
     """A mean over the numbers without separators would be that of the small ones."""
     with pytest.raises(InvalidEntryError, match=r"^latency_ms is .* write it like 1234\.5"):
         interaction_fields({**ROW, "latency_ms": value}, {})
+
+
+@for_each(
+    "columns", [{"latency_s": 2.5e-7}, {"duration_us": 3}, {"latency_ns": 1500}, {"usage": {"latency_s": 2.5e-7}}]
+)
+def test_a_time_that_no_answer_takes_is_refused(columns: dict[str, Any]) -> None:
+    with pytest.raises(InvalidEntryError, match="seconds, which no answer takes: correct the unit"):
+        interaction_fields({**ROW, **columns}, {})
+
+
+def test_a_time_without_a_unit_is_named_with_the_way_to_read_it() -> None:
+    left_out = Counter[str]()
+    interaction_fields({**ROW, "latency": 1500}, {}, left_out=left_out)
+    assert list(left_out) == ["latency has no unit (name it: --map usage.latency_ms=latency)"]
+    fields, _ = interaction_fields({**ROW, "latency": 1500}, {"usage.latency_ms": "latency"})
+    assert fields["usage"] == {"latency_s": 1.5}
+    fields, _ = interaction_fields({**ROW, "took": {"latency_ms": 1500}}, {"usage.latency_s": "took.latency_ms"})
+    assert fields["usage"] == {"latency_s": 1.5}
 
 
 @for_each("number", [-10, 1.5, "many"])

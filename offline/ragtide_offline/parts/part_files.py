@@ -154,6 +154,8 @@ class ScoredPart:
     """File, row and text of the first problems."""
     columns: Mapping[str, str]
     """The latest column of each field that has another name in the files."""
+    left_out: Mapping[str, int]
+    """What the rows have that is not scored on purpose, by name."""
     summary: Summary
     """With the events that cannot be counted as its problems."""
     ids: Sequence[tuple[int, int]]
@@ -295,6 +297,7 @@ class _Tally:
     problems: list[tuple[str, int, str]] = field(default_factory=list)
     not_counted: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
     ids: IdSample = field(default_factory=IdSample)
     keeps_rejected: bool = False
     """Whether all events that cannot be counted are kept, as a worker's would become dead letters."""
@@ -306,6 +309,7 @@ class _Tally:
         rows: list[int] = []
         for outcome, file, problem in zip(outcomes, files, batch["problem"].to_pylist(), strict=True):
             self.columns |= outcome.row.columns
+            self.left_out.update(outcome.row.left_out)
             self.cost_usd += 0.0 if outcome.event is None else outcome.event.cost_usd
             if outcome.event is not None and problem is None:
                 self.counts["scored"] += 1
@@ -366,6 +370,7 @@ def _footer(plan: ScoringPlan, number: int, labeler: str, tally: _Tally) -> dict
         "cost_usd": tally.cost_usd,
         "problems": tally.problems,
         "columns": tally.columns,
+        "left_out": tally.left_out,
         "summary": encoded(summary.sums, tally.not_counted).decode(),
         "ids": tally.ids.kept(),
         **({"rejected": tally.rejected} if tally.keeps_rejected else {}),
@@ -393,6 +398,7 @@ def read_part(path: Path) -> ScoredPart:
             footer["cost_usd"],
             [(file, row, problem) for file, row, problem in footer["problems"]],
             footer["columns"],
+            footer.get("left_out", {}),
             decoded(footer["summary"].encode()),
             [(digest, count) for digest, count in footer["ids"]],
             [(row, reason, detail) for row, reason, detail in footer.get("rejected", ())],
@@ -442,6 +448,7 @@ class MergedParts:
     cost_usd: float
     problems: Sequence[tuple[str, int, str]]
     columns: Mapping[str, str]
+    left_out: Mapping[str, int]
     repeats: int
     """About how many rows repeat the id of another row."""
 
@@ -479,6 +486,7 @@ def merge_parts(
             tally.cost_usd += part.cost_usd
             tally.problems += part.problems
             tally.columns |= part.columns
+            tally.left_out.update(part.left_out)
             tally.ids.merge(part.ids)
             not_counted.extend(part.summary.problems)
             if ordered:
@@ -498,7 +506,7 @@ def merge_parts(
         ordered=ordered,
     )
     repeats = tally.ids.repeats(tally.counts["scored"])
-    return MergedParts(summary, tally.counts, tally.cost_usd, tally.problems, tally.columns, repeats)
+    return MergedParts(summary, tally.counts, tally.cost_usd, tally.problems, tally.columns, tally.left_out, repeats)
 
 
 def _columns_in(path: Path) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from ragtide_consumers.labelers.protocol import Labeler, LabelerId, criteria_of
 from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_consumers.labelers.remote.spend import FileSpend
 from ragtide_producers import FileOptions, Row, UnreadableFileError
+from ragtide_producers.files.columns import Mapped
 from ragtide_producers.files.formats.arrow import records_of
 from ragtide_producers.files.interactions import row_of
 from ragtide_runtime.errors import ConfigurationError
@@ -65,7 +66,7 @@ def score_batches(
     labeler: str | Labeler | None = None,
     profile: str | None = None,
     pipeline: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapped | None = None,
     labels: bool = False,
     settings: Settings | None = None,
 ) -> Any:

@@ -12,13 +12,15 @@ from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_consumers.labelers.plugins import check_labeler
 from ragtide_consumers.labelers.protocol import Labeler, criteria_of
 from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
-from ragtide_producers.files.columns import interaction_fields
+from ragtide_producers.files.columns import HEAD_ROWS, Mapped, interaction_fields, seen_in
 from ragtide_producers.files.interactions import name_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.waiting import blocking
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent, RagInteraction
+from ragtide_schemas.sent import sent
 from ragtide_schemas.suggestions import unknown
+from ragtide_schemas.times import utc_now
 
 from ..sessions import session_criteria, with_sessions
 from .scored_file import labeling_of
@@ -29,15 +31,14 @@ Rows = str | Path | Iterable[RagInteraction | Mapping[str, Any]]
 """A file, a Hugging Face data set, or the interactions themselves, perhaps as objects with their fields."""
 
 
-def load(
-    source: Rows, *, pipeline: str | None = None, columns: Mapping[str, str] | None = None
-) -> list[RagInteraction]:
+def load(source: Rows, *, pipeline: str | None = None, columns: Mapped | None = None) -> list[RagInteraction]:
     """Return the interactions of a file, of a Hugging Face data set, or of objects, in their order.
 
     Args:
         source: a path, `hf:owner/name?split=test`, or interactions as objects.
         pipeline: pipeline of rows without one; by default the name of the file.
-        columns: column by field, such as `{"documents": "contexts"}`; known names of other tools are found without it.
+        columns: column by field, such as `{"documents": "contexts", "segments.lang": "request.lang"}`; known names of
+            other tools are found without it. Several columns, as a list, have documents each.
 
     Raises:
         UnreadableFileError: the source cannot be opened, or a row is no interaction; the message names row and field.
@@ -54,7 +55,7 @@ def score(
     *,
     labeler: str | Labeler | None = None,
     pipeline: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapped | None = None,
     strategy: str = "normal",
     confidence: float | None = None,
     settings: Settings | None = None,
@@ -170,14 +171,16 @@ def check_level(confidence: object) -> None:
 
 
 def _of_objects(source: Iterable[RagInteraction | Mapping[str, Any]], options: FileOptions) -> Iterator[Row]:
-    for number, item in enumerate(source, start=1):
+    items = list(source)
+    seen = seen_in((item for item in items[:HEAD_ROWS] if isinstance(item, Mapping)), options.columns)
+    for number, item in enumerate(items, start=1):
         if isinstance(item, RagInteraction):
             yield Row(number, item)
         elif isinstance(item, Mapping):
             named = {} if options.pipeline is None else {"pipeline": options.pipeline}
             try:
-                fields, _ = interaction_fields(item, options.columns)
-                yield Row(number, RagInteraction.from_fields(named | fields))
+                fields, _ = interaction_fields(item, options.columns, seen=seen)
+                yield Row(number, sent(RagInteraction, named | fields, utc_now()))
             except InvalidEntryError as error:
                 yield Row(number, problem=error.detail)
         else:

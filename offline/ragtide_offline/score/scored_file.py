@@ -76,6 +76,8 @@ class ScoredFile:
     cost_usd: float = 0.0
     columns: dict[str, str] = field(default_factory=dict)
     """The latest column of each field that has another name in the file."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What the rows have that is not scored on purpose, by name."""
 
     def total(self) -> int | None:
         """Return the number of rows; None if it is not known before they are read."""
@@ -117,6 +119,7 @@ class ScoredFile:
         given = islice(rows, self.options.limit)
         for row in with_sessions(given, session_criteria(self.settings), self.settings.clusters.quiet_s):
             self.columns |= row.columns
+            self.left_out.update(row.left_out)
             interaction = row.interaction
             before = done.get((interaction.pipeline, interaction.interaction_id)) if interaction is not None else None
             if before:

@@ -1,30 +1,40 @@
-"""The columns of other tools as fields of an interaction: Ragas, DeepEval, TruLens, LangSmith, Phoenix, and data sets.
+"""The columns of a row as fields of an interaction: those that the user names, own names, and names of other tools.
 
-A field under its own name always wins. Otherwise the first known column of the row counts, and every other column
-becomes metadata.
+A column that the user names wins, then a field under its own name, then the first known column. Two known columns that
+could be the question, the documents, the response or the reference answer, and differ, are refused with both names.
+Every other column becomes metadata.
 """
 
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from math import isnan
+from dataclasses import dataclass
+from dataclasses import field as attribute
+from functools import partial
 from typing import Any, Final
 
-from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, RetrievedDocument
+from ragtide_schemas import METRICS, InvalidEntryError, RagInteraction, Reason, RetrievedDocument
 from ragtide_schemas.interaction import last_turns
-from ragtide_schemas.limits import NAME_MAX_CHARS
-from ragtide_schemas.suggestions import closest
+from ragtide_schemas.metric_definitions import CLOSED_FAMILIES
+from ragtide_schemas.suggestions import closest, unknown
 
 from ..shapes.document_keys import is_missing
-from ..shapes.documents import Found, documents_in
-from ..shapes.literals import BrokenTextError, UnreadableError, literal_of, value_of
-from ..shapes.spelled import spelled, spells_a_list
-from ..shapes.texts import text_in, text_of_number
+from ..shapes.literals import BrokenTextError, literal_of, value_of
+from ..shapes.spelled import spells_a_list
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
 from .cells import MISSING
+from .places import DIGITS_MAX, places_in, plain_name, reached, without
 from .that_fit import that_fit
 from .usage import COLUMNS as USAGE_COLUMNS
 from .usage import read_usage, usage_in
+from .values import EMPTY, TABLES, TEXTS, read_value, refuse_cut
+
+_ANSWERERS: Final = (
+    "generated", "predicted", "model", "llm", "rag", "bot", "chatbot", "ai", "assistant", "agent", "system",
+    "candidate", "final", "pipeline", "student",
+)  # fmt: skip
+"""Authors of an answer that is no right answer, as they stand in names such as `model_answer`."""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "question": ("query", "user_input", "user_query", "input", "inputs", "prompt", "attributes.input.value"),
@@ -35,11 +45,15 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "response": (
         "actual_output", "answer", "generated_answer", "generation", "prediction", "output", "outputs",
-        "attributes.output.value",
+        "attributes.output.value", "completion", "reply", "prediction_text", "response_text", "answer_text",
+        "output_text", "final_response",
+        *(f"{who}_{what}" for who in _ANSWERERS for what in ("answer", "response", "output", "text", "reply")
+          if what != "answer" or who != "generated"),
     ),
     "reference_answer": (
         "reference", "ground_truth", "ground_truths", "gt_answer", "expected_output", "reference_outputs",
-        "reference_output", "expected",
+        "reference_output", "expected", "expected_answer", "gold_answer", "gold_answers", "reference_answers",
+        "correct_answer", "golden_answer", "golden_answers",
     ),
     "steps": ("retrieval_steps",),
     "interaction_id": (
@@ -52,8 +66,8 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 WHOLE_CONVERSATIONS: Final = ("messages", "conversation")
 """Columns of a whole conversation: those that end with the question of the row have its history."""
 
-TARGETS: Final = (*COLUMNS, "history", "pipeline", "session_id", "user_id", "cluster", "occurred_at")
-"""Fields that `--map` may name."""
+TARGETS: Final = tuple(name for name in RagInteraction.model_fields if name not in ("schema_version", "unit"))
+"""Fields that `--map` may name, besides values of `segments`, `gold_scores`, `covariates`, `usage` and `metadata`."""
 
 TYPO: Final = 0.8
 """Least likeness at which an unknown column is a misspelled field, and not metadata."""
@@ -61,20 +75,44 @@ TYPO: Final = 0.8
 _FIELDS: Final = frozenset(RagInteraction.model_fields)
 _DOCUMENT_LISTS: Final = ("documents", "retrieved_documents", "contexts", "context", "source_documents", "docs")
 _DOCUMENT_FIELDS: Final = frozenset(RetrievedDocument.model_fields)
+_NUMBERED: Final = frozenset((
+    "documents", "document", "doc", "ctx", "chunk", "retrieved_document", "retrieved_chunk", *COLUMNS["documents"],
+))  # fmt: skip
+"""Names that may have a number, such as `context_1` and `context_2`: each is a document."""
 _KNOWN: Final = frozenset((*(name for names in COLUMNS.values() for name in names), *USAGE_COLUMNS))
 _DOTTED: Final = tuple(name for name in sorted(_KNOWN) if "." in name)
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+Mapped = Mapping[str, str | Sequence[str]]
+"""Column by field, as the user named it: a name, a place such as `request.question`, or several with documents."""
 
 
-def plain_name(column: str) -> str:
-    """Return a name in lower case with underscores: `User Input` and `userInput` are `user_input`."""
-    return "_".join(_HUMP.sub(" ", column).replace("_", " ").replace("-", " ").split()).lower()
+@dataclass(slots=True)
+class SeenColumns:
+    """The columns of the rows of a file that were read before."""
+
+    differing: dict[str, tuple[str, str]] = attribute(default_factory=dict)
+    """Two columns for a field that differ in a row. A row in which they agree, or which has only one, does not say
+    either which of them is the field."""
+    named: set[str] = attribute(default_factory=set)
+    """Columns of `--map` that a row has; a row without one has no value for it."""
+
+
+HEAD_ROWS: Final = 100
+"""First rows of a file that are looked at before one is returned, so that it does not matter in which two differ."""
+
+
+def seen_in(rows: Iterable[Mapping[str, Any] | None], mapping: Mapped, *, cells: bool = False) -> SeenColumns:
+    """Return what the first rows of a file show about its columns."""
+    seen = SeenColumns()
+    for row in rows:
+        with suppress(InvalidEntryError):
+            interaction_fields(row or {}, mapping, cells=cells, seen=seen)
+    return seen
 
 
 def is_known(column: str) -> bool:
     """Return whether a column is a field of an interaction, or has one under another name."""
     name = plain_name(column)
-    return name in _FIELDS or name in _KNOWN or name.partition(".")[0] in _FIELDS
+    return name in _FIELDS or name in _KNOWN or name.partition(".")[0] in _FIELDS or _base(name)[0] in _NUMBERED
 
 
 def keeps_words(column: str, field: str) -> bool:
@@ -83,33 +121,73 @@ def keeps_words(column: str, field: str) -> bool:
     return name == field or name in COLUMNS[field]
 
 
+def check_target(target: str) -> None:
+    """Check that `--map` may name a field.
+
+    Raises:
+        ValueError: there is no such field; the message has the nearest name.
+    """
+    field, _, name = target.partition(".")
+    if field == "gold_scores" and name.partition(".")[0] in CLOSED_FAMILIES and name not in METRICS:
+        raise ValueError(unknown("metric", name, METRICS))
+    if field == "usage" and name and name not in USAGE_COLUMNS:
+        raise ValueError(unknown("number of the usage", name, list(USAGE_COLUMNS)))
+    if target not in TARGETS and not (name and field in TABLES):
+        raise ValueError(unknown("field", target, (*TARGETS, *(f"{table}.NAME" for table in TABLES))))
+
+
+def columns_named(mapping: Mapped) -> list[str]:
+    """Return the columns that the user named."""
+    return [column for given in mapping.values() for column in ([given] if isinstance(given, str) else given)]
+
+
 def interaction_fields(
-    row: Mapping[str, Any], mapping: Mapping[str, str], *, cells: bool = False
+    row: Mapping[str, Any],
+    mapping: Mapped,
+    *,
+    cells: bool = False,
+    seen: SeenColumns | None = None,
+    left_out: Counter[str] | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the fields of an interaction in a row, and the column of each field that has another name.
 
     Args:
         row: column names and values.
-        mapping: column by field, as the user stated it.
+        mapping: columns by field, as the user named them.
         cells: whether the values are texts of cells.
+        seen: the columns of earlier rows, to which those of this row are added.
+        left_out: counts by name what the fields do not have on purpose, such as images.
 
     Raises:
-        InvalidEntryError: a stated column is missing, a column is a misspelled field, or a value cannot be read.
+        InvalidEntryError: a named column is missing, a column is a misspelled field, a field may be two columns, or a
+            value cannot be read.
     """
+    seen = seen or SeenColumns()
+    compared = partial(read_value, cells=cells)
+    read = partial(compared, left_out=left_out)
     row = _with_dotted_names(row)
-    own = _own_columns(row, mapping)
-    fields = {field: _own_value(field, column, row[column], cells=cells) for field, column in own.items()}
-    taken = _taken(row, own, fields, mapping)
-    for field, column in taken.items():
-        fields[field] = read_value(field, column, row[column], cells=cells)
-    if "documents" not in fields and taken.get("response"):
-        found = _documents_beside(row[taken["response"]])
-        if found is not None:
-            fields["documents"], taken["documents"] = found, taken["response"]
-    _put_history(row, fields, taken)
-    not_usage = _put_usage(row, fields, taken)
-    used = {*taken.values(), *own.values()}
-    rest = {name: value for name, value in row.items() if name not in used and value is not None}
+    stated, rest = _stated(row, mapping, seen)
+    taken = {target: ", ".join(values) for target, values in stated.items()}
+    own = _own_columns(rest, mapping)
+    fields = {field: _own_value(field, column, rest[column], read, cells=cells) for field, column in own.items()}
+    for target, values in stated.items():
+        _put(fields, target, _read_all(target, values, read))
+    used = {*own.values(), *(column for values in stated.values() for column in values)}
+    names = {column: plain_name(column) for column in rest if column not in used}
+    for field in COLUMNS:
+        if fields.get(field) is None and field not in mapping:
+            columns = _chosen(field, _candidates(field, names, rest), rest, compared, seen)
+            if columns:
+                fields[field] = _read_all(field, {column: rest[column] for column in columns}, read)
+                taken[field], used = ", ".join(columns), used.union(columns)
+                names = {column: name for column, name in names.items() if column not in columns}
+    if "documents" not in fields and taken.get("response") in row:
+        _put_documents_beside(row[taken["response"]], fields, taken, read)
+    _put_history(row, fields, taken, used)
+    rest = {name: value for name, value in rest.items() if name not in used and name != taken.get("history")}
+    not_usage = _put_usage(rest, fields, taken, left_out)
+    others = {*taken.values(), *(name for name in rest if plain_name(name) == "user_id")}
+    rest = {name: value for name, value in rest.items() if name not in others and value is not None}
     _refuse_typos(rest, fields)
     _refuse_missing(row, fields)
     if not_usage is not None:
@@ -120,25 +198,69 @@ def interaction_fields(
     return {name: value for name, value in fields.items() if value is not None}, taken
 
 
-def _own_columns(row: Mapping[str, Any], mapping: Mapping[str, str]) -> dict[str, str]:
+def _stated(
+    row: Mapping[str, Any], mapping: Mapped, seen: SeenColumns
+) -> tuple[dict[str, dict[str, Any]], Mapping[str, Any]]:
+    """Return the values of the columns that the user named by field and column, and the row without them."""
+    stated: dict[str, dict[str, Any]] = {}
+    rest = row
+    for target, given in mapping.items():
+        values = stated.setdefault(target, {})
+        for column in [given] if isinstance(given, str) else given:
+            found = reached(row, column)
+            if found is not None:
+                values[column], rest = found[1], without(rest, found[0])
+                seen.named.add(column)
+            elif column in seen.named:
+                values[column] = None
+            else:
+                raise InvalidEntryError(Reason.INVALID, _no_column(row, target, column))
+    return stated, rest
+
+
+def _no_column(row: Mapping[str, Any], target: str, column: str) -> str:
+    places = list(places_in(row))
+    near = closest(column, places)
+    meant = "; it has: " if near is None else f"; did you mean {near!r}? It has: "
+    return f"{target} is mapped to the column {column!r}, which the row lacks{meant}{', '.join(places)[:200]}"
+
+
+def _put(fields: dict[str, Any], target: str, value: Any) -> None:
+    """Put a value into the field, or into the table of names and values, that the user named."""
+    field, _, name = target.partition(".")
+    table = fields.get(field) or {}
+    if field == "usage" and name in USAGE_COLUMNS:
+        name = USAGE_COLUMNS[name].field
+    if not name:
+        fields[field] = value
+    elif not isinstance(table, Mapping):
+        raise InvalidEntryError(Reason.INVALID, f"{field} is no object, so it has no {name}: leave {target} out")
+    elif value is not None:
+        fields[field] = {**table, name: value}
+
+
+def _own_columns(row: Mapping[str, Any], mapping: Mapped) -> dict[str, str]:
     """Return the column of each field that the row has under its own name, in any spelling of it."""
     own = {name: name for name in row if name in _FIELDS and name not in mapping}
     for name in row:
         field = plain_name(name)
-        if name not in _FIELDS and field in _FIELDS and field not in mapping and name not in mapping.values():
-            _refuse_twins(row, own.setdefault(field, name), name)
+        if name not in _FIELDS and field in _FIELDS and field not in mapping:
+            first = own.setdefault(field, name)
+            if first != name and row[first] != row[name]:
+                raise InvalidEntryError(
+                    Reason.INVALID,
+                    f"the columns {first} and {name} have different values for one field: remove one of them",
+                )
     return own
 
 
-def _refuse_twins(row: Mapping[str, Any], first: str, second: str) -> None:
-    if first != second and row[first] != row[second]:
-        raise InvalidEntryError(
-            Reason.INVALID, f"the columns {first} and {second} have different values for one field: remove one of them"
-        )
-
-
-def _own_value(field: str, column: str, value: Any, *, cells: bool) -> Any:
+def _own_value(field: str, column: str, value: Any, read: Callable[..., Any], *, cells: bool) -> Any:
     """Return the value of a field under its own name: a text is taken as it stands."""
+    if value is None:
+        return EMPTY.get(field) if cells else None
+    if field in TEXTS and isinstance(value, str) and not (cells and value.strip() in MISSING):
+        refuse_cut(field, column, value)
+        return value
     if field == "documents":
         if isinstance(value, str) and cells and value.lstrip()[:1] == "[":
             with suppress(ValueError):
@@ -147,15 +269,9 @@ def _own_value(field: str, column: str, value: Any, *, cells: bool) -> Any:
         spells = kept is not None and len(kept) == 1 and isinstance(kept[0], str) and spells_a_list(kept[0])
         if kept is not None and not spells and all(_is_plain_document(item) for item in kept):
             return kept
-        return None if value is None and not cells else read_value(field, column, value, cells=cells)
-    if field in ("question", "response", "reference_answer"):
-        if value is None:
-            return _EMPTY.get(field) if cells else None
-        if not isinstance(value, str) or (cells and value.strip() in MISSING):
-            return read_value(field, column, value, cells=cells)
-    if field == "interaction_id" and isinstance(value, int | float) and not isinstance(value, bool):
-        return text_of_number(value)
-    return read_value(field, column, value, cells=cells) if field == "steps" and isinstance(value, str) else value
+    # An id that is too long is cut in the column of another tool, and refused here.
+    as_it_stands = field == "history" or (field == "interaction_id" and isinstance(value, str))
+    return value if as_it_stands else read(field, column, value)
 
 
 def _is_plain_document(item: Any) -> bool:
@@ -164,59 +280,95 @@ def _is_plain_document(item: Any) -> bool:
 
 def _with_dotted_names(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the row with known columns such as `attributes.input.value` under that name; CSV reads them as nested."""
-    found = dict(row)
     for name in _DOTTED:
-        first, _, rest = name.partition(".")
-        parent = found.get(first)
-        if isinstance(parent, dict) and rest in parent:
-            found[name] = parent[rest]
-            left = {key: value for key, value in parent.items() if key != rest}
-            found = {key: value for key, value in found.items() if key != first} | ({first: left} if left else {})
-    return found
+        if name not in row and isinstance(row.get(name.partition(".")[0]), Mapping):
+            found = reached(row, name)
+            if found is not None:
+                row = {**without(row, found[0]), name: found[1]}
+    return row
 
 
-def _taken(
-    row: Mapping[str, Any], own: Mapping[str, str], fields: Mapping[str, Any], mapping: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the column of each field that the row has under another name."""
-    for field, column in mapping.items():
-        if column not in row:
-            listed = ", ".join(row)[:200]
-            raise InvalidEntryError(
-                Reason.INVALID, f"{field} is mapped to the column {column!r}, which the row lacks; it has: {listed}"
-            )
-    by_name: dict[str, list[str]] = {}
-    for name in row:
-        if name not in own.values():
-            by_name.setdefault(plain_name(name), []).append(name)
-    taken = dict(mapping)
-    for field, columns in COLUMNS.items():
-        if fields.get(field) is not None or field in mapping:
-            continue
-        known = [name for column in columns for name in by_name.get(column, ()) if name not in taken.values()]
-        if not known:
-            continue
-        for twin in by_name[plain_name(known[0])]:
-            _refuse_twins(row, known[0], twin)
-        taken[field] = _first_given(field, known, row)
-    return taken
+def _base(name: str) -> tuple[str, int]:
+    """Return a name without the number at its end, and the number."""
+    base = name.rstrip("0123456789")
+    digits = name[len(base) :]
+    return (base.rstrip("._"), int(digits)) if base and 0 < len(digits) < DIGITS_MAX else (name, 0)
 
 
-def _first_given(field: str, known: Sequence[str], row: Mapping[str, Any]) -> str:
-    """Return the first known column; the first that has a value, for a field of which others may have none."""
-    first = known[0]
-    if row[first] is not None:
-        return first
-    others = [name for name in known if row[name] is not None and row[name] not in ("", [])]
-    if others and field in _EMPTY:
+def _candidates(field: str, names: Mapping[str, str], row: Mapping[str, Any]) -> list[list[str]]:
+    """Return the known columns of a field, the surest first; columns with a document each are together."""
+    ranks = {name: rank for rank, name in enumerate(COLUMNS[field])}
+    found: dict[tuple[int, str], list[tuple[int, str]]] = {}
+    for column, name in names.items():
+        base, number = (name, 0) if name in ranks else _base(name)
+        # The context of a span in exports of Phoenix, such as its `trace_id`, is no document.
+        of_span = (
+            name == "context"
+            and isinstance(row[column], Mapping)
+            and all(str(key)[-3:] == "_id" for key in row[column])
+        )
+        if base != name and field == "documents" and base in _NUMBERED:
+            found.setdefault((len(ranks), base), []).append((number, column))
+        elif base in ranks and (base == name or field == "response") and not of_span:
+            found[ranks[base], column] = [(number, column)]
+    known = [[column for _, column in sorted(found[key])] for key in sorted(found, key=lambda key: key[0])]
+    is_deepeval = "actual_output" in names.values() and known and names[known[0][0]] == "retrieval_context"
+    # A test case of DeepEval has the ideal documents as its `context`.
+    return [columns for columns in known if not (is_deepeval and row[known[0][0]] and names[columns[0]] == "context")]
+
+
+def _chosen(
+    field: str, known: list[list[str]], row: Mapping[str, Any], read: Callable[..., Any], seen: SeenColumns
+) -> list[str]:
+    """Return the columns of a row that have a field under another name; an empty list if it has none.
+
+    Raises:
+        InvalidEntryError: two columns could be the field, and differ in this row or in another row of the file.
+    """
+    if field not in (*TEXTS, "documents"):
+        return next((columns for columns in known if row[columns[0]] is not None), known[0] if known else [])
+    if field in ("question", "reference_answer") and len(known) > 1:
+        known = [columns for columns in known if _text(field, columns, row, read)] or known[:1]
+    for columns in known[1:]:
+        if _text(field, known[0], row, read) != _text(field, columns, row, read):
+            seen.differing[field] = ", ".join(known[0]), ", ".join(columns)
+    first, second = seen.differing.get(field, ("", ""))
+    if any(", ".join(columns) in (first, second) for columns in known):
+        ways = " or ".join(f"--map {shlex.quote(f'{field}={name}')}" for name in (first, second))
         raise InvalidEntryError(
             Reason.INVALID,
-            f"{field} may be the column {first}, which is empty, or {others[0]}: say which with --map {field}=COLUMN",
+            f"{field} may be either of the columns {first} and {second}, which differ: say which with {ways}",
         )
-    return others[0] if others else first
+    return known[0] if known else []
 
 
-def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str]) -> None:
+def _text(field: str, columns: Sequence[str], row: Mapping[str, Any], read: Callable[..., Any]) -> Any:
+    """Return the value of a field in columns as it is compared with others."""
+    try:
+        found = _read_all(field, {column: row[column] for column in columns}, read)
+    except InvalidEntryError:
+        return object()
+    return [document["text"].strip() for document in found] if field == "documents" else found and found.strip()
+
+
+def _read_all(target: str, values: Mapping[str, Any], read: Callable[..., Any]) -> Any:
+    """Return the value of a field in its columns; several columns have a part of the documents each."""
+    found = [read(target, column, value) for column, value in values.items()]
+    return found[0] if len(found) == 1 else [document for documents in found for document in documents]
+
+
+def _put_documents_beside(value: Any, fields: dict[str, Any], taken: dict[str, str], read: Callable[..., Any]) -> None:
+    """Put the documents that stand beside the answer in one value, as in outputs of LangSmith, into its fields."""
+    for key in _DOCUMENT_LISTS:
+        found = reached(value, key)
+        if found is not None and isinstance(found[1], list) and not isinstance(value, list):
+            with suppress(InvalidEntryError):
+                fields["documents"] = read("documents", taken["response"], found[1])
+                taken["documents"] = taken["response"]
+                return
+
+
+def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str], used: Collection[str]) -> None:
     """Put the last turns before the question of a row into its fields.
 
     A stated column, or one named `history`, must be readable. Another column that is not readable becomes metadata.
@@ -225,12 +377,14 @@ def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str
         given = fields["history"] if "history" in taken else read_value("history", "history", fields["history"])
         fields["history"] = last_turns(without_present(given or (), fields.get("question"))) or None
         return
-    found = history_in(row, fields.get("question"), without=taken.values())
+    found = history_in(row, fields.get("question"), without=used)
     if found is not None:
         taken["history"], fields["history"] = found[0], found[1] or None
 
 
-def _put_usage(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str]) -> Any:
+def _put_usage(
+    row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str], left_out: Counter[str] | None
+) -> Any:
     """Put the usage of an answer into its fields; return what the field has that is no usage.
 
     Numbers in a column of their own complete those of the field `usage`.
@@ -240,8 +394,7 @@ def _put_usage(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, 
         with suppress(ValueError):
             given = value_of(given)
     usage, rest = read_usage(given, _by_plain_name(given) if isinstance(given, Mapping) else {})
-    columns = {name: column for name, column in _by_plain_name(row).items() if column not in taken.values()}
-    numbers, of = usage_in(row, columns)
+    numbers, of = usage_in(row, _by_plain_name(row), left_out)
     for field, number in numbers.items():
         if usage is None or usage.get(field) is None:
             usage = {**(usage or {}), field: number}
@@ -282,107 +435,6 @@ def _turns(value: Any) -> list[Turn] | None:
         return turns_of(value_of(value) if isinstance(value, str) else value)
     except BrokenTextError:
         return None
-
-
-def read_value(field: str, column: str, value: Any, *, cells: bool = False) -> Any:
-    """Return the value of a column as that of a field; a text may spell a list or an object.
-
-    Raises:
-        InvalidEntryError: the value is cut, could be read in two ways, or has no such field.
-    """
-    if value is None or (isinstance(value, float) and isnan(value)):
-        return _EMPTY.get(field)
-    if field not in _READERS:
-        return value
-    if isinstance(value, str) and value.strip() in MISSING and field not in ("documents", "interaction_id"):
-        return _word(field, column, value, cells=cells)
-    try:
-        if field == "documents":
-            return _documents(value)
-        if isinstance(value, str) and field in ("history", "steps"):
-            value = value_of(value) if field == "history" else spelled(value)
-        found = _READERS[field](value)
-    except (BrokenTextError, UnreadableError) as error:
-        cut = "is cut: " if isinstance(error, BrokenTextError) else ""
-        shown = "" if cut else f" is {str(value)[:60]!r}:"
-        raise InvalidEntryError(Reason.INVALID, f"{field}, from the column {column},{shown} {cut}{error}") from None
-    if found is None and field != "interaction_id" and value not in ("", [], {}):
-        raise InvalidEntryError(
-            Reason.INVALID,
-            f"the column {column} has no {field} that can be read: {str(value)[:60]!r}: name the column of each field "
-            f"with --map {field}=COLUMN",
-        )
-    return _EMPTY.get(field) if found is None else found
-
-
-def _id(value: Any) -> str | None:
-    if isinstance(value, float):
-        return text_of_number(value)
-    return str(value)[:NAME_MAX_CHARS] if isinstance(value, str | int) else None
-
-
-def _word(field: str, column: str, word: str, *, cells: bool) -> str | None:
-    """Return a word such as `nan` or `None` in a column of texts: it may be a missing value, or an answer."""
-    if not word.strip():
-        return _EMPTY.get(field)
-    if field == "reference_answer" and (cells or word.strip() in _NEVER_WORDS):
-        return None
-    if cells or word.strip() in _NEVER_WORDS:
-        raise InvalidEntryError(
-            Reason.INVALID,
-            f"{field}, from the column {column}, is {word!r}, which may be a missing value: leave the cell "
-            f'empty, or write "{word.strip()}" with quotes as part of the cell if the word is meant',
-        )
-    return word
-
-
-_NEVER_WORDS: Final = frozenset(("nan", "NaN", "-nan", "-NaN", "NaT", "<NA>"))
-"""Words of a missing value that are none where there is a null, as in JSON."""
-
-
-def _documents(value: Any) -> list[dict[str, Any]]:
-    found = documents_in(value)
-    if found is None:
-        raise UnreadableError("no documents can be read from it: give a list of texts, or of objects with text")
-    if any(document.text is None for document in found):
-        raise UnreadableError("it has ids and no texts: give the text of each document")
-    return [_document(document) for document in found]
-
-
-def _document(found: Found) -> dict[str, Any]:
-    named = found.id if found.id and len(found.id) <= NAME_MAX_CHARS else None
-    fields = {"text": found.text, "id": named, "score": found.score}
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _documents_beside(value: Any) -> list[dict[str, Any]] | None:
-    """Return the documents that stand beside the answer in one value, as in outputs of LangSmith."""
-    try:
-        found = spelled(value) if isinstance(value, str) else value
-    except BrokenTextError:
-        return None
-    if not isinstance(found, dict):
-        return None
-    for key in _DOCUMENT_LISTS:
-        if isinstance(found.get(key), list):
-            try:
-                return _documents(found[key])
-            except UnreadableError:
-                continue
-    return None
-
-
-_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "question": lambda value: text_in(value, "question"),
-    "documents": _documents,
-    "response": lambda value: text_in(value, "answer"),
-    "reference_answer": lambda value: text_in(value, "reference"),
-    "history": turns_of,
-    "interaction_id": _id,
-    "steps": lambda value: value if isinstance(value, list) else None,
-}
-_EMPTY: Final[Mapping[str, Any]] = {"documents": [], "response": ""}
-"""Values of an empty cell: nothing was retrieved, there was no answer."""
 
 
 def _refuse_missing(row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:

@@ -1,10 +1,12 @@
 """Reads interactions from files and Hugging Face data sets, in ragtide's schema or as RAGBench or RAGChecker rows."""
 
 import atexit
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from hashlib import blake2b, file_digest
+from itertools import chain, islice
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import NamedTemporaryFile
@@ -13,10 +15,13 @@ from typing import Any, Final
 
 from ragtide_schemas import ClaimLabels, InvalidEntryError, RagInteraction, SentenceLabels
 from ragtide_schemas.base import is_left_out
+from ragtide_schemas.sent import sent
 from ragtide_schemas.suggestions import unknown
+from ragtide_schemas.times import time_in, utc_now
 
 from ..errors import UnreadableFileError
 from . import columns, ragbench, ragchecker
+from .columns import Mapped
 from .formats import Record, RecordError, csv, huggingface, json, jsonl, parquet, text
 
 FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": parquet, "json": json}
@@ -38,6 +43,8 @@ class Row:
     """Labels of the response, in files of RAGBench and RAGChecker."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column of each field that has another name in the file."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How often the row has what is not scored on purpose, such as images, by name."""
 
     def with_interaction(self, interaction: RagInteraction) -> "Row":
         """Return the row with another interaction."""
@@ -58,8 +65,9 @@ class FileOptions:
     """Name of a format in `FORMATS`; by default found by the file's name."""
     unnamed: str | None = None
     """Pipeline of other rows without one, if `pipeline` is not given; None refuses them."""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """Column by field, such as `{"documents": "contexts"}`; other fields are found by their known names."""
+    columns: Mapped = field(default_factory=dict)
+    """Column by field, such as `{"documents": "contexts", "segments.lang": "request.lang"}`; other fields are found by
+    their known names. Several columns have documents each."""
 
 
 def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
@@ -75,7 +83,11 @@ def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-    yield from (row_of(record, options) for record in read_records(source, options))
+    records = read_records(source, options)
+    head = list(islice(records, columns.HEAD_ROWS))
+    cells = any(record.cells for record in head)
+    seen = columns.seen_in((record.fields for record in head), options.columns, cells=cells)
+    yield from (row_of(record, options, seen) for record in chain(head, records))
 
 
 def read_records(source: str | Path, options: FileOptions) -> Iterator[Record]:
@@ -155,7 +167,7 @@ def _count(form: ModuleType, place: str | Path) -> int | None:
 
 def _records(source: str | Path, options: FileOptions) -> Iterator[Record]:
     form = _format(source, options)
-    named = (options.columns.values(),) if form is csv else ()
+    named = (columns.columns_named(options.columns),) if form is csv else ()
     found: Iterator[Record] = form.records(_place(source), *named)
     return found
 
@@ -210,22 +222,33 @@ def _guarded(source: str | Path, read: Callable[[], Iterator[Any]]) -> Iterator[
         ) from None
 
 
-def row_of(record: Record, options: FileOptions) -> Row:
-    """Return the row of a record, with its interaction or its problem."""
+def row_of(record: Record, options: FileOptions, seen: columns.SeenColumns | None = None) -> Row:
+    """Return the row of a record, with its interaction or its problem.
+
+    Args:
+        record: of a file.
+        options: values of missing fields.
+        seen: the columns of other rows of the file.
+    """
     if record.fields is None:
         return Row(record.number, problem=record.problem)
+    left_out: Counter[str] = Counter()
+    now = utc_now()
     try:
-        fields, labels, taken = _understood(record, options)
+        fields, labels, taken = _understood(record, options, seen, left_out)
         if is_left_out(fields.get("interaction_id")):
             fields["interaction_id"] = made_id(record)
-        interaction = RagInteraction.from_fields(_in_run(fields, options))
+        interaction = sent(RagInteraction, _in_run(fields, options), now)
     except InvalidEntryError as error:
         return Row(record.number, problem=error.detail)
-    return Row(record.number, interaction, labels=labels, columns=taken)
+    _, unit = time_in(fields.get("occurred_at"), now)
+    if unit is not None:
+        taken = {**taken, "occurred_at": f"{taken.get('occurred_at', 'occurred_at')} in {unit}"}
+    return Row(record.number, interaction, labels=labels, columns=taken, left_out=left_out)
 
 
 def _understood(
-    record: Record, options: FileOptions
+    record: Record, options: FileOptions, seen: columns.SeenColumns | None, left_out: Counter[str]
 ) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...], dict[str, str]]:
     """Return the fields of an interaction, its labels, and the column of each field that has another name."""
     fields = record.fields or {}
@@ -238,7 +261,7 @@ def _understood(
         pipeline = options.pipeline or "ragchecker"
         found = ragchecker.interaction_fields(fields, pipeline)
         return found, () if claim_labels is None else (claim_labels,), {}
-    given, taken = columns.interaction_fields(fields, options.columns, cells=record.cells)
+    given, taken = columns.interaction_fields(fields, options.columns, cells=record.cells, seen=seen, left_out=left_out)
     named = options.pipeline if options.pipeline is not None else options.unnamed
     return ({} if named is None else {"pipeline": named}) | given, (), taken
 

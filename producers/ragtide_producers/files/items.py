@@ -16,10 +16,11 @@ from ragtide_schemas.limits import QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGME
 
 from ..errors import UnreadableFileError
 from . import ragbench
-from .columns import COLUMNS, history_in, read_value
+from .columns import COLUMNS, history_in
 from .formats import Record
 from .interactions import FileOptions, made_id, read_records
 from .that_fit import that_fit
+from .values import read_value
 
 QUESTIONS: Final = ("question", *COLUMNS["question"])
 """Names of the field with the question; the first existing field counts."""

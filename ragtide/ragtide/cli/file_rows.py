@@ -1,5 +1,6 @@
 """Rows of a file: their columns, and their problems, of which the first few of each kind are printed."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ import typer
 from rich.console import Console
 
 from ragtide_offline.experiments.errors import kind_of
-from ragtide_producers.files.columns import TARGETS
+from ragtide_producers.files.columns import check_target
 from ragtide_producers.files.feedback import read_feedback
 from ragtide_schemas import METRICS, Feedback
 from ragtide_schemas.metric_definitions import CLOSED_FAMILIES
@@ -20,27 +21,47 @@ from .console import err
 from .options import MAP
 
 
-def columns_of(given: Sequence[str] | None) -> dict[str, str]:
-    """Return the column of each mapped field."""
-    found: dict[str, str] = {}
-    for pair in (pair for text in given or () for pair in text.split(",")):
-        field, _, column = (part.strip() for part in pair.partition("="))
-        if not field or not column:
-            raise typer.BadParameter(
-                f"{shortened(pair)!r} is not FIELD=COLUMN, such as documents=contexts", param_hint=MAP
-            )
-        if field not in TARGETS:
-            raise typer.BadParameter(unknown("field", field, TARGETS), param_hint=MAP)
-        if field in found:
-            raise typer.BadParameter(f"{field} is mapped twice: give one column", param_hint=MAP)
-        found[field] = column
-    return found
+def columns_of(given: Sequence[str] | None) -> dict[str, str | tuple[str, ...]]:
+    """Return the column of each mapped field; several of `documents`.
+
+    >>> columns_of(["question=frage, documents=ctx_1,ctx_2", 'response="answer, final"'])
+    {'question': 'frage', 'documents': ('ctx_1', 'ctx_2'), 'response': 'answer, final'}
+    """
+    found: dict[str, list[str]] = {}
+    for text in given or ():
+        field = ""
+        for pair in _pairs(text):
+            name, equals, column = (part.strip() for part in pair.partition("="))
+            field, column = (name, column) if equals else (field, name)
+            if not field or not column:
+                raise typer.BadParameter(
+                    f"{shortened(pair)!r} is not FIELD=COLUMN, such as documents=contexts", param_hint=MAP
+                )
+            try:
+                check_target(field)
+            except ValueError as error:
+                raise typer.BadParameter(str(error), param_hint=MAP) from None
+            if field in found and field != "documents":
+                raise typer.BadParameter(f"{field} is mapped twice: give one column", param_hint=MAP)
+            found.setdefault(field, []).append(column)
+    return {name: columns[0] if len(columns) == 1 else tuple(columns) for name, columns in found.items()}
 
 
-def columns_line(taken: Mapping[str, str]) -> str:
-    """Return a line about the fields that were read from columns with other names; empty if there are none."""
+def _pairs(text: str) -> list[str]:
+    """Return the parts between commas; a name in quotes may have commas."""
+    parts = shlex.shlex(text, posix=True)
+    parts.whitespace, parts.whitespace_split, parts.quotes, parts.escape, parts.commenters = ",", True, '"', "", ""
+    try:
+        return list(parts)
+    except ValueError:
+        raise typer.BadParameter(f"{shortened(text)!r} has a quote that is not closed", param_hint=MAP) from None
+
+
+def columns_lines(taken: Mapping[str, str], left_out: Mapping[str, int]) -> list[str]:
+    """Return lines about the fields that were read from columns with other names, and what was left out of values."""
     listed = ", ".join(f"{field} from {shortened(column)}" for field, column in taken.items())
-    return f"columns: {listed}" if listed else ""
+    counted = ", ".join(f"{count:,} {name}" for name, count in left_out.items())
+    return [f"{name}: {line}" for name, line in (("columns", listed), ("left out", counted)) if line]
 
 
 SHOWN: Final = 5

@@ -146,7 +146,11 @@ MAP: Final = "--map"
 
 MapOption = Annotated[
     list[str] | None,
-    typer.Option(MAP, help="Columns of fields that have other names, such as documents=contexts,response=answer."),
+    typer.Option(
+        MAP,
+        help="Columns of fields, such as documents=contexts,response=answer. A column may be a place in another "
+        "(question=request.question), a field one value (segments.lang=language); documents may have several columns.",
+    ),
 ]
 
 WorkspaceOption = Annotated[

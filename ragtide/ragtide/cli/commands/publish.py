@@ -38,11 +38,11 @@ def publish(
     from ragtide_producers import FileOptions, InteractionProducer, count_rows
     from ragtide_producers.file_publisher import publish_file
 
-    from ..file_rows import Problems, columns_line, columns_of
+    from ..file_rows import Problems, columns_lines, columns_of
     from ..progress import interruptible, progress_bar
 
     options = FileOptions(pipeline, run, columns=columns_of(columns))
-    taken, counts = dict[str, str](), Counter(published=0, duplicates=0, dropped=0, bad=0)
+    taken, left_out, counts = dict[str, str](), Counter[str](), Counter(published=0, duplicates=0, dropped=0, bad=0)
     settings = given(context).settings()
 
     def kept() -> str:
@@ -64,10 +64,11 @@ def publish(
                 if row.interaction is None:
                     problems.add(row.line, row.problem or "")
                 taken |= row.columns
+                left_out.update(row.left_out)
             done += len(batch.rows)
             show(done)
     problems.sum_up()
-    warn(*filter(None, [columns_line(taken)]))
+    warn(*columns_lines(taken, left_out))
     if as_json:
         print_json(counts)
     else:

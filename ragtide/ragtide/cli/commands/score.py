@@ -122,7 +122,7 @@ def score(
     from ragtide_producers.files.interactions import name_of
     from ragtide_runtime.telemetry.logs import configure_logging
 
-    from ..file_rows import columns_line, columns_of
+    from ..file_rows import columns_lines, columns_of
     from ..gates import exit_for, gate_of, with_gate
     from ..part_scoring import LargeScoring, is_large, score_in_parts
     from ..progress import interrupted
@@ -177,7 +177,7 @@ def score(
         write_summary(summary_json, {**scored.totals(), "partial": True, **found.as_dict()})
         interrupted(kept_results(scored) + (" The gate is not decided." if gate is not None else ""))
     err.print(row_counts(scored), highlight=False)
-    warn(*filter(None, [columns_line(scored.columns), repeated_rows(repeats_of(scored.events))]))
+    warn(*filter(None, [*columns_lines(scored.columns, scored.left_out), repeated_rows(repeats_of(scored.events))]))
     if not scored.counts.total():
         err.print(f"{file} has no interactions to score", style="red", markup=False, highlight=False)
     result = None
@@ -261,7 +261,7 @@ def _end(
     """Print the summary of parts, decide the gate, write the summary, and end the command."""
     from ragtide_offline.gates.measurements import of_estimates
 
-    from ..file_rows import columns_line
+    from ..file_rows import columns_lines
     from ..gates import exit_for, with_gate
     from ..scoring import repeated_rows, report_summary, write_summary
 
@@ -269,7 +269,7 @@ def _end(
     report_summary(found, f"intervals: {strategy}, {level:.0%}", reference, as_json=False)
     money = f", ${merged.cost_usd:.4f}" if merged.cost_usd else ""
     err.print(f"{merged.counts['scored']:,} scored, {merged.counts['problems']:,} problems{money}", highlight=False)
-    warn(*filter(None, [columns_line(merged.columns), repeated_rows(merged.repeats, "about ")]))
+    warn(*filter(None, [*columns_lines(merged.columns, merged.left_out), repeated_rows(merged.repeats, "about ")]))
     if not merged.counts.total():
         err.print("there are no interactions to score", style="red", markup=False, highlight=False)
     result = None if gate is None else gate.decide(of_estimates(found.estimates, None), as_json=False)

@@ -1,0 +1,174 @@
+"""Values of columns as those of a field: texts that spell lists or objects, words of a missing value, cut cells."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from math import isnan
+from typing import Any, Final
+
+from ragtide_schemas import AnswerUsage, InvalidEntryError, Reason
+from ragtide_schemas.limits import NAME_MAX_CHARS
+
+from ..shapes.documents import Found, documents_in
+from ..shapes.literals import BrokenTextError, UnreadableError, value_of
+from ..shapes.spelled import spelled
+from ..shapes.texts import text_in, text_of_number
+from ..shapes.turns import turns_of
+from .cells import MISSING
+from .places import DIGITS_MAX, plain_name
+from .usage import COLUMNS as USAGE_COLUMNS
+from .usage import number_in, usage_number
+
+TEXTS: Final = ("question", "response", "reference_answer")
+"""Fields with one text."""
+IDS: Final = ("interaction_id", "pipeline", "session_id", "user_id", "cluster", "run", "source")
+"""Fields with a name or an id."""
+TABLES: Final = ("segments", "gold_scores", "covariates", "usage", "metadata")
+"""Fields of names and values, of which `--map` may name one, such as `segments.lang`."""
+EMPTY: Final[Mapping[str, Any]] = {"documents": [], "response": ""}
+"""Values of an empty cell: nothing was retrieved, there was no answer."""
+CELL_MAX_CHARS: Final = 32_767
+"""Most characters of a cell of Excel: writers of such files cut a longer text without a word."""
+TEXT_MAX_BYTES: Final = 65_535
+"""Most bytes of a TEXT of MySQL, which cuts, too."""
+
+
+def read_value(
+    target: str, column: str, value: Any, *, cells: bool = False, left_out: Counter[str] | None = None
+) -> Any:
+    """Return the value of a column as that of a field, or of a value in a field; a text may spell a list or an object.
+
+    Args:
+        target: name of a field, or such as `segments.lang`.
+        column: where the value stands.
+        value: of the column.
+        cells: whether the value is the text of a cell.
+        left_out: counts by name what was left out on purpose, such as images.
+
+    Raises:
+        InvalidEntryError: the value is cut, could be read in two ways, or has no such field.
+    """
+    field, _, name = target.partition(".")
+    if value is None or (isinstance(value, float) and isnan(value)):
+        return EMPTY.get(field)
+    if name:
+        return _named_value(field, name, column, value)
+    if field not in _READERS:
+        return value
+    if isinstance(value, str) and value.strip() in MISSING and field in (*TEXTS, "history", "steps"):
+        return _word(field, column, value, cells=cells)
+    if field in (*TEXTS, "documents"):
+        refuse_cut(field, column, value)
+    try:
+        found = _READERS[field](value, left_out)
+    except (BrokenTextError, UnreadableError) as error:
+        cut = "is cut: " if isinstance(error, BrokenTextError) else ""
+        shown = "" if cut else f" is {str(value)[:60]!r}:"
+        raise InvalidEntryError(Reason.INVALID, f"{field}, from the column {column},{shown} {cut}{error}") from None
+    if found is None and field not in IDS and value not in ("", [], {}):
+        raise InvalidEntryError(
+            Reason.INVALID,
+            f"the column {column} has no {field} that can be read: {str(value)[:60]!r}: name the column of each field "
+            f"with --map {field}=COLUMN",
+        )
+    return EMPTY.get(field) if found is None else found
+
+
+def _named_value(table: str, name: str, column: str, value: Any) -> Any:
+    """Return a value of a table of names and values."""
+    if table == "metadata" or (isinstance(value, str) and value.strip() in MISSING):
+        return value if table == "metadata" else None
+    if table == "segments":
+        return _text_of(value)
+    if table == "usage":
+        # A field that names its unit, such as `latency_ms`, says that of the column.
+        names = (plain_name(column), plain_name(column.rpartition(".")[2])) if name in AnswerUsage.model_fields else ()
+        with_unit = (known for known in names if known in USAGE_COLUMNS and USAGE_COLUMNS[known].field == name)
+        value = usage_number(next(with_unit, name), column, value)
+    elif isinstance(value, str):
+        value = number_in(column, value)
+    if value is None:
+        raise InvalidEntryError(Reason.INVALID, f"{table}.{name}, from the column {column}, is no number: correct it")
+    return value
+
+
+def _text_of(value: Any) -> Any:
+    """Return a number or a truth value as a text; another value as it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return text_of_number(value) if isinstance(value, int | float) else value
+
+
+def refuse_cut(field: str, column: str, value: Any) -> None:
+    """Refuse a text that is as long as the longest in a cell of Excel, or in a TEXT of MySQL.
+
+    Raises:
+        InvalidEntryError: the text has exactly so many characters or bytes.
+    """
+    if not isinstance(value, str) or not CELL_MAX_CHARS // 2 <= len(value) <= 2 * CELL_MAX_CHARS:
+        return
+    text = value.replace("\r\n", "\n")
+    if CELL_MAX_CHARS in (len(text), len(text.encode("utf-16-le", "surrogatepass")) // 2):
+        limit = f"{CELL_MAX_CHARS:,} characters, the most of a cell of Excel"
+    elif len(text.encode("utf-8", "surrogatepass")) == TEXT_MAX_BYTES and text[-1] != " ":
+        limit = f"{TEXT_MAX_BYTES:,} bytes, the most of a TEXT of MySQL"
+    else:
+        return
+    raise InvalidEntryError(
+        Reason.INVALID,
+        f"{field}, from the column {column}, has exactly {limit}, so its end was probably cut off: export the whole "
+        "text as JSON Lines; if it is whole, add a space to it",
+    )
+
+
+def _word(field: str, column: str, word: str, *, cells: bool) -> str | None:
+    """Return a word such as `nan` or `None` in a column of texts: it may be a missing value, or an answer."""
+    if not word.strip():
+        return EMPTY.get(field)
+    if field == "reference_answer" and (cells or word.strip() in _NEVER_WORDS):
+        return None
+    if cells or word.strip() in _NEVER_WORDS:
+        raise InvalidEntryError(
+            Reason.INVALID,
+            f"{field}, from the column {column}, is {word!r}, which may be a missing value: leave the cell "
+            f'empty, or write "{word.strip()}" with quotes as part of the cell if the word is meant',
+        )
+    return word
+
+
+_NEVER_WORDS: Final = frozenset(("nan", "NaN", "-nan", "-NaN", "NaT", "<NA>"))
+"""Words of a missing value that are none where there is a null, as in JSON."""
+
+
+def _spelled(value: Any) -> Any:
+    return spelled(value) if isinstance(value, str) else value
+
+
+def _documents(value: Any, left_out: Counter[str] | None) -> list[dict[str, Any]]:
+    if isinstance(value, Mapping) and value and all(str(key).isdecimal() and len(key) < DIGITS_MAX for key in value):
+        value = [value[key] for key in sorted(value, key=int)]  # of the columns `contexts.0`, `contexts.1`
+    found = documents_in(value, left_out)
+    if found is None:
+        raise UnreadableError("no documents can be read from it: give a list of texts, or of objects with text")
+    if any(document.text is None for document in found):
+        raise UnreadableError("it has ids and no texts: give the text of each document")
+    return [_document(document) for document in found]
+
+
+def _document(found: Found) -> dict[str, Any]:
+    named = found.id if found.id and len(found.id) <= NAME_MAX_CHARS else None
+    fields = {"text": found.text, "id": named, "score": found.score}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+_SCALAR: Final = (str, int, float)
+_READERS: Final[Mapping[str, Callable[[Any, Counter[str] | None], Any]]] = {
+    "question": lambda value, left_out: text_in(value, "question", None, left_out),
+    "documents": _documents,
+    "response": lambda value, left_out: text_in(value, "answer", None, left_out),
+    "reference_answer": lambda value, left_out: text_in(value, "reference", None, left_out),
+    "history": lambda value, _: turns_of(value_of(value) if isinstance(value, str) else value),
+    "steps": lambda value, _: found if isinstance(found := _spelled(value), list) else None,
+    **dict.fromkeys(IDS, lambda value, _: _text_of(value)),
+    "interaction_id": lambda value, _: str(_text_of(value))[:NAME_MAX_CHARS] if isinstance(value, _SCALAR) else None,
+    **dict.fromkeys(TABLES, lambda value, _: _spelled(value)),
+}
