@@ -171,7 +171,8 @@ class JudgeSettings(RemoteSettings):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
     """Sampling temperature; None sends no temperature."""
     answer_tokens: Annotated[int, Field(ge=64)] = 8192
-    """Maximum number of tokens of one answer; with `window_tokens` at most a quarter of the window."""
+    """Maximum number of tokens of one answer, thoughts included; with `window_tokens` at most a quarter of the window.
+    An answer that is cut off is asked for once more with four times as many, within the window."""
     context_tokens: Annotated[int, Field(ge=200)] = 24_000
     """Tokens of documents in one call, by estimate; longer contexts are split over several calls and merged."""
     redact: tuple[Pattern, ...] = ()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from tests.consumers.judge.asking import SECRET, TOWER, entry, judge
 from tests.support.conditions import wait_until
 
 from ragtide import RagInteraction
-from ragtide.testing import Drops, Hangs, JudgePrompt, Labels, Says, ScriptedJudge, Slow, Status
-from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, EndpointUnavailable
+from ragtide.testing import Drops, Hangs, JudgePrompt, Labels, Raw, Says, ScriptedJudge, Slow, Status
+from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, EndpointUnavailable, OverBudget
 from ragtide_consumers.worker.waiting import Patience
 
 pytestmark = pytest.mark.processes
@@ -313,3 +314,83 @@ async def test_the_key_is_sent_and_in_no_message_and_no_log(
     assert "***" in str(caught.value)
     printed = capsys.readouterr()
     assert SECRET not in printed.out + printed.err + repr(labeler) + repr(vars(caught.value))
+
+
+# --- Thoughts that use up the tokens ---
+
+
+def thinking(needed: int, *, visible: str = "", used: Callable[[int], None] = lambda _: None) -> Any:
+    """Return a judge that thinks for a number of tokens before it answers."""
+
+    def reply(prompt: JudgePrompt) -> Raw:
+        limit = prompt.body.get("max_tokens", 2**30)
+        used(limit)
+        is_cut = limit < needed
+        message = {"content": visible if is_cut else Labels().answer(prompt), "reasoning_content": "Let me see."}
+        choice = {"message": message, "finish_reason": "length" if is_cut else "stop"}
+        usage = {"prompt_tokens": 100, "completion_tokens": min(limit, needed)}
+        return Raw(json.dumps({"choices": [choice], "usage": usage}).encode())
+
+    return reply
+
+
+@pytest.mark.parametrize("visible", ["", '{"relevance_explanation": "the fir', "<think>Let me see"])
+async def test_a_limit_that_thoughts_used_up_is_raised_once_and_remembered(
+    server: ScriptedJudge, async_redis: Any, visible: str
+) -> None:
+    limits: list[int] = []
+    server.always = thinking(20_000, visible=visible, used=limits.append)
+    async with judge(server, async_redis, cache_ttl_s=60.0) as labeler:
+        labeling = await labeler.label(TOWER)
+        await labeler.label(another(2))
+    async with judge(server, async_redis, cache_ttl_s=60.0) as labeler:
+        await labeler.label(another(3))
+    assert labeling.scores["trace.supported_fraction"] == 0.5
+    assert limits == [8192, 32_768, 32_768, 32_768]
+
+
+@pytest.mark.parametrize(
+    ("changes", "tried", "said"),
+    [
+        ({}, [8192, 32_768], "judge.answer_tokens = 8,192"),
+        ({"answer_tokens": 1000}, [1000, 4000], "judge.answer_tokens = 1,000"),
+        ({"repairs": 0}, [8192], "8,192 tokens (judge.answer_tokens)"),
+        ({"window_tokens": 16_384}, [4096, None], "judge.window_tokens"),
+        ({"window_tokens": 2048}, [512, None], "judge.window_tokens"),
+    ],
+)
+async def test_no_limit_is_paid_twice_for_thoughts_and_the_cause_is_named(
+    server: ScriptedJudge, capsys: pytest.CaptureFixture[str], changes: Any, tried: list[int | None], said: str
+) -> None:
+    limits: list[int] = []
+    server.always = thinking(2**20, used=limits.append)
+    async with judge(server, **changes) as labeler:
+        labeling = await labeler.label(TOWER)
+    assert set(labeling.absent.values()) == {"judge_unusable"}
+    assert len(limits) == len(set(limits)) == len(tried)
+    assert all(wanted in (limit, None) for limit, wanted in zip(limits, tried, strict=True))
+    assert max(limits) <= changes.get("window_tokens", 2**20)
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["max_tokens is too large", "max_tokens must be at most 8192"])
+async def test_an_endpoint_that_refuses_the_raised_limit_is_asked_for_the_usual_one(
+    server: ScriptedJudge, words: str
+) -> None:
+    limits: list[int] = []
+    thinks = thinking(2**20, used=limits.append)
+    server.always = lambda prompt: Status(400, words) if prompt.body["max_tokens"] > 8192 else thinks(prompt)
+    async with judge(server) as labeler:
+        for number in range(2):
+            assert set((await labeler.label(another(number))).absent.values()) == {"judge_unusable"}
+    assert limits == [8192, 8192, 8192]
+
+
+async def test_the_raised_call_is_reserved_in_the_spend_limit(server: ScriptedJudge, async_redis: Any) -> None:
+    limits: list[int] = []
+    server.always = thinking(20_000, used=limits.append)
+    prices = {"test-model": {"input": 0.0, "output": 100.0}}  # 8,192 tokens are 0.82 dollars
+    async with judge(server, async_redis, prices=prices, spend_per_hour_usd=1.5) as labeler:
+        with pytest.raises(OverBudget):
+            await labeler.label(TOWER)
+    assert limits == [8192]

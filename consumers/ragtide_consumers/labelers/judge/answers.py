@@ -42,6 +42,8 @@ class JudgeAnswer:
     cost_source: str | None = None
     """Source of the price; None if no price is known."""
     from_cache: bool = False
+    limit: int | None = None
+    """Most tokens that the request allowed; None if it named no limit."""
     fault: ErrorReply | None = None
     """The error that a reply with success has in place of an answer."""
 

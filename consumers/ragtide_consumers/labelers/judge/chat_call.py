@@ -1,7 +1,7 @@
 """One call of a judge's endpoint: the request, the reply, and the meaning of each failure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
@@ -17,7 +17,7 @@ from ..remote.usage import Usage
 from .answers import JudgeAnswer
 from .completions import read_body, read_reply
 from .costs import CallPrice
-from .dialect import Dialect, Message
+from .dialect import LIMITS, Dialect, Message
 from .faults import NoCompletion
 from .prompts import Prompt
 from .refusals import About, EndpointRefusal, read_refusal
@@ -50,6 +50,8 @@ class ChatCall(Call[JudgeAnswer]):
     """Tokens of the messages, by estimate."""
     answer_tokens: Callable[[], int]
     """Returns the probable number of tokens of the answer."""
+    raised: bool = False
+    """Whether the answer before was cut off at its limit."""
 
     def __post_init__(self) -> None:
         """Set the attributes of the span."""
@@ -62,7 +64,9 @@ class ChatCall(Call[JudgeAnswer]):
 
     async def make(self) -> JudgeAnswer:
         """Return the judge's answer to a request in the dialect of the endpoint."""
-        self._parameters = self.dialect.parameters(self.prompt, self.corrections, self.prompt_tokens)
+        self._parameters = self.dialect.parameters(
+            self.prompt, self.corrections, self.prompt_tokens, raised=self.raised
+        )
         answer = await self.poster.post(to_json(self._parameters), lambda body: read_reply(read_body(body), self.price))
         self.usage.prompt_tokens += answer.prompt_tokens
         self.usage.completion_tokens += answer.completion_tokens
@@ -75,12 +79,17 @@ class ChatCall(Call[JudgeAnswer]):
         )
         if answer.fault is not None:
             raise answer.fault
-        return answer
+        return replace(
+            answer, limit=next((self._parameters[name] for name in LIMITS if name in self._parameters), None)
+        )
 
     def defect(self, reply: JudgeAnswer) -> str:
         """Return the reason why an answer holds no labels; empty if it holds labels."""
         # The text is not shown: a model may repeat a text of the interaction.
-        return "" if self.usable(reply) else f"the answer of {len(reply.text)} characters holds no labels"
+        if self.usable(reply):
+            return ""
+        cut = ", and was cut off at its limit (judge.answer_tokens)" if reply.finish == "length" else ""
+        return f"the answer of {len(reply.text)} characters holds no labels{cut}"
 
     def result(self, reply: JudgeAnswer) -> Mapping[str, int]:
         """Return the tokens of an answer, for the call's span."""
@@ -134,7 +143,7 @@ class ChatCall(Call[JudgeAnswer]):
         if refusal.about not in (About.FORM, About.LENGTH, About.ANSWER_LIMIT):
             return None
         before = self.dialect.adapted
-        if self.dialect.learn(refusal, self._parameters, self.prompt_tokens, blindly=blindly):
+        if self.dialect.learn(refusal, self._parameters, self.prompt_tokens, blindly=blindly, raised=self.raised):
             if self.dialect.adapted != before:
                 log.info("the endpoint is asked for less", endpoint="judge", now=self.dialect.adapted, because=shown)
             return CallFailure(FailureKind.REPHRASED, "refused", shown)

@@ -127,6 +127,7 @@ class JudgeClient:
         corrections: Sequence[Message] = (),
         *,
         usable: Callable[[JudgeAnswer], bool] = _any,
+        raised: bool = False,
     ) -> JudgeAnswer:
         """Return the judge's answer, and add its tokens and cost to `usage`.
 
@@ -135,6 +136,7 @@ class JudgeClient:
             usage: counts tokens, dollars and calls, whatever the outcome.
             corrections: messages after the prompt: an unusable answer, and its faults.
             usable: returns whether an answer holds labels; answers without labels count as failures of the endpoint.
+            raised: whether the answer before was cut off at its limit, so that this one may be longer.
 
         Raises:
             EndpointUnavailable: the judge failed at every attempt, or its circuit breaker is open.
@@ -152,6 +154,8 @@ class JudgeClient:
                 self._access.found(self._probable_usd(prompt_tokens, estimated_tokens(text)))
                 return JudgeAnswer(text, finish, from_cache=True)
 
+        # A longer answer than the one that was cut off is expected, so that the spend limit has room for it.
+        expected = max(int(self._answer_tokens), self._dialect.answer_tokens(prompt_tokens) if raised else 0)
         call = ChatCall(
             poster=self._poster,
             access=self._access,
@@ -162,15 +166,20 @@ class JudgeClient:
             usage=usage,
             usable=usable,
             prompt_tokens=prompt_tokens,
-            answer_tokens=lambda: int(self._answer_tokens),
+            answer_tokens=lambda: max(int(self._answer_tokens), expected),
+            raised=raised,
         )
-        answer = await self._access.ask(
-            call, usage, expected_usd=self._probable_usd(prompt_tokens, int(self._answer_tokens))
-        )
+        answer = await self._access.ask(call, usage, expected_usd=self._probable_usd(prompt_tokens, expected))
         self._answer_tokens += 0.05 * (answer.completion_tokens - self._answer_tokens)
+        if raised and answer.finish != "length":
+            self._dialect.needs(self._dialect.answer_tokens(prompt_tokens, raised=True))
         if self._dialect.succeeded():
             await self._cache.put(self._memory_key, self._dialect.memory)
         return answer
+
+    def answer_limit(self, prompt: Prompt, *, raised: bool = False) -> int | None:
+        """Return the most tokens of an answer, as it is or once raised; None if the endpoint takes no limit."""
+        return self._dialect.answer_tokens(_prompt_tokens(prompt, ()), raised=raised) if self._dialect.limits else None
 
     async def _remember(self) -> None:
         if not self._remembered:

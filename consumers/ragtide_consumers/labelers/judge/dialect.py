@@ -15,10 +15,14 @@ STRUCTURED: Final = ("json_schema", "json_object", "text")
 
 OPENAI: Final = "api.openai.com"
 
-_LIMITS: Final = ("max_tokens", "max_completion_tokens")
+LIMITS: Final = ("max_tokens", "max_completion_tokens")
+"""Names of the limit of an answer."""
 
 SMALLEST_ANSWER: Final = 256
 """Tokens of an answer below which the prompt counts as too long."""
+
+RAISED: Final = 4
+"""Times the limit of the settings that an answer may have after it was cut off: thoughts count as a part of it."""
 
 SMALLEST_WINDOW: Final = 1024
 """Tokens below which a number in a refusal is no window."""
@@ -54,6 +58,8 @@ class AcceptedParameters:
     system_role: bool = True
     answer_cap: int | None = None
     """Most tokens of an answer."""
+    answer_tokens: int | None = None
+    """Raised limit of an answer, if one needed it; None for that of the settings."""
 
 
 class Dialect:
@@ -82,13 +88,16 @@ class Dialect:
         """Tokens that the model takes in all, by the settings or by the endpoint's words; None if it is not known."""
         self._tokens_of_estimate = 1.0
 
-    def parameters(self, prompt: Prompt, corrections: Sequence[Message] = (), tokens: int = 0) -> dict[str, Any]:
+    def parameters(
+        self, prompt: Prompt, corrections: Sequence[Message] = (), tokens: int = 0, *, raised: bool = False
+    ) -> dict[str, Any]:
         """Return the parameters of one call.
 
         Args:
             prompt: the question.
             corrections: messages after it.
             tokens: of all messages, by estimate.
+            raised: whether the answer before was cut off at its limit.
         """
         now = self._now
         in_lines = self._settings.prompt == "keys"
@@ -99,7 +108,7 @@ class Dialect:
             messages = [{"role": "user", "content": f"{rules}\n{prompt.data}"}]
         parameters: dict[str, Any] = {"model": self._settings.model, "messages": [*messages, *corrections]}
         if now.limit:
-            parameters[now.limit] = self._answer_tokens(tokens)
+            parameters[now.limit] = self.answer_tokens(tokens, raised=raised)
         if form == "json_schema":
             schema = {"name": prompt.name, "schema": prompt.schema, "strict": True}
             parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -113,11 +122,24 @@ class Dialect:
             parameters["temperature"] = self._settings.temperature
         return parameters
 
-    def _answer_tokens(self, tokens: int) -> int:
-        most = min(self._settings.most_answer_tokens, self._now.answer_cap or self._settings.most_answer_tokens)
-        if self.window is None or self._settings.window_tokens is not None:
+    def answer_tokens(self, tokens: int, *, raised: bool = False) -> int:
+        """Return the most tokens of an answer.
+
+        Args:
+            tokens: of all messages, by estimate.
+            raised: whether the answer before was cut off at its limit.
+        """
+        usual = self._settings.most_answer_tokens
+        most = RAISED * self._settings.answer_tokens if raised else max(usual, self._now.answer_tokens or 0)
+        most = min(most, self._now.answer_cap or most)
+        if self.window is None or (self._settings.window_tokens is not None and most <= usual):
             return most
         return min(most, max(self.window - self.tokens(tokens) - 32, SMALLEST_ANSWER))
+
+    def needs(self, answer_tokens: int) -> None:
+        """Note that an answer was complete only with a raised limit, so that further answers begin with it."""
+        self._now = replace(self._now, answer_tokens=max(answer_tokens, self._now.answer_tokens or 0))
+        self._unconfirmed = True
 
     def tokens(self, estimate: int) -> int:
         """Return the tokens of a text as the endpoint counts them, from their estimate."""
@@ -130,7 +152,9 @@ class Dialect:
             self._settings.answer_tokens if self.window is None else min(self._settings.answer_tokens, self.window // 4)
         )
 
-    def learn(self, refusal: EndpointRefusal, sent: Mapping[str, Any], tokens: int, *, blindly: bool) -> bool:
+    def learn(
+        self, refusal: EndpointRefusal, sent: Mapping[str, Any], tokens: int, *, blindly: bool, raised: bool = False
+    ) -> bool:
         """Ask for less after a refusal; return whether another call may succeed.
 
         Args:
@@ -139,9 +163,10 @@ class Dialect:
                 then, this refusal changes nothing more.
             tokens: of the messages, by estimate.
             blindly: whether features may be given up that the words do not name: the endpoint never accepted a call.
+            raised: whether the limit of the answer was a raised one.
         """
         if refusal.about in (About.ANSWER_LIMIT, About.LENGTH):
-            return self._learn_limit(refusal, sent, tokens)
+            return self._learn_limit(refusal, sent, tokens, raised=raised)
         if self._features_of(sent) != self._features_of(self.parameters(_NOTHING)):
             return True
         for name in refusal.features:
@@ -151,7 +176,7 @@ class Dialect:
 
     def _features_of(self, parameters: Mapping[str, Any]) -> tuple[object, ...]:
         form = parameters.get("response_format")
-        limit = next((name for name in _LIMITS if name in parameters), "")
+        limit = next((name for name in LIMITS if name in parameters), "")
         roles = [message["role"] for message in parameters["messages"][:1]]
         grammar = "grammar" in parameters or "structured_outputs" in parameters
         return form and form["type"], limit, roles, grammar, "temperature" in parameters
@@ -188,8 +213,8 @@ class Dialect:
         self._unconfirmed = True
         return True
 
-    def _learn_limit(self, refusal: EndpointRefusal, sent: Mapping[str, Any], tokens: int) -> bool:
-        limit = next((sent[name] for name in _LIMITS if name in sent), None)
+    def _learn_limit(self, refusal: EndpointRefusal, sent: Mapping[str, Any], tokens: int, *, raised: bool) -> bool:
+        limit = next((sent[name] for name in LIMITS if name in sent), None)
         prompt = refusal.prompt_tokens
         if prompt is None and refusal.requested is not None and limit is not None and refusal.requested > limit:
             prompt = refusal.requested - limit
@@ -207,7 +232,10 @@ class Dialect:
         if cap is not None and 0 < cap < limit:
             self._now = replace(self._now, answer_cap=min(cap, self._now.answer_cap or cap))
             self._unconfirmed = True
-        if self._answer_tokens(tokens) < limit or not self._now.limit:
+        if self.answer_tokens(tokens, raised=raised) < limit or not self._now.limit:
+            return True
+        if raised and self.answer_tokens(tokens) < limit:  # without a number: the usual limit is accepted
+            self._now = replace(self._now, answer_cap=self.answer_tokens(tokens))
             return True
         if window is not None and prompt is not None:
             return False
@@ -221,13 +249,18 @@ class Dialect:
         return news
 
     @property
+    def limits(self) -> bool:
+        """Whether calls have a limit of the answer."""
+        return bool(self._now.limit)
+
+    @property
     def memory(self) -> list[Any]:
         """The learned parameters, for other processes."""
         return list(asdict(self._now).values())
 
     def remember(self, memory: object) -> None:
         """Take over what another process learned; a memory of another form changes nothing."""
-        kinds = [int, bool, bool, str, int, bool, int | None]
+        kinds = [int, bool, bool, str, int, bool, int | None, int | None]
         if not isinstance(memory, list) or len(memory) != len(kinds):
             return
         if not all(isinstance(value, kind) for value, kind in zip(memory, kinds, strict=True)):
@@ -247,6 +280,7 @@ class Dialect:
             structured=max(found.structured, first.structured) if self._may_change_form else first.structured,
             temperature=found.temperature and first.temperature,
             grammar=found.grammar and first.grammar,
+            answer_tokens=found.answer_tokens and min(found.answer_tokens, RAISED * self._settings.answer_tokens),
         )
 
     @property
@@ -260,6 +294,7 @@ class Dialect:
             _WORDS[now.limit or "no_limit"] if now.limit != first.limit else "",
             _WORDS["one_message"] if not now.system_role else "",
             f"at most {now.answer_cap:,} tokens of answer" if now.answer_cap else "",
+            f"up to {now.answer_tokens:,} tokens of answer" if now.answer_tokens else "",
             f"a window of {self.window:,} tokens"
             if self.window != self._settings.window_tokens and self.window
             else "",

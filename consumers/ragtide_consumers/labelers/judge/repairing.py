@@ -4,6 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
+import structlog
+
+from ragtide_runtime.telemetry.log_limit import LogLimit
+
 from ...metrics.scores import AbsentReason
 from ..remote.errors import NoLabels
 from ..remote.usage import Usage
@@ -13,6 +17,9 @@ from .dialect import Message
 from .prompts import Language, Prompt
 
 T = TypeVar("T")
+
+log = structlog.get_logger("ragtide.judge")
+log_limit = LogLimit()
 
 SHOWN_CHARS: Final = 4000
 """Most characters of an unusable answer that a further prompt repeats."""
@@ -73,11 +80,12 @@ async def ask_until_usable(
     best: tuple[int, T, JudgeAnswer, Usage] | None = None
     corrections: list[Message] = []
     fault = "earlier tries of this interaction had no usable answer"
+    cut_off = raised = False
     for asked in range(max(usage.unusable[asked_for], asked_before), client.settings.repairs + 1):
         if asked:
             usage.counters["judge_repairs"] += 1
         usable = read.usable if counts_failures else _answered
-        answer = await client.ask(prompt, usage, corrections, usable=usable)
+        answer = await client.ask(prompt, usage, corrections, usable=usable, raised=raised)
         if (refusal := read.refusal(answer)) is not None:
             raise NoLabels(AbsentReason.JUDGE_REFUSED, f"the judge refused: {client.clean(refusal)[:200]}")
         reading, repairs = read.at(answer)
@@ -88,7 +96,18 @@ async def ask_until_usable(
         if not reading.complaints:
             break
         fault = reading.complaints[0]
+        if answer.finish == "length" and not reading.whole:
+            limit = answer.limit or client.answer_limit(prompt)
+            fault = _fault_of_limit(answer, limit, client.settings.answer_tokens)
+            log_limit.warning(log, "limit", "an answer was cut off", model=client.settings.model, because=fault)
+            raises = limit is not None and limit < (client.answer_limit(prompt, raised=True) or 0)
+            # A limit that thoughts used up is not paid again, and no limit is paid three times.
+            if cut_off or not (raises or answer.text.strip()):
+                break
+            cut_off, raised = True, raises
         corrections = _corrections(answer, reading.complaints, prompt.language)
+        if cut_off and not answer.text.strip():  # there is nothing to correct
+            corrections = []
     if best is None:
         raise NoLabels(
             AbsentReason.JUDGE_UNUSABLE,
@@ -98,6 +117,18 @@ async def ask_until_usable(
     usage.counters.update(repairs.counters)
     await client.keep(prompt, answer)
     return labels
+
+
+def _fault_of_limit(answer: JudgeAnswer, limit: int | None, setting: int) -> str:
+    """Return the cause of an answer that was cut off, with the setting that decides."""
+    came = f"it was cut off after {answer.completion_tokens:,} tokens" if answer.completion_tokens else "it was cut off"
+    if limit is None:
+        return f"{came}, thoughts included, at the endpoint's own limit, because it takes none: raise it there"
+    raised = f", raised from judge.answer_tokens = {setting:,}" if limit > setting else " (judge.answer_tokens)"
+    return (
+        f"{came}, thoughts included; its limit was {limit:,} tokens{raised}: set judge.answer_tokens (and "
+        "judge.window_tokens) higher, or let the model think less"
+    )
 
 
 def _answered(_: JudgeAnswer) -> bool:
