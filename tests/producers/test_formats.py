@@ -57,6 +57,11 @@ def untimed(interaction: RagInteraction) -> dict[str, Any]:
     return interaction.model_dump(exclude={"occurred_at"})
 
 
+def only_texts(value: object) -> str:
+    """Return the id of a parameter: compressed bytes are other ones in each process."""
+    return value if isinstance(value, str) else ""
+
+
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> Path:
     flat = []
     for row in rows:
@@ -174,6 +179,7 @@ def test_bad_cells_of_a_csv_are_named_by_line_and_the_others_are_read(tmp_path: 
         ("a.jsonl.bz2", b"plain text", "cannot be decompressed"),
         ("a.csv.zst", pa.compress(b"question\n" * 99, codec="zstd", asbytes=True)[:-3], "cannot be decompressed"),
     ],
+    ids=only_texts,
 )
 def test_a_file_that_is_not_of_its_format_is_a_clear_error(
     tmp_path: Path, name: str, content: bytes, said: str
@@ -215,6 +221,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
         ("wide.jsonl", LINES.encode("utf-16-le")),
         ("cells.txt", CELLS.encode()),
     ],
+    ids=only_texts,
 )  # fmt: skip
 def test_texts_are_read_however_they_are_packed_or_separated(name: str, content: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
@@ -320,3 +327,78 @@ def test_ragchecker_labels_that_do_not_fit_are_a_problem_of_their_result(tmp_pat
     assert "its labels: " in bad.problem
     assert "one row per claim" in bad.problem
     assert good.interaction is not None
+
+
+def exploded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "contexts": text} for row in rows for text in row["contexts"]]
+
+
+WHOLE: list[dict[str, Any]] = [
+    {"query_id": "a", "question": "q?", "contexts": ["one", "two", "three"], "answer": "r"},
+    {"query_id": "b", "question": "q?", "contexts": ["four"], "answer": "r"},
+    {"query_id": "c", "question": "p?", "contexts": ["one", "five"], "answer": "s"},
+]
+
+
+def told(path: Path) -> list[Any]:
+    """Return the texts of the documents of each row, or its problem."""
+    rows = list(read_rows(path, FileOptions(pipeline="p")))
+    return [[one.text for one in row.interaction.documents] if row.interaction else row.problem for row in rows]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "json"])
+@pytest.mark.parametrize("named_by", ["id", "index", "rank"])
+def test_rows_of_one_chunk_each_are_one_answer(ending: str, named_by: str, tmp_path: Path) -> None:
+    rows = exploded(WHOLE)
+    for number, row in enumerate(rows):
+        own = row if named_by == "id" else {"rank": number} if named_by == "rank" else {"": row["query_id"]}
+        rows[number] = {**own, **{name: row[name] for name in ("question", "contexts", "answer")}}
+    if named_by == "rank":
+        del rows[3]  # nothing but an id or an index separates it from the rows before it
+    file = tmp_path / f"rows.{ending}"
+    if ending == "csv":
+        with file.open("w", newline="") as content:
+            writer = csv.DictWriter(content, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    elif ending == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    else:
+        file.write_text(json.dumps(rows) if ending == "json" else "\n".join(map(json.dumps, rows)))
+    expected = [row["contexts"] for row in WHOLE]
+    assert told(file) == ([expected[0], expected[2]] if named_by == "rank" else expected)
+
+
+def test_what_belongs_to_a_chunk_stays_with_it(tmp_path: Path) -> None:
+    facts = [
+        {"rank": 1, "score": 0.9, "doc_id": 7, "source": "x.md"},
+        {"rank": 2, "score": 0.4, "doc_id": 8, "source": "y.md"},
+    ]
+    rows = [{**row, **fact} for row, fact in zip(exploded(WHOLE[2:]), facts, strict=True)]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    (one,) = interactions(file, pipeline="p")
+    assert [(document["id"], document["score"]) for document in one["documents"]] == [("7", 0.9), ("8", 0.4)]
+    assert one["metadata"]["chunk_source"] == ["x.md", "y.md"]
+
+
+def test_a_chunk_whose_answer_is_uncertain_is_named_and_never_lost(tmp_path: Path) -> None:
+    one, two, _, four, *_ = exploded(WHOLE)
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, [one, four, two, {**two, "model": "m"}])))
+    first, second, apart, other = told(file)
+    assert (first, second) == (["one"], ["four"])
+    assert "'a' came before" in apart
+    assert "'a' came before" in other
+    for row in (one, two):
+        del row["query_id"]
+    file.write_text("\n".join(map(json.dumps, [one, two])))
+    assert "up to row 2" in told(file)[0]
+
+
+def test_rows_of_one_document_that_differ_otherwise_stay_apart(tmp_path: Path) -> None:
+    rows = [{**row, "answer": str(number)} for number, row in enumerate(exploded(WHOLE))]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert len(told(file)) == len(rows)
+    assert len({json.dumps(found) for found in told(file)}) == 5

@@ -244,7 +244,7 @@ def test_a_row_that_is_no_item_is_named_with_its_line_and_a_remedy(tmp_path: Pat
 
 
 def test_a_row_from_python_that_is_no_item_is_named_by_its_number() -> None:
-    with pytest.raises(ValueError, match="row 2: it is of type int: give a question, an object or an interaction"):
+    with pytest.raises(ValueError, match="row 2: it is of type int"):
         items_of(["q", 7])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="row 2: row 1 has the id 'a', too"):
         items_of([{"id": "a", "question": "q"}, {"id": "a", "question": "q"}])

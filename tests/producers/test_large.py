@@ -111,3 +111,10 @@ def test_a_file_that_became_shorter_is_named(tmp_path: Path) -> None:
     of = LargeInput([InputFile(str(path), "a", 3)], FileOptions())
     with pytest.raises(UnreadableFileError, match="fewer rows than before"):
         list(LargeReader(of).between(0, 3))
+
+
+def test_a_file_with_a_row_for_each_chunk_is_not_cut_into_parts(tmp_path: Path) -> None:
+    row = {"id": "a", "question": "q?", "answer": "r"}
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({**row, "contexts": text}) for text in ("one", "two")))
+    with pytest.raises(UnreadableFileError, match="a row for each chunk"):
+        large_input([str(tmp_path / "a.jsonl")], FileOptions())

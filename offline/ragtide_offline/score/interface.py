@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import groupby, starmap
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,16 @@ from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_consumers.labelers.plugins import check_labeler
 from ragtide_consumers.labelers.protocol import Labeler, criteria_of
 from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
-from ragtide_producers.files.columns import HEAD_ROWS, Mapped, interaction_fields, seen_in
-from ragtide_producers.files.interactions import name_of
+from ragtide_producers.files.chunk_rows import whole_rows
+from ragtide_producers.files.columns import HEAD_ROWS, Mapped, seen_in
+from ragtide_producers.files.formats import Record
+from ragtide_producers.files.interactions import name_of, row_of
+from ragtide_producers.files.items import record_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.waiting import blocking
 from ragtide_runtime.settings.model import Settings, settings_of_application
-from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent, RagInteraction
-from ragtide_schemas.sent import sent
+from ragtide_schemas import Estimate, MetricEvent, RagInteraction
 from ragtide_schemas.suggestions import unknown
-from ragtide_schemas.times import utc_now
 
 from ..sessions import session_criteria, with_sessions
 from .scored_file import labeling_of
@@ -170,19 +172,13 @@ def check_level(confidence: object) -> None:
         raise ConfigurationError(f"the confidence is {confidence!r}: give a number between 0 and 1, such as 0.95")
 
 
-def _of_objects(source: Iterable[RagInteraction | Mapping[str, Any]], options: FileOptions) -> Iterator[Row]:
-    items = list(source)
-    seen = seen_in((item for item in items[:HEAD_ROWS] if isinstance(item, Mapping)), options.columns)
-    for number, item in enumerate(items, start=1):
-        if isinstance(item, RagInteraction):
-            yield Row(number, item)
-        elif isinstance(item, Mapping):
-            named = {} if options.pipeline is None else {"pipeline": options.pipeline}
-            try:
-                fields, _ = interaction_fields(item, options.columns, seen=seen)
-                yield Row(number, sent(RagInteraction, named | fields, utc_now()))
-            except InvalidEntryError as error:
-                yield Row(number, problem=error.detail)
+def _of_objects(source: Iterable[object], options: FileOptions) -> Iterator[Row]:
+    found: list[Row | Record] = []
+    for ready, items in groupby(enumerate(source, start=1), lambda item: isinstance(item[1], RagInteraction)):
+        if ready:
+            found.extend(Row(number, item) for number, item in items if isinstance(item, RagInteraction))
         else:
-            shown = type(item).__name__
-            yield Row(number, problem=f"it is of type {shown}: give a RagInteraction or an object with its fields")
+            found.extend(whole_rows(starmap(record_of, items), options.columns))
+    head = (item.fields for item in found[:HEAD_ROWS] if isinstance(item, Record))
+    seen = seen_in(head, options.columns)
+    yield from (item if isinstance(item, Row) else row_of(item, options, seen) for item in found)

@@ -21,6 +21,7 @@ from ragtide_schemas.times import time_in, utc_now
 
 from ..errors import UnreadableFileError
 from . import columns, ragbench, ragchecker
+from .chunk_rows import whole_rows
 from .columns import Mapped
 from .formats import Record, RecordError, csv, huggingface, json, jsonl, parquet, text
 
@@ -71,7 +72,7 @@ class FileOptions:
 
 
 def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
-    """Yield every record of a file or of a Hugging Face data set, in order.
+    """Yield every record of a file or of a Hugging Face data set, in order; the rows of one answer's chunks as one.
 
     A record without `interaction_id` gets an id from its number and content, so that publishing an unchanged file
     again adds nothing.
@@ -83,7 +84,7 @@ def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-    records = read_records(source, options)
+    records = whole_rows(read_records(source, options), options.columns)
     head = list(islice(records, columns.HEAD_ROWS))
     cells = any(record.cells for record in head)
     seen = columns.seen_in((record.fields for record in head), options.columns, cells=cells)

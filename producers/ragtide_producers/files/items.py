@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,6 +17,7 @@ from ragtide_schemas.limits import QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGME
 
 from ..errors import UnreadableFileError
 from . import ragbench
+from .chunk_rows import whole_rows
 from .columns import COLUMNS, history_in
 from .formats import Record
 from .interactions import FileOptions, made_id, read_records
@@ -100,7 +102,8 @@ def read_items(source: str | Path, options: FileOptions | None = None) -> list[I
         UnreadableFileError: the source cannot be opened, has no question, a row is not an item, or two have one id.
     """
     try:
-        items = _items(read_records(source, options or FileOptions()), f"{source}:")
+        given = options or FileOptions()
+        items = _items(whole_rows(read_records(source, given), given.columns), f"{source}:")
     except ValueError as error:
         raise UnreadableFileError(str(error)) from None
     if not items:
@@ -121,7 +124,7 @@ def items_of(rows: Iterable[str | Mapping[str, Any] | RagInteraction]) -> list[I
     Raises:
         ValueError: a row is not an item, or two have the same id; the message names row, field and remedy.
     """
-    return _items((_record(number, row) for number, row in enumerate(rows, start=1)), "row ")
+    return _items(whole_rows(starmap(record_of, enumerate(map(_as_object, rows), start=1)), {}), "row ")
 
 
 def digest(items: Sequence[Item]) -> str:
@@ -156,16 +159,19 @@ def _items(records: Iterable[Record], place: str) -> list[Item]:
     return list(items.values())
 
 
-def _record(number: int, row: str | Mapping[str, Any] | RagInteraction) -> Record:
+def _as_object(row: object) -> object:
+    return {"question": row} if isinstance(row, str) else row
+
+
+def record_of(number: int, row: object) -> Record:
+    """Return the record of an object or an interaction, as if it stood in a file."""
     if isinstance(row, RagInteraction):
         fields = row.model_dump(mode="json", exclude_none=True)
-    elif isinstance(row, str):
-        fields = {"question": row}
     elif isinstance(row, Mapping):
-        fields = dict(row)
+        fields = {str(name): value for name, value in row.items()}
     else:
         shown = type(row).__name__
-        return Record(number, problem=f"it is of type {shown}: give a question, an object or an interaction")
+        return Record(number, problem=f"it is of type {shown}: give an object with its fields, or an interaction")
     return Record(number, fields, json.dumps(fields, sort_keys=True, default=str).encode())
 
 

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import UnreadableFileError
+from .chunk_rows import whole_rows
 from .formats import Record, huggingface, parquet
 from .interactions import FileOptions, Row, count_rows, digest_of, name_of, pending_records, records_between, row_of
 
 _SUFFIXES: Final = (".parquet", ".pq")
+LOOKED_AT: Final = 100
+"""Rows at the beginning of a file that show whether it has a row for each chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,11 @@ def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
             if rows is None:
                 rows = sum(1 for _ in pending_records(name, options))
             found[place] = InputFile(name, named, rows, digest_of(name, options))
+            first = [make() for make in islice(pending_records(name, options), LOOKED_AT)]
+            if sum(1 for _ in whole_rows(first, options.columns)) < len(first):
+                raise UnreadableFileError(
+                    f"{name} has a row for each chunk, and parts would divide answers: score it alone, without parts"
+                )
     return LargeInput(list(found.values()), options)
 
 

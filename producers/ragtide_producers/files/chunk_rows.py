@@ -1,0 +1,179 @@
+"""Joins the rows of one answer in files with a row for each retrieved chunk, as pandas writes them after `explode`.
+
+Rows next to each other are of one answer if they have its id, or the index of a table, and differ in nothing but the
+chunk and what belongs to it, such as its score or rank.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from ragtide_schemas import RagInteraction
+from ragtide_schemas.limits import DOCUMENTS_MAX
+from ragtide_schemas.printable import shortened
+
+from ..shapes.document_keys import SCORES, is_missing
+from ..shapes.spelled import spells_a_list
+from .columns import COLUMNS, Mapped, columns_named, is_known
+from .formats import Record
+from .places import plain_name
+
+_OF_CHUNKS: Final = frozenset(
+    (
+        *("chunk", "context", "doc", "document", "file", "filename", "id", "index", "node", "order", "page", "passage"),
+        *("path", "position", "rank", "retrieved", "retrieval", "retrieve", "segment", "source", "title", "uri", "url"),
+        *("distance", "relevance", "score", "similarity"),
+    )
+)
+"""Words in the names of columns that are about one chunk."""
+_OF_ANSWERS: Final = frozenset(RagInteraction.model_fields) - {"source"}
+_INDICES: Final = ("", "unnamed:_0", "index", "level_0", "__index_level_0__")
+"""Names of the index of a table, which is the same in all rows that come from one row."""
+_REMEMBERED: Final = 1 << 18
+"""Answers that are remembered, to find a chunk whose neighbours are elsewhere."""
+
+
+_Mapped = tuple[tuple[str, tuple[str, ...]], ...]
+"""Fields with the columns that the user named for each."""
+
+
+class _Header(NamedTuple):
+    """What the columns of a row are."""
+
+    chunk: str | None
+    """Column that may have one chunk."""
+    id: str | None
+    """Column of the id of the answer."""
+    facts: frozenset[str]
+    """Columns that may be about the chunk."""
+    known: tuple[str, ...]
+    """Columns that have a meaning for the answer."""
+
+
+@lru_cache(maxsize=64)
+def _header(names: tuple[str, ...], mapped: _Mapped) -> _Header:
+    mapping = {field: columns[0] if len(columns) == 1 else None for field, columns in mapped}
+    by_name = {plain_name(name): name for name in reversed(names)}
+
+    def column(field: str) -> str | None:
+        first = by_name.get(field) or next((by_name[name] for name in COLUMNS[field] if name in by_name), None)
+        return mapping.get(field, first)
+
+    chunk, id_column = column("documents"), column("interaction_id")
+    taken = {chunk, id_column, *(name for _, columns in mapped for name in columns), *map(column, COLUMNS)}
+    facts = frozenset(
+        name
+        for name in names
+        if name not in taken
+        and plain_name(name) not in (*_OF_ANSWERS, *_INDICES)
+        and not _OF_CHUNKS.isdisjoint(plain_name(name).replace(".", "_").split("_"))
+    )
+    known = tuple(name for name in names if name != chunk and name not in facts and (name in taken or is_known(name)))
+    return _Header(chunk if chunk in names else None, id_column if id_column in names else None, facts, known)
+
+
+def whole_rows(records: Iterable[Record], mapping: Mapped) -> Iterator[Record]:
+    """Yield records in which the chunks of one answer are its documents.
+
+    A chunk whose answer cannot be known is a problem of its row: its neighbours are elsewhere, or neither an id nor an
+    index says whether two rows are one answer.
+
+    Args:
+        records: in the order of a file.
+        mapping: column by field, as the user stated it.
+    """
+    mapped = tuple((field, tuple(columns_named({field: mapping[field]}))) for field in mapping)
+    seen = array("q", bytes(8 * _REMEMBERED))
+    group: list[Record] = []
+    for record in records:
+        if not group or not _are_one(_header(tuple(group[-1].fields or ()), mapped), group[-1], record):
+            yield from _joined(group, mapped, seen)
+            group = [record]
+        elif len(group) <= DOCUMENTS_MAX:
+            group.append(record)
+    yield from _joined(group, mapped, seen)
+
+
+def _are_one(header: _Header, first: Record, second: Record) -> bool:
+    one, other = first.fields, second.fields
+    if header.chunk is None or one is None or other is None or one.keys() != other.keys():
+        return False
+    different = {name for name in one if one[name] != other[name]}
+    chunks = one[header.chunk], other[header.chunk]
+    return bool(different) and different <= header.facts | {header.chunk} and all(map(_is_chunk, chunks))
+
+
+def _joined(group: Sequence[Record], mapped: _Mapped, seen: "array[int]") -> Iterator[Record]:
+    fields = group[0].fields if group else None
+    header = _header(tuple(fields or ()), mapped)
+    if fields is None or header.chunk is None or not _is_chunk(fields[header.chunk]):
+        yield from group
+        return
+    rows = [record.fields or {} for record in group]
+    named = None if header.id is None else fields[header.id]
+    if named is not None and _is_apart(header, rows, seen):
+        yield replace(group[0], fields=None, problem=_APART.format(shortened(str(named))))
+    elif len(group) == 1:
+        yield group[0]
+    elif named is None and not _is_one_row(header, rows):
+        yield replace(group[0], fields=None, problem=_UNKNOWN.format(group[-1].number))
+    else:
+        whole = {**fields, header.chunk: [_document(row, header.chunk) for row in rows]}
+        for name in header.facts:
+            if any(row[name] != fields[name] for row in rows):
+                del whole[name]
+                whole[f"chunk_{name}" if is_known(name) else name] = [row[name] for row in rows]
+        yield replace(group[0], fields=whole, content=b"\n".join(record.content for record in group))
+
+
+def _is_chunk(value: Any) -> bool:
+    if isinstance(value, str):
+        return not is_missing(value) and not spells_a_list(value)
+    return isinstance(value, dict) and any(isinstance(part, str) for part in value.values())
+
+
+def _is_apart(header: _Header, rows: Sequence[Mapping[str, Any]], seen: "array[int]") -> bool:
+    """Whether the answer of rows came before with other chunks; if it did not come before, it is remembered."""
+    answer = tuple(repr(rows[0][name]) for name in header.known)
+    fingerprints = [hash(answer), *(hash((*answer, repr(row[header.chunk or ""]))) for row in rows)]
+    if seen[fingerprints[0] % _REMEMBERED] == fingerprints[0]:
+        return any(seen[fingerprint % _REMEMBERED] != fingerprint for fingerprint in fingerprints)
+    for fingerprint in fingerprints:
+        seen[fingerprint % _REMEMBERED] = fingerprint
+    return False
+
+
+def _is_one_row(header: _Header, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether rows without an id are surely of one: they have its index, or facts about their chunks."""
+    first, second = rows[:2]
+    return any(plain_name(name) in _INDICES or first[name] != second[name] for name in first if name != header.chunk)
+
+
+def _document(row: Mapping[str, Any], column: str) -> Any:
+    if not isinstance(row[column], str):
+        return row[column]
+    by_name = {plain_name(name): value for name, value in row.items() if value is not None}
+    found = {field: next((by_name[name] for name in names if name in by_name), None) for field, names in _FACTS.items()}
+    document: dict[str, Any] = {"text": row[column]}
+    if isinstance(found["id"], str | int):
+        document["id"] = str(found["id"])
+    with suppress(TypeError, ValueError):
+        document["score"] = float(found["score"] or "")
+    return document
+
+
+_FACTS: Final = {
+    "id": ("chunk_id", "doc_id", "document_id", "passage_id", "node_id"),
+    "score": (*SCORES, "retrieval_score", "similarity_score"),
+}
+_APART: Final = (
+    "the answer {!r} came before with another document: put the rows of one answer next to each other, or give each "
+    "answer an id of its own"
+)
+_UNKNOWN: Final = (
+    "it has the question and the response of the next row, up to row {}, and another document: if the rows are the "
+    "chunks of one answer, give them one id, otherwise an id each"
+)
