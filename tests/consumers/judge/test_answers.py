@@ -12,6 +12,7 @@ from tests.support.cases import for_each
 from ragtide.testing import JudgePrompt, Labels, Raw, ScriptedJudge
 from ragtide_consumers.labelers.judge.answers import parse
 from ragtide_consumers.labelers.judge.prompts import TRACE_SCHEMA
+from ragtide_consumers.labelers.judge.values import keys_in, truth
 
 RIGHT: dict[str, Any] = {
     "relevance_explanation": "the first",
@@ -129,3 +130,63 @@ async def test_reasoning_that_goes_on_is_no_answer(server: ScriptedJudge, field:
     async with judge(server, repairs=0) as labeler:
         labeling = await labeler.label(TOWER)
     assert set(labeling.absent.values()) == {"judge_unusable"}
+
+
+KNOWN = ("0a", "0b", "0c", "1a", "1b")
+SOURCES = ("d0", "d1", "d2", "r", "a")
+
+
+@pytest.mark.pure
+@for_each(
+    "value, keys",
+    [
+        (["0A.", "[0b]"], ["0a", "0b"]), ("0a, 0b and 0c", ["0a", "0b", "0c"]), ("0a-0c", ["0a", "0b", "0c"]),
+        (["0a–0b", "1a"], ["0a", "0b", "1a"]), ("[0a] to [0c]", ["0a", "0b", "0c"]), ("0a...0c", ["0a", "0b", "0c"]),
+        ("0a-c", ["0a", "0b", "0c"]), (["０ａ"], ["0a"]), (["sentence 0a"], ["0a"]), ("Sentences: 0a; 1b", ["0a", "1b"]),
+        (["0a: The tower, built in 1889"], ["0a"]), ("all sentences of document 1", ["1a", "1b"]),
+        ("0a, 9z", ["0a", "9z"]), (["general"], ["general"]), ("well known fact", ["well_known_fact"]),
+        (["none"], []), ("N/A", []), ("None.", []), ([], []),
+        ("0c-0a", None), ("0a-1b", None), ("0a-9z", None), ("0a or 0b", None), ("not 0a", None), ("all", None),
+        ("all but 0a", None), ("0a, ..., 0c", None), ("0a: like 0b", None), ("0a - 0b - 0c", None), ("- 0a\n- 0b", None),
+        ("", None), (None, None), ({}, None), (["0a", 3], None), ([["0a"]], None),
+    ],
+)  # fmt: skip
+def test_keys_are_read_with_the_words_around_them_or_not_at_all(value: object, keys: list[str] | None) -> None:
+    assert keys_in(value, KNOWN) == keys
+
+
+@pytest.mark.pure
+@for_each(
+    "value, keys",
+    [
+        ("D0-D2", ["d0", "d1", "d2"]), (["document 1", "A"], ["d1", "a"]), ("d0 a", ["d0", "a"]), ("a source", None),
+        ("source R", ["r"]), ("all documents", None),
+    ],
+)  # fmt: skip
+def test_keys_of_sources_are_read_too(value: object, keys: list[str] | None) -> None:
+    assert keys_in(value, SOURCES) == keys
+
+
+@pytest.mark.pure
+@for_each(
+    "text, value",
+    [
+        ("Yes, fully supported", True), ("yes (0a)", True), ("Fully supported.", True), ("Verdict: yes", True),
+        ("No. Nothing supports it", False), ("no, 0a does not say it", False), ("Partially supported", False),
+        ("是，完全支持", True), ("Да, полностью", True),
+        ("Yes and no", None), ("Yes, but only partly", None), ("No issues, fully supported", None), ("yes/no", None),
+        ("No; it is supported", None), ("Yes. No.", None), ("not sure", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_truth_value_is_read_with_words_that_do_not_take_it_back(text: str, value: bool | None) -> None:
+    assert truth(text) is value
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    "piece", ["0a, ", "0a-", "sentence ", "all of document 0 ", "(", "yes, ", ". ", "- ", "answer: "]
+)
+def test_a_long_value_is_read_in_linear_time(piece: str) -> None:
+    keys_in(piece * 20_000, KNOWN)
+    keys_in([piece] * 20_000, KNOWN)
+    truth(piece * 20_000)

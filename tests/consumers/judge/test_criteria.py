@@ -193,7 +193,14 @@ def test_no_answer_ever_shifts_to_a_neighbour(data: st.DataObject) -> None:
         ("yes_no", "cannot tell", CANNOT_TELL), ("yes_no", None, None), ("1-5", 4, "4"), ("1-5", 4.0, "4"),
         ("1-5", "4.", "4"), ("1-5", "4/5", "4"), ("1-5", "4/10", None), ("1-5", 4.5, None), ("1-5", 0, None),
         ("1-5", ".5", None), ("1-5", "(4)", "4"),
-        ("1-5", True, None), ("1-5", "four", None), ("1-5", 10**400, None), ("1-5", float("inf"), None),
+        ("1-5", True, None), ("1-5", "four", "4"), ("1-5", 10**400, None), ("1-5", float("inf"), None),
+        ("1-5", "Score: 4 out of 5", "4"), ("1-5", "**4/5** - it names the year, not the place", "4"),
+        ("1-5", "4 (good)", "4"), ("1-5", "4 points", "4"), ("1-5", "４", "4"), ("1-5", "four out of five", None),
+        ("1-5", "4-5", None), ("1-5", "4 or 5", None), ("1-5", "4, maybe 5", None), ("1-5", "4,25", None),
+        ("1-5", "3 out of 4", None), ("1-5", "40", None), ("1-5", "-4", None), ("1-5", "4: but rather 3", None),
+        ("yes_no", "Yes, it answers the question.", "yes"), ("yes_no", "Answer: no", "no"),
+        ("yes_no", "No, it does not say so", "no"), ("yes_no", "Yes, but only partly", None),
+        ("yes_no", "yes/no", None), ("yes_no", "No problem: yes", None), ("yes_no", "Yes: not really", None),
     ],
 )  # fmt: skip
 def test_an_answer_is_read_if_it_needs_no_guess(scale: str, value: object, answer: str | None) -> None:
@@ -201,6 +208,20 @@ def test_an_answer_is_read_if_it_needs_no_guess(scale: str, value: object, answe
     for entry_ in (value, {"answer": value}, {"Reason": "so", " ANSWER ": value}):
         reading = read_criteria({"criteria": {"k_1": entry_}}, [one], Usage())
         assert reading.answers.get(one.metric) == answer
+
+
+@pytest.mark.pure
+@for_each(
+    "value, answer",
+    [
+        ("good: it answers all of it", "good"), ("Verdict: Good.", "good"), ("good enough", "good enough"),
+        ("good: enough", None), ("good, not bad", None), ("good or bad", None), ("good (rather bad)", None),
+    ],
+)  # fmt: skip
+def test_an_answer_of_ones_own_scale_is_read_with_words_after_it(value: str, answer: str | None) -> None:
+    asked = criterion(0, values={"good": 1.0, "good enough": 0.5, "bad": 0.0})
+    reading = read_criteria({"criteria": {"Criterion K1": value}}, [asked], Usage())
+    assert reading.answers.get(asked.metric) == answer
 
 
 @pytest.mark.pure

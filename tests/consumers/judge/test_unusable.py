@@ -49,7 +49,20 @@ async def test_an_answer_without_labels_has_no_score_and_one_reason(
     assert labeling.labels == ()
 
 
-BROKEN_KEYS: list[Any] = [..., None, "0a", {}, 5, [1, 2], [{"key": "0a"}], ["7x", "9b"], [["0a"]]]
+BROKEN_KEYS: list[Any] = [
+    ...,
+    None,
+    "",
+    "0a, but not 0b",
+    ["..."],
+    ["0a or 0b"],
+    {},
+    5,
+    [1, 2],
+    [{"key": "0a"}],
+    ["7x", "9b"],
+    [["0a"]],
+]
 
 
 @pytest.mark.parametrize("value", BROKEN_KEYS, ids=repr)
@@ -216,7 +229,7 @@ def test_whatever_is_read_a_score_needs_a_list_that_was_there(fields: dict[str, 
     scores = trace_metrics(labels).scores
     for name, metric in ((RELEVANT, "context_relevance"), (UTILIZED, "context_utilization")):
         value = fields.get(name)
-        usable = isinstance(value, list) and all(isinstance(key, str) for key in value)
+        usable = isinstance(value, str) or (isinstance(value, list) and all(isinstance(key, str) for key in value))
         assert usable or metric not in scores
     verdicts = fields.get(SUPPORT)
     if not (isinstance(verdicts, list) and any(isinstance(verdict, dict) for verdict in verdicts)):

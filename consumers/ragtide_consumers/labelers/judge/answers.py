@@ -15,6 +15,7 @@ from ...text.reasoning import TAG, after_block, meaning_of, without_reasoning, w
 from ..remote.posting import ErrorReply
 from .sloppy_json import NoJson, ReadingBudget, Sloppy
 from .sloppy_json import read as read_sloppy
+from .values import truth
 
 CHARS: Final = 200_000
 """Characters of an answer that are read; a longer answer is no answer."""
@@ -57,42 +58,7 @@ class Parsed:
     """False if the answer was cut off; then `fields` has the fields before the cut, without a list that was cut."""
 
 
-# --- Words ---
-
-_YES: Final = frozenset({"yes", "true", "y", "t", "1", "да", "верно", "истина", "是", "对", "真", "sí", "oui", "ja"})
-_NO: Final = frozenset({
-    "no", "false", "n", "f", "0", "partly", "partially", "partial", "not fully", "нет", "ложь", "неверно", "частично",
-    "否", "不是", "假", "部分", "non", "nein",
-})  # fmt: skip
-_ENDS: Final = " \t\r\n.,;:!'\"`*()[]。，！“”‘’"
-
-
-def truth(value: object) -> bool | None:
-    """Return the truth value in another spelling; None if it is none. A partial support is no full support.
-
-    >>> truth(True), truth("Yes."), truth("FALSE"), truth(0), truth("partly"), truth("maybe"), truth(2), truth(None)
-    (True, True, False, False, False, None, None, None)
-    """
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int | float):
-        return bool(value) if value in (0, 1) else None
-    if not isinstance(value, str) or len(value) > 40:
-        return None
-    word = value.strip(_ENDS).lower()
-    return True if word in _YES else False if word in _NO else None
-
-
-def texts(value: object) -> list[str] | None:
-    """Return the texts in a list of texts, each split at its commas; None if the value is no list of texts.
-
-    >>> texts(["0a", "1as, 1av"]), texts([]), texts("0a"), texts(["0a", 3]), texts(None)
-    (['0a', '1as', '1av'], [], None, None, None)
-    """
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        return None
-    return [piece.strip() for item in value for piece in item.split(",") if piece.strip()]
-
+# --- Refusals ---
 
 _CANNOT: Final = r"(?:can(?:no|['’])t|can not|could(?:n['’]| no)t|won['’]t|will not|am (?:not able|unable)|['’]m (?:not able|unable)|unable|not able|must (?:decline|refuse)|have to (?:decline|refuse)|refuse|decline)"  # noqa: E501
 _REFUSAL: Final = re.compile(

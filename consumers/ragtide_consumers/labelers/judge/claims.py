@@ -12,18 +12,16 @@ from typing import Final
 
 from ragtide_schemas import ClaimLabels, Entailment, RagInteraction
 
-from ...text.keys import normalize_key
 from ...text.marks import readable
 from ...text.splitting import parts, pieces
 from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
-from .answers import texts
 from .client import SMALLEST_BUDGET, JudgeClient
 from .costs import PlannedCalls
 from .prompts import Language, Prompt, claims_prompt, verdicts_prompt
 from .repairing import AnswerReading, ask_until_usable
 from .texts import earlier_turns
-from .trace import KEY_CHARS
+from .values import key_in, keys_in
 
 MOST_CLAIMS: Final = 200
 """Most claims of one text; further claims are dropped and counted."""
@@ -233,8 +231,8 @@ def read_verdicts(
     found: Verdicts = {}
     seen: set[str] = set()
     for entry in value if isinstance(value, list) else []:
-        claim = normalize_key(str(entry.get("claim", ""))[:KEY_CHARS]) if isinstance(entry, dict) else ""
-        if claim not in claims:
+        claim = key_in(entry.get("claim", ""), claims) if isinstance(entry, dict) else None
+        if claim is None:
             repairs.counters["dropped_keys"] += 1
             continue
         if claim in seen:
@@ -259,10 +257,10 @@ def read_verdicts(
 
 
 def _sources(value: object, known: Sequence[str], repairs: Usage) -> set[str] | None:
-    listed = texts(value)
+    listed = keys_in(value, known)
     if listed is None:
         return None
-    named = {normalize_key(text[:KEY_CHARS]) for text in listed}
+    named = set(listed)
     repairs.counters["dropped_keys"] += len(named - set(known))
     return named & set(known)
 

@@ -10,18 +10,17 @@ from ragtide_schemas.criterion import CANNOT_TELL, Criterion, Need, folded
 from ragtide_schemas.specimen import REASON_CHARS
 
 from ...metrics.scores import AbsentReason, has_no_answer
-from ...text.keys import normalize_key
 from ...text.reasoning import answer_of
 from ...text.splitting import KEY_TOKENS, estimated_tokens
 from ..asked_criteria import asked_about
 from ..remote.errors import ContextTooLong, NoLabels
 from ..remote.usage import Usage
-from .answers import truth
 from .client import JudgeClient
 from .costs import PlannedCalls
 from .prompts import Language, Prompt, criteria_prompt, key_of, possible_answers, session_prompt
 from .repairing import AnswerReading, ask_until_usable
 from .texts import conversation_of, earlier_turns
+from .values import grade_of_five, key_in, stated, takes_back, truth
 
 ANSWER_CHARS: Final = 200
 """Most characters of an answer that are compared with the possible answers."""
@@ -140,8 +139,8 @@ def read_criteria(fields: Mapping[str, Any], asked: Sequence[Criterion], repairs
     """
     keys = {key_of(place).casefold(): criterion for place, criterion in enumerate(asked)}
     entries: dict[str, list[Any]] = {}
-    for key, entry in _entries(fields.get("criteria", fields), beside="criteria" not in fields):
-        if key in keys:
+    for key, entry in _entries(fields.get("criteria", fields), keys, beside="criteria" not in fields):
+        if key is not None:
             entries.setdefault(key, []).append(entry)
         else:
             repairs.counters["dropped_keys"] += 1
@@ -169,25 +168,24 @@ def read_criteria(fields: Mapping[str, Any], asked: Sequence[Criterion], repairs
 
 
 _KEY_NAMES: Final = frozenset({"key", "criterion", "id"})
-_KEY: Final = re.compile(r"k ?[0-9]{1,3}")
 
 
-def _entries(value: Any, *, beside: bool) -> Iterable[tuple[str, Any]]:
+def _entries(value: Any, keys: Collection[str], *, beside: bool) -> Iterable[tuple[str | None, Any]]:
     """Yield key and entry of each entry, of an object by key or of a list of entries with keys."""
     if isinstance(value, dict):
         for name, entry in value.items():
-            key = _key(name)
+            key = _key(name, keys)
             # Beside the entries stand other fields of the answer.
-            if not beside or _KEY.fullmatch(key):
+            if not beside or key is not None:
                 yield key, entry
     elif isinstance(value, list):
         for entry in value:
             named = [name for name in entry if str(name).casefold() in _KEY_NAMES] if isinstance(entry, dict) else []
-            yield (_key(entry[named[0]]) if len(named) == 1 else ""), entry
+            yield (_key(entry[named[0]], keys) if len(named) == 1 else None), entry
 
 
-def _key(name: object) -> str:
-    return normalize_key(str(name)[:ANSWER_CHARS]).casefold().replace(" ", "").replace("_", "")
+def _key(name: object, keys: Collection[str]) -> str | None:
+    return key_in(name, keys) or key_in(str(name).replace(" ", "").replace("_", ""), keys)
 
 
 def _field(entry: Any, name: str) -> Any:
@@ -214,7 +212,6 @@ REASON_READ_CHARS: Final = 4 * REASON_CHARS
 """Most characters of a reason as the judge gives it."""
 
 _AROUND: Final = " \t\r\n.,;:!?\"'`*()[]“”‘’«»。，！"
-_OF_FIVE: Final = re.compile(r"([1-5]) ?/ ?5")
 _NO_WORDS: Final = frozenset({"1", "0", "y", "n", "t", "f"})
 
 
@@ -234,21 +231,20 @@ def _answer(criterion: Criterion, entry: Any) -> str | None:
         same = [answer for answer in possible if read and form(answer) == read]
         if same:
             return same[0] if len(same) == 1 else None
-    if criterion.scale == "1-5" and (found := _OF_FIVE.fullmatch(_bare(value))) is not None:
-        return found[1]
-    if criterion.scale == "yes_no":
-        return _yes_or_no(_bare(value))
-    return None
+    word, rest = stated(value)
+    read = _bare(word)
+    same = [answer for answer in possible if read and _bare(answer) == read]
+    if criterion.scale == "1-5" and not same and (grade := grade_of_five(word)) is not None:
+        same = [grade]
+    elif criterion.scale == "yes_no" and CANNOT_TELL not in same:
+        meaning = None if word in _NO_WORDS or word.startswith(_PARTIAL) else truth(value)
+        return None if meaning is None else "yes" if meaning else "no"
+    others = [answer for answer in possible if answer not in same]
+    return same[0] if len(same) == 1 and not takes_back(word, rest, others) else None
 
 
-def _yes_or_no(word: str) -> str | None:
-    """Return yes or no for a word of another language, or a truth value; a partial yes is neither."""
-    if word in _NO_WORDS or word.startswith(("part", "not ", "част", "部分")):
-        return None
-    meaning = truth(word)
-    return None if meaning is None else "yes" if meaning else "no"
-
-
+_PARTIAL: Final = ("part", "not ", "част", "部分")
+"""Begins of words for a partial yes, which is neither yes nor no."""
 _FRACTION: Final = re.compile(r"\W*[.,][0-9]")
 
 

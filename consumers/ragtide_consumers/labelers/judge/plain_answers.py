@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ...text.keys import normalize_key
-from .answers import Parsed, truth
+from .answers import Parsed
+from .values import truth
 
 CHARS: Final = 200_000
 """Characters of an answer that are read."""
@@ -77,8 +78,9 @@ def _criteria(lines: Iterable[str]) -> list[dict[str, str]]:
     ]
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in (normalize_key(part) for part in text.replace(",", " ").split()) if word not in _NOTHING]
+def _keys(text: str) -> str | list[str]:
+    """Return the text with keys, which is read where the keys are known; a list of none if there is no text."""
+    return [] if text.strip().lower() in _NOTHING else text
 
 
 def _trace(lines: Iterable[str]) -> dict[str, Any]:
@@ -86,15 +88,15 @@ def _trace(lines: Iterable[str]) -> dict[str, Any]:
     entries: list[dict[str, Any]] = []
     for key, rest in _lines(lines):
         if key == "relevant":
-            found.setdefault("all_relevant_sentence_keys", _words(rest))
+            found.setdefault("all_relevant_sentence_keys", _keys(rest))
         elif key == "used":
-            found.setdefault("all_utilized_sentence_keys", _words(rest))
+            found.setdefault("all_utilized_sentence_keys", _keys(rest))
         elif key.isascii() and key.isalpha() and len(key) <= 3:
-            first, *words = [normalize_key(part) for part in rest.replace(",", " ").split()] or [""]
+            first, *words = rest.replace(",", " ").split() or [""]
             entry: dict[str, Any] = {"response_sentence_key": key}
             if (verdict := truth(first)) is not None:
                 entry["fully_supported"] = verdict
-            entry["supporting_sentence_keys"] = [word for word in words if word not in _NOTHING]
+            entry["supporting_sentence_keys"] = _keys(" ".join(words))
             entries.append(entry)
     if entries:
         found["sentence_support_information"] = entries
@@ -138,7 +140,8 @@ def _verdicts(lines: Iterable[str]) -> dict[str, Any]:
                 loose |= into is None
                 (into if into is not None else []).append(word)
         # A source without yes or no has no meaning, and neither has a line without any word.
-        entries.append({"claim": key, **({} if loose or not words else named)})
+        keys = {name: _keys(" ".join(listed)) for name, listed in named.items()}
+        entries.append({"claim": key, **({} if loose or not words else keys)})
     return {"verdicts": entries} if entries else {}
 
 

@@ -99,10 +99,11 @@ async def ask_until_usable(
         if answer.finish == "length" and not reading.whole:
             limit = answer.limit or client.answer_limit(prompt)
             fault = _fault_of_limit(answer, limit, client.settings.answer_tokens)
-            log_limit.warning(log, "limit", "an answer was cut off", model=client.settings.model, because=fault)
             raises = limit is not None and limit < (client.answer_limit(prompt, raised=True) or 0)
             # A limit that thoughts used up is not paid again, and no limit is paid three times.
-            if cut_off or not (raises or answer.text.strip()):
+            if cut_off or asked == client.settings.repairs or not (raises or answer.text.strip()):
+                if log_limit.due():  # an error: only another setting or model helps, and `score` shows errors alone
+                    log.error("an answer of the judge was cut off", model=client.settings.model, because=fault)
                 break
             cut_off, raised = True, raises
         corrections = _corrections(answer, reading.complaints, prompt.language)

@@ -9,27 +9,23 @@ from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.specimen import SENTENCE_REASON
 
 from ...metrics.trace import SPECIAL_KEYS
-from ...text.keys import normalize_key
 from ...text.sentences import CutInteraction
 from ...text.splitting import parts
 from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
-from .answers import texts
 from .client import SMALLEST_BUDGET, JudgeClient
 from .costs import PlannedCalls
 from .criteria import CriteriaReading, bounded, read_criteria
 from .prompts import Language, Prompt, trace_prompt
 from .repairing import AnswerReading, ask_until_usable
 from .texts import KeyedTexts
+from .values import key_in, keys_in
 
 INVENTED_SHARE: Final = 0.2
 """Share of keys that name no sentence above which an answer is not trusted."""
 
 Documents = list[tuple[str, str]]
 """Document sentences of one call, as pairs of key and text."""
-
-KEY_CHARS: Final = 64
-"""Most characters of a key; a longer key names no sentence."""
 
 
 def read_trace(
@@ -86,8 +82,8 @@ def _verdicts(
     for entry in entries:
         if not isinstance(entry, dict):
             continue
-        sentence = normalize_key(str(entry.get("response_sentence_key", ""))[:KEY_CHARS])
-        if sentence not in response_keys:
+        sentence = key_in(entry.get("response_sentence_key", ""), response_keys)
+        if sentence is None:
             repairs.counters["dropped_keys"] += 1
             continue
         supporting = keys.clean(entry.get("supporting_sentence_keys"), SPECIAL_KEYS)
@@ -111,20 +107,19 @@ class _Keys:
     """Normalizes keys, checks that they exist, and counts dropped keys."""
 
     def __init__(self, documents: Sequence[str], repairs: Usage) -> None:
-        self._known = frozenset(documents)
+        self._known = dict.fromkeys(documents)
         self._repairs = repairs
         self.named = 0
         self.invented: list[str] = []
 
     def clean(self, value: object, also: frozenset[str] = frozenset()) -> tuple[str, ...] | None:
         """Return the keys in a list; None if it is no list of keys, or if none of its keys exists."""
-        listed = texts(value)
+        listed = keys_in(value, self._known)
         if listed is None:
             return None
         found: dict[str, None] = {}
         invented = 0
-        for text in listed:
-            key = normalize_key(text[:KEY_CHARS])
+        for key in listed:
             self.named += 1
             if key in self._known or key in also:
                 if key in found:
@@ -132,7 +127,7 @@ class _Keys:
                 found[key] = None
             elif key not in SPECIAL_KEYS:
                 self._repairs.counters["dropped_keys"] += 1
-                self.invented.append(text[:20])
+                self.invented.append(key[:20])
                 invented += 1
         return None if invented and not found else tuple(found)
 
@@ -312,8 +307,8 @@ def _reasons(fields: Mapping[str, object], response_keys: Sequence[str]) -> dict
     entries = fields.get("sentence_support_information")
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, dict):
-            key = normalize_key(str(entry.get("response_sentence_key", ""))[:KEY_CHARS])
-            if key in response_keys:
+            key = key_in(entry.get("response_sentence_key", ""), response_keys)
+            if key is not None:
                 found.setdefault(f"{SENTENCE_REASON}{key}", bounded(entry.get("explanation")))
     return {key: reason for key, reason in found.items() if reason}
 
