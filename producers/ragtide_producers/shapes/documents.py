@@ -78,6 +78,7 @@ def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
 
 def _in_list(items: Sequence[Any], depth: int) -> list[Found] | None:
     items = [item for item in items if not _is_blank(item)]
+    items = [item for item in items if not _is_textless(item)] or items
     if not items or (len(items) == 1 and isinstance(items[0], str) and says_nothing(items[0])):
         return []
     found = [_document(item) for item in items]
@@ -101,6 +102,13 @@ def _is_blank(item: Any) -> bool:
         return is_missing(item)
     texts = [item[key] for key in TEXTS if key in item]
     return bool(texts) and all(is_missing(text) for text in texts) and not any(key in item for key in WRAPPED)
+
+
+def _is_textless(item: Any) -> bool:
+    """Whether an object has only the id, score or metadata of a document: senders leave out the text of a blank one."""
+    inner = item.get("document", item) if isinstance(item, dict) else None
+    others = (*TEXTS, *LISTS, *WRAPPED)
+    return isinstance(inner, dict) and not any(inner.get(key) and str(inner[key]).strip() for key in others)
 
 
 def _titled(item: Any) -> Found | None:

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple
 
 from .literals import CLASS
-from .parts import joined, text_of_content
+from .parts import joined, kind_of, text_of_content
 
 Author = Literal["user", "assistant", "system", "tool"]
 
@@ -48,7 +48,7 @@ def messages_of(value: Any) -> list[Message]:
         return []
     if len(value) == 1 and isinstance(value[0], list) and (batch := messages_of(value[0])):
         return batch  # LangChain: a batch with one conversation
-    messages = [message_of(item) for item in value]
+    messages = [message_of(item) for item in value if not (isinstance(item, dict) and kind_of(item) == "reasoning")]
     known = [message for message in messages if message is not None]
     found: list[Message] = []
     for (is_chunk, author), run in groupby(known, key=lambda message: (message.is_chunk, message.author)):

@@ -72,7 +72,7 @@ def kind_of(part: Mapping[str, Any]) -> Kind:
     >>> kind_of({"toolUse": {"name": "search"}}), kind_of({"type": "blob", "content": "aGVsbG8="})
     ('call', 'file')
     """
-    if part.get("thought") is True:
+    if part.get("thought") is True or part.get("role") in ("thinking", "reasoning"):
         return "reasoning"
     name = next((part[key] for key in _NAMES if isinstance(part.get(key), str)), None)
     if name is not None:

@@ -30,7 +30,7 @@ QUESTION_KEYS: Final = (
 ANSWER_KEYS: Final = (
     "answer", "response", "final_answer", "output", "outputs", "result", "reply", "replies", "answers",
     "generation", "completion", "text", "content", "output_text", "message", "choices", "data", "response_txt",
-    "outputText", "generated_text", "parts", "init_parameters",
+    "outputText", "generated_text", "parts", "init_parameters", "combined_chunk_content",
 )  # fmt: skip
 """Keys of an output that may have the answer, the surest first."""
 _KEYS: Final[Mapping[Meaning, tuple[str, ...]]] = {
@@ -73,23 +73,6 @@ def text_in(
     if found is None and (reader.problem or media):
         raise UnreadableError(reader.problem or f"it has only media ({', '.join(media)}): give the text beside it")
     return found
-
-
-def question_in(value: Any, keys: Sequence[str]) -> str | None:
-    """Return the question in the input of a span; None without one, or if it cannot be read."""
-    return _without_error(value, "question", keys)
-
-
-def answer_in(value: Any, keys: Sequence[str]) -> str | None:
-    """Return the answer in the output of a span; None without one, or if it cannot be read."""
-    return _without_error(value, "answer", keys)
-
-
-def _without_error(value: Any, meaning: Meaning, keys: Sequence[str]) -> str | None:
-    try:
-        return text_in(value, meaning, keys)
-    except UnreadableError:
-        return None
 
 
 @dataclass(slots=True)

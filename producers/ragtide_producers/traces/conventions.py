@@ -5,7 +5,7 @@ Each row names the version of its project whose source or documentation was read
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from ..shapes.messages import Author
 
@@ -88,20 +88,19 @@ class Convention:
     """Beginnings of attribute names which show the dialect of a span without a role."""
 
 
-_KINDS: Final[Mapping[str, Role]] = {
-    "retriever": "retrieval",
-    "retrieval": "retrieval",
-    "reranker": "rerank",
-    "rerank": "rerank",
-    "llm": "llm",
-    "chat_model": "llm",
-    "generation": "llm",
-    "completion": "llm",
-    "embedding": "embedding",
-    "tool": "tool",
-    "guardrail": "guard",
-    "evaluator": "guard",
-}
+def _roles(**words: str) -> dict[str, Role]:
+    """Return the role by each of its words."""
+    return {word: cast("Role", role) for role, listed in words.items() for word in listed.split()}
+
+
+_KINDS: Final = _roles(
+    retrieval="retriever retrieval",
+    rerank="reranker rerank",
+    llm="llm chat_model generation completion",
+    embedding="embedding",
+    tool="tool",
+    guard="guardrail evaluator",
+)
 
 OPENINFERENCE: Final = Convention(
     name="OpenInference",
@@ -156,19 +155,13 @@ OPENLLMETRY: Final = Convention(
     name="OpenLLMetry",
     version="0.62.1",
     kinds=("gen_ai.operation.name", "llm.request.type", "traceloop.span.kind", "db.operation"),
-    roles={
-        "vector_db_retrieve": "retrieval",
-        "retriever": "retrieval",
-        "query": "retrieval",
-        "search": "retrieval",
-        "rerank": "rerank",
-        "chat": "llm",
-        "completion": "llm",
-        "text_completion": "llm",
-        "embedding": "embedding",
-        "embeddings": "embedding",
-        "tool": "tool",
-    },
+    roles=_roles(
+        retrieval="vector_db_retrieve retriever query search",
+        rerank="rerank",
+        llm="chat completion text_completion",
+        embedding="embedding embeddings",
+        tool="tool",
+    ),
     inputs=("traceloop.entity.input", "gen_ai.task.input"),
     outputs=("traceloop.entity.output", "gen_ai.task.output"),
     documents=("db.query.result.",),
@@ -188,7 +181,7 @@ MLFLOW: Final = Convention(
     name="MLflow",
     version="documentation of 2026",
     kinds=("mlflow.spanType",),
-    roles={**_KINDS, "chat_model": "llm", "parser": "other"},
+    roles={**_KINDS, "parser": "other"},
     inputs=("mlflow.spanInputs",),
     outputs=("mlflow.spanOutputs",),
     input_messages=("mlflow.spanInputs",),
@@ -216,21 +209,14 @@ VERCEL: Final = Convention(
     name="AI SDK",
     version="6.0.326, and 7.0 with @ai-sdk/otel 1.0",
     kinds=("ai.operationId", "operation.name"),
-    roles={
-        "ai.generatetext.dogenerate": "llm",
-        "ai.streamtext.dostream": "llm",
-        "ai.generateobject.dogenerate": "llm",
-        "ai.streamobject.dostream": "llm",
-        "ai.toolcall": "tool",
-        "ai.embed": "embedding",
-        "ai.embed.doembed": "embedding",
-        "ai.embedmany": "embedding",
-        "ai.embedmany.doembed": "embedding",
-        "ai.rerank": "rerank",
-        "ai.rerank.dorerank": "rerank",
-    },
+    roles=_roles(
+        llm="ai.generatetext.dogenerate ai.streamtext.dostream ai.generateobject.dogenerate ai.streamobject.dostream",
+        tool="ai.toolcall",
+        embedding="ai.embed ai.embed.doembed ai.embedmany ai.embedmany.doembed",
+        rerank="ai.rerank ai.rerank.dorerank",
+    ),
     inputs=("ai.prompt", "ai.toolCall.args"),
-    outputs=("ai.response.text", "ai.toolCall.result", "ai.result.text"),
+    outputs=("ai.response.text", "ai.toolCall.result", "ai.result.text", "ai.response.object"),
     input_messages=("ai.prompt.messages",),
     output_messages=("ai.response.text",),
     response_id=("ai.response.id",),
@@ -269,19 +255,13 @@ GENAI: Final = Convention(
     name="OpenTelemetry GenAI",
     version="semantic conventions 1.44",
     kinds=("gen_ai.operation.name",),
-    roles={
-        "chat": "llm",
-        "text_completion": "llm",
-        "generate_content": "llm",
-        "completion": "llm",
-        "responses": "llm",
-        "retrieval": "retrieval",
-        "retrieve": "retrieval",
-        "search_memory": "retrieval",
-        "rerank": "rerank",
-        "execute_tool": "tool",
-        "embeddings": "embedding",
-    },
+    roles=_roles(
+        llm="chat text_completion generate_content completion responses",
+        retrieval="retrieval retrieve search_memory",
+        rerank="rerank",
+        tool="execute_tool",
+        embedding="embeddings",
+    ),
     inputs=("gen_ai.tool.call.arguments", "gen_ai.task.input", "tool_arguments"),
     outputs=("gen_ai.tool.call.result", "gen_ai.task.output", "tool_response", "final_result"),
     found=("gen_ai.retrieval.document_count",),
@@ -293,8 +273,10 @@ GENAI: Final = Convention(
         "all_messages_events",
         "gen_ai.prompt.",
         "gen_ai.prompt",
+        "request_data",
+        "events",
     ),
-    output_messages=("gen_ai.output.messages", "gen_ai.completion.", "gen_ai.completion"),
+    output_messages=("gen_ai.output.messages", "gen_ai.completion.", "gen_ai.completion", "response_data", "events"),
     prompt_variables=("gen_ai.prompt.variable.",),
     response_id=("gen_ai.response.id",),
     model=("gen_ai.response.model", "gen_ai.request.model"),
@@ -330,7 +312,7 @@ SPRING_AI: Final = Convention(
     name="Spring AI",
     version="1.0.0-M8; 2.0.1 sends no documents of its own",
     kinds=("spring.ai.kind",),
-    roles={"vector_store": "retrieval", "tool_call": "tool", "advisor": "other", "chat_client": "other"},
+    roles=_roles(retrieval="vector_store", tool="tool_call", other="advisor chat_client"),
     inputs=("spring.ai.tool.call.arguments",),
     outputs=("spring.ai.tool.call.result",),
     query=("db.vector.query.content",),
@@ -355,7 +337,7 @@ SEMANTIC_KERNEL: Final = Convention(
     name="Semantic Kernel",
     version="Python 1.45, .NET 1.80",
     kinds=("gen_ai.operation.name",),
-    roles={"chat.completions": "llm", "text.completions": "llm", "text_completions": "llm"},
+    roles=_roles(llm="chat.completions text.completions text_completions"),
     switch="SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true",
     marks=("sk.",),
 )
@@ -377,7 +359,7 @@ STRANDS: Final = Convention(
     name="Strands Agents",
     version="1.62",
     kinds=("gen_ai.operation.name",),
-    roles={"execute_event_loop_cycle": "other"},
+    roles=_roles(other="execute_event_loop_cycle"),
     marks=("event_loop.",),
 )
 
@@ -394,7 +376,7 @@ MCP: Final = Convention(
     name="MCP",
     version="Python SDK 2.1.1, OpenLIT 1.45",
     kinds=("mcp.method.name", "gen_ai.operation.name"),
-    roles={"tools/call": "tool", "mcp_tool_call": "tool"},
+    roles=_roles(tool="tools/call mcp_tool_call"),
     inputs=("mcp.tool.arguments",),
     outputs=("mcp.tool.result", "mcp.response.value"),
     marks=("mcp.",),

@@ -32,12 +32,6 @@ class CostAbsence(StrEnum):
     """The package with the price table is not installed."""
 
 
-class _AbsentCostError(Exception):
-    def __init__(self, absence: CostAbsence) -> None:
-        super().__init__(absence)
-        self.absence = absence
-
-
 def cost_of(calls: Sequence[SpanReading]) -> tuple[float | None, dict[str, str]]:
     """Return the US dollars of model calls, and what the metadata of their interaction says about this number.
 
@@ -48,16 +42,13 @@ def cost_of(calls: Sequence[SpanReading]) -> tuple[float | None, dict[str, str]]
     if not any(_says_something(call) for call in calls):
         return None, {}
     names = {call.text("model") for call in calls}
-    try:
-        if len(names) > MODELS_MAX:
-            return None, {"cost_absent": CostAbsence.UNKNOWN_MODEL.value}
-        found = [_cost_of(call) for call in calls]
-    except _AbsentCostError as error:
-        return None, {"cost_absent": error.absence.value}
-    total = math.fsum(cost for cost, _ in found)
-    if total > COST_MAX_USD:
-        return None, {"cost_absent": CostAbsence.NO_TOKENS.value}
-    return total, {"cost_source": ", ".join(sorted({source for _, source in found}))}
+    found = [_cost_of(call) for call in calls] if len(names) <= MODELS_MAX else [CostAbsence.UNKNOWN_MODEL]
+    known = [cost for cost in found if not isinstance(cost, CostAbsence)]
+    total = math.fsum(cost for cost, _ in known)
+    absent = next((cost for cost in found if isinstance(cost, CostAbsence)), None)
+    if absent or total > COST_MAX_USD:
+        return None, {"cost_absent": (absent or CostAbsence.NO_TOKENS).value}
+    return total, {"cost_source": ", ".join(sorted({source for _, source in known}))}
 
 
 def cost_outcome(metadata: Mapping[str, Any]) -> str | None:
@@ -81,24 +72,17 @@ def _stated_usd(call: SpanReading) -> float | None:
     return found if found is not None and 0 <= found <= COST_MAX_USD else None
 
 
-def _cost_of(call: SpanReading) -> tuple[float, str]:
+def _cost_of(call: SpanReading) -> tuple[float, str] | CostAbsence:
     stated = _stated_usd(call)
     if stated is not None:
         return stated, TOLD
-    model = call.text("model")
-    if model is None:
-        raise _AbsentCostError(CostAbsence.NO_MODEL)
-    tokens = tokens_of(call)
-    if tokens is None:
-        raise _AbsentCostError(CostAbsence.NO_TOKENS)
-    table = price_table()
-    if table is None:
-        raise _AbsentCostError(CostAbsence.NO_PRICE_TABLE)
+    model, tokens, table = call.text("model"), tokens_of(call), price_table()
+    if model is None or tokens is None or table is None:
+        absences = ((model, CostAbsence.NO_MODEL), (tokens, CostAbsence.NO_TOKENS), (table, CostAbsence.NO_PRICE_TABLE))
+        return next(absence for known, absence in absences if known is None)
     price = table.price(model, provider=call.text("provider") or "", address=call.text("address") or "")
     cost = None if price is None else price.cost_usd(tokens, datetime.fromtimestamp(call.span.start_ns / 1e9, UTC))
-    if cost is None:
-        raise _AbsentCostError(CostAbsence.UNKNOWN_MODEL)
-    return cost, table.name
+    return CostAbsence.UNKNOWN_MODEL if cost is None else (cost, table.name)
 
 
 def tokens_of(call: SpanReading) -> CallTokens | None:

@@ -8,7 +8,7 @@ from ragtide_schemas.printable import printable
 
 from ..shapes.literals import BrokenTextError, UnreadableError
 from .conventions import GENAI
-from .grouping import SpanGroup, calls_of, groups_of, retrievals_of
+from .grouping import HIDING, SpanGroup, calls_of, groups_of, retrievals_of
 from .interactions import Mapped, interaction_of
 from .options import MappingOptions
 from .reading import SpanReading, if_readable
@@ -105,41 +105,25 @@ def _has_text(call: SpanReading) -> bool:
 def _part(node: Node, parts: dict[str, list[str]], outer: set[Node]) -> str:
     given = parts.get(node.span_id)
     reading = node.reading
-    if given or reading is None:
+    if given or reading is None or reading.role not in ("retrieval", "rerank", "llm"):
         return ", ".join(given or [])
-    if reading.role not in ("retrieval", "rerank", "llm"):
-        return ""
     return f"unused: {_why_unused(node, reading, parts, outer)}"
 
 
 def _why_unused(node: Node, reading: SpanReading, parts: dict[str, list[str]], outer: set[Node]) -> str:
-    around = _around(node)
+    above = [] if node.parent is None else list(node.parent.upwards())
+    hiding = next((around.role for around in above if around.role in HIDING), None)
+    call = next((around for around in above if around.role == "llm"), None)
     if reading.span.failed:
         return "it failed"
-    if around is not None:
-        return f"inside a {around}"
+    if hiding is not None:
+        return f"inside a {hiding}"
     if node in outer:
         return "another model call is inside it"
-    if reading.role == "llm" and reading.is_blank and _is_in_used_call(node, parts):
-        return "the call around it has the texts"
-    return "follows no retrieval" if reading.role == "llm" else "no model call follows"
-
-
-def _around(node: Node) -> str | None:
-    """Return the role of the nearest span above that hides this span from the interactions."""
-    at = node.parent
-    while at is not None:
-        if at.reading is not None and at.reading.role in ("retrieval", "rerank", "embedding", "guard"):
-            return at.reading.role
-        at = at.parent
-    return None
-
-
-def _is_in_used_call(node: Node, parts: dict[str, list[str]]) -> bool:
-    at = node.parent
-    while at is not None and not (at.reading is not None and at.reading.role == "llm"):
-        at = at.parent
-    return at is not None and at.span_id in parts
+    if reading.role != "llm":
+        return "no model call follows"
+    in_used = reading.is_blank and call is not None and call.span.span_id in parts
+    return "the call around it has the texts" if in_used else "follows no retrieval"
 
 
 def _outer_calls(tree: Tree) -> set[Node]:

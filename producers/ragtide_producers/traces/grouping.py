@@ -5,10 +5,14 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from ..shapes.literals import UnreadableError
 from .reading import SpanReading, if_readable
 from .tree import Node, Tree
+
+HIDING: Final = ("retrieval", "rerank", "embedding", "guard")
+"""Roles of spans whose model calls write no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +75,16 @@ def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
 
 def _tell_parts(tree: Tree) -> None:
     """Give each retrieval those that are right inside it: a fusion its retrievers, a retriever its reranking."""
-    around: list[tuple[Node, SpanReading]] = []
-    for node in tree.nodes:
-        while around and node not in around[-1][0]:
-            around.pop()
-        reading = node.reading
-        if reading is None or reading.span.failed or reading.role not in ("retrieval", "rerank"):
-            continue
-        if around:
-            around[-1][1].parts.append(reading)
-        around.append((node, reading))
+    own = {
+        node: node.reading
+        for node in tree.nodes
+        if node.reading and not node.reading.span.failed and node.reading.role in ("retrieval", "rerank")
+    }
+    nearest = _nearest(tree, own)
+    for node, reading in own.items():
+        around = nearest[node.parent] if node.parent is not None else None
+        if around is not None:
+            own[around].parts.append(reading)
 
 
 def _answers(reading: SpanReading) -> bool:
@@ -199,34 +203,29 @@ def calls_of(tree: Tree) -> list[Node]:
         if node.reading is None or node.first <= covered_until:
             continue
         role = node.reading.role
-        if role in ("retrieval", "rerank", "embedding", "guard"):
+        if role in HIDING:
             covered_until = node.last
         elif role == "llm" and not node.reading.span.failed:
             found.append(node)
     # In the order of a walk, the node after a call with calls below it is one of these.
     inner = [call for call, after in pairwise([*found, tree.root]) if after not in call]
-    return _with_content(found, inner)
+    return _with_content(tree, found, inner)
 
 
-def _with_content(found: Sequence[Node], inner: Sequence[Node]) -> list[Node]:
+def _with_content(tree: Tree, found: Sequence[Node], inner: Sequence[Node]) -> list[Node]:
     """Return the innermost calls; for those without content the call around them that has it, if it is no agent."""
     blank = {call for call in inner if call.reading and call.reading.is_blank}
     if not blank:
         return list(inner)
     full = [call.first for call in inner if call not in blank]
+    around = _nearest(
+        tree, {call for call in found if call.reading and not call.reading.is_blank and not call.reading.is_agent}
+    )
     kept: dict[Node, None] = {}
-    around: list[Node] = []
-    outer = iter([call for call in found if call.reading and not call.reading.is_blank and not call.reading.is_agent])
-    coming = next(outer, None)
     for call in inner:
-        while coming is not None and coming.first < call.first:
-            around.append(coming)
-            coming = next(outer, None)
-        while around and call not in around[-1]:
-            around.pop()
+        outer = around[call] if call in blank else None
         # If the nearest has another call with content in it, so have those around it.
-        use = call in blank and around and _none_in(full, around[-1])
-        kept[around[-1] if use else call] = None
+        kept[outer if outer is not None and _none_in(full, outer) else call] = None
     return list(kept)
 
 

@@ -14,7 +14,7 @@ from .grouping import SpanGroup, groups_of
 from .options import MappingOptions
 from .reading import SpanReading
 from .span import Span, sampling_probability
-from .tree import Node, Tree
+from .tree import Tree
 
 TRUNCATED_REMEDY: Final = (
     "the content of a span is not whole: {error}: set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000, and no limit of length"
@@ -75,12 +75,7 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
 
 def _spans_in(group: SpanGroup) -> list[SpanReading]:
     """Return the anchor, the spans above it from the nearest on, and the used spans below it."""
-    above: list[SpanReading] = []
-    node: Node | None = group.anchor
-    while node is not None:
-        above.extend([node.reading] if node.reading else [])
-        node = node.parent
-    return [*above, *group.calls, *group.retrievals]
+    return [*group.anchor.upwards(), *group.calls, *group.retrievals]
 
 
 def _probability(readings: Sequence[SpanReading]) -> float | None:

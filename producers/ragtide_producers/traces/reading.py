@@ -1,9 +1,11 @@
 """The content of one span: its role, its question, documents and answer, by the table of dialects."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, Final, TypeVar
 
 from ragtide_schemas.printable import printable
@@ -12,8 +14,9 @@ from ..shapes.document_keys import TEXTS
 from ..shapes.documents import Found, documents_of
 from ..shapes.literals import BrokenTextError, UnreadableError, value_of
 from ..shapes.messages import Message, last_of, messages_of, results_by_call, tool_results_of
+from ..shapes.parts import plain
 from ..shapes.replies import is_cut, is_error, reply_documents
-from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
+from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
 from .answered import answered_documents, hidden_documents, may_be_answered
 from .attributes import Flattened, first, flattened, hidden, shown, under
 from .columns import COLUMNS, DECISIVE_KINDS, EVENTS, OWN, PREFIXES, RESULT_EVENTS, ROLES, role_by_words
@@ -70,6 +73,8 @@ class SpanReading:
 
     def __init__(self, span: Span, retrieval_names: frozenset[str] = frozenset()) -> None:
         self.span = span
+        self.left_out: Counter[str] = Counter()
+        """What was left out of the texts by name, such as reasoning and images."""
         self.told_result: Any = None
         """The result of a tool whose span has none, as the messages of a later model call repeat it."""
         self.parts: list[SpanReading] = []
@@ -106,7 +111,7 @@ class SpanReading:
             return "retrieval"
         for name, roles in ROLES:
             kind = self._attributes.get(name)
-            role = roles.get(kind.lower()) if isinstance(kind, str) else None
+            role = roles.get(kind.strip('"').lower()) if isinstance(kind, str) else None  # MLflow writes JSON
             if role is not None:
                 return "other" if self._does_not(role) else role
         if self._flattened("documents").items or any(event.name in RESULT_EVENTS for event in self.span.events):
@@ -145,9 +150,9 @@ class SpanReading:
             group = shown(self._groups.get(name, {}))
             texts = {key: value for key, value in group.items() if key.rpartition(".")[2] in TEXTS}
             value = texts or self._attributes.get(name)
-            if value and not hidden(value):
+            if value and value != "null" and not hidden(value):
                 begin = printable((value if isinstance(value, str) else repr(value))[:SEEN_CHARS])
-                return f"{name} of the span {printable(self.span.name[:SEEN_CHARS])!r} begins with {begin!r}"
+                return f"{name} of the span {self._short_name!r} begins with {begin!r}"
         return None
 
     @cached_property
@@ -164,8 +169,8 @@ class SpanReading:
         if found is not None or self.answers_itself:
             return found if found is not None else self._answered or []
         if self.has_output:
-            return reply_documents(self._output)
-        return [] if self._found_none else reply_documents(self.told_result) if self.told_result is not None else None
+            return self._found(self._output)
+        return [] if self._found_none else self._found(self.told_result) if self.told_result is not None else None
 
     @cached_property
     def _own_documents(self) -> list[Found] | None:
@@ -174,12 +179,12 @@ class SpanReading:
         if flat.gap:
             raise BrokenTextError("a document is missing among its attributes")
         if flat.items:
-            return self._with_ids(documents_of(_without_blank(flat.items)))
+            return self._with_ids(self._found(flat.items, documents_of))
         events = [_fields(event) for event in self.span.events if event.name in RESULT_EVENTS]
         if events:
-            return documents_of(_without_blank(events))
-        given = self._first("documents")
-        return None if given is None else reply_documents(_spelled(given))
+            return self._found(events, documents_of)
+        given = self._value("documents")
+        return None if given is None else self._found(given)
 
     @cached_property
     def _answered(self) -> list[Found] | None:
@@ -231,7 +236,7 @@ class SpanReading:
             return False
         named = f"{self.span.name} {self._attributes.get(GENAI.kinds[0], '')}".lower()
         if SERVED_MODEL in self._attributes or any(word in named for word in RAG_WORDS):
-            return answer_in(self._output, ANSWER_KEYS) is not None
+            return self._text([self._output], "answer") is not None
         if not isinstance(self._output, str) or not self._own_documents:
             return False
         return not all((document.text or "") in self._output for document in self._own_documents)
@@ -239,7 +244,7 @@ class SpanReading:
     @cached_property
     def rerank_inputs(self) -> list[Found]:
         """The documents that went into a reranking, as far as the span has them."""
-        return documents_of(_without_blank(self._flattened("rerank_inputs").items)) or []
+        return documents_of(self._flattened("rerank_inputs").items) or []
 
     @property
     def is_search(self) -> bool:
@@ -263,6 +268,10 @@ class SpanReading:
         return any(role_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self._names)
 
     @property
+    def _short_name(self) -> str:
+        return printable(self.span.name[:SEEN_CHARS])
+
+    @property
     def _names(self) -> tuple[str, ...]:
         tools = (str(self._attributes[key]) for key in COLUMNS["tool_name"] if key in self._attributes)
         return (self.span.name, *tools)
@@ -282,8 +291,7 @@ class SpanReading:
     @cached_property
     def query(self) -> str | None:
         """The query of a retrieval."""
-        given = self._value("query")
-        return question_in(given, QUESTION_KEYS) if given is not None else self.question(QUESTION_KEYS)
+        return self._text([self._value("query")], "question") or self.question(QUESTION_KEYS)
 
     @cached_property
     def inputs(self) -> Any:
@@ -293,21 +301,22 @@ class SpanReading:
     def question(self, keys: tuple[str, ...]) -> str | None:
         """Return the question in the input of the span, or the last of the user in the messages of an agent."""
         self._whole()
-        found = question_in(self.inputs, keys)
+        found = self._text([self.inputs], "question", keys)
         if found is not None or (self.role != "other" and not self.is_agent):
             return found
         # The message may be the input of a chain as JSON, without a text if the input is streamed (LangChain).
         text = last_of(self.input_messages, "user")
-        return None if text is None else question_in(_spelled(text), keys)
+        return self._text([_spelled(text)], "question", keys)
 
     def answer(self, keys: tuple[str, ...]) -> str | None:
         """Return the answer in the output of the span, or the last of the assistant in the messages of an agent."""
         self._whole()
-        found = answer_in(self._output, keys)
-        if found is None and (self.role == "other" or self.is_agent):
-            messages = [message for message in self._messages("output_messages") if not message.calls_tools]
-            found = last_of(messages, "assistant")
-        return found
+        found = self._text([self._output], "answer", keys)
+        return (
+            self._text(self._given("output_messages"), "answer")
+            if found is None and (self.role == "other" or self.is_agent)
+            else found
+        )
 
     @cached_property
     def last_question(self) -> str | None:
@@ -319,10 +328,14 @@ class SpanReading:
     def generated(self) -> str | None:
         """The text that a model call returned; None for a call that only asks for tools."""
         self._whole()
-        found = last_of(self._messages("output_messages"), "assistant")
-        if found is None and not self.calls_tools:
-            found = answer_in(self._output, ANSWER_KEYS)
-        return found
+        given = list(self._given("output_messages"))
+        found = self._text(given, "answer")
+        if found is not None and not any(_are_several(value, found) for value in given):
+            return found
+        whole = None if self.calls_tools else self._text([self._output], "answer")
+        if whole is None and found is not None:
+            raise UnreadableError(f"the span {self._short_name!r} has several answers: send the one that was shown")
+        return whole
 
     @cached_property
     def calls_tools(self) -> bool:
@@ -359,9 +372,7 @@ class SpanReading:
     @cached_property
     def prompt_question(self) -> str | None:
         """The question in the variables of the prompt."""
-        return question_in(
-            {key: self._variables[key] for key in QUESTION_KEYS if key in self._variables}, QUESTION_KEYS
-        )
+        return text_in({key: self._variables[key] for key in QUESTION_KEYS if key in self._variables}, "question")
 
     @cached_property
     def tool_results(self) -> list[Any]:
@@ -463,7 +474,8 @@ class SpanReading:
                 if row.author is None:
                     found.setdefault(row.attribute, given)
                 else:
-                    messages.setdefault(row.attribute, []).append(self._message(given, row.author))
+                    finish = {"finish_reason": reason} if (reason := event.attributes.get("finish_reason")) else {}
+                    messages.setdefault(row.attribute, []).append(finish | self._message(given, row.author))
         return {**messages, **found, **self.span.attributes}
 
     def _message(self, given: Any, author: str) -> Any:
@@ -487,8 +499,34 @@ class SpanReading:
         return [old._replace(id=old.id or new.id) for old, new in zip(found, listed, strict=True)]
 
     def _value(self, which: str) -> Any:
-        given = self._first(which)
-        return _spelled(given) if given is not None else None
+        return _spelled(self._first(which))
+
+    def _text(self, values: Iterable[Any], meaning: Meaning, keys: tuple[str, ...] | None = None) -> str | None:
+        """Return the text in the first of the values that has one."""
+        with self._named(meaning) as left_out:
+            found = (text_in(value, meaning, keys, left_out) for value in values)
+            return next((text for text in found if text is not None), None)
+
+    def _found(self, value: Any, read: Callable[[Any], list[Found] | None] = reply_documents) -> list[Found] | None:
+        """Return the documents in a value, without media."""
+        with self._named("documents") as left_out:
+            found = read(plain(value, left_out, reasoning=True))
+            if not found and left_out:
+                raise UnreadableError(f"there are only media ({', '.join(left_out)}): give the text of each document")
+            return found
+
+    @contextmanager
+    def _named(self, content: str) -> Iterator[Counter[str]]:
+        """Count what is left out of a content, and name the content and the span if it cannot be read."""
+        left_out: Counter[str] = Counter()
+        try:
+            yield left_out
+        except BrokenTextError:
+            raise
+        except UnreadableError as error:
+            raise UnreadableError(f"{content} of the span {self._short_name!r} cannot be read: {error}") from None
+        finally:
+            self.left_out |= left_out
 
     def _first(self, which: str) -> Any:
         return first(self._attributes, COLUMNS[which])
@@ -512,16 +550,6 @@ _REPLIES: Final = tuple(
 """Attributes that may have the reply of a service."""
 
 
-def _without_blank(items: list[Any]) -> list[Any]:
-    """Return documents without those that have no text, unless none has one: senders leave out the text of a blank."""
-    return [item for item in items if not _is_blank(item)] or items
-
-
-def _is_blank(item: Any) -> bool:
-    inner = item.get("document", item) if isinstance(item, dict) else item
-    return not any(inner.get(key) and str(inner[key]).strip() for key in TEXTS) if isinstance(inner, dict) else False
-
-
 def _fields(event: SpanEvent) -> dict[str, Any]:
     return {key: _spelled(value) for key, value in under(event.attributes, f"{event.name}.").items()}
 
@@ -529,7 +557,7 @@ def _fields(event: SpanEvent) -> dict[str, Any]:
 def _spelled(value: Any) -> Any:
     if isinstance(value, str) and value.startswith('["') and value.endswith('"]'):
         return _texts(value)
-    found = value_of(value) if isinstance(value, str) else value
+    found = None if value == "null" else value_of(value) if isinstance(value, str) else value
     if isinstance(found, str) and is_cut(found):
         raise BrokenTextError(f"{found[:40]!r} begins a value that does not end")
     return found
@@ -553,6 +581,14 @@ def _texts(text: str) -> Any:
             "the texts of a list are not escaped, and a quote in one hides where it ends: let the application send JSON"
         )
     return texts
+
+
+def _are_several(value: Any, found: str) -> bool:
+    """Whether a text is the last of several that the assistant wrote in a row, in a list that may have any order."""
+    messages = reversed(messages_of(value) if isinstance(value, list) else [])
+    last = takewhile(lambda message: message.author == "assistant" and not message.calls_tools, messages)
+    texts = [text for message in last if (text := message.text.strip())]
+    return texts[:1] == [found] and not all(found.startswith(text) for text in texts)
 
 
 def _messages_in(value: Any) -> list[Message]:

@@ -1,6 +1,6 @@
 """The spans of a trace as a tree, whatever is missing or wrong among the ids of their parents."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -28,6 +28,14 @@ class Node:
         """Number of nodes above this node."""
         self.first = self.last = 0
         """Numbers of the first node and of the last below this node, in the order of a walk."""
+
+    def upwards(self) -> Iterator[SpanReading]:
+        """Yield the spans of this node and of those above it, the nearest first."""
+        at: Node | None = self
+        while at is not None:
+            if at.reading is not None:
+                yield at.reading
+            at = at.parent
 
     def __contains__(self, other: "Node") -> bool:
         """Whether the other node is this node or below it."""
