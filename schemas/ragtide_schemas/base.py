@@ -1,10 +1,10 @@
 """The base of all wire models: frozen, finite, versioned, strict about unknown fields, with readable errors."""
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from math import isfinite, isnan
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -19,7 +19,7 @@ from pydantic import (
     ValidationError,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, ErrorDetails, core_schema, from_json, to_json
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema, from_json, to_json
 
 from .errors import InvalidEntryError, Reason
 from .limits import (
@@ -35,7 +35,9 @@ from .limits import (
     TOKENS_MAX,
     VALUE_MAX,
 )
-from .printable import BLANKS, NAME_PATTERN, printable, short_repr, shortened
+from .opaque import is_opaque
+from .plain_values import LeftOut, UnfitError, count_left_out
+from .printable import BLANKS, NAME_PATTERN, printable, short_repr, short_value, shortened
 from .times import is_zero_time, to_utc
 
 SCHEMA_VERSION = 1
@@ -67,10 +69,7 @@ class CoreRule:
 def _small_json(value: dict[str, Any]) -> dict[str, Any]:
     if not value:
         return value
-    try:
-        size = len(to_json(value))
-    except ValueError as error:  # lone surrogates cannot be written as UTF-8
-        raise ValueError(f"must be writable as UTF-8 JSON ({error})") from None
+    size = len(to_json(value))  # a ValueError for half of a pair of surrogates
     if size > METADATA_MAX_BYTES:
         raise ValueError(f"must be at most {METADATA_MAX_BYTES} bytes of JSON, got {size}; keep large values elsewhere")
     return value
@@ -78,6 +77,28 @@ def _small_json(value: dict[str, Any]) -> dict[str, Any]:
 
 NotBlank = CoreRule(core_schema.str_schema(pattern=f"[^{BLANKS}]"), "must not be empty or only white space")
 """Text with at least one character that is not white space."""
+
+_SURELY_A_TEXT = r"^[^\s<>#\[\](){}@]+\s+[^\s<>#\[\](){}@]"
+"""Two words begin no printed object: Pydantic's core sees this without a call of Python."""
+
+
+def _no_object(text: str) -> str:
+    if is_opaque(text):
+        raise ValueError
+    return text
+
+
+IsText = CoreRule(
+    core_schema.union_schema(
+        [
+            core_schema.str_schema(pattern=_SURELY_A_TEXT),
+            core_schema.no_info_after_validator_function(_no_object, core_schema.str_schema()),
+        ],
+        mode="left_to_right",
+    ),
+    "is what a program prints of an object that is no text: await it, call it, or join its parts, before it is given",
+)
+"""Text that is not what a program prints of a generator, a coroutine or another object."""
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS, pattern=NAME_PATTERN), NotBlank]
 """A name or id: 1 to 200 characters, without control characters and line separators, and not only white space."""
@@ -120,13 +141,23 @@ Dollars = Annotated[float, Field(ge=0, le=COST_MAX_USD)]
 Seconds = Annotated[float, Field(ge=0, le=LATENCY_MAX_S)]
 
 
+Reader = Callable[[Any, str, LeftOut], Any]
+"""Returns a value as its field takes it. It has the value's name, and counts what it leaves out of the value. It raises
+UnfitError if the value cannot be read."""
+
+
 class WireModel(BaseModel):
     """A frozen model of finite values that is stored in one stream entry.
 
     Encoders of many languages write every field of a class. So an optional field counts as left out if it is null, or
     if it does not allow a blank text or the zero time of Go and .NET and is one. The same holds for each entry of
     `segments` and `gold_scores`. A null in a required field is refused.
+
+    A value that is not valid is read a second time, by the reader of its field. A side value that cannot be read even
+    so is left out and counted, because it should not cost the rest. So valid fields cost nothing.
     """
+
+    __slots__ = ("_left_out",)  # no part of the value: equal interactions may have left out different things
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True,
@@ -139,12 +170,22 @@ class WireModel(BaseModel):
     max_bytes: ClassVar[int | None] = ENTRY_MAX_BYTES
     """Most bytes of JSON that `decode` accepts; None for no limit."""
 
+    own_readers: ClassVar[Mapping[str, Reader]] = {}
+    """Readers of fields without which there is no item: it is refused if one cannot be read."""
+    side_readers: ClassVar[Mapping[str, Reader]] = {}
+    """Readers of fields whose values are left out if they cannot be read."""
+
     def __init__(self, /, **fields: Any) -> None:
         """Validate the fields."""
         try:
             self.__pydantic_validator__.validate_python(fields, self_instance=self)
         except ValidationError as error:
-            self.__pydantic_validator__.validate_python(_given(type(self), fields, error), self_instance=self)
+            _second_reading(
+                type(self),
+                fields,
+                error,
+                lambda found: self.__pydantic_validator__.validate_python(found, self_instance=self),
+            )
 
     # So Pydantic still builds nested models without a call of `__init__`.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -155,7 +196,9 @@ class WireModel(BaseModel):
         try:
             return super().model_validate(obj, **options)
         except ValidationError as error:
-            return super().model_validate(_given(cls, obj, error), **options)
+            return _second_reading(
+                cls, obj, error, lambda found: super(WireModel, cls).model_validate(found, **options)
+            )
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
@@ -163,9 +206,13 @@ class WireModel(BaseModel):
         try:
             return super().model_validate_json(json_data, **options)
         except ValidationError as error:
-            if any(detail["type"] == "json_invalid" for detail in error.errors(include_url=False)):
-                raise
-            return super().model_validate_json(to_json(_given(cls, from_json(json_data), error)), **options)
+            try:
+                fields = json_value(json_data)
+            except ValueError:
+                raise error from None
+            return _second_reading(
+                cls, fields, error, lambda found: super(WireModel, cls).model_validate_json(to_json(found), **options)
+            )
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -193,6 +240,17 @@ class WireModel(BaseModel):
     def __str__(self) -> str:
         """Return the same as `repr`."""
         return repr(self)
+
+    @property
+    def left_out(self) -> LeftOut:
+        """How many values this model was given and could not read, by name, such as `metadata.trace`."""
+        return LeftOut(getattr(self, "_left_out", ()))
+
+    def with_left_out(self, more: LeftOut) -> Self:
+        """Return the model with more values counted as left out."""
+        if more:
+            object.__setattr__(self, "_left_out", self.left_out + more)
+        return self
 
     def encode(self) -> bytes:
         """Return the model as JSON (UTF-8), without fields that have no value."""
@@ -226,7 +284,7 @@ class WireModel(BaseModel):
             try:
                 return validate(fields)
             except ValidationError as error:
-                return validate(_given(cls, fields, error))
+                return _second_reading(cls, fields, error, validate)
         except ValidationError as error:
             raise InvalidEntryError(reason_of(error), describe(error)) from None
 
@@ -247,22 +305,32 @@ _NAMED_VALUES = frozenset({"gold_scores", "segments"})
 """Fields of which each entry is optional."""
 
 
-def _given(model: type[WireModel], fields: Any, error: ValidationError) -> Any:
-    """Return fields without those that count as left out.
+_Model = TypeVar("_Model", bound=WireModel)
 
-    It is called for fields that are not valid, so that valid fields cost nothing.
+
+def _second_reading(
+    model: type[_Model], fields: Any, error: ValidationError, validate: Callable[[Any], _Model]
+) -> _Model:
+    """Return the model of fields that were not valid as they are.
 
     Raises:
-        ValidationError: the error that was given, because no field counts as left out.
+        ValidationError: the error that was given, or that of the fields as they were read.
     """
-    found = _without_left_out(model, fields)
+    left_out = LeftOut()
+    found = _read_again(model, fields, (), left_out)
     if found is fields:
         raise error
-    return found
+    try:
+        return validate(found).with_left_out(left_out)
+    except ValidationError as second:
+        rest = _without_wrong(model, found, second, left_out)
+        if rest is None:
+            raise
+    return validate(rest).with_left_out(left_out)
 
 
-def _without_left_out(model: type[WireModel], fields: Any) -> Any:
-    """Return fields, and those of models in them, without the optional fields that count as left out."""
+def _read_again(model: type[WireModel], fields: Any, place: tuple[str | int, ...], left_out: LeftOut) -> Any:
+    """Return fields, and those of models in them, by their readers, and without optional fields that are left out."""
     if not isinstance(fields, Mapping):
         return fields
     found: dict[str, Any] = {}
@@ -270,19 +338,81 @@ def _without_left_out(model: type[WireModel], fields: Any) -> Any:
         field = model.model_fields.get(name)
         if field is not None and not field.is_required() and is_left_out(value):
             continue
+        inner = (*place, name)
         if name in _NAMED_VALUES and isinstance(value, Mapping) and any(map(is_left_out, value.values())):
-            found[name] = {key: item for key, item in value.items() if not is_left_out(item)}
-        elif field is not None and (nested := _model_in(field.annotation)) is not None:
-            found[name] = _inside(nested, value)
-        else:
-            found[name] = value
+            value = {key: item for key, item in value.items() if not is_left_out(item)}  # noqa: PLW2901
+        try:
+            if (reader := model.own_readers.get(name) or model.side_readers.get(name)) is not None:
+                value = reader(value, _named(inner), left_out)  # noqa: PLW2901
+        except UnfitError as error:
+            if name in model.own_readers:
+                raise _refused(model, inner, value, str(error)) from None
+            count_left_out(left_out, _named(inner))
+            continue
+        nested = None if field is None else _model_in(field.annotation)
+        found[name] = value if nested is None else _inside(nested, value, inner, left_out)
     same = len(found) == len(fields) and all(found[name] is value for name, value in fields.items())
     return fields if same else found
 
 
+def _named(place: tuple[str | int, ...]) -> str:
+    return ".".join(part for part in place if isinstance(part, str))
+
+
+def _refused(model: type[WireModel], place: tuple[str | int, ...], value: Any, why: str) -> ValidationError:
+    # Not as a template: braces in the message stay as they are.
+    error = PydanticCustomError(UNFIT, "{why}", {"why": why})
+    return ValidationError.from_exception_data(model.__name__, [{"type": error, "loc": place, "input": value}])
+
+
+def _without_wrong(model: type[WireModel], fields: Any, error: ValidationError, left_out: LeftOut) -> Any:
+    """Return fields without the side values of an error; None if it is about other values, too."""
+    found = dict(fields)
+    for place in dict.fromkeys(_side_places(model, found, error)):
+        if place is None:
+            return None
+        parent: Any = found
+        for part in place[:-1]:
+            parent[part] = dict(parent[part]) if isinstance(parent[part], Mapping) else list(parent[part])
+            parent = parent[part]
+        parent.pop(place[-1], None)
+        count_left_out(left_out, _named(place))
+    return found
+
+
+def _side_places(model: type[WireModel], fields: Any, error: ValidationError) -> Iterator[tuple[str | int, ...] | None]:
+    """Yield the place of the side value of each detail of an error; None for a detail about another value."""
+    for detail in error.errors(include_url=False, include_input=False, include_context=False):
+        kind: type[WireModel] | None = model
+        value: Any = fields
+        place: tuple[str | int, ...] = ()
+        for part in detail["loc"]:
+            place = (*place, part)
+            value = value[part] if _has(value, part) else None
+            if kind is None or isinstance(part, int):
+                continue
+            if part in kind.side_readers:
+                beyond = detail["loc"][len(place) : len(place) + 1]
+                yield (*place, *beyond) if beyond and isinstance(value, dict) and beyond[0] in value else place
+                break
+            field = kind.model_fields.get(part)
+            kind = None if field is None else _model_in(field.annotation)
+        else:
+            yield None
+
+
+def _has(value: Any, part: str | int) -> bool:
+    return part in value if isinstance(value, Mapping) else isinstance(part, int) and isinstance(value, list | tuple)
+
+
 def is_left_out(value: object) -> bool:
-    """Return whether a value counts as left out where it is not allowed: null, a blank text, or the zero time."""
-    return value is None or is_zero_time(value) or (isinstance(value, str) and not value.strip(" \t\r\n"))
+    """Return whether a value counts as left out where it is not allowed: null, a blank text, or the zero time.
+
+    The null of pandas is one, too.
+    """
+    if isinstance(value, str):
+        return not value.strip(" \t\r\n") or is_zero_time(value)
+    return value is None or is_zero_time(value) or type(value).__name__ in {"NaTType", "NAType"}
 
 
 def _model_in(annotation: object) -> type[WireModel] | None:
@@ -292,13 +422,13 @@ def _model_in(annotation: object) -> type[WireModel] | None:
     return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)
 
 
-def _inside(model: type[WireModel], value: Any) -> Any:
+def _inside(model: type[WireModel], value: Any, place: tuple[str | int, ...], left_out: LeftOut) -> Any:
     if isinstance(value, list | tuple):
-        found = [_without_left_out(model, item) for item in value]
+        found = [_read_again(model, item, (*place, index), left_out) for index, item in enumerate(value)]
         return value if all(new is old for new, old in zip(found, value, strict=True)) else found
     if isinstance(value, Mapping) and not value.keys() & model.model_fields.keys():
-        return {key: _without_left_out(model, item) for key, item in value.items()}
-    return _without_left_out(model, value)
+        return {key: _read_again(model, item, (*place, key), left_out) for key, item in value.items()}
+    return _read_again(model, value, place, left_out)
 
 
 class VersionedModel(WireModel):
@@ -316,7 +446,7 @@ def read_json_object(payload: bytes, max_bytes: int | None = ENTRY_MAX_BYTES) ->
         max_bytes: most bytes; None for no limit.
 
     Raises:
-        InvalidEntryError: the payload is too large, not UTF-8 JSON (NaN and lone surrogates are not), or not an object.
+        InvalidEntryError: the payload is too large, not JSON (see `json_value`), or not an object.
     """
     if max_bytes is not None and len(payload) > max_bytes:
         raise InvalidEntryError(
@@ -324,9 +454,11 @@ def read_json_object(payload: bytes, max_bytes: int | None = ENTRY_MAX_BYTES) ->
             f"the entry has {len(payload)} bytes; the limit is {max_bytes}: send fewer or shorter documents",
         )
     try:
-        value = from_json(payload, allow_inf_nan=False, cache_strings="keys")
+        value = json_value(payload)
     except ValueError as error:
-        raise InvalidEntryError(Reason.NOT_JSON, _why_not_json(payload, error)) from None
+        raise InvalidEntryError(
+            Reason.NOT_JSON, f"the entry is not valid JSON: {error}; send one UTF-8 JSON object"
+        ) from None
     if not isinstance(value, dict):
         raise InvalidEntryError(
             Reason.INVALID, f"the entry is a JSON {_json_type(value)}; send one JSON object with the schema's fields"
@@ -334,31 +466,21 @@ def read_json_object(payload: bytes, max_bytes: int | None = ENTRY_MAX_BYTES) ->
     return value
 
 
-def _why_not_json(payload: bytes, error: ValueError) -> str:
-    try:
-        place = place_of_no_number(from_json(payload, allow_inf_nan=True))
-    except ValueError:
-        place = None
-    if place is not None:
-        return f"{place}, which JSON does not have: send null for an unknown value, or leave it out"
-    return f"the entry is not valid JSON: {error}; send one UTF-8 JSON object"
+def json_value(text: str | bytes | bytearray) -> Any:
+    """Return the value of a JSON text, in which half of a pair of surrogates, NaN and Infinity are read, too.
 
+    Programs write these although JSON does not have them. What they are worth depends on the field.
 
-def place_of_no_number(value: Any) -> str | None:
-    """Return the first number in a value that is not finite, with its place, such as `a.0.b is NaN`; None without one.
-
-    >>> place_of_no_number({"scores": [0.5, float("nan")]})
-    'scores.1 is NaN'
+    Raises:
+        ValueError: the text is not JSON.
     """
-    waiting: list[tuple[str, Any]] = [("", value)]
-    while waiting:
-        place, found = waiting.pop()
-        if isinstance(found, float) and not isfinite(found):
-            name = "NaN" if isnan(found) else "Infinity" if found > 0 else "-Infinity"
-            return f"{shortened(place)} is {name}"
-        inner = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
-        waiting.extend((f"{place[:200]}.{key}" if place else str(key), item) for key, item in reversed(list(inner)))
-    return None
+    try:
+        return from_json(text, allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
+        try:
+            return json.loads(text if isinstance(text, str) else text.decode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError):
+            raise error from None
 
 
 def _json_type(value: object) -> str:
@@ -368,6 +490,9 @@ def _json_type(value: object) -> str:
 
 ERRORS_TOLD = 10
 """Most errors in one message."""
+
+UNFIT = "unfit"
+"""Type of the error of a value that has no plain meaning; its message says what the value is."""
 
 _SECRETS = frozenset(
     {"api_key", "destinations", "federate", "redis_password", "storage_options", "user_id", "user_id_salt"}
@@ -419,10 +544,10 @@ def _describe_one(detail: ErrorDetails) -> str:
         remedy = f"is too short: give at least {detail['ctx']['min_length']}"
     elif kind == "string_pattern_mismatch":
         remedy = "has a wrong form: see ragtide docs interaction"
-    if may_hold_a_secret(detail):
+    if may_hold_a_secret(detail) or kind == UNFIT:
         return f"{field} {remedy}"
     value = detail["input"]
-    shown = shortened(repr(value.isoformat() if isinstance(value, datetime) else value))
+    shown = shortened(short_value(value.isoformat() if isinstance(value, datetime) else value))
     if field == "schema_version" and kind in {"less_than_equal", "greater_than_equal"}:
         return f"schema_version {shown} is unknown (1 to {SCHEMA_VERSION}): upgrade ragtide or send an older version"
     return f"{field} {remedy} (got {shown})"

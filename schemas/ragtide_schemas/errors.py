@@ -11,7 +11,7 @@ class Reason(StrEnum):
     MISSING_DATA_FIELD = "missing_data_field"
     """The stream entry has no field `data`."""
     NOT_JSON = "not_json"
-    """The payload is not valid UTF-8 JSON (NaN, Infinity and lone surrogates are not JSON)."""
+    """The payload is not UTF-8 JSON. NaN, Infinity and half of a surrogate pair are read: their field decides."""
     TOO_LARGE = "too_large"
     """The payload, or a field of it, exceeds its limit."""
     UNKNOWN_SCHEMA_VERSION = "unknown_schema_version"

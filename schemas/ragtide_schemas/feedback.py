@@ -1,15 +1,17 @@
 """Gold scores, and feedback: gold scores that people, or a judge that they trust, give after an interaction."""
 
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from .base import Metadata, Name, Probability, UtcTime, Value, VersionedModel
+from .base import Metadata, Name, Probability, Reader, UtcTime, Value, VersionedModel
 from .limits import GOLD_SCORES_MAX
 from .metric_definitions import METRICS
 from .metrics import MetricName
+from .plain_values import LeftOut, UnfitError
 from .times import utc_now
+from .value_readers import id_text, metadata_values, own_text, scalar
 
 GoldScores = Annotated[dict[MetricName, Value], Field(max_length=GOLD_SCORES_MAX)]
 """Gold scores by qualified metric name."""
@@ -27,6 +29,21 @@ def check_gold_scores(scores: Mapping[str, float]) -> None:
             raise ValueError(
                 f"gold_scores.{name} is {score}; the metric's range is {definition.lower:g} to {definition.upper:g}"
             )
+
+
+def gold_score(value: Any, name: str, left_out: LeftOut) -> Any:
+    """Return a gold score as a number.
+
+    Raises:
+        UnfitError: it is outside the range of its metric.
+    """
+    found = scalar(value, name, left_out)
+    if isinstance(found, int | float):
+        try:
+            check_gold_scores({name.partition(".")[2]: found})
+        except ValueError as error:
+            raise UnfitError(str(error)) from None
+    return found
 
 
 class Feedback(VersionedModel):
@@ -48,6 +65,13 @@ class Feedback(VersionedModel):
     its user; the weight is the inverse. None counts as 1."""
     metadata: Metadata = Field(default_factory=dict)
     """Further fields; stored, never interpreted."""
+
+    own_readers: ClassVar[Mapping[str, Reader]] = {
+        "pipeline": own_text,
+        "interaction_id": id_text,
+        "inclusion_probability": scalar,
+    }
+    side_readers: ClassVar[Mapping[str, Reader]] = {"annotator": id_text, "metadata": metadata_values}
 
     @model_validator(mode="after")
     def _scores_are_in_range(self) -> Self:

@@ -1,21 +1,31 @@
 """A RAG interaction: the question, the retrieved documents, the response, the earlier turns, the covariates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
+from enum import Enum
 from math import isfinite
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from uuid import uuid4
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from .base import (
     UNSAMPLED,
     Count,
     Dollars,
+    IsText,
     Metadata,
     Name,
     NotBlank,
     Probability,
+    Reader,
     Seconds,
     Size,
     Tokens,
@@ -27,11 +37,12 @@ from .base import (
     read_json_object,
 )
 from .errors import InvalidEntryError, Reason
-from .feedback import GoldScores, check_gold_scores
+from .feedback import GoldScores, check_gold_scores, gold_score
 from .limits import (
     COVARIATES_MAX,
     DOCUMENT_TEXT_MAX_CHARS,
     DOCUMENTS_MAX,
+    GOLD_SCORES_MAX,
     HISTORY_MAX_CHARS,
     HISTORY_TURNS_MAX,
     QUESTION_MAX_CHARS,
@@ -41,10 +52,13 @@ from .limits import (
     TIME_MIN,
     VALUE_MAX,
 )
+from .plain_values import LeftOut, UnfitError, count_left_out, unfit
 from .retrieval_steps import Steps, check_steps
 from .times import from_milliseconds, utc_now
+from .value_readers import id_text, metadata_values, name_text, named_fields, named_values, own_text, scalar
+from .value_readers import sentences as texts
 
-_DocumentText = Annotated[str, StringConstraints(max_length=DOCUMENT_TEXT_MAX_CHARS), NotBlank]
+_DocumentText = Annotated[str, StringConstraints(max_length=DOCUMENT_TEXT_MAX_CHARS), NotBlank, IsText]
 
 
 class RetrievedDocument(WireModel):
@@ -56,10 +70,18 @@ class RetrievedDocument(WireModel):
     """The text that the generator got."""
     score: float | None = None
     """The retriever's score, in its own unit."""
-    sentences: tuple[str, ...] | None = None
+    sentences: Annotated[tuple[str, ...], Field(fail_fast=True)] | None = None
     """The sentences of the text, if the producer splits it; ragtide then uses these sentences."""
     metadata: Metadata = Field(default_factory=dict)
     """Further fields of the document."""
+
+    own_readers: ClassVar[Mapping[str, Reader]] = {"text": own_text}
+    side_readers: ClassVar[Mapping[str, Reader]] = {
+        "id": id_text,
+        "score": scalar,
+        "sentences": texts,
+        "metadata": metadata_values,
+    }
 
 
 def _text_is_a_document(value: object) -> object:
@@ -80,6 +102,8 @@ class EarlierTurn(WireModel):
     response: Annotated[str, StringConstraints(max_length=HISTORY_MAX_CHARS)] = ""
     """The response to it; empty if there was none."""
 
+    own_readers: ClassVar[Mapping[str, Reader]] = {"question": own_text, "response": own_text}
+
 
 class AnswerUsage(WireModel):
     """Time, tokens and cost of one answer, as the application measured them. What is not known is left out, never 0."""
@@ -94,6 +118,10 @@ class AnswerUsage(WireModel):
     """US dollars of all model calls of the answer."""
     retrieval_latency_s: Seconds | None = None
     """Seconds in which at least one retriever or reranker worked."""
+
+    side_readers: ClassVar[Mapping[str, Reader]] = dict.fromkeys(
+        ("latency_s", "prompt_tokens", "completion_tokens", "cost_usd", "retrieval_latency_s"), scalar
+    )
 
     @field_validator("*", mode="before")
     @classmethod
@@ -125,17 +153,57 @@ def usable(value: object) -> bool:
     return isinstance(value, (int, float)) and abs(value) <= VALUE_MAX and isfinite(value)
 
 
-def _without_unusable(value: Any) -> Any:
-    """Leave out values that are no numbers in bounds: an interaction without a covariate still counts."""
-    if not isinstance(value, Mapping):
-        return value
-    return {name: number for name, number in value.items() if usable(number)} or None
-
-
 Covariates = Annotated[
-    Annotated[dict[Name, Value], Field(max_length=COVARIATES_MAX)] | None, BeforeValidator(_without_unusable)
+    Annotated[dict[Name, Value], Field(max_length=COVARIATES_MAX)] | None, AfterValidator(lambda found: found or None)
 ]
-"""Number by name; a value that is no finite number counts as not given."""
+"""Number by name; an empty object counts as not given."""
+
+
+def _documents(value: Any) -> Any:
+    """Return documents as a list: a text is one document.
+
+    Raises:
+        ValueError: their order is not known, or they are a stream.
+    """
+    kind = type(value)
+    if kind is list or kind is tuple or value is None:
+        return value
+    if isinstance(value, str):
+        if value.lstrip()[:1] in {"[", "{"}:
+            raise ValueError("is a text that begins a list or an object: give the list itself, not as a text")
+        return [value] if value.strip() else value
+    if isinstance(value, Set):
+        raise ValueError("is a set, which has no order: give a list, best first")  # noqa: TRY004 - as below
+    if hasattr(kind, "tolist") and hasattr(kind, "__array__"):
+        return value.tolist()
+    if isinstance(value, Iterator):
+        raise ValueError(unfit(value))  # noqa: TRY004 - Pydantic turns this error into that of the field
+    return value
+
+
+COVARIATES_READER: Final = named_values(scalar, COVARIATES_MAX)
+
+
+def _read_documents(value: Any, name: str, left_out: LeftOut) -> Any:
+    """Return documents whose texts are texts; the fields of a document are read by its own readers."""
+    try:
+        value = _documents(value)
+    except ValueError:
+        return value  # the rule of the field refuses it again
+    if not isinstance(value, list | tuple):
+        return value
+    # A number is no document: it may be an id, or a place in an index.
+    return [own_text(item, name, left_out) if isinstance(item, str | bytes | Enum) else item for item in value]
+
+
+def _read_history(value: Any, name: str, left_out: LeftOut) -> Any:
+    """Return the last turns that an interaction may have."""
+    if not isinstance(value, list | tuple):
+        return value
+    kept = last_turns(value)
+    for _ in range(len(value) - len(kept)):
+        count_left_out(left_out, name)
+    return kept
 
 
 class RagInteraction(VersionedModel):
@@ -153,15 +221,16 @@ class RagInteraction(VersionedModel):
     occurred_at: UtcTime = Field(default_factory=utc_now)
     """Time of the response, with a time zone, from 1970 to 2200. The zero time `0001-01-01T00:00:00Z`, which Go and
     .NET write for a time that was never set, counts as not given."""
-    question: Annotated[str, StringConstraints(max_length=QUESTION_MAX_CHARS), NotBlank]
+    question: Annotated[str, StringConstraints(max_length=QUESTION_MAX_CHARS), NotBlank, IsText]
     """The question of the user."""
-    documents: Annotated[tuple[_Document, ...], Field(max_length=DOCUMENTS_MAX)]
-    """The retrieved documents, best first, or an empty list; a string is a document with this text."""
-    response: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS)]
+    documents: Annotated[tuple[_Document, ...], Field(max_length=DOCUMENTS_MAX), BeforeValidator(_documents)]
+    """The retrieved documents, best first, or an empty list; a string is a document with this text. A single string is
+    one document."""
+    response: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), IsText]
     """The pipeline's response; an empty text, or only white space, means that there was no response."""
-    response_sentences: tuple[str, ...] | None = None
+    response_sentences: Annotated[tuple[str, ...], Field(fail_fast=True)] | None = None
     """The sentences of the response, if the producer splits it; ragtide then uses these sentences."""
-    reference_answer: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank] | None = None
+    reference_answer: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank, IsText] | None = None
     """The right answer, if it is known."""
     gold_scores: GoldScores = Field(default_factory=dict)
     """Gold scores of this response by metric (`trace.adherence`), from people or a judge that they trust."""
@@ -174,8 +243,8 @@ class RagInteraction(VersionedModel):
     unit: Literal["session"] | None = None
     """`session` for a whole conversation, which workers make of its turns after its end; absent for an answer."""
     history: History = None
-    """Earlier turns of the conversation, oldest first: at most 20 turns, with 100,000 characters together. They give
-    the meaning of a question such as "And for children?"."""
+    """Earlier turns of the conversation, oldest first, of which the last are kept: at most 20, with 100,000 characters
+    together. They give the meaning of a question such as "And for children?"."""
     user_id: Name | None = None
     """Id of the user who asked; a hash is stored instead, unless `hash_user_ids` is off."""
     cluster: Name | None = None
@@ -197,6 +266,28 @@ class RagInteraction(VersionedModel):
     """Source of the interaction, such as `sdk`, a file's name, or a trace exporter."""
     metadata: Metadata = Field(default_factory=dict)
     """Further fields; stored, never interpreted."""
+
+    own_readers: ClassVar[Mapping[str, Reader]] = {
+        "pipeline": own_text,
+        "run": own_text,
+        "question": own_text,
+        "documents": _read_documents,
+        "response": own_text,
+        "reference_answer": own_text,
+        "history": _read_history,
+        "population_size": scalar,
+        "sampling_probability": scalar,
+    }
+    side_readers: ClassVar[Mapping[str, Reader]] = {
+        **dict.fromkeys(("interaction_id", "session_id", "user_id", "cluster", "source"), id_text),
+        "response_sentences": texts,
+        "gold_scores": named_values(gold_score, GOLD_SCORES_MAX),
+        "segments": named_values(name_text, SEGMENTS_MAX),
+        "turn": scalar,
+        "usage": named_fields,
+        "covariates": COVARIATES_READER,
+        "metadata": metadata_values,
+    }
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -236,16 +327,15 @@ class RagInteraction(VersionedModel):
         Raises:
             InvalidEntryError: the payload is not an interaction; the message names field, value and remedy.
         """
-        fields = read_json_object(payload)
-        if is_left_out(fields.get("interaction_id")):
-            fields["interaction_id"] = f"entry-{entry_id}"
+        left_out = LeftOut()
+        fields = with_id(read_json_object(payload), f"entry-{entry_id}", left_out)
         if is_left_out(fields.get("occurred_at")):
             fields["occurred_at"] = time = _time_of(entry_id)
             if time is None:
                 raise InvalidEntryError(
                     Reason.INVALID, f"occurred_at is missing: add it, because the entry's id {entry_id} is not a time"
                 )
-        return cls.from_fields(fields)
+        return cls.from_fields(fields).with_left_out(left_out)
 
 
 def _time_of(entry_id: str) -> datetime | None:
@@ -281,12 +371,23 @@ def last_turns(turns: Sequence[Any]) -> list[Any]:
     return kept[::-1]
 
 
-def with_last_turns(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of an interaction with no more earlier turns than an interaction may have."""
-    history = fields.get("history")
-    if not isinstance(history, (list, tuple)):
-        return fields
-    return {**fields, "history": last_turns(history)}
+def with_id(fields: Mapping[str, Any], interaction_id: str, left_out: LeftOut) -> dict[str, Any]:
+    """Return the fields of an interaction with an id in place of none, or of one that is no id.
+
+    Args:
+        fields: of the interaction.
+        interaction_id: the same whenever these fields come again.
+        left_out: counts a value that is no id.
+    """
+    given = fields.get("interaction_id")
+    if not is_left_out(given):
+        try:
+            id_text(given, "interaction_id", left_out)
+        except UnfitError:
+            count_left_out(left_out, "interaction_id")
+        else:
+            return dict(fields)
+    return {**fields, "interaction_id": interaction_id}
 
 
 def _length(turn: Any) -> int:

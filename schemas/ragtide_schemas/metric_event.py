@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Final, Literal, Self, TypeVar
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from .base import (
     Dollars,
     Name,
     Probability,
+    Reader,
     Seconds,
     Size,
     Tokens,
@@ -22,7 +23,7 @@ from .base import (
 )
 from .declared import DECLARED_MAX, Declared, MetricDeclaration
 from .fitness import authority
-from .interaction import Covariates
+from .interaction import COVARIATES_READER, Covariates
 from .limits import PROBABILITY_MIN
 from .metrics import MetricName
 
@@ -198,6 +199,8 @@ class MetricEvent(VersionedModel):
     beside: Annotated[tuple[EvaluatorScores, ...], Field(max_length=EVALUATORS_MAX - 1)] | None = None
     """Scores of further evaluators. Tokens, cost, seconds and counts of the event are those of all evaluators
     together."""
+
+    side_readers: ClassVar[Mapping[str, Reader]] = {"covariates": COVARIATES_READER}
 
     @property
     def is_session(self) -> bool:

@@ -73,6 +73,13 @@ _PARTS.maxlevel = _PARTS.maxtuple = _PARTS.maxlist = _PARTS.maxdict = _PARTS.max
 _PARTS.maxstring, _PARTS.maxother = 60, 80
 
 
+def short_value(value: object) -> str:
+    """Return the beginning of the `repr` of a value, which is not written as a whole if it is large."""
+    if isinstance(value, str):
+        return repr(value[: 2 * SHOWN_CHARS])
+    return _PARTS.repr(value)
+
+
 def short_repr(name: str, fields: Iterable[tuple[str | None, object]]) -> str:
     """Return the name and the fields of an object in at most `REPR_MAX_CHARS` characters.
 

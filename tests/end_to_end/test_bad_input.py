@@ -43,17 +43,16 @@ BAD: dict[str, tuple[bytes, Reason, str]] = {
     "not UTF-8": (b'{"pipeline": "\xff"}', Reason.NOT_JSON, "JSON"),
     "torn JSON": (with_()[:-10], Reason.NOT_JSON, "JSON"),
     "a list": (b"[1, 2]", Reason.INVALID, "array"),
-    "wrong type": (with_(question=42), Reason.INVALID, "question"),
-    "documents not a list": (with_(documents="text"), Reason.INVALID, "documents"),
+    "wrong type": (with_(question=[42]), Reason.INVALID, "question"),
+    "documents not a list": (with_(documents=42), Reason.INVALID, "documents"),
+    "a printed object": (with_(response="<generator object f at 0x7f7a9a8b3890>"), Reason.INVALID, "no text"),
     "missing field": (without("response"), Reason.INVALID, "response is missing"),
     "no documents field": (with_(documents=None), Reason.INVALID, "documents"),
     "blank document": (with_(documents=[{"text": " "}]), Reason.INVALID, "documents.0.text"),
     "no response field": (with_(response=None), Reason.INVALID, "response"),
     "document of 5 MB": (with_(documents=[{"text": "x" * 5_000_000}]), Reason.TOO_LARGE, "bytes"),
     "document of 2 MB": (with_(documents=[{"text": "x" * 2_000_000}]), Reason.TOO_LARGE, "documents.0.text"),
-    "NaN": (b'{"documents": [{"text": "a", "score": NaN}]}', Reason.NOT_JSON, "JSON"),
-    "infinite": (with_().replace(b'"text"', b'"score": 1e999, "text"'), Reason.INVALID, "finite"),
-    "lone surrogate": (with_().replace(b"1889", b"\\ud83d"), Reason.NOT_JSON, "JSON"),
+    "NaN": (with_(response=float("nan")), Reason.INVALID, "response is no finite number"),
     "unknown field": (with_(respnse="typo"), Reason.INVALID, "respnse"),
     "naive time": (with_(occurred_at="2026-01-01T00:00:00"), Reason.INVALID, "time zone"),
     "time before 1970": (with_(occurred_at="1969-12-31T23:59:59Z"), Reason.INVALID, "from 1970 to 2200"),
@@ -164,7 +163,7 @@ def test_bad_metric_events_become_dead_letters_and_the_aggregator_goes_on(
 
 
 def test_dead_letters_are_listed_and_published_again_once(redis: Any, redis_url: str, worker: ForkedProcess) -> None:
-    redis.xadd(STREAMS.interactions, {"data": with_(response=3)})
+    redis.xadd(STREAMS.interactions, {"data": with_(response=[3])})
     redis.xadd(STREAMS.interactions, {"data": b"\xff\xfe"})
     wait_until(lambda: len(dead_letters(redis)) == 2)
     listed = [json.loads(line) for line in command(redis_url, "dead-letters", "--json").stdout.splitlines()]

@@ -302,7 +302,7 @@ def test_an_interaction_is_taken_as_a_dict_or_as_keyword_fields(redis: Any, redi
         (None, {"pipeline": "s", "question": "q", "documents": [], "respnse": "r"}, "respnse is not a field of this"),
         ({1: 2}, {}, "pipeline is missing"),
         (interaction(1), {"pipeline": "other"}, "give one or the other"),
-        (None, {"pipeline": "\ud83d", "question": "q", "documents": [], "response": "r"}, "pipeline"),
+        (None, {"pipeline": "\x00", "question": "q", "documents": [], "response": "r"}, "pipeline"),
     ],
 )
 def test_submit_never_raises_and_counts_what_is_invalid(

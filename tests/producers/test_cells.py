@@ -167,12 +167,14 @@ def test_a_table_of_pandas_is_read_in_every_orient_that_has_names(tmp_path: Path
         read(tmp_path / "a.json", json.dumps({"question": ["q", "q"], "answer": ["a"]}))
 
 
-def test_nan_in_json_is_named_with_its_row_and_column(tmp_path: Path) -> None:
-    bad = '{"question": "q", "contexts": ["d"], "answer": "a", "scores": {"f1": NaN}}'
-    for name, content in (("a.jsonl", f"{line()}\n{bad}"), ("a.json", f"[{line()}, {bad}]")):
+def test_nan_in_json_costs_no_row_beside_the_answer_and_refuses_it_as_the_question(tmp_path: Path) -> None:
+    side = '{"question": "q", "contexts": ["d"], "answer": "a", "scores": {"f1": NaN}}'
+    own = '{"question": NaN, "contexts": ["d"], "answer": "a"}'
+    for name, content in (("a.jsonl", f"{side}\n{own}"), ("a.json", f"[{side}, {own}]")):
         (tmp_path / name).write_text(content)
-        rows = list(read_rows(tmp_path / name, FileOptions(unnamed="x")))
-        assert (rows[1].line, "scores.f1 is NaN" in (rows[1].problem or "")) == (2, True)
+        first, second = read_rows(tmp_path / name, FileOptions(unnamed="x"))
+        assert first.interaction is not None
+        assert "question" in (second.problem or "")
 
 
 def test_rows_of_another_tool_are_no_rows_of_ragchecker_or_ragbench(tmp_path: Path) -> None:

@@ -170,6 +170,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "one of pandas twice": {"answer": RIGHT, "answer.1": ANSWER},
     "no prediction": {"answer": RIGHT, "prediction": None},
     "an empty output": {"output": "", "answer": RIGHT},
+    "a null under the own name": {"response": None, "answer": RIGHT},
     "of a model of the API": {"answer": RIGHT, "output": {"choices": [{"message": {"content": ANSWER}}]}},
     "also beside a reference": {"answer": RIGHT, "completion": ANSWER, "ground_truth": RIGHT},
     "ideal documents": {"answer": ANSWER, "context": ["ideal"], "retrieved_contexts": TEXTS},

@@ -104,7 +104,6 @@ def test_a_number_beyond_its_bound_is_refused(change: dict[str, Any]) -> None:
         MetricEvent.from_fields({**EVENT, **change})
 
 
-@for_each("base", [RagInteraction, MetricEvent])
 @for_each(
     "change",
     [
@@ -120,11 +119,10 @@ def test_a_number_beyond_its_bound_is_refused(change: dict[str, Any]) -> None:
     ],
 )
 def test_a_session_a_turn_a_user_and_a_cluster_have_bounds(
-    base: type[RagInteraction] | type[MetricEvent], change: dict[str, Any]
+    change: dict[str, Any],
 ) -> None:
-    fields = INTERACTION if base is RagInteraction else EVENT
     with pytest.raises(InvalidEntryError, match=next(iter(change))):
-        base.from_fields({**fields, **change})
+        MetricEvent.from_fields({**EVENT, **change})
 
 
 def test_a_session_a_turn_a_user_and_a_cluster_are_absent_unless_given() -> None:
@@ -141,7 +139,7 @@ def test_a_covariate_that_is_no_number_in_bounds_counts_as_not_given(
     base: type[RagInteraction] | type[MetricEvent],
 ) -> None:
     fields = INTERACTION if base is RagInteraction else EVENT
-    bad = {"a": float("nan"), "b": float("inf"), "c": "0.5", "d": None, "e": 10**400, "f": 2 * VALUE_MAX, "g": [1]}
+    bad = {"a": float("nan"), "b": float("inf"), "c": "half", "d": None, "e": 10**400, "f": 2 * VALUE_MAX, "g": [1]}
     assert base.from_fields({**fields, "covariates": {**bad, "good": 3}}).covariates == {"good": 3.0}
     for none in (None, {}, bad):
         assert base.from_fields({**fields, "covariates": none}).covariates is None
@@ -157,10 +155,13 @@ def test_a_covariate_that_is_no_number_in_bounds_counts_as_not_given(
 
 @for_each("base", [RagInteraction, MetricEvent])
 @for_each("wrong", [[], "x", {"": 1.0}, {str(number): 1.0 for number in range(COVARIATES_MAX + 1)}])
-def test_covariates_of_another_form_are_refused(base: type[RagInteraction] | type[MetricEvent], wrong: Any) -> None:
+def test_covariates_of_another_form_are_left_out_by_name(
+    base: type[RagInteraction] | type[MetricEvent], wrong: Any
+) -> None:
     fields = INTERACTION if base is RagInteraction else EVENT
-    with pytest.raises(InvalidEntryError, match="covariates"):
-        base.from_fields({**fields, "covariates": wrong})
+    found = base.from_fields({**fields, "covariates": wrong})
+    assert len(found.covariates or {}) in (0, COVARIATES_MAX)
+    assert [name.partition(".")[0] for name in found.left_out.elements()] == ["covariates"]
 
 
 def test_a_labeler_that_says_more_than_an_event_can_hold_still_gives_its_scores() -> None:
@@ -185,6 +186,7 @@ def test_absurd_token_counts_of_a_judge_are_neither_cost_nor_spend(tokens: Any) 
 
 @for_each("field", AnswerUsage.model_fields)
 @for_each("value", [True, False, -1, "many", float("nan"), [], 1e19])
-def test_a_usage_that_is_no_number_in_its_range_is_refused_by_name(field: str, value: Any) -> None:
-    with pytest.raises(InvalidEntryError, match=rf"usage\.{field} "):
-        RagInteraction.from_fields({**INTERACTION, "usage": {field: value}})
+def test_a_usage_that_is_no_number_in_its_range_is_left_out_by_name(field: str, value: Any) -> None:
+    found = RagInteraction.from_fields({**INTERACTION, "usage": {field: value}})
+    assert found.usage == AnswerUsage()
+    assert found.left_out == {f"usage.{field}": 1}

@@ -61,7 +61,7 @@ def test_the_schema_of_an_interaction_accepts_what_the_model_writes(interaction:
         (with_(segments={"lang": "de"}, gold_scores={"trace.adherence": 1}), None),
         (b"{}", "pipeline"),
         (with_(pipeline=""), "pipeline"),
-        (with_(documents="d"), "documents"),
+        (with_(documents=5), "documents"),
         (with_(sampling_probability=2), "sampling_probability"),
         (with_(respnse="x"), "respnse"),
     ],
@@ -107,16 +107,16 @@ def test_any_json_object_is_an_interaction_or_a_clear_error(fields: dict[str, An
         (b"null", Reason.INVALID, "a JSON null"),
         (b"[" * 5000 + b"]" * 5000, Reason.NOT_JSON, "JSON"),
         (b'{"a": "\xff"}', Reason.NOT_JSON, "JSON"),
-        (b'{"a": "\\ud800"}', Reason.NOT_JSON, "JSON"),
-        (b'{"a": NaN}', Reason.NOT_JSON, "JSON"),
-        (b'{"a": Infinity}', Reason.NOT_JSON, "JSON"),
-        (with_(metadata={"a": 1}).replace(b"1}", b"1e999}"), Reason.INVALID, "metadata.a"),
-        (with_(documents=[{"text": "d", "score": 1}]).replace(b": 1}", b": 1e999}"), Reason.INVALID, "finite"),
+        (b'{"a": "\\ud800"}', Reason.INVALID, "a is not a field"),
+        (b'{"a": NaN}', Reason.INVALID, "a is not a field"),
+        (with_(response=1).replace(b"1", b"NaN"), Reason.INVALID, "response is no finite number"),
+        (with_(question=1).replace(b"1", b"-Infinity"), Reason.INVALID, "question is no finite number"),
+        (with_(documents='["d"]'), Reason.INVALID, "documents is a text that begins a list"),
+        (with_(documents=[1, 2]), Reason.INVALID, "documents.0"),
+        (with_(question=["q"]), Reason.INVALID, "question must be a string"),
         (with_(documents=[{"text": "\n "}]), Reason.INVALID, "documents.0.text must not be empty"),
-        (with_(documents="d"), Reason.INVALID, "documents must be a list"),
         (with_(response=None), Reason.INVALID, "response must be a string"),
         (with_(documents=None), Reason.INVALID, "documents must be a list"),
-        (with_(question=4), Reason.INVALID, "question must be a string (got 4)"),
         (with_(pipeline=None), Reason.INVALID, "pipeline must be a string"),
         (with_(pipeline="a\x00b"), Reason.INVALID, "pipeline"),
         (with_(pipeline="p" * 201), Reason.TOO_LARGE, "pipeline"),
@@ -128,11 +128,6 @@ def test_any_json_object_is_an_interaction_or_a_clear_error(fields: dict[str, An
         (with_(occurred_at="yesterday"), Reason.INVALID, "occurred_at"),
         (with_(population_size=3), Reason.INVALID, "population_size without run"),
         (with_(population_size=0, run="r"), Reason.INVALID, "population_size"),
-        (with_(gold_scores={"trace.adherence": 1.5}), Reason.INVALID, "gold_scores.trace.adherence is 1.5"),
-        (with_(gold_scores={"Adherence": 1}), Reason.INVALID, "gold_scores.Adherence"),
-        (with_(segments={"lang": 3}), Reason.INVALID, "segments.lang must be a string"),
-        (with_(segments={str(i): "x" for i in range(17)}), Reason.TOO_LARGE, "segments"),
-        (with_(metadata={"a": "x" * 70_000}), Reason.INVALID, "65536 bytes"),
         (with_(documents=["x" * 1_000_001]), Reason.TOO_LARGE, "documents.0.text"),
         (with_(documents=["x"] * 501), Reason.TOO_LARGE, "documents"),
         (with_(documents=["x" * 5_000_000]), Reason.TOO_LARGE, "limit is 4194304"),
@@ -157,13 +152,6 @@ def test_every_missing_field_is_named() -> None:
     detail = refused(b"{}").detail
     for name in ("pipeline", "question", "documents", "response"):
         assert f"{name} is missing: add it" in detail
-
-
-@pytest.mark.parametrize("place", ["question", "response", "metadata", "pipeline"])
-def test_a_lone_surrogate_in_python_is_refused_too(place: str) -> None:
-    wrong: Any = {"x": "\ud83d"} if place == "metadata" else "\ud83d"
-    with pytest.raises(ValidationError, match=r"unicode|UTF-8"):
-        RagInteraction(**{**GOOD, place: wrong})
 
 
 def test_what_a_plain_xadd_leaves_out_comes_from_the_entrys_id() -> None:

@@ -106,9 +106,9 @@ BAD = [
     Bad("a huge number", ITEMS, b'{"pipeline": "shop", "turn": ' + b"9" * 5_000 + b"}", JSON, 400, "number"),
     Bad("an unknown field", ITEMS, b'[{"colour": 1}]', JSON, 422, "colour"),
     Bad(
-        "a history of too many turns",
+        "a history without texts",
         ITEMS,
-        json.dumps([{**ITEM, "history": [{"question": "q", "response": "r"}] * 21}]).encode(),
+        json.dumps([{**ITEM, "history": [{"question": ["q"]}]}]).encode(),
         JSON,
         422,
         "history",

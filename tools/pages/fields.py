@@ -39,6 +39,13 @@ assert interaction.documents[1].text == "It is made of iron."
 an object ([Files](files.md)), and over HTTP each body ([HTTP](http.md)).
 
 - **Unknown fields** are refused with their name. Put fields of your own into `metadata`.
+- **Side values** never cost an answer. Times, UUIDs, decimals, sets, NumPy and pandas values, paths, enums, dataclasses
+  and Pydantic models become texts, numbers, lists or objects in `metadata`, segments, ids, `usage`, gold scores and
+  covariates. What has no plain meaning there, such as NaN, an object of a class or a number outside its range, is left
+  out and counted by name (`interaction.left_out`); of too many or too large values the first, or the smallest, stay.
+- **The answer's own texts** (question, documents, response, reference answer) are converted or the item is refused:
+  a number is its text, half of a surrogate pair becomes the replacement character, and what a program prints of a
+  generator, a coroutine or another object is refused, as is a set of documents, which has no order.
 - **Null** in an optional field means that the field is left out: in Python, over HTTP, in files and in a plain
   `XADD`. So does a blank text in an optional field that allows none, and a null or blank entry of `segments` or
   `gold_scores`. A null in a required field is refused with the field's name.

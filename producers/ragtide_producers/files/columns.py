@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field as attribute
-from functools import partial
+from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, Final
 
 from ragtide_schemas import METRICS, InvalidEntryError, RagInteraction, Reason, RetrievedDocument
 from ragtide_schemas.interaction import last_turns
+from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.metric_definitions import CLOSED_FAMILIES
 from ragtide_schemas.suggestions import closest, unknown
 
@@ -24,7 +26,7 @@ from ..shapes.literals import BrokenTextError, literal_of, value_of
 from ..shapes.spelled import spells_a_list
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
 from .cells import MISSING
-from .places import DIGITS_MAX, places_in, plain_name, reached, without
+from .places import places_in, plain_name, reached, without
 from .that_fit import that_fit
 from .usage import COLUMNS as USAGE_COLUMNS
 from .usage import read_usage, usage_in
@@ -80,7 +82,9 @@ _NUMBERED: Final = frozenset((
 ))  # fmt: skip
 """Names that may have a number, such as `context_1` and `context_2`: each is a document."""
 _KNOWN: Final = frozenset((*(name for names in COLUMNS.values() for name in names), *USAGE_COLUMNS))
+_RANKS: Final = {field: {name: rank for rank, name in enumerate(names)} for field, names in COLUMNS.items()}
 _DOTTED: Final = tuple(name for name in sorted(_KNOWN) if "." in name)
+
 Mapped = Mapping[str, str | Sequence[str]]
 """Column by field, as the user named it: a name, a place such as `request.question`, or several with documents."""
 
@@ -176,10 +180,14 @@ def interaction_fields(
     names = {column: plain_name(column) for column in rest if column not in used}
     for field in COLUMNS:
         if fields.get(field) is None and field not in mapping:
-            columns = _chosen(field, _candidates(field, names, rest), rest, compared, seen)
+            known = _candidates(field, names, rest)
+            # A null under the own name may mean that there is no answer, or that another column has it.
+            known = [[own[field]], *known] if known and field in own else known
+            columns = _chosen(field, known, rest, compared, seen)
             if columns:
                 fields[field] = _read_all(field, {column: rest[column] for column in columns}, read)
-                taken[field], used = ", ".join(columns), used.union(columns)
+                used = used.union(columns)
+                taken |= {field: ", ".join(columns)} if columns != [own.get(field)] else {}
                 names = {column: name for column, name in names.items() if column not in columns}
     if "documents" not in fields and taken.get("response") in row:
         _put_documents_beside(row[taken["response"]], fields, taken, read)
@@ -218,8 +226,11 @@ def _stated(
     return stated, rest
 
 
+_PLACES_MAX: Final = 500
+
+
 def _no_column(row: Mapping[str, Any], target: str, column: str) -> str:
-    places = list(places_in(row))
+    places = list(islice(places_in(row), _PLACES_MAX))
     near = closest(column, places)
     meant = "; it has: " if near is None else f"; did you mean {near!r}? It has: "
     return f"{target} is mapped to the column {column!r}, which the row lacks{meant}{', '.join(places)[:200]}"
@@ -288,16 +299,19 @@ def _with_dotted_names(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return row
 
 
+_DIGITS_MAX: Final = 3
+
+
 def _base(name: str) -> tuple[str, int]:
     """Return a name without the number at its end, and the number."""
     base = name.rstrip("0123456789")
     digits = name[len(base) :]
-    return (base.rstrip("._"), int(digits)) if base and 0 < len(digits) < DIGITS_MAX else (name, 0)
+    return (base.rstrip("._"), int(digits)) if base and 0 < len(digits) <= _DIGITS_MAX else (name, 0)
 
 
 def _candidates(field: str, names: Mapping[str, str], row: Mapping[str, Any]) -> list[list[str]]:
     """Return the known columns of a field, the surest first; columns with a document each are together."""
-    ranks = {name: rank for rank, name in enumerate(COLUMNS[field])}
+    ranks = _RANKS[field]
     found: dict[tuple[int, str], list[tuple[int, str]]] = {}
     for column, name in names.items():
         base, number = (name, 0) if name in ranks else _base(name)
@@ -390,9 +404,6 @@ def _put_usage(
     Numbers in a column of their own complete those of the field `usage`.
     """
     given = fields.pop("usage", None)
-    if isinstance(given, str):
-        with suppress(ValueError):
-            given = value_of(given)
     usage, rest = read_usage(given, _by_plain_name(given) if isinstance(given, Mapping) else {})
     numbers, of = usage_in(row, _by_plain_name(row), left_out)
     for field, number in numbers.items():
@@ -447,11 +458,16 @@ def _refuse_missing(row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
             )
 
 
+@lru_cache(4096)  # every row of a file has the same names
+def _meant(name: str, missing: frozenset[str]) -> str | None:
+    return closest(name, missing, likeness=TYPO)
+
+
 def _refuse_typos(rest: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
     # `story` and `step` are columns of some data sets, and like `history` and `steps`.
-    missing = [name for name in _FIELDS if name not in fields and name not in ("history", "steps")]
+    missing = _FIELDS.difference(fields, ("history", "steps"))
     for name in rest:
-        meant = closest(name, missing, likeness=TYPO)
+        meant = _meant(name, missing) if len(name) <= NAME_MAX_CHARS else None
         if meant is not None:
             raise InvalidEntryError(
                 Reason.INVALID,

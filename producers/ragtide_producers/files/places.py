@@ -3,7 +3,10 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Final
+
+from ragtide_schemas.limits import NAME_MAX_CHARS
 
 from ..shapes.literals import literal_of
 
@@ -18,6 +21,11 @@ _MARKS: Final = str.maketrans("_-()[]", "      ")
 
 def plain_name(column: str) -> str:
     """Return a name in lower case with underscores: `User Input`, `userInput` and `user (input)` are `user_input`."""
+    return _plain(column) if len(column) <= NAME_MAX_CHARS else column  # no known name is longer
+
+
+@lru_cache(8192)  # every row of a file has the same names
+def _plain(column: str) -> str:
     return "_".join(_HUMP.sub(" ", column).translate(_MARKS).split()).lower()
 
 

@@ -15,7 +15,6 @@ from ragtide_runtime.settings.producers import Policy
 from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import Dropped, Feedback, InvalidEntryError, RagInteraction, Reason
-from ragtide_schemas.interaction import with_last_turns
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from .sampling import EVERYTHING, Sampling
@@ -154,7 +153,7 @@ class InteractionRoute:
 
     def read(self, fields: Mapping[str, Any]) -> RagInteraction:
         """Return the interaction with these fields; of a long history it has the last turns."""
-        return RagInteraction.model_validate(with_last_turns(fields))
+        return RagInteraction.model_validate(fields)
 
     def queued(self, item: RagInteraction) -> QueuedItem | None:
         """Return an interaction for the queue, with its probability and the trace context of its caller."""
