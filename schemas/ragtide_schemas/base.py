@@ -244,13 +244,17 @@ class WireModel(BaseModel):
     @property
     def left_out(self) -> LeftOut:
         """How many values this model was given and could not read, by name, such as `metadata.trace`."""
-        return LeftOut(getattr(self, "_left_out", ()))
+        return LeftOut(getattr(self, "_left_out", None))
 
     def with_left_out(self, more: LeftOut) -> Self:
         """Return the model with more values counted as left out."""
         if more:
             object.__setattr__(self, "_left_out", self.left_out + more)
         return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values of some fields, as Pydantic's method."""
+        return super().model_copy(update=update, deep=deep).with_left_out(self.left_out)
 
     def encode(self) -> bytes:
         """Return the model as JSON (UTF-8), without fields that have no value."""
@@ -286,7 +290,7 @@ class WireModel(BaseModel):
             except ValidationError as error:
                 return _second_reading(cls, fields, error, validate)
         except ValidationError as error:
-            raise InvalidEntryError(reason_of(error), describe(error)) from None
+            raise InvalidEntryError(reason_of(error), describe(error)) from error
 
 
 _ABOUT_FIELD = ("default", "description", "title")

@@ -201,8 +201,8 @@ def _read_history(value: Any, name: str, left_out: LeftOut) -> Any:
     if not isinstance(value, list | tuple):
         return value
     kept = last_turns(value)
-    for _ in range(len(value) - len(kept)):
-        count_left_out(left_out, name)
+    if len(kept) < len(value):
+        count_left_out(left_out, name, len(value) - len(kept))
     return kept
 
 

@@ -59,10 +59,10 @@ def whole(text: str) -> str:
     return text
 
 
-def count_left_out(left_out: LeftOut, name: str) -> None:
-    """Count a value under its name, or under that of its field if there are many names already."""
+def count_left_out(left_out: LeftOut, name: str, number: int = 1) -> None:
+    """Count values under their name, or under that of their field if there are many names already."""
     name = printable(".".join(shortened(part) for part in whole(name).split(".")[:6]))
-    left_out[name if name in left_out or len(left_out) < NAMES_MAX else name.partition(".")[0]] += 1
+    left_out[name if name in left_out or len(left_out) < NAMES_MAX else name.partition(".")[0]] += number
 
 
 def plain_value(value: Any, name: str, left_out: LeftOut) -> Any:

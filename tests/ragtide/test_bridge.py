@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def answer(**more: object) -> dict[str, Any]:
 
 def read(body: object, entry_id: str = "0/7") -> list[PublishCommand | DeadLetter]:
     payload = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return read_message(Received(payload, entry_id), ADDRESS, InteractionRoute.of(Settings()))
+    return read_message(Received(payload, entry_id), ADDRESS, InteractionRoute.of(Settings()), Counter())
 
 
 @pytest.mark.pure

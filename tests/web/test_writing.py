@@ -73,6 +73,45 @@ async def test_each_bad_item_is_told_and_the_others_are_published(async_redis: A
         assert (status, answer["invalid"]) == (422, 1)
 
 
+async def test_what_is_wrong_with_one_item_is_its_own_matter(async_redis: Any, redis_url: str) -> None:
+    good = json.dumps(ITEM).encode()
+    wrong = [
+        b'{"pipeline": "shop", "question": NaN, "documents": [], "response": "r"}',
+        b'{"pipeline": "shop", "question": }',
+        b'{"pipeline": "\xff"}',
+        b"[" * 300 + b"]" * 300,
+        b"nul",
+    ]
+    cut = json.dumps({**ITEM, "response": "Green \ud83d", "metadata": {"a": float("nan"), "b": 1}}).encode()
+    items = [good, *wrong, cut]
+    async with http_service(redis_url) as service:
+        for body, kind in ((b"[" + b", ".join(items) + b"]", "application/json"), (b"\n".join(items), LINES)):
+            status, answer = await service.post("/v1/interactions/", data=body, content_type=kind)
+            assert (status, answer["published"], answer["invalid"]) == (200, 2, len(wrong)), kind
+            assert [item["status"] for item in answer["items"]] == ["published", *["invalid"] * len(wrong), "published"]
+            assert "question is no finite number" in answer["items"][1]["detail"]
+            assert answer["items"][-1]["left_out"] == {"metadata.a": 1}
+    assert [one.response for one in await stored(async_redis)] == ["Green.", "Green �"] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "published", "place"),
+    [
+        (b'[%s, %s, {"pipeline": "sh', 2, "after item 1: it ends before its end"),
+        (b'[%s, %s] {"pipeline": "shop"}', 2, "after item 1: there is more after its end"),
+        (b"[%s, %s}", 1, "after item 0"),
+    ],
+)
+async def test_a_body_that_breaks_off_has_the_items_before_it(
+    body: bytes, published: int, place: str, async_redis: Any, redis_url: str
+) -> None:
+    async with http_service(redis_url) as service:
+        one = json.dumps(ITEM).encode()
+        status, answer = await service.post("/v1/interactions", data=body % (one, one), content_type="application/json")
+        assert (status, answer["published"]) == (400, published)
+        assert place in answer["detail"]
+
+
 async def test_with_an_idempotency_key_items_without_ids_are_published_once(async_redis: Any, redis_url: str) -> None:
     async with http_service(redis_url) as service:
         for expected in (2, 0):

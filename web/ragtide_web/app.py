@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ragtide_runtime import __version__
 from ragtide_schemas.printable import printable
@@ -106,7 +106,21 @@ def application(context: Context) -> ASGIApp:
     )
     guarded = Guard(app, telemetry=context.telemetry, clients=context.clients)
     paths = (getattr(route, "path", "") for router in ROUTERS for route in router.routes)
-    return BehindProxy(guarded, context.settings.serve, (*paths, str(app.openapi_url)))
+    return BehindProxy(_without_last_slash(guarded), context.settings.serve, (*paths, str(app.openapi_url)))
+
+
+def _without_last_slash(app: ASGIApp) -> ASGIApp:
+    """Return the application with one address for `/v1/traces` and `/v1/traces/`.
+
+    Exporters put a slash there, and follow no redirect of a POST.
+    """
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST":
+            scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
+        await app(scope, receive, send)
+
+    return answered
 
 
 def openapi_document() -> dict[str, Any]:

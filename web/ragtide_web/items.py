@@ -5,16 +5,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
-from pydantic_core import from_json
 from redis import RedisError
 from redis.asyncio import Redis
 from redis.exceptions import RedisClusterException
 
 from ragtide_producers.errors import ItemsTooLargeError
-from ragtide_producers.ingest.items import ITEM_VALUES, has_too_many_values, read_item, sent_interaction
+from ragtide_producers.ingest.items import read_item, sent_interaction
 from ragtide_producers.ingest.split_items import split_items
 from ragtide_producers.publishing.round_trip import publish_commands
 from ragtide_producers.publishing.routes import FeedbackRoute, InteractionRoute, Publication, PublishCommand, Route
@@ -53,6 +52,9 @@ class PostedItem(BaseModel):
     """Id of the interaction; absent if it cannot be read."""
     detail: str | None = None
     """The reason with field, value and remedy; absent for an item that was taken."""
+    left_out: dict[str, int] | None = None
+    """Values that have no plain meaning and were left out of the item, by name, such as `metadata.score`; absent if
+    there are none."""
 
 
 class PostedItems(BaseModel):
@@ -84,12 +86,15 @@ class Answers:
 
     counts: Counter[str] = field(default_factory=Counter)
     listed: list[PostedItem] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, posted: PostedItem) -> None:
         """Add the outcome of an item."""
         self.counts[posted.status] += 1
         if len(self.listed) == ITEMS_LISTED_MAX:
             self.listed = [item for item in self.listed if item.detail is not None]
+        if posted.left_out is not None:
+            self.left_out.update(posted.left_out)
         if posted.detail is not None or self.counts.total() <= ITEMS_LISTED_MAX:
             self.listed.append(posted)
 
@@ -144,6 +149,15 @@ def feedback(routing: InteractionRoute) -> ItemKind:
     return ItemKind("feedback", lambda fields, _: sent(Feedback, fields, utc_now()), FeedbackRoute(routing.layout))
 
 
+@dataclass(frozen=True, slots=True)
+class ReadItem:
+    """An item of a request that can be published."""
+
+    index: int
+    command: PublishCommand
+    left_out: dict[str, int] | None
+
+
 async def publish(  # noqa: PLR0917 - the parts of one request
     redis: Redis, kind: ItemKind, client: Client, items: AsyncIterator[bytes], answers: Answers, max_bytes: int | None
 ) -> None:
@@ -168,7 +182,7 @@ async def publish(  # noqa: PLR0917 - the parts of one request
         for item in found:
             if isinstance(item, PostedItem):
                 answers.add(item)
-        commands = [item for item in found if not isinstance(item, PostedItem)]
+        commands = [item for item in found if isinstance(item, ReadItem)]
         if commands:
             await _send(redis, kind.route, commands, answers)
         index += len(batch)
@@ -197,17 +211,13 @@ async def _batches(items: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
 
 def _commands(
     kind: ItemKind, client: Client, batch: Sequence[bytes], first: int, max_bytes: int | None
-) -> list[tuple[int, PublishCommand] | PostedItem]:
-    found: list[tuple[int, PublishCommand] | PostedItem] = []
-    for index, item in enumerate(batch, first):
-        made = _command(kind, client, item, index, max_bytes)
-        found.append(made if isinstance(made, PostedItem) else (index, made))
-    return found
+) -> list[ReadItem | PostedItem]:
+    return [_command(kind, client, item, index, max_bytes) for index, item in enumerate(batch, first)]
 
 
 def _command(
     kind: ItemKind, client: Client, payload: bytes, index: int, max_bytes: int | None
-) -> PublishCommand | PostedItem:
+) -> ReadItem | PostedItem:
     shown = None
     if max_bytes is None and not payload.startswith(b"{"):
         return PostedItem(index=index, status="invalid", detail=NO_OBJECT)
@@ -223,52 +233,58 @@ def _command(
                 interaction_id=item.interaction_id,
                 detail=f"the token {client.name!r} is not for the pipeline {item.pipeline!r}: change its pipelines",
             )
-        return kind.route.command(item)
+        return ReadItem(index, kind.route.command(item), dict(item.left_out) or None)
     except InvalidEntryError as error:
         return PostedItem(index=index, status="invalid", interaction_id=shown, detail=error.detail)
 
 
-async def _send(redis: Redis, route: Route, commands: Sequence[tuple[int, PublishCommand]], answers: Answers) -> None:
-    outcomes = await publish_commands(redis, route, [command for _, command in commands])
-    for (index, command), outcome in zip(commands, outcomes, strict=True):
-        answers.add(_answer(index, command, outcome))
+async def _send(redis: Redis, route: Route, items: Sequence[ReadItem], answers: Answers) -> None:
+    outcomes = await publish_commands(redis, route, [item.command for item in items])
+    for item, outcome in zip(items, outcomes, strict=True):
+        answers.add(_answer(item, outcome))
 
 
-def _answer(index: int, command: PublishCommand, outcome: Publication | None) -> PostedItem:
-    name = command.interaction_id
+def _answer(item: ReadItem, outcome: Publication | None) -> PostedItem:
+    status: Outcome = "duplicate"
+    detail = None
     if outcome is None:
+        status = "full"
         detail = "the stream has no room: send it again later, start workers, or choose another producer.policy"
-        return PostedItem(index=index, status="full", interaction_id=name, detail=detail)
-    if outcome.dropped is not None:
-        detail = f"the stream is full, and the policy {outcome.dropped} dropped it"
-        return PostedItem(index=index, status="dropped", interaction_id=name, detail=detail)
-    return PostedItem(index=index, status="published" if outcome.added else "duplicate", interaction_id=name)
+    elif outcome.dropped is not None:
+        status, detail = "dropped", f"the stream is full, and the policy {outcome.dropped} dropped it"
+    elif outcome.added:
+        status = "published"
+    name = item.command.interaction_id
+    return PostedItem(index=item.index, status=status, interaction_id=name, detail=detail, left_out=item.left_out)
 
 
-def items_in_json(parts: Iterable[bytes], most: int) -> list[bytes]:
-    """Return the items of a body: one JSON object, or a list. Each is JSON; whether it is an object is its own matter.
+class ItemsInJson(NamedTuple):
+    """The items of a body of JSON: one object, or those of a list."""
+
+    items: list[bytes]
+    """Each is read alone: what is wrong with one is its own matter."""
+    problem: HttpProblem | None
+    """Why the body has no further item that can be found; None if it was read to its end."""
+
+
+def items_in_json(parts: Iterable[bytes], most: int) -> ItemsInJson:
+    """Return the items of a body, up to the place from which it is no JSON of items, or has too many.
 
     Args:
         parts: of the body.
         most: most items.
-
-    Raises:
-        HttpProblem: 400, the body is not JSON, or neither an object nor a list; 413, it has too many items, or one is
-            too large.
     """
     found: list[bytes] = []
+    problem: HttpProblem | None = None
     try:
-        for item in split_items(parts, most, " (serve.body_items): send NDJSON, or"):
-            if has_too_many_values(item):
-                raise too_large(f"item {len(found)} has more than {ITEM_VALUES:,} values")
-            from_json(item, allow_inf_nan=False, cache_strings="keys")
-            found.append(item)
+        found.extend(split_items(parts, most, " (serve.body_items): send NDJSON, or"))
     except ItemsTooLargeError as error:
-        raise too_large(str(error)) from None
+        problem = too_large(str(error))
     except ValueError as error:
-        detail = f"item {len(found)}: {printable(str(error))[:200]}"
-        raise HttpProblem(400, f"the body is not the JSON of items ({detail}): send an object or a list") from None
-    return found
+        where = f"after item {len(found) - 1}: " if found else ""
+        detail = f"{where}{printable(str(error))[:200]}"
+        problem = HttpProblem(400, f"the body is not the JSON of items ({detail}): send an object or a list")
+    return ItemsInJson(found, problem)
 
 
 REDIS_ERRORS: Final = (RedisError, RedisClusterException, OSError)

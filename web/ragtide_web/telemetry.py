@@ -52,6 +52,7 @@ class HttpTelemetry:
         self._requests = catalogue.HTTP_REQUESTS.counter(registry)
         self._seconds = catalogue.HTTP_SECONDS.histogram(registry)
         self._items = catalogue.HTTP_ITEMS.counter(registry)
+        self._left_out = catalogue.HTTP_LEFT_OUT.counter(registry)
 
     def serving(self, routes: Iterable[str]) -> None:
         """Report the routes that take requests, so that their answers and failures count from 0."""
@@ -67,6 +68,11 @@ class HttpTelemetry:
         for outcome, number in outcomes.items():
             if number:
                 self._items.labels(kind, outcome).inc(number)
+
+    def left_out(self, values: Mapping[str, int]) -> None:
+        """Count values that were left out of items, by the field that had them."""
+        for name, number in values.items():
+            self._left_out.labels(name.partition(".")[0]).inc(number)
 
 
 class HeadlineCollector(Collector):

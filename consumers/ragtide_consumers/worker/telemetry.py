@@ -1,6 +1,6 @@
 """Telemetry of the label workers of a process: metrics and health."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import Counter, core
@@ -35,6 +35,7 @@ class WorkerTelemetry:
         registry = process.registry
         self.health = process.health
         self.dead_letters = catalogue.DEAD_LETTERS.counter(registry)
+        self._left_out = catalogue.LEFT_OUT.counter(registry)
         self.labeling_seconds = catalogue.LABELING_SECONDS.histogram(registry)
         self.in_work: dict[object, Collection[str]] = {}
         """Entries in work, by label worker."""
@@ -50,6 +51,11 @@ class WorkerTelemetry:
     def replaced(self, outcome: str) -> None:
         """Count an attempt to take other evaluators by its outcome, `taken` or `refused`."""
         self._replaced[outcome].inc()
+
+    def left_out(self, values: Mapping[str, int]) -> None:
+        """Count values that were left out of an entry, by the field that had them."""
+        for name, number in values.items():
+            self._left_out.labels(name.partition(".")[0]).inc(number)
 
     def specimen(self, outcome: str) -> None:
         """Count a specimen by its outcome."""

@@ -410,6 +410,15 @@ class LabelWorker:
             interaction = self._user_ids.with_pseudonym(RagInteraction.from_entry(entry.entry_id, entry.payload()))
         except InvalidEntryError as error:
             raise _RejectedError(error.reason, error.detail) from None
+        if interaction.left_out:
+            self._telemetry.left_out(interaction.left_out)
+            self._log_limit.warning(
+                log,
+                "left_out",
+                "values without a plain meaning are left out of an interaction",
+                entry_id=entry.entry_id,
+                names=sorted(interaction.left_out),
+            )
         now = utc_now()
         if interaction.occurred_at > now + AHEAD and interaction.occurred_at == from_milliseconds(
             order(entry.entry_id)[0]

@@ -68,7 +68,11 @@ class Background:
         """
         try:
             with NOT_FORKING:
-                queued = self._route.queued(self._item(given, fields))
+                item = self._item(given, fields)
+                if item.left_out:
+                    self._outbox.count_values(item.left_out)
+                    self._mistakes.log_left_out(item.left_out)
+                queued = self._route.queued(item)
                 if self._strict and queued is not None:
                     queued.command = self._route.command(queued.item, queued.traceparent)
         except Exception as error:  # noqa: BLE001  # the application may submit anything

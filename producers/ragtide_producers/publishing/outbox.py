@@ -3,11 +3,12 @@
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
 from ragtide_schemas import Dropped
+from ragtide_schemas.plain_values import LeftOut, count_left_out
 
 from .routes import QueuedItem
 
@@ -40,6 +41,8 @@ class ProducerCounts:
     """Published items that Redis lost and that were sent again; they count once in `published`."""
     sampled_out: int = 0
     """Interactions that the producer's `sample` leaves out; they are not dropped, because others stand for them."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Values that have no plain meaning and were left out of submitted items, by name, such as `metadata.trace`."""
 
 
 class Outbox:
@@ -68,6 +71,7 @@ class Outbox:
         self._sent: Counter[Sent] = Counter()
         self._dropped: Counter[Dropped] = Counter()
         self._unreported: Counter[tuple[int, Dropped]] = Counter()
+        self._left_out: LeftOut = Counter()
 
     def put(self, item: QueuedItem) -> bool:
         """Queue an item and return True, or drop and count it and return False if there is no room."""
@@ -83,6 +87,12 @@ class Outbox:
                 self._waiting.append(item)
             self._changed.notify_all()
         return not full
+
+    def count_values(self, left_out: LeftOut) -> None:
+        """Count values that were left out of an item."""
+        with self._changed:
+            for name, number in left_out.items():
+                count_left_out(self._left_out, name, number)
 
     def leave_out(self) -> None:
         """Count an item that is not in the sample of the traffic, which is never queued."""
@@ -175,6 +185,7 @@ class Outbox:
                 queued=len(self._unfinished),
                 resent=self._resent,
                 sampled_out=self._sampled_out,
+                left_out=MappingProxyType(dict(self._left_out)),
             )
 
     def _drop(self, partition: int, why: Dropped) -> None:

@@ -17,6 +17,7 @@ from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import Dropped, Feedback, InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
+from ..given_fields import interaction_of
 from .sampling import EVERYTHING, Sampling
 
 PUBLISH_INTERACTIONS: Final = Lua("publish_interactions")
@@ -100,7 +101,7 @@ class Route(Protocol):
         """Seconds for which Redis knows the id of an item."""
 
     def read(self, fields: Mapping[str, Any]) -> Item:
-        """Return the item with these fields; raises pydantic's ValidationError."""
+        """Return the item with these fields; raises InvalidEntryError."""
 
     def queued(self, item: Any) -> QueuedItem | None:
         """Return an item for the queue; None if it is not in the sample of the traffic."""
@@ -152,8 +153,8 @@ class InteractionRoute:
         return self.dedupe_window_s
 
     def read(self, fields: Mapping[str, Any]) -> RagInteraction:
-        """Return the interaction with these fields; of a long history it has the last turns."""
-        return RagInteraction.model_validate(fields)
+        """Return the interaction with these fields."""
+        return interaction_of(fields)
 
     def queued(self, item: RagInteraction) -> QueuedItem | None:
         """Return an interaction for the queue, with its probability and the trace context of its caller."""
@@ -226,7 +227,7 @@ class FeedbackRoute:
 
     def read(self, fields: Mapping[str, Any]) -> Feedback:
         """Return the feedback with these fields."""
-        return Feedback.model_validate(fields)
+        return Feedback.from_fields(dict(fields))
 
     def queued(self, item: Feedback) -> QueuedItem:
         """Return a feedback item for the queue: none is left out, because the interaction may be in another sample."""

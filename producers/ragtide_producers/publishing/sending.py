@@ -32,6 +32,7 @@ from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Dropped, InvalidEntryError, Reason
 from ragtide_schemas.base import describe, reason_of
+from ragtide_schemas.plain_values import LeftOut
 
 from .batch_publisher import BATCH
 from .outbox import Outbox
@@ -75,6 +76,18 @@ class Mistakes:
             last,
         )
 
+    def log_left_out(self, left_out: LeftOut) -> None:
+        """Log values that were left out of an item, if they are the first of their names."""
+        names = [name for name in left_out if name not in self._logged][: MOST_KINDS - len(self._logged)]
+        if names:
+            self._logged.update(names)
+            log.warning(
+                "values without a plain meaning are left out of the submitted %s: %s; further ones of these names are "
+                "only counted, as counts.left_out",
+                self._kind,
+                ", ".join(names),
+            )
+
 
 def refused(error: Exception) -> InvalidEntryError:
     """Return an error as an InvalidEntryError with field, value and remedy."""
@@ -85,7 +98,9 @@ def refused(error: Exception) -> InvalidEntryError:
     return InvalidEntryError(Reason.INVALID, f"{type(error).__name__}: {error}")
 
 
-def _kind_of(error: Exception) -> object:
+def _kind_of(error: BaseException) -> object:
+    if isinstance(error, InvalidEntryError):
+        return (error.reason, error.detail.partition(" ")[0]) if error.__cause__ is None else _kind_of(error.__cause__)
     if isinstance(error, ValidationError):
         details = error.errors(include_url=False, include_input=False, include_context=False)
         # Without the index in a list, because ten documents without a text are one kind of mistake.
@@ -93,7 +108,7 @@ def _kind_of(error: Exception) -> object:
             (tuple(part for part in detail["loc"] if isinstance(part, str)), detail["type"]) for detail in details[:10]
         }
         return frozenset(found)
-    return error.reason if isinstance(error, InvalidEntryError) else type(error)
+    return type(error)
 
 
 class BackgroundSender:

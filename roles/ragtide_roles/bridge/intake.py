@@ -6,7 +6,7 @@ then the link acknowledges. A kill in between brings the messages again, with th
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -25,6 +25,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_schemas import DeadLetter, InvalidEntryError, Reason
 from ragtide_schemas.limits import NAME_MAX_CHARS
+from ragtide_schemas.plain_values import LeftOut
 from ragtide_schemas.printable import printable
 
 from .addresses import BrokerAddress
@@ -35,6 +36,7 @@ MESSAGE_ITEMS: Final = 10_000
 """Most interactions of one message."""
 ROUND_TRIP: Final = 200
 """Most interactions that one round trip publishes."""
+WANTED: Final = "send an object, a list or lines of objects"
 LONGEST_PAUSE_S: Final = 2.0
 """Most seconds between two tries while a stream is full."""
 
@@ -145,8 +147,12 @@ class Intake(RedisWriter):
             StoppedError: the bridge stops first.
         """
         size = sum(len(message.body) for message in messages)
-        found = self._read(messages) if size <= COUNTED_BYTES else await asyncio.to_thread(self._read, messages)
+        small = size <= COUNTED_BYTES
+        found, left_out = self._read(messages) if small else await asyncio.to_thread(self._read, messages)
         outcomes: Counter[str] = Counter()
+        if left_out:
+            outcomes["left_out"] += left_out.total()
+            self._telemetry.values_left_out(left_out)
         commands = [item for item in found if isinstance(item, PublishCommand)]
         for first in range(0, len(commands), ROUND_TRIP):
             outcomes += await self._publish(commands[first : first + ROUND_TRIP])
@@ -156,8 +162,10 @@ class Intake(RedisWriter):
             outcomes["dead_letter"] += len(letters)
         self._telemetry.taken(outcomes)
 
-    def _read(self, messages: Sequence[Received]) -> list[PublishCommand | DeadLetter]:
-        return [item for message in messages for item in read_message(message, self._address, self._route)]
+    def _read(self, messages: Sequence[Received]) -> tuple[list[PublishCommand | DeadLetter], LeftOut]:
+        left_out = LeftOut()
+        items = [item for message in messages for item in read_message(message, self._address, self._route, left_out)]
+        return items, left_out
 
     async def _publish(self, commands: Sequence[PublishCommand]) -> Counter[str]:
         outcomes: Counter[str] = Counter()
@@ -181,31 +189,37 @@ class Intake(RedisWriter):
 
 
 def read_message(
-    message: Received, address: BrokerAddress, route: InteractionRoute
+    message: Received, address: BrokerAddress, route: InteractionRoute, left_out: LeftOut
 ) -> list[PublishCommand | DeadLetter]:
     """Return the interactions of a message; a dead letter for each item that is none, or for the whole message.
+
+    A message that breaks off has the interactions before that place, and a dead letter.
 
     Args:
         message: an object, a list of objects, or lines of objects, as `POST /v1/interactions` takes them.
         address: of its topic.
         route: of interactions.
+        left_out: counts values that are left out of items.
     """
+    found: list[PublishCommand | DeadLetter] = []
+    items: list[bytes] = []
     try:
-        items = list(_items(message.body))
+        items.extend(_items(message.body))
     except (ItemsTooLargeError, ValueError) as error:
         reason = Reason.TOO_LARGE if isinstance(error, ItemsTooLargeError) else Reason.NOT_JSON
-        detail = f"the message is not the JSON of interactions ({error}): send an object, a list or lines of objects"
-        return [dead_letter(message.body, message.entry_id, address, reason, detail)]
-    if not items:
-        detail = "the message has no items: send an object, a list or lines of objects"
-        return [dead_letter(message.body, message.entry_id, address, Reason.INVALID, detail)]
-    found: list[PublishCommand | DeadLetter] = []
+        place = f"after item {len(items) - 1}: " if items else ""
+        detail = f"the message is not the JSON of interactions ({place}{error}): {WANTED}"
+        found.append(dead_letter(message.body, message.entry_id, address, reason, detail))
+    if not items and not found:
+        detail = f"the message has no items: {WANTED}"
+        found.append(dead_letter(message.body, message.entry_id, address, Reason.INVALID, detail))
     # With the body, because a topic of another cluster, or a new one of this name, has the same places.
     digest = blake2b(message.body, digest_size=16).hexdigest()
     key = f"{address.topic}/{message.entry_id}/{digest}"
     for index, item in enumerate(items):
         try:
             interaction = sent_interaction(read_item(item), source=address.scheme, key=key, index=index)
+            left_out.update(interaction.left_out)
             found.append(route.command(interaction))
         except InvalidEntryError as error:
             entry_id = f"{message.entry_id}#{index}" if len(items) > 1 else message.entry_id
@@ -233,13 +247,13 @@ def dead_letter(body: bytes, entry_id: str, address: BrokerAddress, reason: Reas
     )
 
 
-def _items(body: bytes) -> list[bytes]:
+def _items(body: bytes) -> Iterable[bytes]:
     lines = [line for line in (line.strip() for line in body.split(b"\n")) if line]
     if len(lines) > 1 and all(line.startswith(b"{") and line.endswith(b"}") for line in lines):
         if len(lines) > MESSAGE_ITEMS:
             raise ItemsTooLargeError(f"it has more than {MESSAGE_ITEMS:,} lines")
         return lines
-    return list(split_items([body], MESSAGE_ITEMS))
+    return split_items([body], MESSAGE_ITEMS)
 
 
 def _outcome(publication: Publication) -> str:

@@ -46,6 +46,11 @@ class BridgeTelemetry:
         for outcome, number in outcomes.items():
             self._messages.labels(outcome).inc(number)
 
+    def values_left_out(self, left_out: Mapping[str, int]) -> None:
+        """Log values that were left out of items; of many only some."""
+        event = "values without a plain meaning are left out of interactions"
+        self._log_limit.warning(log, "left_out", event, names=sorted(left_out))
+
     def sent(self, direction: str, number: int) -> None:
         """Count messages that a broker has confirmed."""
         self._sent.labels(direction).inc(number)

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple, get_args
 
-from ragtide_schemas import Dropped
+from ragtide_schemas import Dropped, RagInteraction
 from ragtide_schemas.alert import AlertStatus
 from ragtide_schemas.errors import Reason
 
@@ -44,6 +44,13 @@ DEAD_LETTERS: Final = Metric(
     ("reason",),
     {"reason": tuple(Reason)},
 )
+LEFT_OUT: Final = Metric(
+    "ragtide_left_out_values_total",
+    "counter",
+    "Values that have no plain meaning and were left out of entries of a plain XADD, by field.",
+    ("field",),
+    {"field": (*RagInteraction.side_readers, "documents", "history")},
+)
 LABELING_SECONDS: Final = Metric(
     "ragtide_labeling_seconds", "histogram", "Time to label one interaction.", ("labeler",), buckets=LABELING_BUCKETS
 )
@@ -81,6 +88,7 @@ WORKER_METRICS: Final = (
     LABELINGS,
     EVALUATORS_REPLACED,
     DEAD_LETTERS,
+    LEFT_OUT,
     LABELING_SECONDS,
     IN_FLIGHT,
     RECLAIMED,
@@ -336,10 +344,18 @@ HTTP_ITEMS: Final = Metric(
         "outcome": ("published", "duplicate", "dropped", "full", "forbidden", "invalid"),
     },
 )
+HTTP_LEFT_OUT: Final = Metric(
+    "ragtide_http_left_out_values_total",
+    "counter",
+    "Values that have no plain meaning and were left out of items that came by HTTP, by field.",
+    LEFT_OUT.labels,
+    LEFT_OUT.values,
+)
 INGEST_METRICS: Final = (
     HTTP_REQUESTS,
     HTTP_SECONDS,
     HTTP_ITEMS,
+    HTTP_LEFT_OUT,
     INGEST_SPANS,
     INGEST_LATE_SPANS,
     INGEST_INTERACTIONS,
@@ -469,9 +485,10 @@ BRIDGE_MESSAGES: Final = Metric(
     "ragtide_bridge_items_total",
     "counter",
     "Items of messages, by outcome: `published`, `duplicate` (its id was known), `dropped` (by the policy of a full "
-    "stream), `dead_letter`, `spans`; `waited` counts tries that found no room.",
+    "stream), `dead_letter`, `spans`; `waited` counts tries that found no room, and `left_out` values without a plain "
+    "meaning that were left out of items.",
     ("outcome",),
-    {"outcome": ("published", "duplicate", "dropped", "dead_letter", "spans", "waited")},
+    {"outcome": ("published", "duplicate", "dropped", "dead_letter", "spans", "waited", "left_out")},
 )
 BRIDGE_SENT: Final = Metric(
     "ragtide_bridge_sent_total",

@@ -1,7 +1,7 @@
 """`POST /v1/interactions` and `POST /v1/feedback`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from ..items import (
     REDIS_ERRORS,
     Answers,
     ItemKind,
+    ItemsInJson,
     PostedItems,
     feedback,
     interactions,
@@ -110,8 +111,8 @@ async def _answered(request: Request, shared: Context, client: Client, kind: Ite
     if content_type != "application/json":
         wanted = "send application/json or application/x-ndjson"
         raise HttpProblem(415, f"the content type {printable(content_type[:60])!r} is unknown: {wanted}", close=True)
-    async with body_of(request, shared, client, partial(items_in_json, most=settings.body_items)) as items:
-        return await _published(request, shared, client, kind, _in_turn(items), None)
+    async with body_of(request, shared, client, partial(items_in_json, most=settings.body_items)) as found:
+        return await _published(request, shared, client, kind, _in_turn(found), None)
 
 
 async def _published(
@@ -136,6 +137,7 @@ async def _published(
         detail, status = "Redis does not answer: send the whole request again later", 503
         headers = {"Retry-After": f"{RETRY_AFTER_S:.0f}"}
     shared.telemetry.items(kind.name, answers.counts)
+    shared.telemetry.left_out(answers.left_out)
     if not answers.counts and status is None:
         raise HttpProblem(422, "the body has no items: send an object, a list of objects, or lines of objects")
     if answers.counts["full"] or answers.too_many_problems:
@@ -150,6 +152,8 @@ async def _published(
     return Response(content, status, headers, "application/json")
 
 
-async def _in_turn(items: Sequence[bytes]) -> AsyncIterator[bytes]:
-    for item in items:
+async def _in_turn(found: ItemsInJson) -> AsyncIterator[bytes]:
+    for item in found.items:
         yield item
+    if found.problem is not None:
+        raise found.problem
