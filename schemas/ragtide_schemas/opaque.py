@@ -30,7 +30,9 @@ _PRINTED: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_CALL: Final = re.compile(r"[A-Z]\w{2,80}\(\s{0,200}[a-z_]\w{0,60}=[A-Z<'\"\[{(]")
+_CALL: Final = re.compile(r"[A-Z]\w{2,80}\(\s{0,200}(?:[a-z_]\w{0,60}(?:=[A-Z<'\"\[{(]|=?$)|$)")
+_MARK: Final = re.compile(r"""\\.|['"]|[][(){}]""", re.DOTALL)
+_BEFORE_QUOTES: Final = ("", "(", "[", "{", ",", ":", "=")
 
 
 def is_opaque(text: str) -> bool:
@@ -44,14 +46,24 @@ def is_opaque(text: str) -> bool:
     stripped = text.strip(" \t\r\n'\"")
     if len(stripped) <= OBJECT_CHARS and _PRINTED.fullmatch(stripped):
         return True
-    return stripped[-1:] != ")" and _CALL.match(stripped) is not None and _has_no_end(stripped)
+    return _CALL.match(stripped) is not None and never_closes(stripped)
 
 
-def _has_no_end(text: str) -> bool:
-    """Whether the first bracket of a text is never closed: `StopEvent(result=AgentOutput(respo...`."""
-    depth = 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if not depth and character == ")":
-            return False
-    return True
+def never_closes(text: str) -> bool:
+    """Return whether the first bracket of a text, or a quote after it, is never closed: the text was cut.
+
+    >>> never_closes("StopEvent(result=AgentOutput(respo..."), never_closes("Create(name=')') makes it.")
+    (True, False)
+    """
+    depth, quote = 0, ""
+    for mark in _MARK.finditer(text):
+        character = mark[0]
+        if quote or character[0] == "\\":
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character if text[max(0, mark.start() - 50) : mark.start()].rstrip()[-1:] in _BEFORE_QUOTES else ""
+        else:
+            depth += 1 if character in "([{" else -1
+            if depth <= 0:
+                return False
+    return depth > 0 or bool(quote)

@@ -1,59 +1,49 @@
 """Keys and words by which retrieved documents are found in the replies of stores and of instrumentations."""
 
+from collections.abc import Mapping
 from math import isnan
 from typing import Any, Final
 
-LISTS: Final = (
-    "documents", "retrieved_documents", "docs", "results", "matches", "points", "hits", "nodes", "source_nodes",
-    "source_documents", "chunks", "passages", "contexts", "context", "retrieved_contexts", "snippets", "sources",
-    "references", "records", "rows", "items", "data", "value", "values", "result", "objects", "output", "outputs",
-    "content", "response", "return_value", "artifact", "kwargs",
-)  # fmt: skip
+
+def ranked(keys: str) -> Mapping[str, int]:
+    """Return the place of each key, the surest first."""
+    return {key: place for place, key in enumerate(keys.split())}
+
+
+def given(item: Mapping[str, Any], keys: Mapping[str, int]) -> list[str]:
+    """Return the keys of a mapping that are among others, the surest first."""
+    return sorted(item.keys() & keys.keys(), key=keys.__getitem__)
+
+
+LISTS: Final = ranked(
+    "structuredContent structured_content "
+    "documents retrieved_documents docs results matches points hits nodes source_nodes source_documents chunks "
+    "passages contexts context retrieved_contexts snippets sources references records rows items data value values "
+    "result objects output outputs content response return_value artifact kwargs"
+)
 """Keys under which a reply has its list of documents, the surest first."""
-TEXTS: Final = (
-    "page_content", "text", "content", "pageContent", "chunk", "chunk_text", "chunk_content", "passage", "passage_text",
-    "paragraph", "paragraph_text", "body", "contents", "snippet", "excerpt", "page_text", "raw_content", "content_text",
-    "document.content", "document", "answer", "description", "summary", "sentences",
-)  # fmt: skip
+TEXTS: Final = ranked(
+    "page_content text content pageContent chunk chunk_text chunk_content passage passage_text paragraph "
+    "paragraph_text body contents snippet excerpt page_text raw_content content_text document.content document answer "
+    "description summary sentences"
+)
 """Keys under which a document has its text. `document` may be the name of a file, so it comes late."""
-COLUMNS_OF_TEXTS: Final = (
-    "passage_text", "page_content", "text", "content", "documents", "texts", "contents", "passages", "chunks", "chunk",
-    "snippets", "snippet", "sentences", "paragraphs", "paragraph_text", "passage", "body", "document",
-)  # fmt: skip
+COLUMNS_OF_TEXTS: Final = ranked(
+    "passage_text page_content text content documents texts contents passages chunks chunk snippets snippet sentences "
+    "paragraphs paragraph_text passage body document"
+)
 """Keys of the texts in a table of documents by columns."""
-COLUMNS_OF_IDS: Final = ("ids", "id", "doc_ids", "doc_id", "document_ids", "document_id", "chunk_id")
-COLUMNS_OF_SCORES: Final = ("scores", "score", "similarities", "similarity", "distances", "distance")
-WRAPPERS: Final = (
-    "node", "document", "doc", "payload", "_source", "fields", "kwargs", "metadata", "properties", "entity", "record",
-    "resource", "data", "value", "chunk", "content", "meta",
-)  # fmt: skip
+COLUMNS_OF_IDS: Final = ranked("ids id doc_ids doc_id document_ids document_id chunk_id")
+COLUMNS_OF_SCORES: Final = ranked("scores score similarities similarity distances distance")
+WRAPPERS: Final = ranked(
+    "node document doc payload _source fields kwargs metadata properties entity record resource data value chunk "
+    "content meta"
+)
 """Keys under which a found item has the document: LlamaIndex, Qdrant, Elasticsearch, Pinecone, Milvus, Weaviate."""
 WRAPPED: Final = frozenset(WRAPPERS) - frozenset(TEXTS) - {"metadata", "meta", "properties"}
 """Wrappers that have nothing but the document."""
-IDS: Final = (
-    "id",
-    "document.id",
-    "_id",
-    "id_",
-    "doc_id",
-    "document_id",
-    "chunk_id",
-    "node_id",
-    "uuid",
-    "key",
-    "source",
-    "url",
-)
-SCORES: Final = (
-    "score",
-    "document.score",
-    "_score",
-    "relevance_score",
-    "relevance",
-    "similarity",
-    "@search.score",
-    "distance",
-)
+IDS: Final = ranked("id document.id _id id_ doc_id document_id chunk_id node_id uuid key source url")
+SCORES: Final = ranked("score document.score _score relevance_score relevance similarity @search.score distance")
 
 SAYING_CHARS: Final = 60
 """A longer text is a document, whatever it says."""

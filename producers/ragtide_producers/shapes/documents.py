@@ -17,6 +17,7 @@ from .document_keys import (
     TEXTS,
     WRAPPED,
     WRAPPERS,
+    given,
     is_missing,
     says_nothing,
 )
@@ -49,9 +50,10 @@ def documents_in(value: Any, left_out: Counter[str] | None = None) -> list[Found
     """
     counts: Counter[str] = Counter()
     value = plain(value, counts, reasoning=True)
-    found = (
-        [] if value is None and not counts else documents_of(plain(spelled_documents(value), counts, reasoning=True))
-    )
+    spelled = spelled_documents(value)
+    if isinstance(value, str) or (isinstance(value, list) and any(isinstance(item, str) for item in value)):
+        spelled = plain(spelled, counts, reasoning=True)
+    found = [] if value is None and not counts else documents_of(spelled)
     if left_out is not None:
         left_out.update(counts)
     if not found and counts:
@@ -100,8 +102,8 @@ def _is_blank(item: Any) -> bool:
     """Whether an item of a list of documents has no document: a missing value, or an object whose text is one."""
     if not isinstance(item, dict):
         return is_missing(item)
-    texts = [item[key] for key in TEXTS if key in item]
-    return bool(texts) and all(is_missing(text) for text in texts) and not any(key in item for key in WRAPPED)
+    keys = given(item, TEXTS)
+    return bool(keys) and all(is_missing(item[key]) for key in keys) and WRAPPED.isdisjoint(item)
 
 
 def _is_textless(item: Any) -> bool:
@@ -128,35 +130,39 @@ def joined(sentences: Sequence[str]) -> str:
     >>> joined(["It opened in 1889.", " It is made of iron.", "It is tall."])
     'It opened in 1889. It is made of iron. It is tall.'
     """
-    text = ""
+    found: list[str] = []
     for sentence in sentences:
-        text += sentence if not text or text[-1].isspace() or sentence[:1].isspace() else f" {sentence}"
-    return text.strip()
+        apart = not found or found[-1][-1:].isspace() or sentence[:1].isspace()
+        found.append(sentence if apart else f" {sentence}")
+    return "".join(found).strip()
 
 
 def _in_mapping(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
-    columns = _columns(reply)
-    if columns is not None:
-        return columns
-    for key in ("structuredContent", "structured_content", *LISTS):
-        if isinstance(reply.get(key), list | dict):
-            found = documents_of(reply[key], depth + 1)
-            if found is not None:
-                return found
-    if any(
-        _are_texts(reply.get(key)) and len(reply[key]) > 1
-        for key in ("text", "page_content", "pageContent", "sentences")
-    ):
+    inner = [key for key, item in reply.items() if isinstance(item, list | dict)]
+    found = _in_lists(reply, depth) if inner else None
+    if found is not None:
+        return found
+    if any(_are_texts(reply.get(key)) and len(reply[key]) > 1 for key in _OF_ONE):
         return None  # a table whose columns do not agree, or the parts of one text
     single = _document(reply)
     if single is not None:
         return [single]
-    for key, inner in reply.items():  # Haystack: {"retriever": {"documents": [...]}}
-        if isinstance(inner, dict | list) and key not in NAMES_OF_DOCUMENTS:
-            found = documents_of(inner, depth + 1)
-            if found:
-                return found
-    return next((documents_of(reply[key], depth + 1) for key in LISTS if isinstance(reply.get(key), str)), None)
+    for key in inner if depth < DEPTH_MAX else ():  # Haystack: {"retriever": {"documents": [...]}}
+        found = documents_of(reply[key], depth + 1) if key not in NAMES_OF_DOCUMENTS else None
+        if found:
+            return found
+    texts = (reply[key] for key in given(reply, LISTS) if isinstance(reply[key], str))
+    return next((documents_of(text, depth + 1) for text in texts), None)
+
+
+def _in_lists(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
+    """Return the documents of a table by columns, or those in the surest list of a reply."""
+    found = _columns(reply)
+    for key in given(reply, LISTS) if found is None else ():
+        found = documents_of(reply[key], depth + 1) if isinstance(reply[key], list | dict) else None
+        if found is not None:
+            break
+    return found
 
 
 def _columns(reply: Mapping[str, Any]) -> list[Found] | None:
@@ -165,8 +171,8 @@ def _columns(reply: Mapping[str, Any]) -> list[Found] | None:
     Examples are Chroma's `{"ids": [[...]], "documents": [[...]]}`, `{"title": [...], "sentences": [[...]]}` of
     HotpotQA and `{"passage_text": [...], "is_selected": [...]}` of MS MARCO.
     """
-    for key in COLUMNS_OF_TEXTS:
-        if not isinstance(reply.get(key), list) or not reply[key]:
+    for key in given(reply, COLUMNS_OF_TEXTS):
+        if not isinstance(reply[key], list) or not reply[key]:
             continue
         others = {name: column for name, column in reply.items() if name != key and isinstance(column, list)}
         rows = _rows(reply[key], others.values(), whole=key in _LONE_COLUMNS and len(others) == 0)
@@ -181,6 +187,7 @@ def _columns(reply: Mapping[str, Any]) -> list[Found] | None:
     return None
 
 
+_OF_ONE: Final = ("text", "page_content", "pageContent", "sentences")
 _LONE_COLUMNS: Final = ("text", "page_content", "passage_text", "texts", "passages")
 """Columns of texts that need no other column beside them."""
 
@@ -208,8 +215,8 @@ def _flat(column: list[Any]) -> list[Any]:
     return [item for row in column for item in row] if _nested(column) else column
 
 
-def _column(columns: Mapping[str, list[Any]], names: Sequence[str], size: int) -> Sequence[Any]:
-    found = (_flat(columns[name]) for name in names if name in columns)
+def _column(columns: Mapping[str, list[Any]], names: Mapping[str, int], size: int) -> Sequence[Any]:
+    found = (_flat(columns[name]) for name in given(columns, names))
     return next((column for column in found if len(column) == size), [None] * size)
 
 
@@ -227,8 +234,8 @@ def _document(item: Any) -> Found | None:
         return None
     text, key, score = _text(item), _id(item), _score(item)
     if text is None:
-        for wrapper in WRAPPERS:
-            inner = item.get(wrapper)
+        for wrapper in given(item, WRAPPERS):
+            inner = item[wrapper]
             found = _document(inner) if isinstance(inner, dict) else None
             if found and found.text is not None:
                 return Found(found.text, found.id or key, score if score is not None else found.score)
@@ -241,10 +248,8 @@ def _known(item: Mapping[str, Any]) -> bool:
 
 
 def _text(item: Mapping[str, Any]) -> str | None:
-    for key in TEXTS:
-        found = item.get(key)
-        if found is None:
-            continue
+    for key in given(item, TEXTS):
+        found = item[key]
         if key == "sentences":
             text = joined(found) if _are_texts(found) and len(item) > 1 else ""
         else:
@@ -257,9 +262,8 @@ def _text(item: Mapping[str, Any]) -> str | None:
 def _id(item: Mapping[str, Any]) -> str | None:
     places: Iterable[Any] = (item, *(_metadata(item[key]) for key in ("metadata", "meta") if key in item))
     for place in places:
-        for key in IDS if isinstance(place, dict) else ():
-            found = place.get(key)
-            if (text := _text_of_id(found)) is not None:
+        for key in given(place, IDS) if isinstance(place, dict) else ():
+            if (text := _text_of_id(place[key])) is not None:
                 return text
     return None
 
@@ -274,7 +278,7 @@ def _metadata(value: Any) -> Any:
 
 
 def _score(item: Mapping[str, Any]) -> float | None:
-    return next((score for key in SCORES if (score := _number_of(item.get(key))) is not None), None)
+    return next((score for key in given(item, SCORES) if (score := _number_of(item[key])) is not None), None)
 
 
 def _number_of(value: Any) -> float | None:

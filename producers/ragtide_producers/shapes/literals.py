@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ragtide_schemas.limits import RESPONSE_MAX_CHARS
+from ragtide_schemas.opaque import never_closes
 
 TEXT_MAX: Final = 16 * RESPONSE_MAX_CHARS
 """Characters up to which a text is read as a value; a longer one stays a text."""
@@ -31,8 +32,10 @@ _ESCAPE: Final = re.compile(r"""\\(?:(?P<mark>[ntr'"\\\n])|(?P<hex>x[0-9a-fA-F]{
 _ENUM: Final = re.compile(r"<\w+\.\w+: (.+)>", re.DOTALL)
 """A member of an enumeration with its value, such as `<ChatRole.USER: 'user'>`."""
 _CALL: Final = re.compile(r"[A-Za-z_][\w.]{0,80}\(\s{0,200}[a-z_]\w{0,60} ?[=:]")
-_OMITTED: Final = re.compile(r"\) \(\d{1,9} completions omitted\)$")
+_OMITTED: Final = re.compile(r"\) \((?:\d{1,9}(?: [a-z ]{0,20}\)?)?)?$")
 """What DSPy writes after a prediction that has more completions."""
+_BEGUN: Final = re.compile(r"""\{\s*(?:['"]|$)|\[\s*(?:[\[{"']|$|[A-Z]\w{2,80}\()|[a-z_]\w{0,60}=['"\[{]""")
+"""The beginning of a value that a text may spell."""
 _FIELDS: Final = re.compile(r"[a-z_]\w{0,60}=['\"\[{]")
 GAP_CHARS: Final = 200
 """Characters of white space between two items that are looked at."""
@@ -95,7 +98,7 @@ def value_of(text: str) -> Any:
     stripped = text.strip()
     begins = stripped[:1] in ("{", "[", '"', "(") or _SEQUENCE.match(stripped) is not None
     if not begins or len(stripped) > TEXT_MAX:
-        return _constructed(stripped, text)
+        return unless_cut(stripped, _constructed(stripped, text))
     try:
         found = json.loads(stripped)
     except (ValueError, RecursionError):
@@ -106,9 +109,14 @@ def value_of(text: str) -> Any:
         return _LiteralReader(stripped).value()
     except (ValueError, RecursionError):
         pass
-    if is_cut(stripped):
+    return unless_cut(stripped, text)
+
+
+def unless_cut(stripped: str, value: Any) -> Any:
+    """Return a value; raise BrokenTextError if it is a text that begins as a list or an object, and has no end."""
+    if isinstance(value, str) and is_cut(stripped):
         raise BrokenTextError(f"{stripped[:40]!r} begins a value that does not end")
-    return text
+    return value
 
 
 def literal_of(text: str) -> Any:
@@ -160,24 +168,23 @@ def _spelled_out(value: Any) -> Any:
 
 def _constructed(stripped: str, text: str) -> Any:
     """Return the fields of a text such as `Document(page_content='...')` or `content='...' id='...'`, else the text."""
-    if len(stripped) > TEXT_MAX:
+    is_call = _CALL.match(stripped) is not None
+    if len(stripped) > TEXT_MAX or not (is_call or _FIELDS.match(stripped)):
         return text
-    reader = _LiteralReader(stripped[:-200] + _OMITTED.sub(")", stripped[-200:]))
+    end = _OMITTED.sub(")", stripped[-200:]) if is_call else stripped[-200:]
+    reader = _LiteralReader(stripped[:-200] + end)
     try:
-        if _CALL.match(stripped):
-            found = reader.value()
-        elif _FIELDS.match(stripped):
-            found = reader.fields()
-        else:
-            return text
+        found = reader.value() if is_call else reader.fields()
     except (ValueError, RecursionError):
         return text
     return Constructed(found, text) if isinstance(found, dict) else found
 
 
 def is_cut(text: str) -> bool:
-    """Return whether a text is the beginning of a JSON list or object: it starts as such and has no end."""
-    return bool(re.match(r'\{\s*"[^"]{0,200}"\s*:|\[\s*[\[{"]', text)) and text[-1] not in "}]"
+    """Return whether a text is the beginning of a list, an object or fields of Python or JSON, and has no end."""
+    stripped = text.strip()
+    is_message = stripped.startswith(("content='", 'content="'))  # LangChain: fields, of which the last is cut
+    return is_message or (_BEGUN.match(stripped) is not None and never_closes(stripped))
 
 
 @dataclass(slots=True)
@@ -188,6 +195,8 @@ class _LiteralReader:
     at: int = 0
     strict: bool = False
     """Whether names without quotes are refused."""
+    next_at: int = -1
+    next: tuple[str, str, int] = ("", "", 0)
 
     def value(self) -> Any:
         found = self._value(0)
@@ -206,16 +215,22 @@ class _LiteralReader:
         return found
 
     def _token(self) -> tuple[str, str]:
-        match = _TOKEN.match(self.text, self.at)
-        if match is None:
+        kind, token, end = self._ahead()
+        if not kind:
             raise ValueError(f"no value at {self.at}")
-        self.at = match.end()
-        kind = match.lastgroup or ""
-        return kind, match[kind]
+        self.at = end
+        return kind, token
 
     def _peek(self) -> str:
-        match = _TOKEN.match(self.text, self.at)
-        return match[0].strip() if match else ""
+        return self._ahead()[1]
+
+    def _ahead(self) -> tuple[str, str, int]:
+        """Return the kind, the text and the end of the next token; each is matched once."""
+        if self.next_at != self.at:
+            match = _TOKEN.match(self.text, self.at)
+            kind = (match.lastgroup or "") if match else ""
+            self.next_at, self.next = self.at, (kind, match[kind], match.end()) if match else ("", "", self.at)
+        return self.next
 
     def _value(self, depth: int, *, bare: bool = False) -> Any:
         if depth > DEPTH_MAX:
@@ -265,15 +280,17 @@ class _LiteralReader:
         commas = 0
         while self._peek() != closing:
             item = self._value(depth + 1)
-            if (mark := self._peek()) in (":", "="):
+            mark = self._peek()
+            if mark in (":", "="):
                 self._token()
                 fields[str(item)] = self._in_pieces(self._value(depth + 1, bare=mark == "="))
+                mark = self._peek()
             else:
                 items.append(item)
-            if self._peek() == ",":
+            if mark == ",":
                 self._token()
                 commas += 1
-            elif self._peek() != closing:
+            elif mark != closing:
                 gaps[len(items) - 1] = self._gap()
                 if fields or not gaps[len(items) - 1]:
                     raise ValueError("a comma is missing")
@@ -286,7 +303,7 @@ class _LiteralReader:
 
     def _in_pieces(self, value: Any) -> Any:
         """Return a text with the pieces that follow it, as `pprint` writes a long one."""
-        while isinstance(value, str) and _is_piece(value, self._gap()) and self._peek()[:1] in ("'", '"'):
+        while isinstance(value, str) and self._peek()[:1] in ("'", '"') and _is_piece(value, self._gap()):
             value += self._value(DEPTH_MAX)
         return value
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, Literal
 from urllib.parse import unquote_to_bytes
@@ -31,13 +32,16 @@ _WORDS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "mark": ("citation", "cache", "step", "source", "annotation"),
 }
 """Words in the name of a part that say its kind, the surest kind first."""
-_REASONING_KEYS: Final = re.compile(r"reasoning|thinking|thought|rationale|chain_of_thought")
+_THOUGHTS: Final = re.compile(r"reasoning|thinking|thought|rationale|chain_of_thought")
 _NAMES: Final = ("type", "block_type", "part_kind", "kind")
 TEXT_KEYS: Final = (
     "text", "content", "value", "refusal", "parts", "blocks", "message_content", "citationsContent", "guardContent",
     "resource", "message", "markdown", "transcript",
 )  # fmt: skip
 """Keys under which a part has its text."""
+_TEXT_KEYS: Final = frozenset(TEXT_KEYS)
+NAME_CHARS: Final = 60
+"""Characters of a name that are looked at."""
 _ALONE: Final = frozenset(
     ("inlineData", "inline_data", "fileData", "file_data", "image_url", "imageUrl", "image", "video", "audio", "blob",
      "input_audio", "base64_image", "document")
@@ -74,19 +78,25 @@ def kind_of(part: Mapping[str, Any]) -> Kind:
     """
     if part.get("thought") is True or part.get("role") in ("thinking", "reasoning"):
         return "reasoning"
-    name = next((part[key] for key in _NAMES if isinstance(part.get(key), str)), None)
-    if name is not None:
-        return _kind_of_name(name)
-    if any(key in part for key in TEXT_KEYS):
+    for key in _NAMES:
+        if isinstance(part.get(key), str):
+            return _kind_of_name(part[key][:NAME_CHARS])
+    if len(part) > len(_BESIDE) or not _TEXT_KEYS.isdisjoint(part):
         return "text"
     (*keys,) = part.keys() - _BESIDE
     return "file" if isinstance(part.get("blob"), str) else _kind_of_name(keys[0]) if len(keys) == 1 else "text"
 
 
+@lru_cache(maxsize=4_096)
 def _kind_of_name(name: str) -> Kind:
-    plain = _HUMP.sub("_", name[:60]).replace("-", "_").replace(".", "_").lower()
+    plain = _HUMP.sub("_", name).replace("-", "_").replace(".", "_").lower()
     kinds = (kind for kind, words in _WORDS.items() if any(word in plain for word in words))
     return "text" if "transcript" in plain else next(kinds, "text")
+
+
+@lru_cache(maxsize=4_096)
+def _is_thought(key: str) -> bool:
+    return _THOUGHTS.search(_HUMP.sub("_", key).lower()) is not None
 
 
 def text_of_content(content: Any, between: str = "\n") -> str:
@@ -98,7 +108,7 @@ def text_of_content(content: Any, between: str = "\n") -> str:
     """
     if isinstance(content, str):
         return content
-    if isinstance(content, Mapping):
+    if isinstance(content, dict):
         kind = kind_of(content)
         if kind in MEDIA and _is_medium(content):
             return text_of_medium(content) or ""
@@ -218,7 +228,7 @@ def _part(value: Mapping[Any, Any], left_out: Counter[str], *, reasoning: bool) 
         return None
     if reasoning:
         return value
-    thoughts = [key for key in value if isinstance(key, str) and _REASONING_KEYS.search(_HUMP.sub("_", key).lower())]
+    thoughts = [key for key in value if isinstance(key, str) and _is_thought(key[:NAME_CHARS])]
     if any(value[key] for key in thoughts):
         left_out["reasoning"] += 1
     return {key: item for key, item in value.items() if key not in thoughts} if thoughts else value

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from .documents import Found, documents_of
-from .literals import BrokenTextError, value_of
+from .literals import BrokenTextError, is_cut, value_of
 
 DEPTH_MAX: Final = 6
 """Levels of a reply that wrap another reply."""
@@ -45,7 +45,6 @@ _SUMMARY: Final = re.compile(
     re.IGNORECASE,
 )
 """A line such as `2 passages found.`: it counts the documents, and is none."""
-_BEGUN: Final = re.compile(r'\{(?:\s*"|$)|\[(?:\s*[\[{"]|$)')
 _FAILURES: Final = ("error executing tool", "error calling tool", "traceback (most recent call last)")
 _LISTS: Final = (
     "documents", "results", "result", "matches", "hits", "items", "data", "passages", "chunks", "sources", "records",
@@ -140,12 +139,6 @@ def _in_text(text: str, depth: int) -> list[Found] | None:
     if isinstance(value, Mapping | list):
         return reply_documents(value, depth + 1)
     return None if is_cut(text) else _known_documents(documents_of(text))
-
-
-def is_cut(text: str) -> bool:
-    """Whether a text that spells no value begins as JSON, even inside its first key, and has no end."""
-    stripped = text.strip()
-    return bool(_BEGUN.match(stripped)) and stripped[-1] not in "}]"
 
 
 def _in_mapping(value: Mapping[str, Any], depth: int) -> list[Found] | None:

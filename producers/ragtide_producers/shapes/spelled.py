@@ -5,10 +5,11 @@ What cannot be read without guessing raises `UnreadableError`; it is never taken
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 from .document_keys import IDS, SCORES, TEXTS, WRAPPERS, is_missing, says_nothing
-from .literals import CLASS, BrokenTextError, UnreadableError, is_cut, literal_of, value_of
+from .literals import CLASS, UnreadableError, literal_of, unless_cut, value_of
 
 DEPTH_MAX: Final = 3
 """Times that a text may spell a text that spells a value."""
@@ -107,8 +108,10 @@ def _of_texts(texts: Sequence[str], depth: int) -> Any:
     if all(text.lstrip()[:1] == "[" for text in texts) and all(isinstance(_tried(text), list) for text in texts):
         raise UnreadableError("each of its texts is a list: give one list with a text for each document")
     if all(text.lstrip()[:1] == "{" for text in texts):
-        found = [_tried(text) for text in texts]
-        if all(isinstance(item, dict) and item.keys() <= _OF_DOCUMENTS for item in found):
+        found = list(
+            takewhile(lambda item: isinstance(item, dict) and item.keys() <= _OF_DOCUMENTS, map(_tried, texts))
+        )
+        if len(found) == len(texts):
             return found
     return list(texts)
 
@@ -137,6 +140,4 @@ def spelled(text: str) -> Any:
     try:
         return literal_of(stripped)
     except ValueError:
-        if is_cut(stripped):
-            raise BrokenTextError(f"{stripped[:40]!r} begins a value that does not end") from None
-        return text
+        return unless_cut(stripped, text)

@@ -6,12 +6,13 @@ text-generation-inference, LangChain (message chunks, `astream_events`), LangGra
 """
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from .literals import CLASS, UnreadableError
+from .literals import CLASS, BrokenTextError, UnreadableError, is_cut
 from .messages import message_of
 from .parts import joined, kind_of, text_of_content
 
@@ -21,7 +22,10 @@ block, a part, an item of the output, or of all."""
 _NAMES: Final = ("type", "event", "event_type", "object")
 _DELTAS: Final = ("delta", "chunk", "stream", "text_generation")
 _ENDS: Final = ("done", "completed", "incomplete", "end", "stop", "failed")
+_LINE: Final = re.compile(r"[0-9a-z]:[\[{\"]")
 _STARTS: Final = ("start", "started", "created", "added", "in_progress", "queued", "ping")
+FIRST: Final = 200
+"""Items of a list that are looked at to know whether it is a stream."""
 _TEXTS: Final = ("delta", "textDelta", "text", "chunk", "transcript", "refusal", "data")
 _FINISHED: Final = (
     ("response", WHOLE), ("message", WHOLE), ("item", ITEM), ("part", PART), ("content_block", BLOCK), ("text", BLOCK),
@@ -36,6 +40,11 @@ _OF_BEDROCK: Final = (
     "trace",
     "citation",
 )
+_MARKS: Final = frozenset(
+    (*_NAMES, *_OF_BEDROCK, "choices", "candidates", "token", "done", "delta", "contentBlockDelta", "chunk", "data",
+     "snapshot", CLASS)
+)  # fmt: skip
+"""Keys of which every item of a stream has one."""
 
 
 class Piece(NamedTuple):
@@ -50,15 +59,17 @@ def piece_of(item: Any) -> Piece | None:
     if isinstance(item, list) and len(item) == 2:  # LangGraph: (chunk, metadata), or ("messages", (chunk, metadata))
         inner = item[1] if item[0] == "messages" else item[0]
         return piece_of(inner) if isinstance(item[1], list | dict) and isinstance(inner, list | dict) else None
-    if not isinstance(item, Mapping):
+    if not isinstance(item, dict):
         return Piece(DELTA, item) if isinstance(item, str) else None
+    if _MARKS.isdisjoint(item):
+        return None
     name = next((item[key] for key in _NAMES if isinstance(item.get(key), str)), "")
     if name.lower().endswith("messagechunk") or item.get(CLASS) in _CHUNKS:
         return Piece(DELTA, text_of_content(item.get("content"), ""))
     data = item.get("data")
-    if isinstance(data, Mapping | str) and item.keys() <= {"data", "event", "id", "retry"} and not name:
-        inner = data if isinstance(data, Mapping) else _json(data)
-        return piece_of(inner) if isinstance(inner, Mapping) else Piece(NOTHING, "")
+    if isinstance(data, dict | str) and item.keys() <= {"data", "event", "id", "retry"} and not name:
+        inner = data if isinstance(data, dict) else _json(data)
+        return piece_of(inner) if isinstance(inner, dict) else Piece(NOTHING, "")
     return _of_reply(item) or _of_bedrock(item) or _of_event(name.lower().replace("-", "_").replace(".", "_"), item)
 
 
@@ -68,16 +79,16 @@ _CHUNKS: Final = ("AIMessageChunk", "StreamingChunk", "GenerationChunk", "ChatGe
 def _of_reply(item: Mapping[str, Any]) -> Piece | None:
     """Return the piece of a reply in chunks that have no names."""
     if isinstance(item.get("choices"), list):
-        return _of_choices([choice for choice in item["choices"] if isinstance(choice, Mapping)])
+        return _of_choices([choice for choice in item["choices"] if isinstance(choice, dict)])
     if isinstance(item.get("candidates"), list):
         candidate = next(iter(item["candidates"]), None)
-        return Piece(DELTA, text_of_content(candidate.get("content"), "")) if isinstance(candidate, Mapping) else None
-    if isinstance(item.get("token"), Mapping) and "generated_text" in item:
+        return Piece(DELTA, text_of_content(candidate.get("content"), "")) if isinstance(candidate, dict) else None
+    if isinstance(item.get("token"), dict) and "generated_text" in item:
         whole = item["generated_text"]
         return Piece(WHOLE, whole) if isinstance(whole, str) else Piece(DELTA, str(item["token"].get("text") or ""))
     if isinstance(item.get("done"), bool) and ("message" in item or "response" in item):
         given = item.get("message", item.get("response"))
-        return Piece(DELTA, text_of_content(given.get("content") if isinstance(given, Mapping) else given, ""))
+        return Piece(DELTA, text_of_content(given.get("content") if isinstance(given, dict) else given, ""))
     if isinstance(item.get("delta"), str) and any(key in item for key in ("text", "message", "response", "raw")):
         return Piece(DELTA, item["delta"])  # LlamaIndex: the rest is the text so far
     return None
@@ -86,7 +97,7 @@ def _of_reply(item: Mapping[str, Any]) -> Piece | None:
 def _of_choices(choices: Sequence[Mapping[str, Any]]) -> Piece | None:
     first = next((choice for choice in choices if choice.get("index") in (0, None)), {})
     delta = first.get("delta")
-    if isinstance(delta, Mapping):
+    if isinstance(delta, dict):
         return Piece(DELTA, text_of_content(delta.get("content"), ""))
     if isinstance(first.get("text"), str):
         return Piece(DELTA, first["text"])
@@ -95,19 +106,19 @@ def _of_choices(choices: Sequence[Mapping[str, Any]]) -> Piece | None:
 
 def _of_bedrock(item: Mapping[str, Any]) -> Piece | None:
     delta = item.get("contentBlockDelta")
-    if isinstance(delta, Mapping):
+    if isinstance(delta, dict):
         return Piece(DELTA, text_of_content(delta.get("delta"), ""))
     chunk = item.get("chunk")
-    if isinstance(chunk, Mapping) and "bytes" in chunk:
+    if isinstance(chunk, dict) and "bytes" in chunk:
         inner = _json(chunk["bytes"])
-        return piece_of(inner) or Piece(DELTA, _of_model(inner)) if isinstance(inner, Mapping) else None
+        return piece_of(inner) or Piece(DELTA, _of_model(inner)) if isinstance(inner, dict) else None
     return Piece(NOTHING, "") if len(item) == 1 and next(iter(item)) in _OF_BEDROCK else None
 
 
 def _of_model(item: Mapping[str, Any]) -> str:
     """Return the text in a chunk of a model on Bedrock: Titan, Llama, Cohere, Mistral."""
     outputs = item.get("outputs") or item.get("generations")
-    first = outputs[0] if isinstance(outputs, list) and outputs and isinstance(outputs[0], Mapping) else item
+    first = outputs[0] if isinstance(outputs, list) and outputs and isinstance(outputs[0], dict) else item
     return next(
         (first[key] for key in ("outputText", "generation", "text", "completion") if isinstance(first.get(key), str)),
         "",
@@ -130,10 +141,10 @@ def _of_event(name: str, item: Mapping[str, Any]) -> Piece | None:
     if name.endswith(_STARTS) or kind_of({"type": name}) not in ("text", "mark"):
         return Piece(NOTHING, "")
     data = item.get("data")
-    item = data if isinstance(data, Mapping) else item
+    item = data if isinstance(data, dict) else item
     if name.endswith(_DELTAS):
-        given = next((item[key] for key in _TEXTS if isinstance(item.get(key), str | Mapping | list)), None)
-        inner = piece_of(given) if isinstance(given, Mapping) else None
+        given = next((item[key] for key in _TEXTS if isinstance(item.get(key), str | dict | list)), None)
+        inner = piece_of(given) if isinstance(given, dict) else None
         text = inner.text if inner is not None else text_of_content(given, "")
         return Piece(SHOWN if "snapshot" in item and name != "chunk" else DELTA, text)
     if "output" in item:  # LangChain: on_chat_model_end
@@ -145,7 +156,7 @@ def _of_event(name: str, item: Mapping[str, Any]) -> Piece | None:
 
 def _of_whole(value: Any) -> str:
     """Return the text of a reply, a message, an item or a part that is whole."""
-    output = value.get("output") if isinstance(value, Mapping) else None
+    output = value.get("output") if isinstance(value, dict) else None
     if isinstance(output, list):
         return text_of_output(output) or ""
     message = message_of(value)
@@ -154,10 +165,8 @@ def _of_whole(value: Any) -> str:
 
 def text_of_output(output: Sequence[Any]) -> str | None:
     """Return the text in the output of a reply of OpenAI's Responses; None if it only asks for tools."""
-    messages = [item for item in output if isinstance(item, Mapping) and item.get("type") in ("message", None)]
-    calls = any(
-        isinstance(item, Mapping) and item.get("type") in ("function_call", "custom_tool_call") for item in output
-    )
+    messages = [item for item in output if isinstance(item, dict) and item.get("type") in ("message", None)]
+    calls = any(isinstance(item, dict) and item.get("type") in ("function_call", "custom_tool_call") for item in output)
     return None if calls else text_of_content(messages, "")
 
 
@@ -167,20 +176,17 @@ def text_of_stream(items: Sequence[Any]) -> str | None:
     Raises:
         UnreadableError: the items are of several streams, or only some are of one.
     """
+    others = [item for item in items[:FIRST] if not isinstance(item, str)]
+    if not any(piece.level for piece in map(piece_of, others) if piece) or any(
+        piece_of(item) is None and message_of(item) is not None for item in others
+    ):
+        return None
     pieces = [piece_of(item) for item in items]
-    known = [
-        piece for piece, item in zip(pieces, items, strict=True) if piece is not None and not isinstance(item, str)
-    ]
-    if not any(piece.level for piece in known):
-        return None
-    others = [item for piece, item in zip(pieces, items, strict=True) if piece is None]
-    if any(message_of(item) is not None for item in others):
-        return None
     texts: list[list[str]] = [[] for _ in range(WHOLE + 1)]
     for piece, item in zip(pieces, items, strict=True):
         if piece is not None:
             texts[piece.level].append(piece.text)
-        elif not isinstance(item, Mapping) or not any(isinstance(item.get(key), str) for key in _NAMES):
+        elif not isinstance(item, dict) or not any(isinstance(item.get(key), str) for key in _NAMES):
             raise UnreadableError("some of its items are chunks of a stream, and others are not: give one text")
         elif isinstance(item.get("text"), str) and kind_of(item) == "text":
             texts[DELTA].append(item["text"])
@@ -198,24 +204,24 @@ def text_of_stream(items: Sequence[Any]) -> str | None:
 def values_of_lines(text: str) -> list[Any] | None:
     """Return the values in a text that is a stream as it was on the wire: server-sent events, or lines of JSON.
 
-    None if a line is something else.
+    None for another text.
+
+    Raises:
+        BrokenTextError: the text begins as a stream, and a later line is cut.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) < 2 and not text.startswith("data:"):
+    if not text.startswith(("data:", "event:", "{")) and not _LINE.match(text):
         return None
     found: list[Any] = []
-    for line in lines:
-        head, colon, rest = line.partition(":")
-        if line.startswith("{"):
-            value = _json(line)
-        elif head in ("data", "0") and colon:
-            value = "" if rest.strip() == "[DONE]" else _json(rest)
-            value = {"type": "text-delta", "delta": value} if head == "0" else value  # Vercel AI SDK 4
-        elif (head in ("", "event", "id", "retry") or (len(head) == 1 and head.isalnum())) and colon:
-            continue
-        else:
+    texts: list[str] = []
+    for line in filter(str.strip, text.split("\n")):
+        head, _, rest = line.partition(":")
+        value = _json(line if line[0] == "{" else rest) if line[0] == "{" or head in ("data", "0") else ""
+        if isinstance(value, dict):
+            found.append(value)
+        elif head == "0" and isinstance(value, str):  # Vercel AI SDK 4
+            texts.append(value)
+        elif rest.strip() != "[DONE]" and head not in ("event", "id", "retry", "") and not _LINE.match(line):
+            if texts or any(piece_of(item) for item in found) or is_cut(rest):
+                raise BrokenTextError(f"the line {line[:40]!r} of a stream is cut")
             return None
-        if value is None:
-            return None
-        found.append(value)
-    return found or None
+    return [*found, *([{"type": "text-delta", "delta": "".join(texts)}] if texts else [])]

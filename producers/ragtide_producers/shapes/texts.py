@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from math import isfinite, isnan
 from typing import Any, Final, Literal
@@ -20,6 +21,10 @@ Meaning = Literal["question", "answer", "reference"]
 
 DEPTH_MAX: Final = 6
 """Levels of an input or output that are searched."""
+MAPPINGS_MAX: Final = 1_000
+"""Mappings of one level that are searched."""
+ALTERNATIVES_MAX: Final = 20
+"""Objects in a list that may be alternatives."""
 SPELLED_MAX: Final = 3
 """Times that a text may spell a value with a text that spells one."""
 QUESTION_KEYS: Final = (
@@ -65,7 +70,7 @@ def text_in(
     Raises:
         UnreadableError: the value cannot be read without guessing.
     """
-    reader = _Reader(meaning, keys or _KEYS[meaning])
+    reader = _TextSearch(meaning, keys or _KEYS[meaning])
     found = reader.search(plain(value, reader.left_out, reasoning=False))
     if left_out is not None:
         left_out.update(reader.left_out)
@@ -76,7 +81,7 @@ def text_in(
 
 
 @dataclass(slots=True)
-class _Reader:
+class _TextSearch:
     """One search for a text: what it looks for, what it left out, and why a text could not be taken."""
 
     meaning: Meaning
@@ -100,7 +105,7 @@ class _Reader:
                 if found is not None or _is_known(item):
                     return found
             inner = (item.values() if isinstance(item, dict) else () for item in level)
-            level = [item for items in inner for item in items if isinstance(item, dict)]
+            level = [item for items in inner for item in items if isinstance(item, dict)][:MAPPINGS_MAX]
         return None
 
     def read(self, value: Any, depth: int = 0, times: int = 0) -> str | None:
@@ -113,7 +118,7 @@ class _Reader:
             return self.of_list(value, depth, times)
         if isinstance(value, dict):
             return (
-                self.of_spelled(value, value.text.strip(), depth, times + 1)
+                self.of_spelled(value, text=value.text.strip(), depth=depth, times=times + 1)
                 if isinstance(value, Constructed)
                 else self.of_mapping(value, depth, times)
             )
@@ -131,18 +136,17 @@ class _Reader:
         if is_opaque(stripped):
             self.problem = f"{stripped[:60]!r} is the name of an object and no text: give the text that it yields"
             return None
-        if times > SPELLED_MAX:
-            return stripped
-        value: Any = spelled(stripped)
-        if value == stripped:
-            value = values_of_lines(stripped)
-            found = text_of_stream(value) if value else None
-            return stripped if found is None else self.of_text(found, depth, times + 1)
-        if isinstance(value, str):
-            return self.of_text(value, depth, times + 1)
-        return self.of_spelled(value, stripped, depth, times + 1)
+        value: Any = spelled(stripped) if times <= SPELLED_MAX else stripped
+        if value != stripped:
+            read = self.of_text if isinstance(value, str) else partial(self.of_spelled, text=stripped)
+            return read(value, depth=depth, times=times + 1)
+        lines = values_of_lines(stripped)
+        found = text_of_stream(lines) if lines else None
+        if found is None:
+            return None if lines and all(piece_of(item) for item in lines) else stripped
+        return self.of_text(found, depth, times + 1)
 
-    def of_spelled(self, value: Any, text: str, depth: int, times: int) -> str | None:
+    def of_spelled(self, value: Any, *, text: str, depth: int, times: int) -> str | None:
         """Return the text in a value that a text spells, or the text: an application may answer in JSON or in code."""
         before = Counter(self.left_out)
         value = plain(value, self.left_out, reasoning=False)
@@ -150,12 +154,20 @@ class _Reader:
             return text
         found = self.of_mapping(value, depth, times) if isinstance(value, dict) else self.read(value, depth, times)
         if found is None and isinstance(value, dict) and not _is_known(value):
-            nested = _Reader(self.meaning, _SURE, self.left_out, self.problem)
-            texts = (nested.search(item) for item in value.values() if isinstance(item, dict))
+            nested = _TextSearch(self.meaning, _SURE, self.left_out, self.problem)
+            inner = [item for item in value.values() if isinstance(item, dict)][:ALTERNATIVES_MAX]
+            texts = (nested.search(item) for item in inner)
             found = next((text for text in texts if text is not None), None)
             self.problem = nested.problem
         left_out = self.left_out - before
-        if found is not None or self.problem or _is_known(value) or not value or any(left_out[kind] for kind in MEDIA):
+        if (
+            found is not None
+            or self.problem
+            or _is_known(value)
+            or piece_of(value) is not None
+            or not value
+            or any(left_out[kind] for kind in MEDIA)
+        ):
             return found
         if not isinstance(value, dict) or not (left_out["reasoning"] or value.get(CLASS) in _PREDICTIONS):
             return text
@@ -166,20 +178,26 @@ class _Reader:
         return None
 
     def of_list(self, items: list[Any], depth: int, times: int) -> str | None:
-        """Return the text of parts, of messages, of a stream, or of alternatives that are all the same."""
+        """Return the text of a stream, of messages, of parts, or of alternatives that are all the same."""
         given = [item for item in items if item is not None and item != "" and not _is_nan(item)]
         if given and all(isinstance(item, str) for item in given):
             return self.of_texts(given, depth, times)
         if len(given) == 1 and not isinstance(given[0], list):
             return self.read(given[0], depth, times)
-        if (text := text_of_stream(given)) is not None:
-            return self.of_text(text, depth, times + 1)
-        if messages := messages_of(given):
+        text = text_of_stream(given)
+        messages = messages_of(given) if text is None else []
+        if messages:
             return self.of_messages(messages, given, depth, times)
-        if given and all(_is_part(item) for item in given):
-            return self.of_text(text_of_content(given, "\n" if self.meaning == "question" else ""), depth, times)
-        found = [text for item in given if (text := self.read(item, depth + 1, times)) is not None]
-        return self.only(list(dict.fromkeys(found)), found)
+        if text is None and given and all(_is_part(item) for item in given):
+            text = text_of_content(given, "\n" if self.meaning == "question" else "")
+        return self.of_text(text, depth, times + 1) if text is not None else self.of_alternatives(given, depth, times)
+
+    def of_alternatives(self, items: list[Any], depth: int, times: int) -> str | None:
+        texts = (self.read(item, depth + 1, times) for item in items[:ALTERNATIVES_MAX])
+        distinct = list(dict.fromkeys(text for text in texts if text is not None))
+        if depth and (len(distinct) > 1 or len(items) > ALTERNATIVES_MAX):
+            return None  # a list of something else, such as documents
+        return self.only(distinct)
 
     def of_texts(self, texts: list[str], depth: int, times: int) -> str | None:
         if all(text.lstrip()[:1] == "{" or text.startswith("data:") for text in texts):
@@ -197,9 +215,9 @@ class _Reader:
                 return self.of_text(grows, depth, times + 1)
             if self.meaning == "reference" and not _are_chunks(texts):
                 distinct = distinct[:1]
-        return self.only([text for text in distinct if text], texts, depth, times)
+        return self.only(distinct, depth, times)
 
-    def only(self, distinct: list[str], texts: list[str], depth: int = 0, times: int = SPELLED_MAX + 1) -> str | None:
+    def only(self, distinct: list[str], depth: int = 0, times: int = SPELLED_MAX + 1) -> str | None:
         """Return the one text; of several references the first."""
         if len(distinct) > 1 and self.meaning != "reference":
             several = (
@@ -267,7 +285,7 @@ class _Reader:
         """Return the text of the choice that a client shows: the one with the lowest index, else the first."""
         if all(isinstance(choice, list) for choice in choices):  # LangChain: a list for each prompt
             found = [text for choice in choices if choice and (text := self.read(choice[0], depth + 1, times))]
-            return self.only(list(dict.fromkeys(found)), found)
+            return self.only(list(dict.fromkeys(found)))
         indexes = [choice.get("index") if isinstance(choice, dict) else None for choice in choices]
         numbers = [index if isinstance(index, int) else place for place, index in enumerate(indexes)]
         return self.read(choices[numbers.index(min(numbers))], depth + 1, times)

@@ -15,7 +15,7 @@ from ..shapes.documents import Found, documents_of
 from ..shapes.literals import BrokenTextError, UnreadableError, value_of
 from ..shapes.messages import Message, last_of, messages_of, results_by_call, tool_results_of
 from ..shapes.parts import plain
-from ..shapes.replies import is_cut, is_error, reply_documents
+from ..shapes.replies import is_error, reply_documents
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
 from .answered import answered_documents, hidden_documents, may_be_answered
 from .attributes import Flattened, first, flattened, hidden, shown, under
@@ -557,10 +557,7 @@ def _fields(event: SpanEvent) -> dict[str, Any]:
 def _spelled(value: Any) -> Any:
     if isinstance(value, str) and value.startswith('["') and value.endswith('"]'):
         return _texts(value)
-    found = None if value == "null" else value_of(value) if isinstance(value, str) else value
-    if isinstance(found, str) and is_cut(found):
-        raise BrokenTextError(f"{found[:40]!r} begins a value that does not end")
-    return found
+    return None if value == "null" else value_of(value) if isinstance(value, str) else value
 
 
 def _texts(text: str) -> Any:
