@@ -46,7 +46,7 @@ def without_sources(text: str) -> str:
         text = _LINKED_SOURCE.sub(nothing, text)
     if "://" in text or "www." in text or "doi:" in text:
         text = _URL.sub(_address, text)
-    if "[" in text or "(" in text:
+    if ")" in text or "]" in text:
         text = _CITATIONS.sub(nothing, text)
     if ":" in text:
         if "\n" in text:

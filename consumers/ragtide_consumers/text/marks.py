@@ -68,6 +68,8 @@ _WIDE: Final = re.compile(
     rf"|(?P<superscript>[{_SUPERSCRIPT}]{{1,4}}(?:[⁻⁽⁾˒,][{_SUPERSCRIPT}]{{1,4}}){{0,5}})|(?P<dagger>[†‡]+)"
 )
 """Candidates that begin outside ASCII."""
+_MAY_BEGIN: Final = ("[", "(", "{", "<", "##", "@@", "\\")
+_MAY_BEGIN_WIDE: Final = re.compile(rf"[【［〔⟦（{_PRIVATE}{_SUPERSCRIPT}†‡]")
 _PREFIX: Final = re.compile(r"(?::[a-zA-Z]{1,30}|\^)\Z")
 """What may stand before a square bracket: `^[2]`, `:word[oaicite:0]{index=0}`."""
 
@@ -162,8 +164,9 @@ def without_marks(text: str, *, files: bool = False) -> str:
         text: any text.
         files: whether names of files in brackets are marks, as in answers.
     """
-    text = _without(text, _CANDIDATES, files)
-    return text if text.isascii() else _without(text, _WIDE, files)
+    if any(each in text for each in _MAY_BEGIN):
+        text = _without(text, _CANDIDATES, files)
+    return _without(text, _WIDE, files) if not text.isascii() and _MAY_BEGIN_WIDE.search(text) else text
 
 
 def _without(text: str, candidates: re.Pattern[str], files: bool) -> str:

@@ -11,6 +11,7 @@ from html import unescape
 from itertools import pairwise
 from typing import Final
 
+from .letters import mask_letters
 from .marks import NOTHING, set_of, without_marks
 
 _HEADING: Final = "\x1c"
@@ -131,9 +132,9 @@ def is_prose(line: str) -> bool:
 
 def mask_marks(text: str, more: Callable[[str], str] | None = None) -> str:
     """Return a text of the same length in which marks are replaced; `more` replaces further ones after HTML's."""
+    text = mask_letters(text)
     if _OTHER_ENDS.search(text):
         text = _LINE_ENDS.sub(lambda found: " " * (len(found[0]) - 1) + "\n", text)
-    text = text.translate(_CONTROLS) if _OWN.search(text) else text
     text = without_marks(text, files=more is not None)
     if "<" in text and ">" in text:
         text = _without_tags(text)
@@ -146,10 +147,6 @@ def mask_marks(text: str, more: Callable[[str], str] | None = None) -> str:
     if "*" in text or "_" in text or "`" in text or "~" in text:
         text = _MARKS.sub(_emphasis, text)
     return text
-
-
-_OWN: Final = re.compile("[\x00\x1c-\x1f]")
-_CONTROLS: Final = dict.fromkeys((0, 0x1C, 0x1D, 0x1E, 0x1F), " ")
 
 
 def _character(found: re.Match[str]) -> str:
@@ -544,7 +541,7 @@ def assemble(text: str, parts: Sequence[tuple[int, int]]) -> tuple[str, list[int
         chunk = text[start:end]
         if number:
             last = pieces[-1] if pieces else ""
-            if last[-1:] in "-‐\u00ad" and last[-2:-1].isalpha() and chunk[:1].islower():
+            if last[-1:] in "-‐\u00ad¬" and last[-2:-1].isalpha() and chunk[:1].islower():
                 pieces[-1] = last[:-1]
                 at -= 1
             else:

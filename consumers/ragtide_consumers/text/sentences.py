@@ -19,6 +19,7 @@ from . import answers
 from .kept_documents import KEPT, CutDocument, KeptSentences
 from .keys import document_keys, response_keys
 from .languages import evident_by_words, evident_language, language_of
+from .letters import mask_letters, mended, plain_letters
 from .marks import NOTHING, set_of, without_marks
 from .markup import BULLETS, SPACE, Block, assemble, blocks, has_form, is_prose, mask_marks
 from .reasoning import without_thoughts
@@ -130,14 +131,18 @@ def cut(interaction: RagInteraction) -> CutInteraction:
     else:
         response = plain_response = own
         language = language_of(interaction.response, context)
+    whole_documents, whole_response = mended(plain_documents, plain_response, interaction.question)
     return CutInteraction(
         question=interaction.question,
         documents=documents,
         response=response,
         language=language,
         splitter="/".join(dict.fromkeys(sorted(ids))),
-        plain_documents=plain_documents,
-        plain_response=plain_response,
+        plain_documents=[
+            whole if document.sentences is None else document.sentences
+            for document, whole in zip(interaction.documents, whole_documents, strict=True)
+        ],
+        plain_response=whole_response if own is None else own,
         refuses=answers.is_refusal(plain_response, interaction.question),
         earlier=interaction.history[-1].question if interaction.history else "",
     )
@@ -218,7 +223,7 @@ def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequenc
     line, formed, is_ascii = text, has_form(text), text.isascii()
     if formed:
         line = text.strip(_BLANKS)
-    if NOTHING in text or (formed and not is_prose(line)) or without_marks(text) is not text:
+    if NOTHING in text or (formed and not is_prose(line)) or without_marks(mask_letters(text)) is not text:
         return _texts(text, _locate(text, None, context=context))
     language = None if is_ascii else _language(text, context)
     pieces = list(_segments(language or "en", line))
@@ -230,7 +235,8 @@ def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequenc
         found = [piece for each in pieces if (piece := each.strip()) and _is_sentence(piece)]
         return found, found
     found = [sentence for each in pieces if (sentence := _without_marks(each))]
-    return found, [" ".join(each.split()) if "  " in each else each for each in found] if "  " in line else found
+    plain = [" ".join(each.split()) if "  " in each else each for each in found] if "  " in line else found
+    return found, plain if is_ascii else [*map(plain_letters, plain)]
 
 
 def _without_marks(piece: str) -> str:
@@ -286,11 +292,12 @@ def _language(marked: str, context: Iterable[str]) -> str:
     beginning = marked[:_BEGINNING_CHARS]
     if NOTHING in beginning:
         beginning = beginning.replace(NOTHING, "")
+    beginning = plain_letters(beginning)
     return evident_by_words(beginning[:_FEW_CHARS]) or language_of(beginning.lstrip(), context)
 
 
 def _texts(text: str, found: Sequence[Sentence]) -> tuple[list[str], list[str]]:
-    return [text[each.start : each.end] for each in found], [each.plain for each in found]
+    return [text[each.start : each.end] for each in found], [plain_letters(each.plain) for each in found]
 
 
 def _claims(reader: "_SentenceReader", found: Sequence[Block]) -> Iterator[Sentence]:

@@ -22,6 +22,7 @@ from ragtide_schemas.metric_definitions import MATCH
 from ...metrics.scores import AbsentReason, MetricScores, nothing_to_label
 from ...metrics.trace import TOGETHERNESS, TRACE, all_absent, expected_trace_metrics, of_refusal, without_relevance
 from ...text.languages import evident_by_words, language_of
+from ...text.letters import plain_letters
 from ...text.reasoning import without_thoughts
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
@@ -197,7 +198,9 @@ def features_of(sentences: CutInteraction) -> InteractionFeatures:
         TooManyMatchesError: response and documents share more words than are compared.
     """
     documents, response = sentences.plain_documents, sentences.plain_response
-    return extract(sentences.question, documents, response, sentences.language, earlier=sentences.earlier)
+    return extract(
+        plain_letters(sentences.question), documents, response, sentences.language, earlier=sentences.earlier
+    )
 
 
 def _absent(reason: AbsentReason) -> _Scored:

@@ -1,0 +1,256 @@
+"""Reads the letters of a text as they were printed: what extraction from PDF files does to them is undone. No I/O.
+
+Texts are compared so, and shown as they are. What a character is for is certain by itself (`plain_letters`,
+`mask_letters`). Whether a space or a missing ligature divides a word is certain only if the whole word stands in the
+other texts of the interaction (`mended`). All work is linear in the length of the texts.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Final, NamedTuple, TypeVar
+from unicodedata import normalize
+
+from .kept_documents import KeptSentences
+from .marks import nothing
+
+LOST: Final = "\ufffd"
+"""Stands for a ligature that an extractor wrote as a control character."""
+
+_INVISIBLE: Final = re.compile(
+    # A soft hyphen, or the sign that stands for one, where a line was joined. At the end of a line it stays a hyphen.
+    r"(?<=[^\W\d_])[\u00ad¬][ \xa0]{1,3}(?=[^\W\d_])(?![A-ZÀ-ÖØ-ÞΑ-ΩА-ЯЁ])"
+    r"|\u00ad(?![ \t\xa0]{0,9}[\n\r])|[\u2060\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    r"|(?<=[A-Za-z\u00c0-\u052f])\u200b(?=[A-Za-z\u00c0-\u052f])"
+)
+_CONTROL: Final = re.compile(r"(?:(?<=[a-zà-ÿ])|(?<=[a-zà-ÿ] ))[\x0b\x0c\x0e\x0f\x1b-\x1f](?=[a-zà-ÿ])")
+"""Where fonts of TeX have the ligatures."""
+_ODD: Final = re.compile(
+    "[\x00\u00ad\u2060\u200b\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069¬\x91-\x97\x0b\x0c\x0e\x0f\x1b-\x1f]"
+)
+_READ: Final = {
+    **dict.fromkeys((0, 0x1C, 0x1D, 0x1E, 0x1F), " "),
+    **{code: bytes([code]).decode("cp1252") for code in range(0x91, 0x98)},
+}
+"""What control characters stand for: those that this package needs are blank, others are quotes of Windows-1252."""
+
+
+def mask_letters(text: str) -> str:
+    """Return a text of the same length in which characters that nobody sees are nothing, and others what they mean."""
+    if not _ODD.search(text):
+        return text
+    return _INVISIBLE.sub(nothing, _CONTROL.sub(LOST, text).translate(_READ))
+
+
+_FORMS: Final = re.compile(
+    "[\u2e80-\u2fdf\uf900-\ufaff\ufb00-\ufdfb\ufe70-\ufefc\uff01-\uff9f\uffa0-\uffe6\U0001d400-\U0001d7ff]+"
+)
+"""Forms of letters and digits: ligatures, Arabic forms, full and half width, radicals, letters of formulas."""
+
+
+def plain_letters(text: str) -> str:
+    """Return a text in which each letter and digit has its usual form; raised numbers and fractions stay.
+
+    >>> plain_letters("ﬁnal, １２, cafe\u0301, m²")
+    'final, 12, café, m²'
+    """
+    if text.isascii():
+        return text
+    return normalize("NFC", _FORMS.sub(lambda found: normalize("NFKC", found[0]), text))
+
+
+# --- Divided words ---
+
+_Computed = TypeVar("_Computed")
+_LIGATURE: Final = re.compile("ffi|ffl|ff|fi|fl")
+_ALONE: Final = frozenset({"ffi", "ffl", "ff", "fi", "fl"})
+_WORD: Final = re.compile(r"[^\W_]+")
+_TRACE: Final = re.compile(r"[\x01-\x08\x0e-\x1a\ufffd\ue000-\uf8ff]")
+_DIVIDER: Final = re.compile(r" (?:f[fil]{1,2}|[^\W\d_](?: [^\W\d_]){2}) |- (?<=[^\W\d_]- )[^\W\d_]")
+"""A ligature alone, three letters alone, or a hyphen before a space."""
+_SPACED: Final = re.compile(r"(?<!\w)[^\W\d_](?: [^\W\d_]){3,80}(?!\w)")
+_HYPHEN: Final = re.compile(r"(?<!\w)([^\W\d_]{2,30})- ([^\W\d_]{2,30})(?!\w)")
+_WITHIN: Final = re.compile(r"f(?<=[^\W\d_f]f)[fil]{1,2}[^\W\d_]")
+_LONGEST: Final = 40
+_SHORT: Final = 3
+_SHORT_TEXT: Final = 60
+"""Characters of a text up to which it says nothing that it has no ligature."""
+_FEW: Final = 500
+"""Forms up to which a search for each is faster than to look at each word."""
+
+
+def mended(
+    documents: Sequence[Sequence[str]], response: Sequence[str], question: str
+) -> tuple[Sequence[Sequence[str]], Sequence[str]]:
+    """Return the sentences of documents and response with the words whole that extraction divided.
+
+    A word is joined only if the whole word stands on the other side: in response and question, or in the documents.
+
+    - A ligature that stands alone (`veri fi ed`), a hyphen before a space (`veri- fied`) and a word of single letters
+      (`p u m p`) are joined then.
+    - A word in two parts (`con figuration`) is joined if no part is a word of the other side, a second word of its text
+      is divided, too, and all ligatures of the text begin a word, or all end one. So `in finite` is not `infinite`.
+    - A ligature that is lost (`veri ed`, `veried`) is put back if a character stands for it that is no letter; else if
+      its text has no ligature at all, and two words miss theirs (three if no space is left: `ash` may be `flash`).
+    """
+    known = _KnownWords([response, [question]])
+    found = [known.mended(document) for document in documents]
+    return found, _KnownWords(documents).mended(response)
+
+
+class _DividedWord(NamedTuple):
+    start: int
+    end: int
+    whole: str
+    is_lost: bool
+    """Whether its ligature is lost."""
+    is_alone: bool
+    """Whether its ligature stands alone."""
+    is_known: bool
+    """Whether a part of it is a word of the other side."""
+
+
+class _KnownWords:
+    """The words by which divided words of other texts are known: those of some texts, given as sentences."""
+
+    def __init__(self, texts: Sequence[Sequence[str]]) -> None:
+        self._texts = texts
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(" ".join([sentence for text in self._texts for sentence in text]).lower()))
+
+    @cached_property
+    def _forms(self) -> Mapping[str, str]:
+        """The words with a ligature, by what they may have become: `veri fi ed`, `veri fied`, `veri ed`, `veried`."""
+        words = sorted(frozenset().union(*[_of_text(text, "ligatures", _ligatures) for text in self._texts]))
+        return {form: word for word in words for form in _broken(word)}
+
+    def mended(self, text: Sequence[str]) -> Sequence[str]:
+        is_suspect, is_apart = _of_text(text, "divided", _may_be_divided)
+        if not (is_suspect or is_apart):
+            return text
+        found = whole = "\n".join(text)
+        if is_suspect:
+            found = _SPACED.sub(self._of_letters, _HYPHEN.sub(self._of_hyphen, whole))
+        elif not self._are_in(whole.lower()):
+            return text
+        if self._forms:
+            found = self._with_ligatures(found)
+        sentences = found.split("\n")
+        return sentences if found != whole and len(sentences) == len(text) else text
+
+    def _of_hyphen(self, found: re.Match[str]) -> str:
+        joined = found[1] + found[2]
+        return joined if joined.lower() in self._words else found[0]
+
+    def _of_letters(self, found: re.Match[str]) -> str:
+        """Return letters with spaces as words if known words make all of them."""
+        letters, words, at = found[0].replace(" ", ""), [], 0
+        low = letters.lower()
+        while at < len(low):
+            ends = range(min(len(low), at + _LONGEST), at + 1, -1)
+            end = next((end for end in ends if low[at:end] in self._words), 0)
+            if not end:
+                return found[0]
+            words.append(letters[at:end])
+            at = end
+        return " ".join(words)
+
+    def _are_in(self, low: str) -> bool:
+        """Return whether a text that is not suspect may have two divided words, which is the least that counts."""
+        if len(self._forms) > _FEW:
+            return True
+        return len({whole for form, whole in self._forms.items() if len(form) > _SHORT and form in low}) > 1
+
+    @cached_property
+    def _begins(self) -> frozenset[str]:
+        return frozenset([form.partition(" ")[0] for form in self._forms])
+
+    def _with_ligatures(self, text: str) -> str:
+        divided = list(self._divided(text))
+        if not divided:
+            return text
+        lost = {word.whole for word in divided if word.is_lost and word.end - word.start > 2}
+        has_gap = any(" " in text[word.start : word.end] for word in divided if word.is_lost)
+        is_sure = not _LIGATURE.search(text.lower()) and len(lost) >= (2 if has_gap else 3)
+        is_apart = len({word.whole for word in divided if not word.is_lost}) > 1 and _is_one_sided(text.lower())
+        pieces, at = [], 0
+        for start, end, whole, is_lost, is_alone, is_known in divided:
+            before = start - (_TRACE.match(text, max(start - 1, 0), start) is not None)
+            is_joined = is_alone or (is_apart and not is_known)
+            if is_sure or _TRACE.search(text, before, end) is not None if is_lost else is_joined:
+                first = whole[0].upper() if text[start].isupper() else whole[0]
+                pieces += [text[at:before], first, whole[1:]]
+                at = end
+        return "".join([*pieces, text[at:]])
+
+    def _divided(self, text: str) -> Iterator[_DividedWord]:
+        """Yield the words that may be divided: the longest at each place."""
+        words = list(_WORD.finditer(text))
+        number = 0
+        while number < len(words):
+            if words[number][0].lower() not in self._begins:
+                number += 1
+                continue
+            for count in (3, 2, 1):
+                run = words[number : number + count]
+                parts = [found[0].lower() for found in run]
+                whole = self._forms.get(" ".join(parts)) if len(run) == count else None
+                if whole is None or all(part in self._words for part in parts):
+                    continue
+                start, end = run[0].start(), run[-1].end()
+                if end - start > len(whole) + 4 or "\n" in text[start:end]:
+                    continue
+                is_lost = sum(map(len, parts)) < len(whole)
+                is_known = any(part in self._words for part in parts)
+                yield _DividedWord(start, end, whole, is_lost, not _ALONE.isdisjoint(parts), is_known)
+                number += count - 1
+                break
+            number += 1
+
+
+def _of_text(text: Sequence[str], name: str, compute: Callable[[str], _Computed]) -> _Computed:
+    """Return what is computed of a text in small letters; that of a document that is kept is kept."""
+    computed = text.computed if isinstance(text, KeptSentences) else {}
+    if name not in computed:
+        computed[name] = compute("\n".join(text).lower())
+    found: _Computed = computed[name]
+    return found
+
+
+def _may_be_divided(low: str) -> tuple[bool, bool]:
+    """Return whether something in a text divides words, and whether its ligatures may do so, or are lost."""
+    is_suspect = _DIVIDER.search(f" {low} ") or _TRACE.search(low)
+    return bool(is_suspect), not _WITHIN.search(low) and (
+        (len(low) > _SHORT_TEXT and not _LIGATURE.search(low)) or _is_one_sided(low)
+    )
+
+
+def _ligatures(low: str) -> frozenset[str]:
+    """Return the words with a ligature."""
+    words = _WORD.findall(low) if "f" in low else ()
+    return frozenset([word for word in words if "f" in word and len(word) <= _LONGEST and _LIGATURE.search(word)])
+
+
+def _is_one_sided(low: str) -> bool:
+    """Return whether the ligatures of a text, three at least, all begin a word or all end one."""
+    places = [found.span() for found in _LIGATURE.finditer(low)]
+    return len(places) > 2 and (
+        not any(low[start - 1 : start].isalpha() for start, _ in places)
+        or not any(low[end : end + 1].isalpha() for _, end in places)
+    )
+
+
+@lru_cache(4_096)
+def _broken(word: str) -> Sequence[str]:
+    places = [found.span() for found in _LIGATURE.finditer(word)]
+    forms = []
+    for before, kept, after in ((" ", True, " "), (" ", True, ""), ("", True, " "), (" ", False, ""), ("", False, "")):
+        for some in [places, *([place] for place in places[1:] and places)]:
+            at, form = 0, ""
+            for start, end in some:
+                form += word[at:start] + before + (word[start:end] if kept else "") + after
+                at = end
+            forms.append(" ".join((form + word[at:]).split()))
+    return [form for form in dict.fromkeys(forms) if form and form != word]
