@@ -118,3 +118,14 @@ def test_a_file_with_a_row_for_each_chunk_is_not_cut_into_parts(tmp_path: Path) 
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({**row, "contexts": text}) for text in ("one", "two")))
     with pytest.raises(UnreadableFileError, match="a row for each chunk"):
         large_input([str(tmp_path / "a.jsonl")], FileOptions())
+
+
+def test_a_file_in_which_two_columns_may_be_the_answer_is_asked_about_before_its_parts_are_scored(
+    tmp_path: Path,
+) -> None:
+    row = {"question": "q", "contexts": ["d"], "answer": "right"}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"{json.dumps(row)}\n{json.dumps({**row, 'prediction': 'wrong'})}\n")
+    with pytest.raises(UnreadableFileError, match="columns answer and prediction, which differ: say which with --map"):
+        large_input([str(path)], FileOptions())
+    assert large_input([str(path)], FileOptions(columns={"response": "answer"})).rows == 2

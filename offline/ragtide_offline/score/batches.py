@@ -14,7 +14,7 @@ from ragtide_consumers.labelers.protocol import Labeler, LabelerId, criteria_of
 from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_consumers.labelers.remote.spend import FileSpend
 from ragtide_producers import FileOptions, Row, UnreadableFileError
-from ragtide_producers.files.columns import Mapped
+from ragtide_producers.files.columns import Mapped, SeenColumns
 from ragtide_producers.files.formats.arrow import records_of
 from ragtide_producers.files.interactions import row_of
 from ragtide_runtime.errors import ConfigurationError
@@ -101,7 +101,8 @@ def score_batches(
     if profile is not None and known.labeler in (*BUILT_IN, STORED):
         check_profiles(known)
     options = FileOptions(pipeline, columns=columns or {})
-    rows = (row_of(record, options) for record in records_of(batches))
+    seen = SeenColumns()
+    rows = (row_of(record, options, seen) for record in records_of(batches))
     scored = blocking_iterator(lambda: outcomes_of([rows], known, own))
     next(scored)  # the labeler is ready, or its error is raised here
     return pa.RecordBatchReader.from_batches(SCHEMA, (batch_of(outcomes, labels=labels) for outcomes in scored))

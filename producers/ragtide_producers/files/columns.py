@@ -99,6 +99,12 @@ class SeenColumns:
     named: set[str] = attribute(default_factory=set)
     """Columns of `--map` that a row has; a row without one has no value for it."""
 
+    def question_about(self, field: str) -> str:
+        """Return the sentence that asks which of two columns has a field."""
+        first, second = self.differing[field]
+        ways = " or ".join(f"--map {shlex.quote(f'{field}={name}')}" for name in (first, second))
+        return f"{field} may be either of the columns {first} and {second}, which differ: say which with {ways}"
+
 
 HEAD_ROWS: Final = 100
 """First rows of a file that are looked at before one is returned, so that it does not matter in which two differ."""
@@ -346,13 +352,8 @@ def _chosen(
     for columns in known[1:]:
         if _text(field, known[0], row, read) != _text(field, columns, row, read):
             seen.differing[field] = ", ".join(known[0]), ", ".join(columns)
-    first, second = seen.differing.get(field, ("", ""))
-    if any(", ".join(columns) in (first, second) for columns in known):
-        ways = " or ".join(f"--map {shlex.quote(f'{field}={name}')}" for name in (first, second))
-        raise InvalidEntryError(
-            Reason.INVALID,
-            f"{field} may be either of the columns {first} and {second}, which differ: say which with {ways}",
-        )
+    if any(", ".join(columns) in seen.differing.get(field, ()) for columns in known):
+        raise InvalidEntryError(Reason.INVALID, seen.question_about(field))
     return known[0] if known else []
 
 

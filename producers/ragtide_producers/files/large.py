@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from ..errors import UnreadableFileError
 from .chunk_rows import whole_rows
+from .columns import HEAD_ROWS, seen_in
 from .formats import Record, huggingface, parquet
 from .interactions import FileOptions, Row, count_rows, digest_of, name_of, pending_records, records_between, row_of
 
 _SUFFIXES: Final = (".parquet", ".pq")
-LOOKED_AT: Final = 100
-"""Rows at the beginning of a file that show whether it has a row for each chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +108,14 @@ def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
             if rows is None:
                 rows = sum(1 for _ in pending_records(name, options))
             found[place] = InputFile(name, named, rows, digest_of(name, options))
-            first = [make() for make in islice(pending_records(name, options), LOOKED_AT)]
+            first = [make() for make in islice(pending_records(name, options), HEAD_ROWS)]
             if sum(1 for _ in whole_rows(first, options.columns)) < len(first):
                 raise UnreadableFileError(
                     f"{name} has a row for each chunk, and parts would divide answers: score it alone, without parts"
                 )
+            seen = seen_in((record.fields for record in first), options.columns, cells=any(row.cells for row in first))
+            for field_name in seen.differing:
+                raise UnreadableFileError(f"{name}: {seen.question_about(field_name)}")
     return LargeInput(list(found.values()), options)
 
 
