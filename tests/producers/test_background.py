@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -349,6 +350,9 @@ def test_a_strict_producer_raises_what_others_count() -> None:
         assert producer.submit(interaction(1))
         with pytest.raises(QueueFullError, match="check that Redis can be reached"):
             producer.submit(interaction(2))
+        for moment in (45413.5, "1999-12-31T00:00:00Z", datetime(1999, 12, 31, tzinfo=UTC)):
+            with pytest.raises(InvalidEntryError, match=r"^occurred_at is "):
+                producer.submit(pipeline="p", question="q", documents=["d"], response="r", occurred_at=moment)
     assert producer.counts.dropped == {Dropped.QUEUE_FULL: 1, Dropped.UNSENT: 1}
 
 

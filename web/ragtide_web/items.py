@@ -146,7 +146,9 @@ def interactions(routing: InteractionRoute, idempotency_key: str | None) -> Item
 
 def feedback(routing: InteractionRoute) -> ItemKind:
     """Return the kind of feedback."""
-    return ItemKind("feedback", lambda fields, _: sent(Feedback, fields, utc_now()), FeedbackRoute(routing.layout))
+    return ItemKind(
+        "feedback", lambda fields, _: sent(Feedback.from_fields, fields, utc_now()), FeedbackRoute(routing.layout)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ from ..shapes.spelled import spells_a_list
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
 from .cells import MISSING
 from .places import places_in, plain_name, reached, without
-from .that_fit import that_fit
 from .usage import COLUMNS as USAGE_COLUMNS
 from .usage import read_usage, usage_in
 from .values import EMPTY, TABLES, TEXTS, read_value, refuse_cut
@@ -208,7 +207,7 @@ def interaction_fields(
         rest["usage"] = not_usage
     given = fields.get("metadata") or {}
     if rest and isinstance(given, dict):
-        fields["metadata"] = {**that_fit(rest, given), **given}
+        fields["metadata"] = {**rest, **given}
     return {name: value for name, value in fields.items() if value is not None}, taken
 
 
@@ -286,9 +285,7 @@ def _own_value(field: str, column: str, value: Any, read: Callable[..., Any], *,
         spells = kept is not None and len(kept) == 1 and isinstance(kept[0], str) and spells_a_list(kept[0])
         if kept is not None and not spells and all(_is_plain_document(item) for item in kept):
             return kept
-    # An id that is too long is cut in the column of another tool, and refused here.
-    as_it_stands = field == "history" or (field == "interaction_id" and isinstance(value, str))
-    return value if as_it_stands else read(field, column, value)
+    return value if field == "history" else read(field, column, value)
 
 
 def _is_plain_document(item: Any) -> bool:

@@ -37,6 +37,6 @@ def read_feedback(file: Path) -> Iterator[FeedbackLine]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                yield FeedbackLine(number, sent(Feedback, read_json_object(line), utc_now()))
+                yield FeedbackLine(number, sent(Feedback.from_fields, read_json_object(line), utc_now()))
             except InvalidEntryError as error:
                 yield FeedbackLine(number, problem=error.detail)

@@ -239,13 +239,13 @@ def row_of(record: Record, options: FileOptions, seen: columns.SeenColumns | Non
         fields, labels, taken = _understood(record, options, seen, left_out)
         if is_left_out(fields.get("interaction_id")):
             fields["interaction_id"] = made_id(record)
-        interaction = sent(RagInteraction, _in_run(fields, options), now)
+        interaction = sent(RagInteraction.from_fields, _in_run(fields, options), now)
     except InvalidEntryError as error:
         return Row(record.number, problem=error.detail)
     _, unit = time_in(fields.get("occurred_at"), now)
     if unit is not None:
         taken = {**taken, "occurred_at": f"{taken.get('occurred_at', 'occurred_at')} in {unit}"}
-    return Row(record.number, interaction, labels=labels, columns=taken, left_out=left_out)
+    return Row(record.number, interaction, labels=labels, columns=taken, left_out=left_out + interaction.left_out)
 
 
 def _understood(

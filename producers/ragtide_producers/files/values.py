@@ -11,7 +11,7 @@ from ragtide_schemas.limits import NAME_MAX_CHARS
 from ..shapes.documents import Found, documents_in
 from ..shapes.literals import BrokenTextError, UnreadableError, value_of
 from ..shapes.spelled import spelled
-from ..shapes.texts import text_in, text_of_number
+from ..shapes.texts import text_in
 from ..shapes.turns import turns_of
 from .cells import MISSING
 from .places import DIGITS_MAX, plain_name
@@ -20,8 +20,6 @@ from .usage import number_in, usage_number
 
 TEXTS: Final = ("question", "response", "reference_answer")
 """Fields with one text."""
-IDS: Final = ("interaction_id", "pipeline", "session_id", "user_id", "cluster", "run", "source")
-"""Fields with a name or an id."""
 TABLES: Final = ("segments", "gold_scores", "covariates", "usage", "metadata")
 """Fields of names and values, of which `--map` may name one, such as `segments.lang`."""
 EMPTY: Final[Mapping[str, Any]] = {"documents": [], "response": ""}
@@ -64,7 +62,7 @@ def read_value(
         cut = "is cut: " if isinstance(error, BrokenTextError) else ""
         shown = "" if cut else f" is {str(value)[:60]!r}:"
         raise InvalidEntryError(Reason.INVALID, f"{field}, from the column {column},{shown} {cut}{error}") from None
-    if found is None and field not in IDS and value not in ("", [], {}):
+    if found is None and value not in ("", [], {}):
         raise InvalidEntryError(
             Reason.INVALID,
             f"the column {column} has no {field} that can be read: {str(value)[:60]!r}: name the column of each field "
@@ -75,10 +73,12 @@ def read_value(
 
 def _named_value(table: str, name: str, column: str, value: Any) -> Any:
     """Return a value of a table of names and values."""
-    if table == "metadata" or (isinstance(value, str) and value.strip() in MISSING):
-        return value if table == "metadata" else None
+    if table == "metadata":
+        return value
+    if isinstance(value, str) and value.strip() in MISSING:
+        return None
     if table == "segments":
-        return _text_of(value)
+        return value
     if table == "usage":
         # A field that names its unit, such as `latency_ms`, says that of the column.
         names = (plain_name(column), plain_name(column.rpartition(".")[2])) if name in AnswerUsage.model_fields else ()
@@ -89,13 +89,6 @@ def _named_value(table: str, name: str, column: str, value: Any) -> Any:
     if value is None:
         raise InvalidEntryError(Reason.INVALID, f"{table}.{name}, from the column {column}, is no number: correct it")
     return value
-
-
-def _text_of(value: Any) -> Any:
-    """Return a number or a truth value as a text; another value as it is."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return text_of_number(value) if isinstance(value, int | float) else value
 
 
 def refuse_cut(field: str, column: str, value: Any) -> None:
@@ -160,7 +153,6 @@ def _document(found: Found) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-_SCALAR: Final = (str, int, float)
 _READERS: Final[Mapping[str, Callable[[Any, Counter[str] | None], Any]]] = {
     "question": lambda value, left_out: text_in(value, "question", None, left_out),
     "documents": _documents,
@@ -168,7 +160,5 @@ _READERS: Final[Mapping[str, Callable[[Any, Counter[str] | None], Any]]] = {
     "reference_answer": lambda value, left_out: text_in(value, "reference", None, left_out),
     "history": lambda value, _: turns_of(value_of(value) if isinstance(value, str) else value),
     "steps": lambda value, _: found if isinstance(found := _spelled(value), list) else None,
-    **dict.fromkeys(IDS, lambda value, _: _text_of(value)),
-    "interaction_id": lambda value, _: str(_text_of(value))[:NAME_MAX_CHARS] if isinstance(value, _SCALAR) else None,
     **dict.fromkeys(TABLES, lambda value, _: _spelled(value)),
 }

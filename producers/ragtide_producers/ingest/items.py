@@ -10,6 +10,8 @@ from ragtide_schemas.limits import ENTRY_MAX_BYTES
 from ragtide_schemas.sent import sent
 from ragtide_schemas.times import utc_now
 
+from ..given_fields import interaction_of
+
 COUNTED_BYTES: Final = 65_536
 """Bytes above which the values of an item are counted before it is parsed."""
 ITEM_VALUES: Final = 100_000
@@ -53,4 +55,4 @@ def sent_interaction(fields: dict[str, Any], *, source: str, key: str | None, in
     if key and is_left_out(fields.get("interaction_id")):
         digest = blake2b(key.encode("utf-8", "replace"), digest_size=16).hexdigest()
         fields = {**fields, "interaction_id": f"{source}-{digest}-{index}"}
-    return sent(RagInteraction, fields, utc_now())
+    return sent(interaction_of, fields, utc_now())

@@ -16,6 +16,8 @@ from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import Dropped, Feedback, InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
+from ragtide_schemas.sent import sent
+from ragtide_schemas.times import utc_now
 
 from ..given_fields import interaction_of
 from .sampling import EVERYTHING, Sampling
@@ -154,7 +156,7 @@ class InteractionRoute:
 
     def read(self, fields: Mapping[str, Any]) -> RagInteraction:
         """Return the interaction with these fields."""
-        return interaction_of(fields)
+        return sent(interaction_of, fields, utc_now())
 
     def queued(self, item: RagInteraction) -> QueuedItem | None:
         """Return an interaction for the queue, with its probability and the trace context of its caller."""
@@ -227,7 +229,7 @@ class FeedbackRoute:
 
     def read(self, fields: Mapping[str, Any]) -> Feedback:
         """Return the feedback with these fields."""
-        return Feedback.from_fields(dict(fields))
+        return sent(Feedback.from_fields, fields, utc_now())
 
     def queued(self, item: Feedback) -> QueuedItem:
         """Return a feedback item for the queue: none is left out, because the interaction may be in another sample."""
