@@ -169,6 +169,72 @@ def reworded(value: Any, draw: random.Random) -> Any:
     return walk(value)
 
 
+KEY_FIELDS = (
+    "all_relevant_sentence_keys", "all_utilized_sentence_keys", "supporting_sentence_keys", "entailed_by",
+    "contradicted_by",
+)  # fmt: skip
+
+
+def worded(value: Any, draw: random.Random) -> Any:
+    """Return a value whose keys and truth values have words around them, as models write them."""
+    yes = draw.choice(
+        ("Yes, fully supported", "true (see the sentences)", "Verdict: yes", "Fully supported.", "Ｙｅｓ")
+    )
+    no = draw.choice(
+        ("No, it does not say so", "not supported", "no - nothing supports it", "False.", "Partially supported")
+    )
+
+    def walk(one: Any, name: str = "") -> Any:
+        if isinstance(one, dict):
+            return {name: walk(inner, name) for name, inner in one.items()}
+        if name in KEY_FIELDS:
+            return keys_with_words(one, draw)
+        if name in ("response_sentence_key", "claim") and draw.random() < 0.5:
+            return draw.choice(("[{}]", "{}.", "Sentence {}", "{}: The text of it.", "`{}`")).format(one.upper())
+        if isinstance(one, bool):
+            return yes if one else no
+        return [walk(inner) for inner in one] if isinstance(one, list) else one
+
+    return walk(value)
+
+
+def keys_with_words(keys: list[str], draw: random.Random) -> Any:
+    """Return keys as texts with words, with ranges where neighbours of one text are there, or as one text."""
+    if not keys:
+        return draw.choice((["none"], "none", "N/A", "None.", []))
+    texts = list(keys)
+    for at in range(len(keys) - 2, -1, -1):
+        first, second = keys[at], keys[at + 1]
+        neighbours = first[:-1] == second[:-1] and ord(second[-1]) - ord(first[-1]) == 1
+        if neighbours and at + 1 < len(texts) and texts[at + 1] == second and draw.random() < 0.4:
+            texts[at : at + 2] = [
+                draw.choice(("{}-{}", "{} to {}", "{}–{}", "[{}] – [{}]", "{}...{}")).format(first, second)
+            ]
+    around = draw.choice(("{}", "[{}]", '"{}."', "sentence {}", "**{}**", "({})"))
+    texts = [around.format(text) if "[" not in text else text for text in texts]
+    if draw.random() < 0.2:
+        texts = [text.translate({ord(digit): ord(digit) + 0xFEE0 for digit in "0123456789"}) for text in texts]
+    joined = draw.choice((", ", "; ", " and ", "\n", " / "))
+    return joined.join(texts) if draw.random() < 0.4 else texts
+
+
+def corrected(case: Case, draw: random.Random) -> str:
+    """Return a text whose draft is corrected field by field, or entry by entry, until it says what is right."""
+    said = dict(case.draft)
+    texts = [json.dumps(said, ensure_ascii=False)]
+    names = list(case.fields)
+    draw.shuffle(names)
+    for name in names:
+        right, entries = case.fields[name], name in ("sentence_support_information", "verdicts")
+        if entries and draw.random() < 0.7:
+            texts += [json.dumps(entry, ensure_ascii=False) for entry in right]
+        elif isinstance(right, list) and right and not isinstance(right[0], dict) and draw.random() < 0.3:
+            texts.append(f"{name}: {json.dumps(right, ensure_ascii=False)}")
+        else:
+            texts.append(json.dumps({name: right}, ensure_ascii=False))
+    return draw.choice(("\nCorrected: ", "\n\nWait, no: ", "\n", "\n```json\n")).join(texts)
+
+
 def wrapped(value: Any, draw: random.Random) -> Any:
     """Return a value in a wrapper, or two."""
     for _ in range(draw.randint(1, 2)):
@@ -251,12 +317,14 @@ def check(seed: int) -> None:
         value = respelt(value, draw)
     if draw.random() < 0.3:
         value = reworded(value, draw)
+    elif draw.random() < 0.3 and "response_claims" not in value:
+        value = worded(value, draw)
     bare = value
     if draw.random() < 0.25:
         value = wrapped(value, draw)
     text = written(value, draw)
     draft = json.dumps(case.draft, ensure_ascii=False)
-    shape = draw.randrange(14)
+    shape = draw.randrange(16)
     finish = "stop"
 
     def reply(content: Fields) -> Fields:
@@ -304,6 +372,13 @@ def check(seed: int) -> None:
         labels, good, _ = case.read(reply(message(f"{opens}{thought}{closes}{text}", draw)))
     elif shape == 9:
         labels, good, _ = case.read(reply(message(f"{draft}\nNo, this is right:\n{text}", draw)))
+    elif shape == 11:
+        labels, good, _ = case.read(reply(message(corrected(case, draw), draw)))
+    elif shape == 12:  # and a last word that was cut
+        more = json.dumps({next(iter(case.fields)): "x"} | case.draft, ensure_ascii=False)
+        labels, _, _ = case.read(reply({"content": f"{text}\nCorrected: {more[: draw.randint(30, len(more) - 1)]}"}))
+        _never_wrong(labels, case.labels(case.draft)) if labels != truth else None
+        return
     elif shape == 10:
         labels, good, _ = case.read(reply(message(f"{text}\n\n{text}", draw)))
     else:

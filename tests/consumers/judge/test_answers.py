@@ -33,6 +33,12 @@ RIGHT: dict[str, Any] = {
 DRAFT = json.dumps({**RIGHT, "all_relevant_sentence_keys": [], "all_utilized_sentence_keys": ["0b"]})
 TEXT = json.dumps(RIGHT)
 
+WRONG = json.dumps({**RIGHT, "all_relevant_sentence_keys": ["0b"]})
+UNSURE = TEXT.replace(
+    '"supporting_sentence_keys": [], "fully_supported": false',
+    '"supporting_sentence_keys": [], "fully_supported": true',
+)
+
 READ = {
     "a draft in a block": f"<think>{DRAFT}</think>{TEXT}",
     "a draft before a closing tag alone": f"{DRAFT}</think>{TEXT}",
@@ -54,6 +60,16 @@ READ = {
     "Python": repr(RIGHT),
     "HTML": TEXT.replace('"', "&quot;"),
     "quotes without escapes": TEXT.replace("the first", 'it says "yes", and "no" to {b}'),
+    "a correction of one field": f'{WRONG}\n\nCorrected: {{"all_relevant_sentence_keys": ["0a"]}}',
+    "a correction of each field": f'{DRAFT} Wait: {{"All relevant sentence keys": ["0a"]}}, {{"allUtilizedSentenceKeys": ["0a"]}}',
+    "a correction after its name": f'{WRONG}\n**Correction:** `all_relevant_sentence_keys`: ["0a"]',
+    "a correction of an entry": f'{UNSURE}\nCorrected: {json.dumps(RIGHT["sentence_support_information"][1])}',
+    "a correction of a verdict": f'{UNSURE}\n{{"response_sentence_key": "b", "fully_supported": false}}',
+    "a correction of entries": f'{UNSURE} {json.dumps({"sentence_support_information": RIGHT["sentence_support_information"][1:]})}',
+    "a whole correction": f"{WRONG}\nCorrected:\n```json\n{TEXT}\n```",
+    "the answer in pieces": "\n".join(json.dumps({name: value}) for name, value in RIGHT.items()),
+    "a correction in the thoughts": f'<think>{{"all_relevant_sentence_keys": ["0b"]}}</think>{TEXT}',
+    "an example after it": f'{TEXT}\nThe form is {{"claim": ...}}, with keys such as ["0b"].',
     "a comment and bare names": TEXT.replace('"overall_supported": false', "overall_supported: no /* b */"),
 }  # fmt: skip
 UNREAD = {
@@ -63,6 +79,8 @@ UNREAD = {
     "two answers in one object": f'{{"first": {DRAFT}, "second": {TEXT}}}',
     "dots for a list": TEXT.replace('["0a"]', "[...]"),
     "a draft, and an answer that was cut": f'{DRAFT}\n{{"all_relevant_sentence_keys": ["0',
+    "a correction that was cut": f'{TEXT} Corrected: {{"all_relevant_sentence_keys": ["0b"',
+    "a correction that cannot be read": f'{TEXT} Corrected: {{"all_relevant_sentence_keys": [...], "all_utilized_sentence_keys": []}}',
     "a schema": json.dumps(TRACE_SCHEMA),
 }
 
@@ -82,6 +100,17 @@ def test_an_answer_is_read_without_a_guess(case: str) -> None:
 def test_what_is_no_answer_or_a_guess_is_not_read(case: str) -> None:
     found = parse(UNREAD[case], TRACE_SCHEMA)
     assert found is None or not any(isinstance(value, list) for value in found.fields.values())
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_a_field_with_two_values_has_none(quote: str) -> None:
+    first = '"all_relevant_sentence_keys": ["0a"]'
+    text = f"{DRAFT}\n{TEXT.replace(first, first + ', ' + first.replace('0a', '0b'))}".replace('"', quote)
+    found = parse(text, TRACE_SCHEMA)
+    assert found is not None
+    assert keys_in(found.fields["all_relevant_sentence_keys"], KNOWN) == ["two values"]
+    assert found.fields["all_utilized_sentence_keys"] == ["0a"]
 
 
 def as_parts(text: str) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from ...text.keys import normalize_key
 from ...text.reasoning import TAG, after_block, meaning_of, without_reasoning, without_silent_analysis
 from ..remote.posting import ErrorReply
-from .sloppy_json import NoJson, ReadingBudget, Sloppy
+from .sloppy_json import NoJson, ReadingBudget, Sloppy, one_value
 from .sloppy_json import read as read_sloppy
 from .values import truth
 
@@ -124,7 +125,9 @@ def whole_characters(text: str) -> str:
 
 _ESCAPED_START: Final = r"[\[{](?:\\n|\s){0,80}\\[\"'\\]"
 """Start of an object whose quotes are escaped, because it stands or stood in a JSON string."""
-_MARK: Final = re.compile(rf"(?P<value>\{{|\[(?=\s{{0,80}}[{{\[])|\"(?=\s{{0,40}}{_ESCAPED_START}))|{TAG.pattern}")
+_MARK: Final = re.compile(
+    rf"(?P<value>\{{|\[(?=\s{{0,80}}[{{\[\]\"'“])|\"(?=\s{{0,40}}{_ESCAPED_START}))|{TAG.pattern}"
+)
 _DRAFTS: Final = frozenset({
     "draft", "drafts", "firstdraft", "thinking", "think", "thought", "thoughts", "reasoning", "reasoningcontent",
     "analysis", "scratchpad", "reflection", "example", "examples", "exampleanswer", "schema", "jsonschema", "template",
@@ -139,17 +142,11 @@ def _refuse(name: str) -> Any:
 
 
 def _unambiguous(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object without the names that it has twice with different values."""
-    found = dict(members)
-    if len(found) == len(members):
-        return found
-    twice = {name for name, value in members if not _same(found[name], value)}
-    return {name: value for name, value in found.items() if name not in twice}
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Return whether two values are equal and of one type, because True equals 1."""
-    return type(a) is type(b) and bool(a == b)
+    """Return an object in which a name that it has twice with different values has none that can be read."""
+    found: dict[str, Any] = {}
+    for name, value in members:
+        found[name] = one_value(found.get(name, value), value)
+    return found
 
 
 _STRICT: Final = json.JSONDecoder(strict=False, parse_constant=_refuse, object_pairs_hook=_unambiguous)
@@ -173,12 +170,14 @@ class _Shape:
 
     def __init__(self, schema: Schema) -> None:
         self._properties: Mapping[str, Schema] = schema["properties"]
-        self._names = {_letters(name): name for name in self._properties}
-        self._lists = [name for name, of in self._properties.items() if of.get("type") == "array"] or [*self._names]
+        self.spellings = {_letters(name): name for name in self._properties}
+        self._lists = [name for name, of in self._properties.items() if of.get("type") == "array"] or [
+            *self._properties
+        ]
 
     def name(self, spelling: object) -> str | None:
         """Return the name of a field that has this spelling; None if no field has it."""
-        return self._names.get(_letters(spelling))
+        return self.spellings.get(_letters(spelling))
 
     def rank(self, value: Mapping[str, Any]) -> int:
         """Return 2 for all lists that were asked for, 1 for some of the fields, 0 for none."""
@@ -188,17 +187,56 @@ class _Shape:
     def fields(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields under their own names, with the types that were asked for where they can be read so.
 
-        A field that stands there twice with different values is left out.
+        A field that stands there twice with different values has none that can be read.
         """
         found: dict[str, Any] = {}
-        twice: set[str] = set()
         for spelling, raw in value.items():
             name = self.name(spelling) or spelling
             read = _read(raw, self._properties.get(name, {}))
-            if name in found and not _same(found[name], read):
-                twice.add(name)
-            found[name] = read
-        return {name: read for name, read in found.items() if name not in twice}
+            found[name] = one_value(found.get(name, read), read)
+        return found
+
+    def part(self, value: Any) -> dict[str, Any] | None:
+        """Return the field of which a value is a part: entries of a list, or members of an object; None if of none."""
+        entries = value if isinstance(value, list) else [value]
+        for name, of in self._properties.items():
+            inner: Schema = of.get("items", of)
+            if inner.get("type") != "object" or not entries or not all(isinstance(entry, dict) for entry in entries):
+                continue
+            shape, key = _Shape(inner), next(iter(inner["properties"]))
+            named = [[shape.name(spelling) for spelling in entry] for entry in entries]
+            if "items" in of and all(key in names and len(names) > 1 for names in named):
+                return {name: entries}
+            if "items" not in of and isinstance(value, dict) and named[0] and None not in named[0]:
+                return {name: value}
+        return None
+
+    def later(self, before: dict[str, Any] | None, value: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields with the last word about each; a whole answer replaces what was said before it."""
+        fields = self.fields(value)
+        if before is None or (len(self._lists) > 1 and self.rank(value) == 2):
+            return fields
+        said = {name: _later(before.get(name), value, self._properties.get(name, {})) for name, value in fields.items()}
+        return {**before, **said}
+
+
+def _later(before: Any, value: Any, schema: Schema) -> Any:
+    """Return the last word of two about a field: the entries of a correction leave the others as they are."""
+    items: Schema = schema.get("items", {})
+    if items.get("type") == "object" and isinstance(before, list) and isinstance(value, list):
+        key = next(iter(items["properties"]))
+        one, other = _by_key(before, key), _by_key(value, key)
+        if other.keys() < one.keys():
+            return [*{**one, **{name: _later(one[name], entry, items) for name, entry in other.items()}}.values()]
+    elif schema.get("type") == "object" and isinstance(before, dict) and isinstance(value, dict):
+        of: Mapping[str, Schema] = schema.get("properties", {})
+        if value.keys() < before.keys():
+            return {**before, **{name: _later(before[name], said, of.get(name, {})) for name, said in value.items()}}
+    return value
+
+
+def _by_key(entries: list[Any], key: str) -> dict[str, Any]:
+    return {normalize_key(str(entry.get(key))[:80]): entry for entry in entries if isinstance(entry, dict)}
 
 
 def _is_schema(value: object) -> bool:
@@ -241,7 +279,9 @@ def _inside(value: Any, openers: str) -> Any:
 
 
 def parse(text: str, schema: Schema) -> Parsed | None:
-    """Return the object that was asked for: the last complete one outside of reasoning blocks; None if there is none.
+    """Return the fields that were asked for, with the last word about each, of objects outside of reasoning blocks.
+
+    A whole object replaces all that stood before it, a partial one only its own fields. None if there is no object.
 
     Args:
         text: of the answer.
@@ -264,29 +304,54 @@ def parse(text: str, schema: Schema) -> Parsed | None:
 
 
 def _parsed(text: str, shape: _Shape, budget: ReadingBudget, depth: int) -> Parsed | None:
-    best: tuple[dict[str, Any], bool] | None = None
+    said: dict[str, Any] | None = None
     begun: dict[str, Any] | None = None
-    inside_cut = False
+    is_cut = inside_cut = False
     for start, value in _values(text, budget):
         if start < 0:  # what stood before was reasoning
-            best, begun, inside_cut = None, None, False
+            said, begun, inside_cut = None, None, False
+        elif value is None:  # it cannot be read, and may take back what stood before
+            said = None if _names_field(text, start, shape) else said
         elif isinstance(value, Sloppy):  # the text ends before the object does
             inside_cut |= bool(value.value)
             if any(shape.name(name) for name in value.names):
                 begun = value.value
         elif not _is_named_draft(text, start):
-            found = _answers(value, shape, budget, depth)
-            if found is not None and (best is None or shape.rank(found) >= shape.rank(best[0])):
-                best, begun = (found, not inside_cut), None
+            is_after = said is not None and not inside_cut
+            found = _answers(value, shape, budget, depth) or (
+                _correction(text, start, value, shape) if is_after else None
+            )
+            if found is not None:
+                budget.use(sum(len(before) for before in (said or {}).values() if isinstance(before, list)) * 20)
+                is_cut = inside_cut or (is_cut and said is not None and shape.rank(found) < 2)
+                said, begun = shape.later(said, found), None
+    if budget.spent:  # the last word is not known
+        return None
     if begun is not None:
         return Parsed(shape.fields(begun), complete=False) if shape.rank(begun) else None
-    if best is not None:
-        return Parsed(shape.fields(best[0]), complete=best[1])
-    if depth < DEPTH and "&quot;" in text:
-        return _parsed(
-            text.replace("&quot;", '"').replace("&#39;", "'").replace("&amp;", "&"), shape, budget, depth + 1
-        )
-    return None
+    if said is not None or depth >= DEPTH or "&quot;" not in text:
+        return None if said is None else Parsed(said, complete=not is_cut)
+    text = text.replace("&quot;", '"').replace("&#39;", "'").replace("&amp;", "&")
+    return _parsed(text, shape, budget, depth + 1)
+
+
+_FIRST_NAME: Final = re.compile(r"\{\s{0,40}[\"'“]?([\w .-]{1,60})[\"'”]?\s{0,10}[:：]")
+
+
+def _names_field(text: str, start: int, shape: _Shape) -> bool:
+    first = _FIRST_NAME.match(text, start)
+    return first is not None and shape.name(first[1]) is not None
+
+
+def _correction(text: str, start: int, value: Any, shape: _Shape) -> dict[str, Any] | None:
+    """Return the field that a value after the answer corrects: a part of it, or a list after its name."""
+    if not isinstance(value, list) or any(isinstance(item, dict) for item in value):
+        return shape.part(value)
+    before = text[max(0, start - 80) : start].rstrip()
+    if not before.endswith((":", "=", "：")):
+        return None
+    letters = _letters(before[:-1].rpartition("\n")[2])
+    return next(({name: value} for spelling, name in shape.spellings.items() if letters.endswith(spelling)), None)
 
 
 def _is_named_draft(text: str, start: int) -> bool:
@@ -295,7 +360,10 @@ def _is_named_draft(text: str, start: int) -> bool:
 
 
 def _values(text: str, budget: ReadingBudget) -> Iterator[tuple[int, Any]]:
-    """Yield start and value of each JSON value; -1 for the end of a reasoning block that began with the text."""
+    """Yield start and value of each JSON value, None for one that cannot be read.
+
+    The start is -1 for the end of a reasoning block that began with the text.
+    """
     at = 0
     while (mark := _MARK.search(text, at)) is not None:
         if mark["value"] is None:
@@ -316,6 +384,7 @@ def _values(text: str, budget: ReadingBudget) -> Iterator[tuple[int, Any]]:
             return
         found = _value_at(text, start, budget)
         if found is None:
+            yield start, None
             continue
         value, end = found
         yield start, value

@@ -224,36 +224,39 @@ def read_verdicts(
 
     A claim without a verdict is a fault; it never counts as neutral, so an answer with this fault is unusable. A source
     that both entails and contradicts a claim is a fault; it counts as neutral if later answers repeat the fault. Keys
-    of sources that do not exist are dropped and counted.
+    of sources that do not exist are dropped and counted; a list of nothing else is none.
     """
     value = fields.get("verdicts")
     complaints = [] if isinstance(value, list) else ["verdicts is missing or not a list"]
-    found: Verdicts = {}
-    seen: set[str] = set()
+    seen: dict[str, tuple[set[str], set[str]]] = {}
+    unclear: set[str] = set()
     for entry in value if isinstance(value, list) else []:
         claim = key_in(entry.get("claim", ""), claims) if isinstance(entry, dict) else None
         if claim is None:
             repairs.counters["dropped_keys"] += 1
-            continue
-        if claim in seen:
-            repairs.counters["duplicate_keys"] += 1
             continue
         entailed, contradicted = (
             _sources(entry.get(name), sources, repairs) for name in ("entailed_by", "contradicted_by")
         )
         if entailed is None or contradicted is None:
             continue
-        seen.add(claim)
+        if claim in seen:
+            repairs.counters["duplicate_keys"] += 1
+        if seen.setdefault(claim, (entailed, contradicted)) != (entailed, contradicted):
+            unclear.add(claim)
+    found: Verdicts = {}
+    for claim, (entailed, contradicted) in seen.items():
         complaints += [
             f"source {source.upper()} both entails and contradicts claim {claim}"
             for source in sorted(entailed & contradicted)
         ]
         found |= {(claim, source): "Entailment" for source in entailed - contradicted}
         found |= {(claim, source): "Contradiction" for source in contradicted - entailed}
+    complaints += [f"claim {claim} has two entries that differ" for claim in sorted(unclear)[:20]]
     missing = [claim for claim in claims if claim not in seen]
     if missing:
         complaints.append(f"claims {', '.join(missing[:20])} have no entry with both lists")
-    return AnswerReading(None if missing else found, tuple(complaints))
+    return AnswerReading(None if missing or unclear else found, tuple(complaints))
 
 
 def _sources(value: object, known: Sequence[str], repairs: Usage) -> set[str] | None:
@@ -262,7 +265,7 @@ def _sources(value: object, known: Sequence[str], repairs: Usage) -> set[str] | 
         return None
     named = set(listed)
     repairs.counters["dropped_keys"] += len(named - set(known))
-    return named & set(known)
+    return None if named and named.isdisjoint(known) else named & set(known)
 
 
 def _column(verdicts: Verdicts, side: str, n: int, source: str) -> tuple[Entailment, ...]:

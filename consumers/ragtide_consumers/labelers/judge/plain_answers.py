@@ -1,7 +1,8 @@
 """Answers in lines of keys, for models that write JSON badly: their parser, and grammars that admit nothing else.
 
 A line is a key, a colon and words. A parser makes the fields of the JSON answer from the lines, so both forms are
-checked by the same code. It takes time in proportion to the text. Other lines are skipped.
+checked by the same code. The last line of a key counts, and other lines are skipped. It takes time in proportion to
+the text.
 """
 
 import json
@@ -48,9 +49,9 @@ def parse_lines(name: str, text: str, *, cut: bool) -> Parsed | None:
 
     >>> found = parse_lines("trace", "Sure!\nRELEVANT: 0a, 0b\na: yes 0a\nUSED: none", cut=False)
     >>> found.fields["all_relevant_sentence_keys"], found.fields["all_utilized_sentence_keys"]
-    (['0a', '0b'], [])
+    ('0a, 0b', [])
     >>> parse_lines("verdicts", "r1: yes D0 no D1\nr2: no", cut=True).fields
-    {'verdicts': [{'claim': 'r1', 'entailed_by': ['D0'], 'contradicted_by': ['D1']}]}
+    {'verdicts': [{'claim': 'r1', 'entailed_by': 'D0', 'contradicted_by': 'D1'}]}
     """
     lines = text[:CHARS].splitlines()
     if cut or len(text) > CHARS:
@@ -85,21 +86,21 @@ def _keys(text: str) -> str | list[str]:
 
 def _trace(lines: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    entries: list[dict[str, Any]] = []
+    entries: dict[str, dict[str, Any]] = {}
     for key, rest in _lines(lines):
         if key == "relevant":
-            found.setdefault("all_relevant_sentence_keys", _keys(rest))
+            found["all_relevant_sentence_keys"] = _keys(rest)
         elif key == "used":
-            found.setdefault("all_utilized_sentence_keys", _keys(rest))
+            found["all_utilized_sentence_keys"] = _keys(rest)
         elif key.isascii() and key.isalpha() and len(key) <= 3:
             first, *words = rest.replace(",", " ").split() or [""]
             entry: dict[str, Any] = {"response_sentence_key": key}
             if (verdict := truth(first)) is not None:
                 entry["fully_supported"] = verdict
             entry["supporting_sentence_keys"] = _keys(" ".join(words))
-            entries.append(entry)
+            entries[key] = entry
     if entries:
-        found["sentence_support_information"] = entries
+        found["sentence_support_information"] = [*entries.values()]
     return found
 
 
@@ -124,7 +125,7 @@ def _unnumbered(text: str) -> str:
 
 
 def _verdicts(lines: Iterable[str]) -> dict[str, Any]:
-    entries = []
+    entries: dict[str, dict[str, Any]] = {}
     for key, rest in _lines(lines):
         if not (key[:1] in ("r", "g") and key[1:].isascii() and key[1:].isdigit()):
             continue
@@ -141,8 +142,8 @@ def _verdicts(lines: Iterable[str]) -> dict[str, Any]:
                 (into if into is not None else []).append(word)
         # A source without yes or no has no meaning, and neither has a line without any word.
         keys = {name: _keys(" ".join(listed)) for name, listed in named.items()}
-        entries.append({"claim": key, **({} if loose or not words else keys)})
-    return {"verdicts": entries} if entries else {}
+        entries[key] = {"claim": key, **({} if loose or not words else keys)}
+    return {"verdicts": [*entries.values()]} if entries else {}
 
 
 _READERS: Final[Mapping[str, Callable[[Iterable[str]], dict[str, Any]]]] = {

@@ -1,7 +1,7 @@
 """Reads JSON as models write it: Python's literals, smart quotes, comments, loose commas, quotes inside a text.
 
 A text that ends before the value does gives the members that are complete. Three dots instead of a value are
-unreadable, because what they stand for is not known. A name that an object has twice with two values is left out.
+unreadable, because what they stand for is not known. So is a name that an object has twice with two values.
 """
 
 import re
@@ -63,15 +63,14 @@ class Sloppy:
     """Names of an object that was cut, those without a value included."""
 
 
+TWO_VALUES: Final = "(two values)"
 _CUT: Final[Any] = object()
 
 
-def _same(a: object, b: object) -> bool:
-    return type(a) is type(b) and a == b
-
-
-def _without(found: dict[str, Any], twice: set[str]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if name not in twice} if twice else found
+def one_value(first: object, second: object) -> Any:
+    """Return the value that a name has twice; a text that is no value of any field if the two differ."""
+    # Of one type, because True equals 1.
+    return second if type(first) is type(second) and first == second else TWO_VALUES
 
 
 def read(text: str, start: int, budget: ReadingBudget | None = None) -> Sloppy:
@@ -137,7 +136,6 @@ class _SloppyReader:
 
     def _object(self, depth: int) -> Any:
         found: dict[str, Any] = {}
-        twice: set[str] = set()
         self.at += 1
         while True:
             first = self._peek()
@@ -146,7 +144,7 @@ class _SloppyReader:
                 first = self._peek()
             if first == "}":
                 self.at += 1
-                return _without(found, twice)
+                return found
             name = self._name(first) if first else _CUT
             if name is not _CUT:
                 if depth == 0:
@@ -160,10 +158,10 @@ class _SloppyReader:
                 self.at += 1
                 self._peek()
                 value = _CUT if self.cut else self.value(depth + 1)
-                if value is not _CUT and not _same(found.setdefault(name, value), value):
-                    twice.add(name)
+                if value is not _CUT:
+                    found[name] = one_value(found.get(name, value), value)
             if self.cut:
-                return _without(found, twice) if depth == 0 else _CUT
+                return found if depth == 0 else _CUT
 
     def _name(self, first: str) -> Any:
         if first in _CLOSERS:

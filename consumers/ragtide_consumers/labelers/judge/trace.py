@@ -96,6 +96,7 @@ def _verdicts(
             repairs.counters["duplicate_keys"] += 1
             if verdict is not fully[sentence]:
                 complaints.append(f"response sentence {sentence} has two entries that differ")
+                fully[sentence] = None
         else:
             if verdict and not supporting:
                 complaints.append(f"response sentence {sentence} is fully supported without a supporting key")

@@ -16,6 +16,8 @@ KEY_CHARS: Final = 64
 """Most characters of a key; a longer key names no sentence."""
 TEXT_CHARS: Final = 20_000
 """Most characters of a text with keys."""
+MOST_OTHERS: Final = 1_000
+"""Most keys of a list beside four times those that exist."""
 VALUE_CHARS: Final = 300
 """Most characters of a truth value or a grade with its words."""
 
@@ -56,10 +58,11 @@ def keys_in(value: object, known: Collection[str]) -> list[str] | None:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         return None
     found: list[str] = []
+    runs: dict[str, list[str]] = {}
     for text in value:
         key = normalize_key(text[:KEY_CHARS])
-        keys = [key] if key in known else _keys_in(text, known)
-        if keys is None:
+        keys = [key] if key in known else _keys_in(text, known, runs)
+        if keys is None or len(found) > 4 * len(known) + MOST_OTHERS:
             return None
         found += keys
     return found
@@ -71,7 +74,7 @@ def key_in(value: object, known: Collection[str]) -> str | None:
     return found[0] if found is not None and len(found) == 1 and found[0] in known else None
 
 
-def _keys_in(text: str, known: Collection[str]) -> list[str] | None:
+def _keys_in(text: str, known: Collection[str], runs: dict[str, list[str]]) -> list[str] | None:
     plain = normalize("NFKC", text[:TEXT_CHARS]).casefold().strip()
     if plain in _NOTHING or normalize_key(plain) in _NOTHING:
         return []
@@ -79,7 +82,7 @@ def _keys_in(text: str, known: Collection[str]) -> list[str] | None:
     if special in SPECIAL_KEYS:
         return [special]
     words = _TOKEN.findall(plain.replace("...", "–").replace("..", "–").replace("\n", ","))
-    read = _KeyWords(known)
+    read = _KeyWords(known, runs)
     if all(map(read.take, words)):
         return read.found if read.is_whole else None
     named = [word for word in map(normalize_key, words) if word in known]
@@ -92,8 +95,9 @@ def _keys_in(text: str, known: Collection[str]) -> list[str] | None:
 class _KeyWords:
     """Reads the words of a text that has keys and nothing else."""
 
-    def __init__(self, known: Collection[str]) -> None:
+    def __init__(self, known: Collection[str], runs: dict[str, list[str]]) -> None:
         self._known = known
+        self._runs = runs
         self._last = self._label = ""
         self._of_all = self._begins_range = False
         self.found: list[str] = []
@@ -116,15 +120,15 @@ class _KeyWords:
             return self._begins_range
         key = self._key(word)
         if self._begins_range:
-            run = _between(self._last, key or self._last.rstrip(_LETTERS) + word, self._known)
+            run = self._between(self._last, key or self._last.rstrip(_LETTERS) + word)
             self.found += run[1:]
             self._begins_range, self._last = False, ""
             return bool(run)
         if self._of_all and self._label in _DOCUMENTS and word.isdecimal():
-            run = [key for key in self._known if _kind(key) == word]
+            run = self._run(word)
             self.found += run
             self._of_all = False
-            return bool(run)
+            return bool(run) and len(self.found) <= 8 * len(self._known)
         if key:
             self.found.append(key)
             self._last = key
@@ -143,19 +147,22 @@ class _KeyWords:
             return word
         return word if _INVENTED.fullmatch(word) else ""
 
+    def _run(self, kind: str) -> list[str]:
+        """Return all keys of one text, in order."""
+        if kind not in self._runs:
+            self._runs[kind] = [key for key in self._known if _kind(key) == kind]
+        return self._runs[kind]
+
+    def _between(self, first: str, last: str) -> list[str]:
+        """Return the keys of a range; empty if it has an end that does not exist, or ends in another text."""
+        run = self._run(_kind(first)) if len(self.found) <= 4 * len(self._known) else []
+        return run[run.index(first) : run.index(last) + 1] if first in run and last in run else []
+
 
 def _kind(key: str) -> str:
     """Return the part of a key that the keys of one text share: the number of a document, or a letter."""
     digits = key.rstrip(_LETTERS)
     return digits if digits != key else key[:1]
-
-
-def _between(first: str, last: str, known: Collection[str]) -> list[str]:
-    """Return the keys of a range; empty if it has an end that does not exist, or ends in another text."""
-    order = [key for key in known if _kind(key) == _kind(first)]
-    if first not in order or last not in order:
-        return []
-    return order[order.index(first) : order.index(last) + 1]
 
 
 # --- Words ---
