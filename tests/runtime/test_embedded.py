@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -105,10 +106,46 @@ def test_data_survive_close_and_reopen(data_dir: Path) -> None:
 
 
 def test_after_close_no_process_and_no_socket_is_left(data_dir: Path) -> None:
-    with EmbeddedRedis.open(data_dir):
+    with EmbeddedRedis.open(data_dir) as server, client_of(server) as client:
         assert len(servers_of(data_dir)) == len(keepers_of(data_dir)) == 1
+        client.set("k", "v")
     assert processes_of(data_dir) == []
     assert not (data_dir / "redis.sock").exists()
+
+
+@pytest.mark.parametrize("made_before", ["", "outer", "outer/data"])
+@pytest.mark.parametrize("foreign", [False, True])
+def test_a_server_in_which_nothing_was_written_leaves_no_directory_that_it_made(
+    tmp_path: Path, made_before: str, foreign: bool
+) -> None:
+    (tmp_path / made_before).mkdir(parents=True, exist_ok=True)
+    data_dir = tmp_path / "outer" / "data"
+    with EmbeddedRedis.open(data_dir):
+        if foreign:
+            (data_dir / "answers.sqlite").touch()
+    assert data_dir.exists() == (foreign or made_before == "outer/data")
+    assert (tmp_path / "outer").exists() == (foreign or made_before != "")
+    assert processes_of(tmp_path / "outer" / "data") == []
+
+
+def test_a_start_that_fails_leaves_no_directory_that_it_made(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **__: object) -> None:
+        raise RedisUnavailable("there is no server")
+
+    monkeypatch.setattr(embedded, "choose_server", none)
+    with pytest.raises(RedisUnavailable, match="no server"):
+        EmbeddedRedis.open(data_dir)
+    assert not data_dir.exists()
+
+
+def test_a_directory_that_its_last_user_removes_is_made_again_by_the_next(data_dir: Path) -> None:
+    def use(_: int) -> None:
+        for _ in range(4):
+            with EmbeddedRedis.open(data_dir) as server, client_of(server) as client:
+                assert client.ping()
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(use, range(3)))
 
 
 def test_closing_twice_is_closing_once(data_dir: Path) -> None:
@@ -122,7 +159,6 @@ def test_closing_twice_is_closing_once(data_dir: Path) -> None:
 def test_the_end_of_the_process_closes(data_dir: Path) -> None:
     program = USER.replace("server.close()", "")
     subprocess.run([sys.executable, "-c", program, str(data_dir)], stdin=subprocess.DEVNULL, check=True)
-    assert data_dir.is_dir()
     assert processes_of(data_dir) == []
 
 

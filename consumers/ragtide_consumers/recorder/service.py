@@ -40,23 +40,33 @@ class Prepared:
     redaction: Redaction
 
 
-async def prepare_recorder(settings: Settings, redis: Redis) -> Prepared:
-    """Check the settings, load the libraries, and keep unrecorded entries from being trimmed.
-
-    Other roles of the process start after this, because loading takes seconds, in which an aggregator would trim.
+def open_recorder(settings: Settings) -> Prepared:
+    """Return the place and the redaction of a recorder, with the libraries loaded that it needs.
 
     Raises:
-        ConfigurationError: no place for recordings is set, or a library is not installed.
-        redis.RedisError: Redis failed.
+        ConfigurationError: no place for recordings is set, or a library or the user's function cannot be loaded.
     """
     if settings.recorder.url is None:
         raise ConfigurationError("recorder.url is not set: set RAGTIDE_RECORDER_URL to a folder or a URL to record to")
     store = open_store(settings.recorder.url, settings.recorder.storage_options)
     redaction = Redaction.of("recorder", settings.recorder)
-    await asyncio.to_thread(prepare, settings.recorder.format)
+    prepare(settings.recorder.format)
+    return Prepared(store, redaction)
+
+
+async def prepare_recorder(settings: Settings, redis: Redis) -> Prepared:
+    """Open a recorder, and keep unrecorded entries from being trimmed.
+
+    Other roles of the process start after this, because loading takes seconds, in which an aggregator would trim.
+
+    Raises:
+        ConfigurationError: as `open_recorder`.
+        redis.RedisError: Redis failed.
+    """
+    prepared = await asyncio.to_thread(open_recorder, settings)
     for streams in settings.layout.all():
         await pin_streams(redis, streams, [EntryKind(name) for name in settings.recorder.kinds])
-    return Prepared(store, redaction)
+    return prepared
 
 
 async def run_recorder(

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ragtide_producers.files.items import Item, items_of, read_items
+from ragtide_roles.start_check import check_start
+from ragtide_roles.workspaces import settings_of_experiment
 from ragtide_runtime.processes.waiting import blocking
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.url import resolve_redis
@@ -146,6 +148,7 @@ class Experiment:
         """
         settings = self._settings
         keep_logs_apart()
+        await asyncio.to_thread(self.check, roles=roles)
         handle = await asyncio.to_thread(resolve_redis, settings.redis_address, settings.data_dir, convert=True)
         try:
             await self.drive(handle.url, stop or asyncio.Event(), roles=roles)
@@ -153,12 +156,25 @@ class Experiment:
         finally:
             await asyncio.to_thread(handle.close)
 
-    async def drive(self, url: str, stop: asyncio.Event, *, roles: bool = True, beside: Sequence[Any] = ()) -> None:
-        """Begin or continue, and run until the end, or until `stop` is set."""
+    def check(self, *, roles: bool = True) -> None:
+        """Load the target and the labeler, so that a mistake shows before the experiment makes anything.
+
+        Args:
+            roles: whether this process also labels.
+
+        Raises:
+            ExperimentError: the target is no function, or has other parameters than the configs.
+            ConfigurationError: the labeler cannot be built.
+        """
         function = self._function()
         if function is not None:
             known = check_parameters(function, self._plan.configs)
             self._plan = self._plan.model_copy(update={"target_parameters": known})
+        if roles:
+            check_start(settings_of_experiment(self._settings, self._plan), ("worker",))
+
+    async def drive(self, url: str, stop: asyncio.Event, *, roles: bool = True, beside: Sequence[Any] = ()) -> None:
+        """Begin or continue after `check`, and run until the end, or until `stop` is set."""
         async with connect_async(url) as redis:
             await begin(redis, self._settings, self._plan, file=self._file)
         await drive(

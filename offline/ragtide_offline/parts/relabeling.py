@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_roles.rule_checks import check_rules, known_metrics
+from ragtide_roles.start_check import check_start
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
@@ -53,7 +54,8 @@ class PartsRelabeling:
         max_cost_usd: dollars at which all processes together stop; None for no limit.
 
     Raises:
-        ConfigurationError: a rule is wrong, nothing is selected, or only one process can do what is asked.
+        ConfigurationError: a rule is wrong, the labeler cannot be built, nothing is selected, or only one process can
+            do what is asked.
         UnreadableRecordingError: a file of the recording is missing or damaged.
     """
 
@@ -64,6 +66,7 @@ class PartsRelabeling:
         info = plan.info(settings, 0)
         own = settings_of_replay(settings, info)
         _check(own, max_cost_usd)
+        check_start(own, ("worker",))
         self._settings = settings
         self._plan = plan
         self._processes = processes

@@ -12,6 +12,7 @@ from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_roles.rule_checks import check_rules, known_metrics
+from ragtide_roles.start_check import check_start
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
@@ -111,7 +112,7 @@ class RecordingReplay:
         max_cost_usd: cost of the judge at which a replay of interactions stops.
 
     Raises:
-        ConfigurationError: a rule is wrong, or no entry is selected.
+        ConfigurationError: a rule is wrong, the labeler cannot be built, or no entry is selected.
     """
 
     def __init__(
@@ -119,6 +120,8 @@ class RecordingReplay:
     ) -> None:
         check_rules(plan.rules, known_metrics(settings))
         kind, fields = (EntryKind.INTERACTIONS, ("pipeline",)) if plan.relabel else (EntryKind.METRICS, SCOPE_FIELDS)
+        if plan.relabel:
+            check_start(settings_of_replay(settings, plan.info(settings, 0)), ("worker",))
         self._settings = settings
         self._plan = plan
         self._speed = speed

@@ -79,7 +79,8 @@ class ScoreFile:
         self.done: defaultdict[tuple[str, str], deque[MetricEvent]] = defaultdict(deque)
         """Events of the existing lines by pipeline and id, in order; several lines may have one id."""
         try:
-            if path.exists():
+            self._is_new = not path.exists()
+            if not self._is_new:
                 self._mend()
             self._read(labeler, profiles)
             self._file = path.open("ab")
@@ -114,5 +115,7 @@ class ScoreFile:
         self._file.flush()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; one that was made here and has no line is removed."""
+        if self._is_new and not self._file.tell():
+            self.path.unlink(missing_ok=True)
         self._file.close()

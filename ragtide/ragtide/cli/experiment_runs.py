@@ -86,6 +86,7 @@ def run_experiment(
     made = Experiment.from_file(file, settings, name=name, criteria=asked.settings.judge.criteria)
     err.print(_plan_in_words(made.plan), markup=False, highlight=False, soft_wrap=True)
 
+    made.check(roles=roles)
     signalled = False
 
     async def body(url: str) -> None:

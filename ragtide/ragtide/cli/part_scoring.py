@@ -13,6 +13,7 @@ from ragtide_producers import FileOptions
 from ragtide_producers.files.formats.parquet import is_url
 from ragtide_producers.files.large import large_input
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.processes.made_folders import removed_if_empty
 from ragtide_runtime.settings.model import Settings
 
 from .console import err
@@ -191,7 +192,8 @@ def _print_problems(shown: Sequence[tuple[str, int, str]], count: int) -> None:
 def _folder(output: Path | None) -> Iterator[Path]:
     """Yield the folder of the parts; one that is removed afterwards, if none is given."""
     if output is not None:
-        yield output
+        with removed_if_empty(output):
+            yield output
         return
     with tempfile.TemporaryDirectory(prefix="ragtide-parts-") as folder:
         yield Path(folder)

@@ -18,9 +18,12 @@ from rich.text import Text
 
 from ragtide_roles.running import until_signal
 from ragtide_roles.serving import serve as run_roles
+from ragtide_roles.start_check import check_start
 from ragtide_roles.supervising import Ending, ProcessPlace, Work, process_context, supervise
 from ragtide_roles.worker_processes import load_before_fork, settings_of_process
 from ragtide_runtime.errors import ConfigurationError, RagtideError
+from ragtide_runtime.processes.listening import listening_socket
+from ragtide_runtime.redis.server.data_directory import MEMORY
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.serve import DEFAULT_PORT, TokenSettings
@@ -90,6 +93,12 @@ def run_until_signal(
     """
     command = names[0] if len(names) == 1 else "up"
     configure_logging(settings.log_level, command)
+    if settings.redis_address is None and not (settings.data_dir / MEMORY).exists():  # a mistake leaves none
+        check_start(settings, names, apart=processes > 0)
+        if settings.http_port:
+            listening_socket(settings.http_host, settings.http_port, "RAGTIDE_HTTP_PORT").close()
+        if Role.SERVE in names and listening is None:
+            listening = page_socket(settings)
     # The roles wait for a Redis that does not answer yet.
     with resolve_redis(settings.redis_address, settings.data_dir, convert=True, ask=False) as handle:
         err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
@@ -218,28 +227,39 @@ def _http_role(
 ) -> Callable[[Settings, "SettingsWatch | None"], Coroutine[Any, Any, None]]:
     try:
         from ragtide_web.capturing import Capture  # noqa: PLC0415 - only here
-        from ragtide_web.server import address_of, listen, serve_http  # noqa: PLC0415
+        from ragtide_web.server import serve_http  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise needs_web(error) from None
     capture = None if run.capture is None else Capture(run.capture)
 
     def serve_page(settings: Settings, rules: "SettingsWatch | None") -> Coroutine[Any, Any, None]:
-        listening = run.listening
-        if listening is None:
-            listening = listen(settings.serve)
-            say_page(address_of(listening, settings.serve.root_path))
         return serve_http(
             settings,
             run.url,
             stop,
             endpoints=endpoints,
             process=process,
-            listening=listening,
+            listening=run.listening or page_socket(settings),
             capture=capture,
             rules=rules,
         )
 
     return serve_page
+
+
+def page_socket(settings: Settings) -> socket.socket:
+    """Return the socket of the HTTP service, and print the address of its page.
+
+    Raises:
+        ConfigurationError: the extra is missing, or the address cannot be used.
+    """
+    try:
+        from ragtide_web.server import address_of, listen  # noqa: PLC0415 - an extra of its own
+    except ModuleNotFoundError as error:
+        raise needs_web(error) from None
+    listening = listen(settings.serve)
+    say_page(address_of(listening, settings.serve.root_path))
+    return listening
 
 
 def listen_for_page(settings: Settings, *, is_asked_for: bool) -> tuple[socket.socket, str] | None:

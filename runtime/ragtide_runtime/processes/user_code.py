@@ -170,9 +170,10 @@ def attribute(path: str, folder: Path | None = None) -> Any:
     own = next((file for file in files if file.is_file()), None)
     first, loaded = (getattr(sys.modules[part], "__file__", None) or f"{part} of Python" for part in (top, module))
     is_hidden = own is not None and own.resolve() != Path(first).resolve()
-    # An installed module may be a copy of the user's own; another one is not meant.
-    if is_hidden and (top in sys.stdlib_module_names or not first.startswith(_INSTALLED)):
-        raise ConfigurationError(f"{first} comes before {own}: rename one of them")
+    is_beside = own is not None and folder is not None and own.is_relative_to(folder.absolute())
+    # Elsewhere an installed module may be a copy of the user's own.
+    if is_hidden and (is_beside or top in sys.stdlib_module_names):
+        raise ConfigurationError(f"{first} comes before {own}: rename or remove one of them")
     for part in name.split("."):
         try:
             found = getattr(found, part)

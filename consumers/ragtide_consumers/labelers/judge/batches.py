@@ -6,7 +6,6 @@ requests, so a process that is killed at any point finds its batch again and pay
 """
 
 import asyncio
-import fcntl
 import json
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -21,6 +20,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ragtide_runtime.errors import ConfigurationError, RagtideError
 from ragtide_runtime.outside.answers import ForeignAnswerError
+from ragtide_runtime.processes.made_folders import removed_if_empty
+from ragtide_runtime.redis.server.keeper import FileLock
 
 from ..remote.spend import LimitReached, Reservation
 from .client import JudgeClient
@@ -104,21 +105,22 @@ class JudgeBatches:
         Raises:
             ConfigurationError: another process is in, or the directory cannot be written.
         """
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(self._path.with_suffix(".lock"), flags, 0o600)
-        except OSError as error:
-            raise ConfigurationError(f"{self._path} cannot be written ({error}): set data_dir") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
-        except BlockingIOError:
-            raise ConfigurationError(
-                f"another ragtide batch uses {self._path.parent}: wait for its end, or set another data_dir"
-            ) from None
-        finally:
-            os.close(descriptor)
+        folder, lock = self._path.parent, FileLock(self._path.with_suffix(".lock"))
+        with removed_if_empty(folder):
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                is_alone = lock.acquire()
+            except OSError as error:
+                raise ConfigurationError(f"{self._path} cannot be written ({error}): set data_dir") from None
+            if not is_alone:
+                raise ConfigurationError(
+                    f"another ragtide batch uses {folder}: wait for its end, or set another data_dir"
+                )
+            try:
+                yield
+            finally:
+                lock.path.unlink(missing_ok=True)
+                lock.release()
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -306,6 +308,9 @@ class JudgeBatches:
     def _write(self, batches: list[OpenBatch]) -> None:
         new = self._path.with_suffix(".new")
         try:
+            if not batches:
+                self._path.unlink(missing_ok=True)
+                return
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(new, flags, 0o600), "wb") as file:
                 file.write(_STATE.dump_json(batches))

@@ -12,6 +12,7 @@ import structlog
 from pydantic_core import from_json, to_json
 
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
+from ragtide_runtime.processes.made_folders import removed_if_empty
 from ragtide_runtime.redis.server.data_directory import check_private
 
 NAME: Final = "answers.sqlite"
@@ -31,7 +32,7 @@ class FileCache:
     a new one begun. If the file fails, answers are paid for again, and nothing else happens.
 
     Args:
-        path: of the file; its directory is made if it does not exist.
+        path: of the file; the first answer makes it, and its directory.
         labeler: name of the labeler, whose answers are apart from those of others.
         ttl_s: seconds for which an answer is kept.
         now: returns seconds since 1970.
@@ -48,25 +49,26 @@ class FileCache:
         self._ttl_s = ttl_s
         self._now = now
         self._most = most
+        self._file: sqlite3.Connection | None = None
+        self._is_usable = True
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            check_private(path.parent)
-            if path.is_symlink():
-                raise OSError("it is a link")  # noqa: TRY301 - reported like any other reason
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            with removed_if_empty(path.parent):
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                check_private(path.parent)
+                if path.is_symlink() or not os.access(path.parent, os.W_OK):
+                    raise OSError("it is a link, or cannot be written")  # noqa: TRY301 - reported like any other reason
+                if path.exists():
+                    self._open()
         except (OSError, RedisUnavailable) as error:
             raise ConfigurationError(
                 f"{path}, which holds the {labeler}'s answers, cannot be used ({error}): set data_dir to a directory "
                 "of your own, or cache_ttl_s to 0"
             ) from None
-        self._file: sqlite3.Connection | None = None
-        try:
-            self._file = self._opened()
-        except sqlite3.DatabaseError as error:
-            self._put_aside(error)
 
     async def get(self, key: str) -> Any:
         """Return the answer under a key; None if there is none, or if it is too old."""
+        if self._file is None and self._path.exists():  # another process has made it
+            self._open()
         if self._file is None:
             return None
         try:
@@ -79,7 +81,9 @@ class FileCache:
             return None
 
     async def put(self, key: str, answer: Any) -> None:
-        """Store an answer."""
+        """Store an answer; the first one makes the file."""
+        if self._file is None:
+            self._open()
         if self._file is None:
             return
         row = self._name(key), to_json(answer), self._now()
@@ -103,7 +107,23 @@ class FileCache:
     def _name(self, key: str) -> str:
         return f"{self._labeler}:{key}"
 
+    def _open(self) -> None:
+        if not self._is_usable:
+            return
+        try:
+            try:
+                self._file = self._opened()
+            except sqlite3.DatabaseError as error:
+                if isinstance(error, sqlite3.OperationalError):  # not damage: locked for too long, or no space is left
+                    raise
+                self._put_aside()
+                self._file = self._opened()
+        except (OSError, sqlite3.Error) as error:
+            self._failed(error)
+
     def _opened(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         file = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None)
         try:
             file.execute("PRAGMA journal_mode = WAL")
@@ -127,23 +147,16 @@ class FileCache:
             "1 + (SELECT count(*) FROM answers) / 4)"
         )
 
-    def _put_aside(self, error: Exception) -> None:
-        """Rename a damaged file, and begin a new one."""
-        if isinstance(error, sqlite3.OperationalError):  # not damage: locked for too long, or no space is left
-            self._failed(error)
-            return
+    def _put_aside(self) -> None:
+        """Rename a damaged file."""
         aside = self._path.with_suffix(".damaged")
         log.warning("the file of answers is damaged: a new one is begun", file=str(self._path), kept_as=str(aside))
-        try:
-            self._path.replace(aside)
-            for end in ("-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    Path(f"{self._path}{end}").unlink()
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            self._file = self._opened()
-        except (OSError, sqlite3.Error) as again:
-            self._failed(again)
+        self._path.replace(aside)
+        for end in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                Path(f"{self._path}{end}").unlink()
 
     def _failed(self, error: Exception) -> None:
         log.warning("the file of answers cannot be used: answers are paid for again", error=str(error)[:200])
+        self._is_usable = False
         self.close()

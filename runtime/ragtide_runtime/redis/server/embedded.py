@@ -13,7 +13,8 @@ Closing:
     1. Take `start.lock`.
     2. Release `users.lock`. If other processes hold it (also a forked child of this one), they keep the server: end.
     3. If the keeper was killed and its server still runs, start another keeper, which stops the server.
-    4. Wait until keeper and server have ended, then release `start.lock`.
+    4. Wait until keeper and server have ended. If this process made the data directory and nothing was written, remove
+       the directory. Then release `start.lock`.
 
 The kernel releases the locks of a process that dies at any step, so the keeper sees that this user has ended.
 """
@@ -21,19 +22,22 @@ The kernel releases the locks of a process that dies at any step, so the keeper 
 import atexit
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 from urllib.parse import quote
 
 from ...errors import RedisUnavailable
+from ...processes.made_folders import missing_folders, remove_empty
 from . import keeper
 from .binary import RedisBinary, ServerKind
-from .data_directory import check_private, choose_server, remember
+from .data_directory import OPENED_BY_THE_SERVER, check_private, choose_server, remember
 from .keeper import FileLock, is_held
 
 START_TIMEOUT_S = 20.0
@@ -51,6 +55,12 @@ SOCKET_PATH_LIMIT_BYTES = 103
 ERROR_FILE = "keeper-error.txt"
 """File in the data directory to which a keeper that gives up writes its reason."""
 
+FILES: Final = {
+    *("start.lock", "users.lock", "keeper.lock", "server.lock", "server.json", "redis.conf"),
+    *(ERROR_FILE, *OPENED_BY_THE_SERVER),
+}
+"""Names in a data directory of what keeper, server and users of the server write."""
+
 LOG_LINES = 5
 """Lines of the server's log that an error quotes."""
 
@@ -62,11 +72,19 @@ class EmbeddedRedis:
     """
 
     def __init__(
-        self, data_dir: Path, address: Path, binary: RedisBinary, users: FileLock, *, started_by_us: bool
+        self,
+        data_dir: Path,
+        address: Path,
+        binary: RedisBinary,
+        users: FileLock,
+        made: Sequence[Path],
+        *,
+        started_by_us: bool,
     ) -> None:
         self.data_dir = data_dir
         self.binary = binary
         self.started_by_us = started_by_us
+        self._made = made
         self.url = f"unix://{quote(str(address))}"
         self.socket = address
         self._users = users
@@ -94,14 +112,17 @@ class EmbeddedRedis:
             )
         deadline = time.monotonic() + timeout_s
         try:
+            made = missing_folders(data_dir)
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             data_dir = data_dir.resolve()
             check_private(data_dir)
             start, users = FileLock(data_dir / "start.lock"), FileLock(data_dir / "users.lock")
             try:
-                return cls._open(data_dir, start, users, deadline, convert=convert)
+                return cls._open(data_dir, start, users, deadline, made, convert=convert)
             except BaseException:  # also KeyboardInterrupt: the keeper must not wait for a user that failed to open
                 users.release()
+                if not cls.runs_in(data_dir):
+                    _remove(made)
                 raise
             finally:
                 start.release()
@@ -112,9 +133,22 @@ class EmbeddedRedis:
             ) from error
 
     @classmethod
-    def _open(cls, data_dir: Path, start: FileLock, users: FileLock, deadline: float, *, convert: bool) -> Self:
+    def _open(
+        cls,
+        data_dir: Path,
+        start: FileLock,
+        users: FileLock,
+        deadline: float,
+        made: Sequence[Path],
+        *,
+        convert: bool,
+    ) -> Self:
+        def acquire() -> bool:
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # its last user may just have removed it
+            return start.acquire()
+
         # 1. and 2.
-        if not _wait_until(start.acquire, deadline):
+        if not _wait_until(acquire, deadline):
             raise RedisUnavailable(f"another process has been starting or stopping the Redis in {data_dir}: try again")
         if not _wait_until(lambda: users.acquire(shared=True), deadline):
             raise RedisUnavailable(f"the Redis in {data_dir} is still stopping: try again when it is done")
@@ -139,7 +173,7 @@ class EmbeddedRedis:
             time.sleep(POLL_S)
         binary = launched or _running_binary(address)
         remember(data_dir, binary)
-        return cls(data_dir, address, binary, users, started_by_us=launched is not None)
+        return cls(data_dir, address, binary, users, made, started_by_us=launched is not None)
 
     @staticmethod
     def runs_in(data_dir: Path) -> bool:
@@ -168,6 +202,9 @@ class EmbeddedRedis:
         # 1.
         if not _wait_until(start.acquire, deadline):
             return
+        is_empty = False
+        with suppress(OSError):  # the server was killed
+            is_empty = bool(self._made) and keeper.ask(self.socket, "INFO keyspace") == "# Keyspace"
         # 2. If even a shared lock is refused, the keeper holds the lock and is already stopping the server.
         self._users.release()
         others = FileLock(self._users.path)
@@ -180,7 +217,8 @@ class EmbeddedRedis:
         if is_held(server_lock) and not is_held(keeper_lock):
             launch_keeper(self.data_dir, self.socket, self.binary)
         # 4.
-        _wait_until(lambda: not is_held(keeper_lock) and not is_held(server_lock), deadline)
+        if _wait_until(lambda: not is_held(keeper_lock) and not is_held(server_lock), deadline) and is_empty:
+            _remove([*self._made, self.socket.parent])
 
     def __enter__(self) -> Self:
         return self
@@ -198,6 +236,13 @@ def _wait_until(condition: Callable[[], bool], deadline: float) -> bool:
             return False
         time.sleep(POLL_S)
     return True
+
+
+def _remove(made: Sequence[Path]) -> None:
+    """Remove directories that a process made, if the first has nothing but the files of its server."""
+    if made and {file.name for file in made[0].iterdir()} <= FILES:
+        shutil.rmtree(made[0], ignore_errors=True)
+        remove_empty(made[1:])
 
 
 def _socket_address(data_dir: Path) -> Path:

@@ -92,6 +92,9 @@ class FileLock:
         except BaseException:
             os.close(descriptor)
             raise
+        if not os.fstat(descriptor).st_nlink:  # its directory was removed in the meantime
+            os.close(descriptor)
+            return False
         self._descriptor = descriptor
         return True
 
