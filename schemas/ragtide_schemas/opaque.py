@@ -55,6 +55,11 @@ def never_closes(text: str) -> bool:
     >>> never_closes("StopEvent(result=AgentOutput(respo..."), never_closes("Create(name=')') makes it.")
     (True, False)
     """
+    return closing_place(text) < 0
+
+
+def closing_place(text: str) -> int:
+    """Return the place of the bracket that closes the first one; -1 if none does, or a quote is never closed."""
     depth, quote = 0, ""
     for mark in _MARK.finditer(text):
         character = mark[0]
@@ -65,5 +70,5 @@ def never_closes(text: str) -> bool:
         else:
             depth += 1 if character in "([{" else -1
             if depth <= 0:
-                return False
-    return depth > 0 or bool(quote)
+                return mark.start()
+    return -1 if depth or quote else len(text)

@@ -41,28 +41,9 @@ GAP_CHARS: Final = 200
 """Characters of white space between two items that are looked at."""
 _SEQUENCE: Final = re.compile(r"(?:np\.|numpy\.|pd\.|pandas\.)?(?:array|Series|Index|deque)\(\s*[\[(]")
 _OF_ONE: Final = frozenset(
-    [
-        "array",
-        "ndarray",
-        "Series",
-        "Index",
-        "list",
-        "tuple",
-        "set",
-        "frozenset",
-        "deque",
-        "str_",
-        "bytes_",
-        "bool_",
-        "float16",
-        "float32",
-        "float64",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-    ]
-)
+    ("array", "ndarray", "Series", "Index", "list", "tuple", "set", "frozenset", "deque", "str_", "bytes_", "bool_",
+     "float16", "float32", "float64", "int8", "int16", "int32", "int64")
+)  # fmt: skip
 """Calls whose first argument is the value: `array(['a'], dtype=object)`, `np.str_('a')`, `list(['a'])`."""
 _CLOSING: Final = {"[": "]", "{": "}", "(": ")"}
 _NAMED: Final[dict[str, Any]] = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
@@ -100,16 +81,9 @@ def value_of(text: str) -> Any:
     if not begins or len(stripped) > TEXT_MAX:
         return unless_cut(stripped, _constructed(stripped, text))
     try:
-        found = json.loads(stripped)
-    except (ValueError, RecursionError):
-        pass
-    else:
-        return text if too_deep(found) else _spelled_out(found)
-    try:
-        return _LiteralReader(stripped).value()
-    except (ValueError, RecursionError):
-        pass
-    return unless_cut(stripped, text)
+        return _read(stripped, strict=False)
+    except ValueError:
+        return unless_cut(stripped, text)
 
 
 def unless_cut(stripped: str, value: Any) -> Any:
@@ -130,13 +104,17 @@ def literal_of(text: str) -> Any:
     stripped = text.strip()
     if len(stripped) > TEXT_MAX:
         raise ValueError("the text is too long")
+    return _read(stripped, strict=True)
+
+
+def _read(stripped: str, *, strict: bool) -> Any:
     try:
         found = json.loads(stripped)
     except RecursionError:
         raise ValueError("the value is too deep") from None
     except ValueError:
         try:
-            return _LiteralReader(stripped, strict=True).value()
+            return _LiteralReader(stripped, strict=strict).value()
         except RecursionError:
             raise ValueError("the value is too deep") from None
     if too_deep(found):

@@ -8,13 +8,15 @@ import re
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, Literal
 from urllib.parse import unquote_to_bytes
+
+from ragtide_schemas.plain_values import fields_of
 
 from .document_keys import TEXTS
 from .literals import CLASS, DEPTH_MAX, Constructed, UnreadableError
@@ -65,7 +67,6 @@ MEDIUM_CHARS: Final = 40
 CUMULATIVE: Final = 3
 """Fewest texts, each of which begins with the text before it, that are one text at several times."""
 _MIMES: Final = ("mime_type", "mimeType", "media_type", "mediaType")
-_DUMPS: Final = ("model_dump", "to_dict", "toDict")
 
 
 def kind_of(part: Mapping[str, Any]) -> Kind:
@@ -271,14 +272,12 @@ def _inner(part: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 def _of_object(value: Any) -> Any:
     """Return the fields of an object as a mapping, the items of an array as a list, or the object."""
-    for name in ("tolist", *_DUMPS):
-        dump = getattr(type(value), name, None)
-        if callable(dump):
-            with suppress(Exception):
-                found = dump(value)
-                return {CLASS: type(value).__name__, **found} if isinstance(found, Mapping) else found
-    if is_dataclass(value) and not isinstance(value, type):
-        return {CLASS: type(value).__name__, **{field.name: getattr(value, field.name) for field in fields(value)}}
-    if isinstance(value, set | frozenset) and len(value) > 1:
+    store = getattr(value, "__dict__", {}).get("_store")  # DSPy
+    named = fields_of(value) if not isinstance(store, Mapping) else store
+    if named is not None:
+        return {CLASS: type(value).__name__, **named}
+    if type(value).__module__.partition(".")[0] in ("numpy", "pandas") and hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, AbstractSet) and len(value) > 1:
         raise UnreadableError("it is a set, whose texts have no order: give a list")
-    return list(value) if isinstance(value, set | frozenset | Sequence) else value
+    return list(value) if isinstance(value, AbstractSet | Sequence) else value

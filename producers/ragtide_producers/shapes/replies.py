@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from .document_keys import LISTS
 from .documents import Found, documents_of
 from .literals import BrokenTextError, is_cut, value_of
 
@@ -46,11 +47,6 @@ _SUMMARY: Final = re.compile(
 )
 """A line such as `2 passages found.`: it counts the documents, and is none."""
 _FAILURES: Final = ("error executing tool", "error calling tool", "traceback (most recent call last)")
-_LISTS: Final = (
-    "documents", "results", "result", "matches", "hits", "items", "data", "passages", "chunks", "sources", "records",
-    "content", "contexts", "context", "nodes", "output", "response", "articles", "entries", "retrievalResults",
-)  # fmt: skip
-"""Keys of which an empty value shows that nothing was found."""
 _COUNTS: Final = ("total", "count", "total_results", "totalResults", "num_results", "total_count", "totalCount", "n")
 _SAID: Final = ("message", "detail", "text", "result", "output", "response", "content", "answer", "info")
 """Keys under which a reply says in words that nothing was found."""
@@ -99,7 +95,7 @@ def is_error(value: Any) -> bool:
     status = value.get("status")
     if isinstance(status, str) and status.strip().lower() in _FAILED:
         return True
-    return bool(value.get("error")) and not any(isinstance(value.get(key), list) and value[key] for key in _LISTS)
+    return bool(value.get("error")) and not any(isinstance(value.get(key), list) and value[key] for key in LISTS)
 
 
 def tells_nothing(value: Any) -> bool:
@@ -113,7 +109,7 @@ def tells_nothing(value: Any) -> bool:
         return not value or all(item is None or item == [] for item in value)
     if not isinstance(value, Mapping) or not value:
         return value is None
-    lists = [value[key] for key in _LISTS if key in value]
+    lists = [value[key] for key in LISTS if key in value]
     if any(isinstance(item, Mapping | list) and item for item in value.values()):
         return False
     said = [value[key] for key in _SAID if isinstance(value.get(key), str) and value[key].strip()]

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, Final
 
+from ragtide_schemas.opaque import closing_place
+
 from .document_keys import IDS, SCORES, TEXTS, WRAPPERS, is_missing, says_nothing
 from .literals import CLASS, UnreadableError, literal_of, unless_cut, value_of
 
@@ -68,23 +70,9 @@ def _literal(text: str) -> Any:
 
 def _begins_a_value(text: str) -> bool:
     """Whether a text that spells no value may have been meant as one."""
-    if text[0] == "[":
-        end = _closing(text)
-        return end in (-1, len(text) - 1)
-    if text[0] == "(":
-        return bool(_TUPLE_START.match(text)) and _closing(text) in (-1, len(text) - 1)
+    if text[0] == "[" or _TUPLE_START.match(text):
+        return closing_place(text) in (-1, len(text) - 1)
     return text[0] != '"' and bool(_MAPPING_START.match(text) or _ARRAY_START.match(text))
-
-
-def _closing(text: str) -> int:
-    """Return the place of the bracket that closes the first one; -1 if none does."""
-    opening, closing = text[0], {"[": "]", "(": ")"}[text[0]]
-    depth = 0
-    for place, character in enumerate(text):
-        depth += (character == opening) - (character == closing)
-        if not depth:
-            return place
-    return -1
 
 
 def _of_list(items: Sequence[Any], depth: int) -> Any:

@@ -9,6 +9,7 @@ from math import isfinite, isnan
 from typing import Any, Final, Literal
 
 from ragtide_schemas.opaque import is_opaque
+from ragtide_schemas.plain_values import plain_text, unfit
 
 from .literals import CLASS, Constructed
 from .literals import UnreadableError as UnreadableError  # noqa: PLC0414 - doors catch it, and read texts here
@@ -123,9 +124,7 @@ class _TextSearch:
                 else self.of_mapping(value, depth, times)
             )
         if value is not None:
-            self.problem = (
-                f"it is an object of the type {type(value).__name__} and no text: give the text that it yields"
-            )
+            self.problem = f"it {unfit(value)}"
         return None
 
     def of_text(self, text: str, depth: int, times: int) -> str | None:
@@ -352,10 +351,4 @@ def text_of_number(value: float) -> str | None:
     >>> text_of_number(1889.0), text_of_number(0.5), text_of_number(float("nan"))
     ('1889', '0.5', None)
     """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if _is_nan(value):
-        return None
-    if isinstance(value, float) and isfinite(value) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    return str(value)
+    return plain_text(value) if isfinite(value) else None
