@@ -402,3 +402,156 @@ def test_rows_of_one_document_that_differ_otherwise_stay_apart(tmp_path: Path) -
     file.write_text("\n".join(map(json.dumps, rows)))
     assert len(told(file)) == len(rows)
     assert len({json.dumps(found) for found in told(file)}) == 5
+
+
+TEXTS = ["It was built in 1889.", "It is tall.", "It is in Paris."]
+ASKED: dict[str, Any] = {"question": "When was it built?", "answer": "In 1889."}
+CHUNKS = [{"id": f"c{number}", "content": text, "similarity": 0.5} for number, text in enumerate(TEXTS)]
+RESOURCES = [
+    {"position": number, "segment_id": f"s{number}", "score": 0.5, "content": text} for number, text in enumerate(TEXTS)
+]
+SEARCHED = {
+    "chunk_search_results": [{"id": str(number), "score": 0.6, "text": text} for number, text in enumerate(TEXTS[:2])],
+    "graph_search_results": [],
+    "web_search_results": [{"title": "t", "link": "https://example.com", "snippet": TEXTS[2]}],
+}
+GRAPH = {
+    "reports": [{"id": "1", "title": "t", "content": TEXTS[0]}],
+    "entities": [{"id": "1", "entity": "tower", "description": TEXTS[1]}],
+    "claims": [],
+    "sources": [{"id": "3", "text": TEXTS[2]}],
+}
+TABLES: list[dict[str, Any]] = [
+    {"columns": ["id", "text"], "data": [[number, text] for number, text in enumerate(TEXTS)]},
+    {"id": {"0": "a", "1": "b", "2": "c"}, "text": {str(number): text for number, text in enumerate(TEXTS)}},
+]
+MARKED = [f"deepeval_source=s{number}.md,deepeval_context={text}" for number, text in enumerate(TEXTS)]
+EXPORTS: dict[str, Any] = {
+    "deepeval": {
+        "input": "When was it built?",
+        "actual_output": "In 1889.",
+        "retrieval_context": TEXTS,
+        "context": ["x"],
+    },
+    "deepeval, run": {
+        "testCases": [{"input": "When was it built?", "actualOutput": "In 1889.", "retrievalContext": TEXTS}]
+    },
+    "deepeval, sources": {"input": "When was it built?", "actual_output": "In 1889.", "retrieval_context": MARKED},
+    "deepeval, joined sources": {**ASKED, "retrieval_context": "|".join(MARKED)},
+    "ragflow": {**ASKED, "reference": {"total": 3, "chunks": CHUNKS, "doc_aggs": [{"doc_name": "a.pdf", "count": 3}]}},
+    "ragflow, stream": {
+        **ASKED,
+        "reference": {"chunks": {str(9 - n): one for n, one in enumerate(CHUNKS)}, "doc_aggs": {}},
+    },
+    "ragflow, list": {**ASKED, "reference": CHUNKS},
+    "ragflow, reply": {"question": ASKED["question"], "data": {"answer": "In 1889.", "reference": {"chunks": CHUNKS}}},
+    "dify, messages": {
+        "data": [
+            {
+                "id": "m",
+                "inputs": {},
+                "query": "When was it built?",
+                "answer": "In 1889.",
+                "retriever_resources": RESOURCES,
+            }
+        ],
+        "limit": 20,
+    },
+    "dify, message": {**ASKED, "metadata": {"usage": {"total_tokens": 3}, "retriever_resources": RESOURCES}},
+    "autorag": {
+        "qid": "q",
+        "query": "When was it built?",
+        "retrieved_contents": TEXTS,
+        "retrieve_scores": [0.9, 0.8, 0.7],
+        "generated_texts": "In 1889.",
+        "generation_gt": ["1889"],
+    },
+    "r2r": {
+        "query": "When was it built?",
+        "results": {"generated_answer": "In 1889.", "search_results": SEARCHED, "completion": "In 1889."},
+    },
+    "graphrag": {"query": "When was it built?", "response": "In 1889.", "context_data": GRAPH},
+    **{
+        f"graphrag, table {n}": {**ASKED, "context_data": {"sources": table, "claims": []}}
+        for n, table in enumerate(TABLES)
+    },
+    "flashrag": {
+        "id": "t",
+        "question": "When was it built?",
+        "golden_answers": ["1889"],
+        "output": {
+            "retrieval_result": [{"id": "1", "contents": text} for text in TEXTS],
+            "raw_pred": "So: in 1889.",
+            "pred": "In 1889.",
+        },
+    },
+    "mlflow": {
+        "columns": ["inputs", "outputs", "retrieved_context"],
+        "data": [["When was it built?", "In 1889.", [{"content": text, "doc_uri": "u"} for text in TEXTS]]],
+    },
+    "mlflow, chat": {
+        "request": json.dumps({"messages": [{"role": "user", "content": "When was it built?"}]}),
+        "response": json.dumps({"choices": [{"message": {"role": "assistant", "content": "In 1889."}}]}),
+        "retrieved_context": TEXTS,
+    },
+    "lightrag": {
+        "query": "When was it built?",
+        "response": "In 1889.",
+        "references": [
+            {"reference_id": "1", "file_path": "a", "content": TEXTS[:2]},
+            {"reference_id": "2", "file_path": "b", "content": TEXTS[2:]},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_an_export_of_another_tool_is_read_whole(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "export.json"
+    export = EXPORTS[name]
+    file.write_text(json.dumps(export if "data" in export or "testCases" in export else [export]))
+    (one,) = interactions(file, pipeline="p")
+    assert [document["text"] for document in one["documents"]] == TEXTS
+    assert (one["question"], one["response"]) == ("When was it built?", "In 1889.")
+    assert one["reference_answer"] in (None, "1889")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        *[({"input": "q", "actual_output": "r", "retrieval_context": mark.join(TEXTS)}, repr(mark)) for mark in "|;"],
+        *[({**ASKED, "contexts": mark.join(TEXTS)}, "a JSON list of texts")
+          for mark in (";", "|", "; ", "|||", "[SEP]", "\n---\n", "\n\n-----\n\n", "\n***\n")],
+        ({**ASKED, "context": "Document 1: It is tall.\n\nDocument 2: It is old."}, "a JSON list of texts"),
+        ({**ASKED, "references": [{"reference_id": "1", "file_path": "a.pdf"}]}, "objects with text"),
+        ({**ASKED, "references": ["1889", "in 1889"]}, "documents is missing"),
+        ({"request": "q", "response": "r", "spans": [{"name": "retrieve"}]}, "of a trace are in its spans"),
+    ],
+)  # fmt: skip
+def test_an_export_whose_documents_are_uncertain_is_refused_with_the_cause(
+    row: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    (problem,) = told(tmp_path / "rows.jsonl")
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It opened in May; it closed in June. Parts: valves, pumps; filters.",
+        "| part | note |\n|---|---|\n| pump | It is old. | \n",
+        "Pumps\n-----\nThey are old.\n\nFilters\n=======\nThey are new.",
+        "---\ntitle: Pumps\n---\nThey are old.",
+        "Document 1 of the contract says so.",
+    ],
+)
+def test_one_text_of_prose_or_of_a_table_is_one_document(text: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**ASKED, "context": text}))
+    assert told(tmp_path / "rows.jsonl") == [[text.strip()]]
+
+
+@pytest.mark.parametrize("reference", [{}, {"total": 0, "chunks": [], "doc_aggs": []}])
+def test_a_reference_without_chunks_is_an_empty_retrieval(reference: Any, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**ASKED, "reference": reference}))
+    assert told(tmp_path / "rows.jsonl") == [[]]

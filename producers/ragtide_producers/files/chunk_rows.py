@@ -17,7 +17,7 @@ from ragtide_schemas.printable import shortened
 
 from ..shapes.document_keys import SCORES, is_missing
 from ..shapes.spelled import spells_a_list
-from .columns import COLUMNS, Mapped, columns_named, is_known
+from .columns import CITED, COLUMNS, Mapped, columns_named, is_known
 from .formats import Record
 from .places import plain_name
 
@@ -59,7 +59,8 @@ def _header(names: tuple[str, ...], mapped: _Mapped) -> _Header:
     by_name = {plain_name(name): name for name in reversed(names)}
 
     def column(field: str) -> str | None:
-        first = by_name.get(field) or next((by_name[name] for name in COLUMNS[field] if name in by_name), None)
+        known = (name for name in (field, *COLUMNS[field]) if name in by_name and name not in CITED)
+        first = next(map(by_name.__getitem__, known), None)
         return mapping.get(field, first)
 
     chunk, id_column = column("documents"), column("interaction_id")

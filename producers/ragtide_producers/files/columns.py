@@ -21,7 +21,7 @@ from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.metric_definitions import CLOSED_FAMILIES
 from ragtide_schemas.suggestions import closest, unknown
 
-from ..shapes.document_keys import is_missing
+from ..shapes.document_keys import IDS, SCORES, is_missing
 from ..shapes.literals import BrokenTextError, literal_of, value_of
 from ..shapes.spelled import spells_a_list
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
@@ -38,28 +38,30 @@ _ANSWERERS: Final = (
 """Authors of an answer that is no right answer, as they stand in names such as `model_answer`."""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "question": ("query", "user_input", "user_query", "input", "inputs", "prompt", "attributes.input.value"),
+    "question": ("query", "user_input", "user_query", "input", "inputs", "prompt", "attributes.input.value", "request"),
     "documents": (
         "retrieved_contexts", "retrieval_context", "retrieved_context", "retrieved_documents", "contexts", "context",
         "passages", "passage", "chunks", "source_documents", "attributes.retrieval.documents", "paragraphs", "ctxs",
-        "docs", "retrieved_docs", "retrieved_chunks", "source_nodes",
+        "docs", "retrieved_docs", "retrieved_chunks", "source_nodes", "retrieved_contents", "retrieved_passage",
+        "retrieved_passages", "retrieval_result", "retrieval_results", "retriever_resources", "search_results",
+        "context_data", "chunk", "chunk_text", "reference", "references",
     ),
     "response": (
         "actual_output", "answer", "generated_answer", "generation", "prediction", "output", "outputs",
         "attributes.output.value", "completion", "reply", "prediction_text", "response_text", "answer_text",
-        "output_text", "final_response",
+        "output_text", "final_response", "generated_text", "generated_texts", "pred",
         *(f"{who}_{what}" for who in _ANSWERERS for what in ("answer", "response", "output", "text", "reply")
           if what != "answer" or who != "generated"),
     ),
     "reference_answer": (
         "reference", "ground_truth", "ground_truths", "gt_answer", "expected_output", "reference_outputs",
         "reference_output", "expected", "expected_answer", "gold_answer", "gold_answers", "reference_answers",
-        "correct_answer", "golden_answer", "golden_answers",
+        "correct_answer", "golden_answer", "golden_answers", "generation_gt", "expected_response", "expectations",
     ),
     "steps": ("retrieval_steps",),
     "interaction_id": (
         "item_id", "query_id", "sample_id", "example_id", "record_id", "run_id", "test_case_id",
-        "context.span_id", "id",
+        "question_id", "qid", "context.span_id", "id", "request_id", "message_id",
     ),
 }  # fmt: skip
 """The columns of each field, the surest first, in lower case with underscores."""
@@ -74,11 +76,18 @@ TYPO: Final = 0.8
 """Least likeness at which an unknown column is a misspelled field, and not metadata."""
 
 _FIELDS: Final = frozenset(RagInteraction.model_fields)
-_DOCUMENT_LISTS: Final = ("documents", "retrieved_documents", "contexts", "context", "source_documents", "docs")
+_REPLIES: Final = ("data", "result", "results")
+"""Columns that may have a whole reply: the answer with its documents."""
+CITED: Final = ("reference", "references")
+"""Columns that have documents if they have objects with ids or scores, and the right answer if they have texts."""
+_OF_CHUNKS: Final = frozenset((
+    "chunks", "documents", "docs", "doc_aggs", "sources", "contexts", "passages", "nodes", "document_name", "file_path",
+    "filepath", "reference_id", "dataset_id", "doc_uri", *IDS, *SCORES,
+))  # fmt: skip
 _DOCUMENT_FIELDS: Final = frozenset(RetrievedDocument.model_fields)
 _NUMBERED: Final = frozenset((
     "documents", "document", "doc", "ctx", "chunk", "retrieved_document", "retrieved_chunk", *COLUMNS["documents"],
-))  # fmt: skip
+)) - {*CITED, "search_results", "context_data"}  # fmt: skip
 """Names that may have a number, such as `context_1` and `context_2`: each is a document."""
 _KNOWN: Final = frozenset((*(name for names in COLUMNS.values() for name in names), *USAGE_COLUMNS))
 _RANKS: Final = {field: {name: rank for rank, name in enumerate(names)} for field, names in COLUMNS.items()}
@@ -174,7 +183,7 @@ def interaction_fields(
     seen = seen or SeenColumns()
     compared = partial(read_value, cells=cells)
     read = partial(compared, left_out=left_out)
-    row = _with_dotted_names(row)
+    row = _with_dotted_names(_unwrapped(row, mapping))
     stated, rest = _stated(row, mapping, seen)
     taken = {target: ", ".join(values) for target, values in stated.items()}
     own = _own_columns(rest, mapping)
@@ -194,8 +203,9 @@ def interaction_fields(
                 used = used.union(columns)
                 taken |= {field: ", ".join(columns)} if columns != [own.get(field)] else {}
                 names = {column: name for column, name in names.items() if column not in columns}
-    if "documents" not in fields and taken.get("response") in row:
-        _put_documents_beside(row[taken["response"]], fields, taken, read)
+    for column in filter(None, (taken.get("response"), own.get("metadata"))):
+        if "documents" not in fields and column in row:
+            _put_documents_beside(column, row[column], fields, taken, read)
     _put_history(row, fields, taken, used)
     rest = {name: value for name, value in rest.items() if name not in used and name != taken.get("history")}
     not_usage = _put_usage(rest, fields, taken, left_out)
@@ -274,7 +284,7 @@ def _own_value(field: str, column: str, value: Any, read: Callable[..., Any], *,
     """Return the value of a field under its own name: a text is taken as it stands."""
     if value is None:
         return EMPTY.get(field) if cells else None
-    if field in TEXTS and isinstance(value, str) and not (cells and value.strip() in MISSING):
+    if field in TEXTS and isinstance(value, str) and not ((cells and value.strip() in MISSING) or _is_reply(value)):
         refuse_cut(field, column, value)
         return value
     if field == "documents":
@@ -286,6 +296,15 @@ def _own_value(field: str, column: str, value: Any, read: Callable[..., Any], *,
         if kept is not None and not spells and all(_is_plain_document(item) for item in kept):
             return kept
     return value if field == "history" else read(field, column, value)
+
+
+def _is_reply(text: str) -> bool:
+    """Whether a text is the JSON of a reply of a model service, as tracing tools store it, and not the answer."""
+    choices: Any = None
+    if text.lstrip()[:1] == "{" and '"choices"' in text:
+        with suppress(ValueError):
+            choices = literal_of(text).get("choices")
+    return isinstance(choices, list) and bool(choices) and all(isinstance(choice, Mapping) for choice in choices)
 
 
 def _is_plain_document(item: Any) -> bool:
@@ -303,6 +322,32 @@ def _with_dotted_names(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _DIGITS_MAX: Final = 3
+
+
+def _unwrapped(row: Mapping[str, Any], mapping: Mapped) -> Mapping[str, Any]:
+    """Return a row with the columns of the reply that is in one of them, as APIs wrap it in `data` or `results`."""
+    stated = {column.partition(".")[0] for column in columns_named(mapping)}
+    for name in _REPLIES:
+        inner = row.get(name)
+        if isinstance(inner, Mapping) and name not in stated:
+            names = {plain_name(str(key)) for key in inner}
+            if names & {"response", *COLUMNS["response"]} and names & {"documents", *COLUMNS["documents"]}:
+                return {**inner, **without(row, (name,))}
+    return row
+
+
+def _has_chunks(value: Any) -> bool:
+    """Whether a value has documents, or has nothing where documents would stand, rather than the right answer."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        with suppress(ValueError):
+            value = literal_of(value)
+    if isinstance(value, Mapping):
+        return not value or not _OF_CHUNKS.isdisjoint(value)
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(item, Mapping) and _has_chunks(item) for item in value)
+    )
 
 
 def _base(name: str) -> tuple[str, int]:
@@ -324,6 +369,8 @@ def _candidates(field: str, names: Mapping[str, str], row: Mapping[str, Any]) ->
             and isinstance(row[column], Mapping)
             and all(str(key)[-3:] == "_id" for key in row[column])
         )
+        if name in CITED and (field == "documents") != _has_chunks(row[column]):
+            continue
         if base != name and field == "documents" and base in _NUMBERED:
             found.setdefault((len(ranks), base), []).append((number, column))
         elif base in ranks and (base == name or field == "response") and not of_span:
@@ -369,14 +416,18 @@ def _read_all(target: str, values: Mapping[str, Any], read: Callable[..., Any]) 
     return found[0] if len(found) == 1 else [document for documents in found for document in documents]
 
 
-def _put_documents_beside(value: Any, fields: dict[str, Any], taken: dict[str, str], read: Callable[..., Any]) -> None:
+def _put_documents_beside(
+    column: str, value: Any, fields: dict[str, Any], taken: dict[str, str], read: Callable[..., Any]
+) -> None:
     """Put the documents that stand beside the answer in one value, as in outputs of LangSmith, into its fields."""
-    for key in _DOCUMENT_LISTS:
+    for key in ("documents", *COLUMNS["documents"]):
         found = reached(value, key)
-        if found is not None and isinstance(found[1], list) and not isinstance(value, list):
+        if found is not None and isinstance(found[1], list | Mapping) and not isinstance(value, list):
             with suppress(InvalidEntryError):
-                fields["documents"] = read("documents", taken["response"], found[1])
-                taken["documents"] = taken["response"]
+                fields["documents"] = read("documents", column, found[1])
+                taken["documents"] = column
+                if column == "metadata" and isinstance(value, Mapping):
+                    fields["metadata"] = without(value, found[0])
                 return
 
 
@@ -452,8 +503,11 @@ def _refuse_missing(row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
             raise InvalidEntryError(
                 Reason.INVALID,
                 f"{name} is missing: add it, or name its column with --map {name}=COLUMN; the row has: "
-                f"{', '.join(row)[:200] or 'nothing'}",
+                f"{', '.join(row)[:200] or 'nothing'}{_OF_A_TRACE if name == 'documents' and 'spans' in row else ''}",
             )
+
+
+_OF_A_TRACE: Final = "; the documents of a trace are in its spans: send them with OpenTelemetry, or add a column"
 
 
 @lru_cache(4096)  # every row of a file has the same names

@@ -14,6 +14,7 @@ from ..shapes.spelled import spelled
 from ..shapes.texts import text_in
 from ..shapes.turns import turns_of
 from .cells import MISSING
+from .joined import refuse_joined, separated
 from .places import DIGITS_MAX, plain_name
 from .usage import COLUMNS as USAGE_COLUMNS
 from .usage import number_in, usage_number
@@ -57,6 +58,8 @@ def read_value(
     if field in (*TEXTS, "documents"):
         refuse_cut(field, column, value)
     try:
+        if field == "documents":
+            value = _several(column, value)
         found = _READERS[field](value, left_out)
     except (BrokenTextError, UnreadableError) as error:
         cut = "is cut: " if isinstance(error, BrokenTextError) else ""
@@ -139,12 +142,20 @@ def _spelled(value: Any) -> Any:
 def _documents(value: Any, left_out: Counter[str] | None) -> list[dict[str, Any]]:
     if isinstance(value, Mapping) and value and all(str(key).isdecimal() and len(key) < DIGITS_MAX for key in value):
         value = [value[key] for key in sorted(value, key=int)]  # of the columns `contexts.0`, `contexts.1`
-    found = documents_in(value, left_out)
+    found = documents_in(value, left_out) if value != {} else []
     if found is None:
         raise UnreadableError("no documents can be read from it: give a list of texts, or of objects with text")
     if any(document.text is None for document in found):
         raise UnreadableError("it has ids and no texts: give the text of each document")
     return [_document(document) for document in found]
+
+
+def _several(column: str, value: Any) -> Any:
+    """Return the value of documents that may be joined to one text; a column with a number has one document."""
+    value = separated(value)
+    if isinstance(value, str) and not column[-1:].isdecimal() and isinstance(_spelled(value), str):
+        refuse_joined(column, value)
+    return value
 
 
 def _document(found: Found) -> dict[str, Any]:

@@ -26,7 +26,7 @@ LISTS: Final = ranked(
 TEXTS: Final = ranked(
     "page_content text content pageContent chunk chunk_text chunk_content passage passage_text paragraph "
     "paragraph_text body contents snippet excerpt page_text raw_content content_text document.content document answer "
-    "description summary sentences"
+    "description summary sentences content_with_weight"
 )
 """Keys under which a document has its text. `document` may be the name of a file, so it comes late."""
 COLUMNS_OF_TEXTS: Final = ranked(
@@ -43,8 +43,17 @@ WRAPPERS: Final = ranked(
 """Keys under which a found item has the document: LlamaIndex, Qdrant, Elasticsearch, Pinecone, Milvus, Weaviate."""
 WRAPPED: Final = frozenset(WRAPPERS) - frozenset(TEXTS) - {"metadata", "meta", "properties"}
 """Wrappers that have nothing but the document."""
-IDS: Final = ranked("id document.id _id id_ doc_id document_id chunk_id node_id uuid key source url")
+IDS: Final = ranked(
+    "id document.id _id id_ doc_id document_id chunk_id node_id uuid key source url doc_uri reference_id"
+)
 SCORES: Final = ranked("score document.score _score relevance_score relevance similarity @search.score distance")
+
+SECTIONS: Final = frozenset((
+    "reports", "entities", "relationships", "claims", "covariates", "text_units", "sources", "chunks",
+))  # fmt: skip
+"""Parts of a context that was made of a graph: GraphRAG, LightRAG."""
+RESULTS: Final = "_search_results"
+"""End of the names of the parts of a search of several kinds: R2R."""
 
 SAYING_CHARS: Final = 60
 """A longer text is a document, whatever it says."""

@@ -13,7 +13,9 @@ from .document_keys import (
     IDS,
     LISTS,
     NAMES_OF_DOCUMENTS,
+    RESULTS,
     SCORES,
+    SECTIONS,
     TEXTS,
     WRAPPED,
     WRAPPERS,
@@ -72,10 +74,13 @@ def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
         found = [] if says_nothing(value) else [Found(value)]
         return found if value.strip() and not is_opaque(value) else None
     if isinstance(value, dict):
-        return _in_mapping(value, depth)
-    if isinstance(value, list):
-        return _in_list(value, depth)
-    return None
+        sections = _sections(value)
+        if sections:
+            found_in = [documents_of(inner, depth + 1) for inner in sections if inner]
+            return None if None in found_in else [one for documents in found_in for one in documents or ()]
+        items = _items(value)
+        return _in_mapping(value, depth) if items is None else _in_list(items, depth)
+    return _in_list(value, depth) if isinstance(value, list) else None
 
 
 def _in_list(items: Sequence[Any], depth: int) -> list[Found] | None:
@@ -83,7 +88,7 @@ def _in_list(items: Sequence[Any], depth: int) -> list[Found] | None:
     items = [item for item in items if not _is_textless(item)] or items
     if not items or (len(items) == 1 and isinstance(items[0], str) and says_nothing(items[0])):
         return []
-    found = [_document(item) for item in items]
+    found = [_document(item) for item in _split(items)]
     known = [item for item in found if item is not None]
     if len(known) == len(found):
         return known
@@ -96,6 +101,15 @@ def _in_list(items: Sequence[Any], depth: int) -> list[Found] | None:
     inner = [documents_of(item, depth + 1) for item in items if not isinstance(item, str | int | float | None)]
     lists = [documents for documents in inner if documents is not None]
     return [document for documents in lists for document in documents] if lists else None
+
+
+def _split(items: Sequence[Any]) -> list[Any]:
+    """Return items in which those that have the chunks of a cited file, as LightRAG lists them, are an item each."""
+    found: list[Any] = []
+    for item in items:
+        cited = isinstance(item, dict) and "reference_id" in item and _are_texts(item.get("content"))
+        found.extend([{**item, "content": text} for text in item["content"]] if cited else [item])
+    return found
 
 
 def _is_blank(item: Any) -> bool:
@@ -163,6 +177,31 @@ def _in_lists(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
         if found is not None:
             break
     return found
+
+
+def _sections(reply: Mapping[str, Any]) -> list[Any]:
+    """Return the parts of a context of several kinds, which count together; an empty list for another reply."""
+    parts = {key: inner for key, inner in reply.items() if isinstance(inner, list | dict) and key != "references"}
+    return (
+        list(parts.values())
+        if len(parts) > 1 and all(key in SECTIONS or str(key).endswith(RESULTS) for key in parts)
+        else []
+    )
+
+
+def _items(reply: Mapping[str, Any]) -> list[Any] | None:
+    """Return the items of a list with places as keys, or the rows of a table as pandas writes it; None otherwise."""
+    if reply and all(isinstance(key, str) and key.isdecimal() for key in reply):
+        return list(reply.values())
+    names, data = reply.get("columns"), reply.get("data")
+    if _are_texts(names) and isinstance(data, list) and all(isinstance(row, list) for row in data):
+        return [dict(zip(names or (), row, strict=False)) for row in data]
+    columns = [column for column in reply.values() if isinstance(column, dict)]
+    if len(columns) == len(reply) and any(key in reply for key in COLUMNS_OF_TEXTS):
+        indices = list(columns[0])
+        if all(str(index).isdecimal() for index in indices) and all(list(column) == indices for column in columns):
+            return [{key: column[index] for key, column in reply.items()} for index in indices]
+    return None
 
 
 def _columns(reply: Mapping[str, Any]) -> list[Found] | None:

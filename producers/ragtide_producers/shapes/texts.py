@@ -37,11 +37,14 @@ ANSWER_KEYS: Final = (
     "answer", "response", "final_answer", "output", "outputs", "result", "reply", "replies", "answers",
     "generation", "completion", "text", "content", "output_text", "message", "choices", "data", "response_txt",
     "outputText", "generated_text", "parts", "init_parameters", "combined_chunk_content",
+    "generated_answer", "generated_texts", "pred",
 )  # fmt: skip
 """Keys of an output that may have the answer, the surest first."""
 _KEYS: Final[Mapping[Meaning, tuple[str, ...]]] = {
-    "question": QUESTION_KEYS, "answer": ANSWER_KEYS, "reference": (*ANSWER_KEYS, "reference_answer", "expected"),
-}  # fmt: skip
+    "question": QUESTION_KEYS,
+    "answer": ANSWER_KEYS,
+    "reference": (*ANSWER_KEYS, "reference_answer", "expected", "expected_response"),
+}
 MESSAGE_KEYS: Final = ("messages", "chat_messages", "history", "chat_history", "conversation")
 _STRUCTURED: Final = ("structuredContent", "structured_content", "parsed")
 _STREAMS: Final = ("stream", "events", "chunks")
