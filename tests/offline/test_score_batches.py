@@ -106,7 +106,7 @@ def test_a_bad_row_is_a_row_with_a_problem() -> None:
     rows: list[dict[str, Any]] = [
         row(0, turn=1),
         row(1, user_input=None),
-        row(2, turn=-1),
+        row(2, user_input=" "),
         row(3, occurred_at=None),
         row(4),
     ]

@@ -8,8 +8,11 @@ import lzma
 import os
 import threading
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -555,3 +558,74 @@ def test_one_text_of_prose_or_of_a_table_is_one_document(text: str, tmp_path: Pa
 def test_a_reference_without_chunks_is_an_empty_retrieval(reference: Any, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(json.dumps({**ASKED, "reference": reference}))
     assert told(tmp_path / "rows.jsonl") == [[]]
+
+
+def parquet_row(path: Path, **columns: pa.Array) -> Any:
+    """Return the one row of a file with these columns beside a question, a response and documents."""
+    given = {"question": pa.array(["q"]), "response": pa.array(["r"]), "documents": pa.array([["d"]])}
+    pq.write_table(pa.table(given | columns), path / "rows.parquet")
+    (row,) = read_rows(path / "rows.parquet", FileOptions(pipeline="p"))
+    return row
+
+
+SMALL = UUID(int=7)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "expected"),
+    [
+        ("response", pa.array(["caf\u00e9".encode()]), "caf\u00e9"),
+        ("response", pa.array(["r"], pa.string_view()), "r"),
+        ("response", pa.array(["r"]).dictionary_encode(), "r"),
+        ("response", pa.array([Decimal(1889)]), "1889"),
+        ("response", pa.array([date(1889, 3, 31)]), "1889-03-31"),
+        ("interaction_id", pa.array([SMALL.bytes], pa.binary(16)), str(SMALL)),
+        ("interaction_id", pa.array([SMALL.bytes], pa.uuid()), str(SMALL)),
+        ("interaction_id", pa.array([b"sixteen letters!"], pa.binary(16)), "sixteen letters!"),
+        ("segments", pa.array([[("lang", "de")]], pa.map_(pa.string(), pa.string())), {"lang": "de"}),
+        ("metadata", pa.array([{"when": date(2026, 1, 2), "x": None}]), {"when": "2026-01-02"}),
+        ("metadata", pa.array([{"a": [{"b": [("c", 1)]}]}], pa.struct([("a", pa.list_(pa.struct(
+            [("b", pa.map_(pa.string(), pa.int64()))])))])), {"a": [{"b": {"c": 1}}]}),
+    ],
+)  # fmt: skip
+def test_a_column_of_any_type_of_parquet_has_its_plain_value(
+    name: str, column: pa.Array, expected: Any, tmp_path: Path
+) -> None:
+    row = parquet_row(tmp_path, **{name: column})
+    assert row.problem is None
+    assert getattr(row.interaction, name) == expected
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[b"d1", b"d2"]]),
+        pa.array([["d1", "d2"]], pa.large_list(pa.large_string())),
+        pa.array([[{"text": "d1", "score": float("nan")}, {"text": "d2", "score": None}]]),
+        pa.array([[[("text", "d1")], [("text", "d2")]]], pa.list_(pa.map_(pa.string(), pa.string()))),
+    ],
+)
+def test_documents_of_parquet_may_be_nested_in_any_way(column: pa.Array, tmp_path: Path) -> None:
+    row = parquet_row(tmp_path, documents=column)
+    assert [document.text for document in row.interaction.documents] == ["d1", "d2"]
+
+
+def test_bytes_that_are_no_text_cost_a_row_only_where_the_text_must_stand(tmp_path: Path) -> None:
+    assert parquet_row(tmp_path, image=pa.array([b"\xff\xd8"])).problem is None
+    assert (
+        parquet_row(tmp_path, extra=pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64()))).problem is None
+    )
+    assert "response" in parquet_row(tmp_path, response=pa.array([b"\xff\xd8"])).problem
+
+
+def test_a_value_without_meaning_in_one_row_never_costs_another(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    rows = [json.dumps({"question": "q", "contexts": ["d"], "answer": "r", "x": number}) for number in range(3)]
+    bad = (rows[1].replace('"r"', '"\\ud83d"'), rows[1].replace('"r"', "NaN"), rows[1].replace("1}", "NaN}"))
+    for row in bad:
+        file.write_text("\n".join([rows[0], row, rows[2]]))
+        first, _, last = told(file)
+        assert first == last == ["d"]
+        array = tmp_path / "rows.json"
+        array.write_text("[" + ",".join([rows[0], row, rows[2]]) + "]")
+        assert [told(array)[0], told(array)[2]] == [["d"], ["d"]]

@@ -7,7 +7,9 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.names import NAME_CHARACTERS
 
-from ragtide import RagInteraction
+from ragtide import RagInteraction, load
 from ragtide_producers import FileOptions, Item, UnreadableFileError, items_of, read_items
 from ragtide_producers.files.cells import MISSING
 from ragtide_producers.files.items import digest
@@ -201,7 +203,7 @@ def test_what_is_not_json_or_too_large_is_left_out_of_the_metadata() -> None:
         "pair": (1, 2),
     }
     (item,) = items_of([row])
-    assert item.metadata == {"gold_document": "d7", "pair": [1, 2]}
+    assert item.metadata == {"when": "2026-11-21T00:00:00Z", "gold_document": "d7", "pair": [1, 2]}
 
 
 @settings(deadline=None)
@@ -291,3 +293,15 @@ def test_an_item_has_its_history_and_its_metadata_keep_it(columns: dict[str, Any
     if expected is not None:
         assert item.metadata == columns
         assert digest([item]) != digest([plain])
+
+
+def test_arrays_times_and_ids_of_python_are_plain_values() -> None:
+    when = datetime(2026, 1, 2, tzinfo=UTC)
+    row = {"id": UUID(int=7), "question": np.str_("q?"), "answer": np.array(["a"]), "when": when, "n": np.int64(3)}
+    (item,) = items_of([row])
+    assert (item.item_id, item.question, item.reference_answer) == (str(UUID(int=7)), "q?", "a")
+    assert item.metadata == {"answer": ["a"], "when": "2026-01-02T00:00:00Z", "n": 3}
+    (interaction,) = load(
+        [{"pipeline": "p", "question": "q?", "contexts": np.array(["d1", None, "d2", float("nan")]), "answer": "r"}]
+    )
+    assert [document.text for document in interaction.documents] == ["d1", "d2"]

@@ -20,6 +20,7 @@ from . import ragbench
 from .chunk_rows import whole_rows
 from .columns import COLUMNS, history_in
 from .formats import Record
+from .formats.record import plain_fields
 from .interactions import FileOptions, made_id, read_records
 from .that_fit import that_fit
 from .values import read_value
@@ -168,7 +169,7 @@ def record_of(number: int, row: object) -> Record:
     if isinstance(row, RagInteraction):
         fields = row.model_dump(mode="json", exclude_none=True)
     elif isinstance(row, Mapping):
-        fields = {str(name): value for name, value in row.items()}
+        fields = plain_fields(row)
     else:
         shown = type(row).__name__
         return Record(number, problem=f"it is of type {shown}: give an object with its fields, or an interaction")

@@ -52,7 +52,7 @@ def _record(number: int, row: dict[str, Any] | Exception) -> Record:
     if isinstance(row, Exception):
         return Record(number, problem=f"a value cannot be read ({shortened(str(row))}): give it another type")
     try:
-        fields = present(row)
+        fields = present(row, maps=True)
     except (ValueError, TypeError) as error:
         return Record(number, problem=f"names with values cannot be read ({shortened(str(error))}): give a map")
     return Record(number, fields, json.dumps(fields, sort_keys=True, default=str).encode("utf-8", "replace"))

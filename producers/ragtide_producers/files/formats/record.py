@@ -1,10 +1,18 @@
 """A record of a file, before its content is interpreted."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, Final
+from uuid import UUID
+
+from ragtide_schemas.plain_values import LeftOut, UnfitError, plain_value
 
 _TABLES: Final = ("covariates", "gold_scores", "usage", "segments", "metadata")
-"""Fields with names and values; Arrow returns its maps as lists of pairs."""
+"""Fields with names and values."""
+_PLAIN: Final = frozenset((str, int, float, bool, type(None)))
+_DEPTH_MAX: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +33,53 @@ class RecordError(ValueError):
     """A file has another format than expected; the message names the remedy."""
 
 
-def present(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of an Arrow table without missing values."""
-    fields = {name: _clean(value) for name, value in row.items() if not _is_missing(value)}
-    for name in _TABLES:
-        if isinstance(fields.get(name), list):
-            fields[name] = dict(fields[name])
-    return fields
+def present(row: Mapping[str, Any], *, maps: bool = False) -> dict[str, Any]:
+    """Return a row of a table without missing values, with plain ones.
+
+    Args:
+        row: values by column.
+        maps: whether lists of pairs are maps, as Arrow returns them.
+    """
+    cleaned = {name: _clean(value, 0, maps=maps) for name, value in row.items()}
+    fields = {name: value for name, value in plain_fields(cleaned).items() if not _is_missing(value)}
+    return fields | {name: {} for name in _TABLES if maps and fields.get(name) == []}
 
 
-def _clean(value: Any) -> Any:
+def plain_fields(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a row with the values of JSON that arrays, times, numbers and bytes of Python stand for.
+
+    A value of which a part has no plain meaning stays as it is, so that the reader of its field may name it.
+    """
+    return {str(name): _plain(str(name), value) for name, value in row.items()}
+
+
+def _plain(name: str, value: Any) -> Any:
+    kinds = set(map(type, value)) if type(value) is list else {type(value)}
+    if kinds <= _PLAIN or isinstance(value, set | frozenset):
+        return value
+    if isinstance(value, bytes) and len(value) == 16 and name.lower().endswith(("id", "uuid")):
+        text = value.decode("ascii", "replace")
+        return text if text.isascii() and text.isprintable() else str(UUID(bytes=value))
+    left_out = LeftOut()
+    with suppress(UnfitError):
+        found = plain_value(value, name, left_out)
+        parts = zip(found, value, strict=True) if isinstance(found, list) else [(None, found)]
+        return found if not left_out or all(new is not None or _is_missing(old) for new, old in parts) else value
+    return value
+
+
+def _clean(value: Any, depth: int, *, maps: bool) -> Any:
+    if depth > _DEPTH_MAX:
+        return value
+    if maps and isinstance(value, list) and value and all(isinstance(pair, tuple) for pair in value):
+        table = {str(name): part for name, part in value}
+        value = table if len(table) == len(value) else list(map(list, value))
     if isinstance(value, dict):
-        return {name: _clean(part) for name, part in value.items() if not _is_missing(part)}
-    if isinstance(value, list):
-        return [_clean(part) for part in value]
+        return {name: _clean(part, depth + 1, maps=maps) for name, part in value.items() if not _is_missing(part)}
+    if isinstance(value, list) and not _PLAIN.issuperset(map(type, value)):
+        return [_clean(part, depth + 1, maps=maps) for part in value]
     return value
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN, as pandas writes it
+    return value is None or (isinstance(value, float) and isnan(value))  # NaN, as pandas writes it
