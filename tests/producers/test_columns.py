@@ -289,6 +289,39 @@ def test_a_row_without_a_named_column_has_no_value_if_another_row_has_one(field:
     assert "did you mean 'here'?" in (first.problem or "")
 
 
+@for_each(
+    "text, expected",
+    [
+        ('{"answer": "In 1889.", "sources": [1]}', ANSWER),
+        ("Prediction(\n    reasoning='Perhaps in 1890.',\n    answer='In 1889.'\n)", ANSWER),
+        ('[{"type": "text", "text": "In "}, {"type": "text", "text": "1889."}]', ANSWER),
+        ('{"year": 1889}', '{"year": 1889}'),  # an application may answer with JSON
+        ("[1] says so.", "[1] says so."),
+        ("{", "{"),
+        ('{"answer": "It was built in 1889, and later it was', None),
+        ("<generator object App.stream_answer at 0x7f7a9a8b3890>", None),
+        ("[object Object]", None),
+        ("data:image/png;base64,iVBORw0KGgo=", None),
+    ],
+)
+def test_a_text_under_the_own_name_stands_unless_it_spells_an_object(text: str, expected: Any, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"question": QUESTION, "documents": TEXTS, "response": text}))
+    (row,) = read_rows(file, FileOptions(pipeline="shop"))
+    assert (row.interaction and row.interaction.response) == expected, row.problem
+
+
+def test_what_is_left_out_of_the_texts_of_a_row_is_counted(tmp_path: Path) -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    answer = [{"type": "thinking", "thinking": "Perhaps in 1890."}, {"type": "text", "text": ANSWER}]
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"question": QUESTION, "contexts": [*TEXTS, image], "answer": answer}))
+    (row,) = read_rows(file, FileOptions(pipeline="shop"))
+    assert row.interaction is not None, row.problem
+    assert (row.interaction.response, len(row.interaction.documents)) == (ANSWER, 2)
+    assert row.left_out == {"image": 1, "reasoning": 1}
+
+
 @for_each("text", ["x" * 32_767, "é" * 32_767, "\U0001f600" * 16_383 + "x", "x\r\n" * 16_383 + "x", "é" * 32_767 + "x"])
 def test_a_text_that_a_table_cut_is_refused_by_its_column(text: str) -> None:
     for column in ("answer", "response", "Model Answer"):

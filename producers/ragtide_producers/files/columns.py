@@ -5,6 +5,7 @@ could be the question, the documents, the response or the reference answer, and 
 Every other column becomes metadata.
 """
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ from ragtide_schemas.suggestions import closest, unknown
 
 from ..shapes.document_keys import IDS, SCORES, is_missing
 from ..shapes.literals import BrokenTextError, literal_of, value_of
+from ..shapes.parts import medium_of
 from ..shapes.spelled import spells_a_list
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
 from .cells import MISSING
@@ -280,13 +282,19 @@ def _own_columns(row: Mapping[str, Any], mapping: Mapped) -> dict[str, str]:
     return own
 
 
+_OBJECT: Final = re.compile(r"[\[(]\s*\{|\{|[A-Za-z_][\w.]{0,80}\(|data: ?\{|content=['\"]")
+"""Beginning of a text that may spell an object, the call of its class, a message or a stream: no answer begins so."""
+
+
 def _own_value(field: str, column: str, value: Any, read: Callable[..., Any], *, cells: bool) -> Any:
-    """Return the value of a field under its own name: a text is taken as it stands."""
+    """Return the value of a field under its own name: a text is taken as it stands, unless it spells an object."""
     if value is None:
         return EMPTY.get(field) if cells else None
     if field in TEXTS and isinstance(value, str) and not ((cells and value.strip() in MISSING) or _is_reply(value)):
         refuse_cut(field, column, value)
-        return value
+        if _OBJECT.match(value.lstrip()[:200]):
+            return read(field, column, value, own=True)
+        return value if medium_of(value) is None else read(field, column, value)
     if field == "documents":
         if isinstance(value, str) and cells and value.lstrip()[:1] == "[":
             with suppress(ValueError):
@@ -308,7 +316,9 @@ def _is_reply(text: str) -> bool:
 
 
 def _is_plain_document(item: Any) -> bool:
-    return isinstance(item, str) or (isinstance(item, dict) and "text" in item and item.keys() <= _DOCUMENT_FIELDS)
+    if isinstance(item, str):
+        return not _OBJECT.match(item.lstrip()[:200]) and medium_of(item) is None
+    return isinstance(item, dict) and "text" in item and item.keys() <= _DOCUMENT_FIELDS
 
 
 def _with_dotted_names(row: Mapping[str, Any]) -> Mapping[str, Any]:

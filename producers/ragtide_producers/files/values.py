@@ -31,8 +31,18 @@ TEXT_MAX_BYTES: Final = 65_535
 """Most bytes of a TEXT of MySQL, which cuts, too."""
 
 
+_OBJECT_CHARS: Final = 40
+"""A text of fewer characters is none of a broken object."""
+
+
 def read_value(
-    target: str, column: str, value: Any, *, cells: bool = False, left_out: Counter[str] | None = None
+    target: str,
+    column: str,
+    value: Any,
+    *,
+    cells: bool = False,
+    own: bool = False,
+    left_out: Counter[str] | None = None,
 ) -> Any:
     """Return the value of a column as that of a field, or of a value in a field; a text may spell a list or an object.
 
@@ -41,6 +51,7 @@ def read_value(
         column: where the value stands.
         value: of the column.
         cells: whether the value is the text of a cell.
+        own: whether the column has the name of the field, so that a text that has no answer is one.
         left_out: counts by name what was left out on purpose, such as images.
 
     Raises:
@@ -61,17 +72,19 @@ def read_value(
         if field == "documents":
             value = _several(column, value)
         found = _READERS[field](value, left_out)
-    except (BrokenTextError, UnreadableError) as error:
+    except UnreadableError as error:
+        if own and len(value) < _OBJECT_CHARS:
+            return value
         cut = "is cut: " if isinstance(error, BrokenTextError) else ""
         shown = "" if cut else f" is {str(value)[:60]!r}:"
         raise InvalidEntryError(Reason.INVALID, f"{field}, from the column {column},{shown} {cut}{error}") from None
-    if found is None and value not in ("", [], {}):
+    if found is None and not own and value not in ("", [], {}):
         raise InvalidEntryError(
             Reason.INVALID,
             f"the column {column} has no {field} that can be read: {str(value)[:60]!r}: name the column of each field "
             f"with --map {field}=COLUMN",
         )
-    return EMPTY.get(field) if found is None else found
+    return found if found is not None else value if own else EMPTY.get(field)
 
 
 def _named_value(table: str, name: str, column: str, value: Any) -> Any:
