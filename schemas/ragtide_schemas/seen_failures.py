@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-VERSIONS: Final[Mapping[str, str]] = {"local": "6-sentencex-1+forms-2"}
+VERSIONS: Final[Mapping[str, str]] = {"local": "6-sentencex-1+forms-3"}
 """Version of each labeler that was measured."""
 
 SEEN: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]] = {

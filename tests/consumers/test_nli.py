@@ -67,7 +67,7 @@ async def test_sentences_are_supported_by_the_documents_that_entail_them(nli: Nl
         labeling = await one.label(TOWER)
         event = metric_event(TOWER, labeler_id(one), labeling, labeled_at=utc_now(), latency_s=0.0)
     assert MetricEvent.decode(event.encode()) == event
-    assert (event.labeler, event.labeler_version) == ("nli", "deberta/nli.1/sentencex-1+forms-2")
+    assert (event.labeler, event.labeler_version) == ("nli", "deberta/nli.1/sentencex-1+forms-3")
     assert event.profile == "ragbench+ragchecker_strict"
     assert labeling.scores["trace.supported_fraction"] == 0.5
     assert labeling.scores["trace.adherence"] == 0.0

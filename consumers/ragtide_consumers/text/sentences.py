@@ -24,7 +24,7 @@ from .marks import NOTHING, set_of, without_marks
 from .markup import BULLETS, SPACE, Block, assemble, blocks, has_form, is_prose, mask_marks
 from .reasoning import without_thoughts
 
-SPLITTER_ID: Final = "sentencex-1+forms-2"
+SPLITTER_ID: Final = "sentencex-1+forms-3"
 """Id of the rules that split sentences: the library's major version, and the version of the rules about forms."""
 
 GIVEN: Final = "given"
