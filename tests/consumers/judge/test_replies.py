@@ -180,6 +180,7 @@ OUTAGES: dict[str, Any] = {
     "an error in a stream": sse(chunk({"content": "{"}), {"error": {"message": "its own words"}}),
     "a stream without an end": sse(chunk({"content": "{"}), done=False),
     "a page": b"<!doctype html><html><title>its own words</title></html>",
+    "a page about rules": b"<html><style>p{}</style>its own words<p>Moderation, usage policies, max_tokens</p></html>",
     "plain words": b"upstream connect error: its own words",
     "nothing": b"",
     "null": b"null",

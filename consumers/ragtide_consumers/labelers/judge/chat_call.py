@@ -123,7 +123,10 @@ class ChatCall(Call[JudgeAnswer]):
         if status == 429 and refusal.about is About.QUOTA:
             return CallFailure(FailureKind.MISCONFIGURED, "rate_limited", shown, remedy=_REMEDIES[About.QUOTA])
         failure = failure_of_status(502 if status == 200 else status, headers, shown, clean=clean)
-        if 300 <= status < 400 or failure.kind is FailureKind.BUSY or status in {408, 409}:
+        if status < 400 or failure.kind is FailureKind.BUSY or status in {408, 409}:
+            return failure
+        # The words of a page are not about the call: their footer may name rules about contents.
+        if (inside or status >= 500) and not error.text.lstrip().startswith(("{", "[", '"')):
             return failure
         # If the endpoint never answered a call, its words may name nothing and still mean the form of the request.
         if (less := self._less(refusal, shown, blindly=400 <= status < 500 and not answered)) is not None:

@@ -121,7 +121,7 @@ def _message_in(reply: object, depth: int = 0) -> tuple[Members | None, list[Mem
         return None, []
     for message, around in _messages(reply):
         return message, [around, reply]
-    for name in ("response", "result", "output", "data"):
+    for name in ("response", "result", "output", "data", "body"):
         found, holders = _message_in(reply.get(name), depth + 1)
         if holders:
             return found, [*holders, reply]

@@ -19,6 +19,7 @@ _MEMBERS: Final = 100
 _OK: Final = frozenset({"", "0", "none", "null", "false"})
 _CODES: Final = ("code", "status_code", "statuscode", "status", "http_status", "http_code", "error_code", "errcode")
 _WORDS: Final = ("detail", "message", "msg", "error_msg", "error_message", "errmsg", "status_msg", "fault", "reason")
+_TYPES: Final = ("type", "code", "status", "error_type", "__type", "reason", "name", "error")
 _KINDS: Final = (
     (529, ("overload", "capacity")),
     (503, ("unavailable", "timeout", "internal", "servererror")),
@@ -59,15 +60,16 @@ def fault_in(reply: object, message: Members | None, holders: Sequence[Members],
         failed = holder.get("success") is False or holder.get("ok") is False
         if failed or _status_of(holder) is not None or letters_of(str(holder.get("type"))).endswith("error"):
             said.append({name: value for name, value in holder.items() if name not in ("choices", "output")})
-    if finish == "error" and not said:
-        said.append({"message": "the answer ended with an error", "code": next(iter(holders), {}).get("finish_reason")})
     if message is None and not said:
-        if isinstance(reply, Mapping) and (words := [reply[name] for name in _WORDS if _is_error(reply.get(name))]):
-            said += [*words, {"code": reply.get("code")}]
-        elif reply and not (isinstance(reply, Mapping) and "choices" in reply):
+        named = {name.lower(): value for name, value in reply.items()} if isinstance(reply, Mapping) else {}
+        if words := [named[name] for name in _WORDS if _is_error(named.get(name))]:
+            said += [*words, {name: named[name] for name in _TYPES if name in named}]
+        elif reply and finish != "error" and "choices" not in named:
             return NoCompletion(200, as_json(reply))
         else:
             said.append({"message": "it has no choice" if reply else "it is empty"})
+    if finish == "error" and not said:
+        said.append({"message": "the answer ended with an error", "code": next(iter(holders), {}).get("finish_reason")})
     if not said:
         return None
     status = next((status for part in said if (status := _status(part)) is not None), 502)
@@ -107,7 +109,7 @@ def _status(said: object, depth: int = 0) -> int | None:
     named = {str(name).lower(): value for name, value in [*said.items()][:_MEMBERS]}
     if (status := _status_of(named)) is not None:
         return status
-    for name in ("type", "code", "status", "error_type", "reason", "name", "error"):
+    for name in _TYPES:
         if isinstance(kind := named.get(name), str) and " " not in kind:
             letters = letters_of(kind)
             for status, parts in _KINDS:

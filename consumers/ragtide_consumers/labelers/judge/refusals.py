@@ -59,7 +59,7 @@ _TEXTS: Final = (
     "status", "innererror", "metadata", "raw", "n_prompt_tokens", "n_ctx",
 )  # fmt: skip
 """Members whose values are the endpoint's own words."""
-_TAGS: Final = re.compile(r"<[^<>]{0,500}>")
+_TAGS: Final = re.compile(r"<(?:script|style)\b[^<>]{0,500}>[^<]{0,20000}|<[^<>]{0,500}>", re.IGNORECASE)
 
 
 def message_of(body: str) -> str:
