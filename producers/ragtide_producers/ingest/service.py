@@ -154,7 +154,7 @@ class TraceReader:
             ]
             decided.append(Decided(assembly, assembly.trace.version + 1, number, commands))
             self._telemetry.changed(assembly.changed)
-            self._telemetry.costs(assembly.interactions)
+            self._telemetry.assembled(assembly.interactions)
             for mapped in assembly.refused:
                 self._telemetry.refused(mapped, assembly.service)
         return decided

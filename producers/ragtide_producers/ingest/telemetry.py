@@ -38,6 +38,7 @@ class IngestTelemetry:
         self._interactions = catalogue.INGEST_INTERACTIONS.counter(registry)
         self._changed = catalogue.INGEST_CHANGED.counter(registry)
         self._costs = catalogue.INGEST_COSTS.counter(registry)
+        self._left_out = catalogue.INGEST_LEFT_OUT.counter(registry)
         self._open = catalogue.INGEST_OPEN_TRACES.gauge(registry)
         self._bytes = catalogue.INGEST_BYTES.gauge(registry)
         self._logged: set[tuple[str, ...]] = set()
@@ -77,12 +78,16 @@ class IngestTelemetry:
             detail=mapped.detail,
         )
 
-    def costs(self, interactions: Iterable[RagInteraction]) -> None:
-        """Count interactions by the source of the cost of their model calls."""
+    def assembled(self, interactions: Iterable[RagInteraction]) -> None:
+        """Count interactions by the source of the cost of their model calls, and the values that they left out."""
         for interaction in interactions:
             source = cost_outcome(interaction.metadata)
             if source is not None:
                 self._costs.labels(source).inc()
+            for name, number in interaction.left_out.items():
+                self._left_out.labels(name.partition(".")[0]).inc(number)
+                if not name.startswith(("question.", "response.", "documents.")):
+                    self.warn_once("a value of a trace cannot be read, and is left out", reason=name)
 
     def tail_sampled(self, service: str) -> None:
         """Log once that a tail sampler chooses the traces of a service."""

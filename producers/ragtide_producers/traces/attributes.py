@@ -91,10 +91,3 @@ def under(attributes: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 def shown(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes that are not hidden."""
     return {name: value for name, value in attributes.items() if not hidden(value)}
-
-
-def whole(text: Any) -> Any:
-    """Return a text that is writable as UTF-8: a half of a pair of surrogates becomes the replacement character."""
-    if not isinstance(text, str):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -6,6 +6,7 @@ from itertools import chain
 from ..shapes.documents import Found, documents_of
 from ..shapes.prompts import context_after_instructions, context_in, parts_of
 from ..shapes.replies import reply_documents
+from ..shapes.texts import Meaning
 from .grouping import SpanGroup
 from .reading import SpanReading
 
@@ -19,7 +20,7 @@ def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     Raises:
         UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
-    given = _of_anchor(group, "question", lambda anchor: anchor.question(keys))
+    given = _of_anchor(group, "question", "question", lambda anchor: anchor.question(keys))
     of_agent = (call.last_question for call in group.calls if call.calls_tools)
     in_prompts = (call.prompt_question for call in group.calls)
     queries = (retrieval.query for retrieval in group.retrievals)
@@ -34,7 +35,7 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     Raises:
         UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
-    given = _of_anchor(group, "response", lambda anchor: anchor.answer(keys))
+    given = _of_anchor(group, "response", "answer", lambda anchor: anchor.answer(keys))
     return given or next((text for call in reversed(group.calls) if (text := call.generated)), None)
 
 
@@ -121,10 +122,9 @@ def _split(found: list[Found], listed: list[Found]) -> list[Found]:
     return [Found(text.text, known.id, known.score) for text, known in zip(found, listed, strict=True)]
 
 
-def _of_anchor(group: SpanGroup, key: str, read: Callable[[SpanReading], str | None]) -> str | None:
+def _of_anchor(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[SpanReading], str | None]) -> str | None:
     """Return the explicit text of the anchor, else the text that `read` finds; None if several turns share it."""
     anchor = group.anchor.reading
     if anchor is None or group.turn is not None:
         return None
-    explicit = anchor.own.get(key)
-    return explicit if isinstance(explicit, str) and explicit.strip() else read(anchor)
+    return anchor.text_of([anchor.own.get(key)], meaning) or read(anchor)

@@ -21,9 +21,8 @@ from opentelemetry.proto.common.v1 import common_pb2
 from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
+from ragtide_schemas.plain_values import whole
 from ragtide_schemas.printable import printable
-
-from .attributes import whole
 
 Json = dict[str, Any]
 

@@ -1,18 +1,13 @@
 """The fields of the interaction that a group of spans is."""
 
-import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from ragtide_schemas.limits import NAME_MAX_CHARS
-from ragtide_schemas.printable import NAME_PATTERN, printable
-from ragtide_schemas.times import check_time, utc_now
-
 from ..shapes.documents import Found
-from .attributes import first, whole
+from ..shapes.texts import text_in
+from .attributes import first, under
 from .content import answer_of, documents_in, question_of
 from .conventions import GENAI
 from .costs import cost_of
@@ -70,29 +65,23 @@ def fields_of(group: SpanGroup, readings: Sequence[SpanReading], options: Mappin
     _check_content(question, response, documents, readings, group)
     own = _own(readings)
     cost_usd, about_cost = cost_of(group.calls)
-    return without_absent(
-        {
-            "pipeline": _pipeline(readings, own, options),
-            "occurred_at": _occurred_at(group),
-            "question": whole(question),
-            "documents": [_document(document) for document in documents or ()],
-            "response": whole(response),
-            "reference_answer": whole(own.get("reference_answer")),
-            "segments": _segments(readings, own, options),
-            "session_id": short(own.get("session_id") or _first_text(readings, "session")),
-            "turn": own.get("turn"),
-            "history": [
-                {name: whole(text) for name, text in turn.items()}
-                for turn in history_of(group, own.get("history"), question, documents, given_only=not options.history)
-            ]
-            or None,
-            "steps": steps_of(group, documents or ()),
-            "user_id": short(own.get("user_id") or _first_text(readings, "user")),
-            "source": "otel",
-            "usage": usage_of(group, own, cost_usd),
-            "metadata": {**_metadata(group, readings), **about_cost},
-        }
-    )
+    return {
+        "pipeline": _pipeline(readings, own, options),
+        "occurred_at": _end(group),
+        "question": question,
+        "documents": [document._asdict() for document in documents or ()],
+        "response": response,
+        "reference_answer": text_in(own.get("reference_answer"), "reference"),
+        "segments": _segments(readings, own, options),
+        "session_id": own.get("session_id") or _first_text(readings, "session"),
+        "turn": own.get("turn"),
+        "history": history_of(group, own.get("history"), question, documents, given_only=not options.history),
+        "steps": steps_of(group, documents or ()),
+        "user_id": own.get("user_id") or _first_text(readings, "user"),
+        "source": "otel",
+        "usage": usage_of(group, own, cost_usd),
+        "metadata": {**_metadata(group, readings), **about_cost},
+    }
 
 
 def _check_content(
@@ -158,18 +147,11 @@ def _pipeline(readings: Sequence[SpanReading], own: Mapping[str, Any], options: 
     return found
 
 
-def _occurred_at(group: SpanGroup) -> datetime:
+def _end(group: SpanGroup) -> datetime:
     anchor = group.anchor.reading
     alone = anchor is not None and group.turn is None
     ends = [anchor] if anchor and alone else [*group.calls, *group.retrievals]
-    span = max((reading.span for reading in ends), key=lambda span: span.end_ns)
-    time = datetime.fromtimestamp(span.end_ns / 1e9, UTC)
-    try:
-        check_time(time, utc_now())
-    except ValueError as error:
-        where = f"the end of the span {printable(span.name[:60])!r}, in nanoseconds since 1970,"
-        raise RefusedError(Refusal.INVALID, f"occurred_at, {where} {error}") from None
-    return time
+    return datetime.fromtimestamp(max(reading.span.end_ns for reading in ends) / 1e9, UTC)
 
 
 def _own(readings: Iterable[SpanReading]) -> dict[str, Any]:
@@ -186,48 +168,23 @@ def _first_text(readings: Iterable[SpanReading], column: str) -> str | None:
     return next((text for reading in readings if (text := reading.text(column))), None)
 
 
-def _segments(readings: Sequence[SpanReading], own: Mapping[str, Any], options: MappingOptions) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, attribute in options.segments.items():
-        places = (place for reading in readings for place in (reading.span.attributes, reading.span.resource))
-        value = next((value for place in places if (value := first(place, [attribute])) is not None), None)
-        if isinstance(value, str | int | float):
-            found[name] = short(str(value)) or ""
-    explicit = {key.removeprefix("segments."): value for key, value in own.items() if key.startswith("segments.")}
-    return {**found, **{key: str(value) for key, value in explicit.items()}}
+def _segments(readings: Sequence[SpanReading], own: Mapping[str, Any], options: MappingOptions) -> dict[str, Any]:
+    places = [place for reading in readings for place in (reading.span.attributes, reading.span.resource)]
+    named = (
+        (name, first(place, [attribute])) for name, attribute in options.segments.items() for place in places[::-1]
+    )
+    found = {name: value for name, value in named if value is not None}
+    return {**found, **under(own, "segments.")}
 
 
 def _metadata(group: SpanGroup, readings: Sequence[SpanReading]) -> dict[str, Any]:
     units = (reading.span.time_unit for reading in readings)
-    return without_absent(
-        {
-            "trace_id": readings[0].span.trace_id,
-            "span_id": group.anchor.span_id or None,
-            "model": _first_text(reversed(group.calls), "model"),
-            "response_id": short(_first_text(reversed(group.calls), "response_id")),
-            "generation_s": seconds_of(covered_ns(group.calls)),
-            "time_unit": next((unit for unit in units if unit != "nanoseconds"), None),
-        }
-    )
-
-
-def _document(document: Found) -> dict[str, Any]:
-    name = document.id if document.id and _is_name(document.id) else None
-    return without_absent({"text": whole(document.text), "id": name, "score": document.score})
-
-
-def _is_name(text: str) -> bool:
-    return 0 < len(text) <= NAME_MAX_CHARS and bool(re.match(NAME_PATTERN, text)) and bool(text.strip())
-
-
-def short(text: Any) -> str | None:
-    """Return an id as a name; a text that no name may be becomes its SHA-256."""
-    if text is None or text == "":
-        return None
-    found = str(text)
-    return found if _is_name(found) else hashlib.sha256(found.encode("utf-8", "replace")).hexdigest()
-
-
-def without_absent(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are not None."""
-    return {key: value for key, value in fields.items() if value is not None}
+    found = {
+        "trace_id": readings[0].span.trace_id,
+        "span_id": group.anchor.span_id or None,
+        "model": _first_text(reversed(group.calls), "model"),
+        "response_id": _first_text(reversed(group.calls), "response_id"),
+        "generation_s": seconds_of(covered_ns(group.calls)),
+        "time_unit": next((unit for unit in units if unit != "nanoseconds"), None),
+    }
+    return {name: value for name, value in found.items() if value is not None}

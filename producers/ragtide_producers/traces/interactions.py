@@ -1,11 +1,14 @@
 """A trace becomes RAG interactions, each with its source, or with the reason why it cannot be used."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ragtide_schemas import InvalidEntryError, RagInteraction
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
+from ragtide_schemas.sent import sent
+from ragtide_schemas.times import utc_now
 
 from ..shapes.literals import BrokenTextError, UnreadableError
 from .attributes import first
@@ -53,7 +56,9 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
     try:
         fields = fields_of(group, readings, options)
         known = {} if mapped.probability is None else {"sampling_probability": mapped.probability}
-        interaction = RagInteraction.from_fields({"interaction_id": mapped.interaction_id, **known, **fields})
+        interaction = sent(
+            RagInteraction.from_fields, {"interaction_id": mapped.interaction_id, **known, **fields}, utc_now()
+        ).with_left_out(sum((reading.left_out for reading in readings), Counter()))
     except RefusedError as refused:
         return replace(mapped, refusal=refused.reason, detail=str(refused))
     except BrokenTextError as error:

@@ -74,7 +74,7 @@ class SpanReading:
     def __init__(self, span: Span, retrieval_names: frozenset[str] = frozenset()) -> None:
         self.span = span
         self.left_out: Counter[str] = Counter()
-        """What was left out of the texts by name, such as reasoning and images."""
+        """What was left out of the contents on purpose, by name, such as `response.reasoning`."""
         self.told_result: Any = None
         """The result of a tool whose span has none, as the messages of a later model call repeat it."""
         self.parts: list[SpanReading] = []
@@ -236,7 +236,7 @@ class SpanReading:
             return False
         named = f"{self.span.name} {self._attributes.get(GENAI.kinds[0], '')}".lower()
         if SERVED_MODEL in self._attributes or any(word in named for word in RAG_WORDS):
-            return self._text([self._output], "answer") is not None
+            return self.text_of([self._output], "answer") is not None
         if not isinstance(self._output, str) or not self._own_documents:
             return False
         return not all((document.text or "") in self._output for document in self._own_documents)
@@ -291,7 +291,7 @@ class SpanReading:
     @cached_property
     def query(self) -> str | None:
         """The query of a retrieval."""
-        return self._text([self._value("query")], "question") or self.question(QUESTION_KEYS)
+        return self.text_of([self._value("query")], "question") or self.question(QUESTION_KEYS)
 
     @cached_property
     def inputs(self) -> Any:
@@ -301,19 +301,19 @@ class SpanReading:
     def question(self, keys: tuple[str, ...]) -> str | None:
         """Return the question in the input of the span, or the last of the user in the messages of an agent."""
         self._whole()
-        found = self._text([self.inputs], "question", keys)
+        found = self.text_of([self.inputs], "question", keys)
         if found is not None or (self.role != "other" and not self.is_agent):
             return found
         # The message may be the input of a chain as JSON, without a text if the input is streamed (LangChain).
         text = last_of(self.input_messages, "user")
-        return self._text([_spelled(text)], "question", keys)
+        return self.text_of([_spelled(text)], "question", keys)
 
     def answer(self, keys: tuple[str, ...]) -> str | None:
         """Return the answer in the output of the span, or the last of the assistant in the messages of an agent."""
         self._whole()
-        found = self._text([self._output], "answer", keys)
+        found = self.text_of([self._output], "answer", keys)
         return (
-            self._text(self._given("output_messages"), "answer")
+            self.text_of(self._given("output_messages"), "answer")
             if found is None and (self.role == "other" or self.is_agent)
             else found
         )
@@ -329,10 +329,10 @@ class SpanReading:
         """The text that a model call returned; None for a call that only asks for tools."""
         self._whole()
         given = list(self._given("output_messages"))
-        found = self._text(given, "answer")
+        found = self.text_of(given, "answer")
         if found is not None and not any(_are_several(value, found) for value in given):
             return found
-        whole = None if self.calls_tools else self._text([self._output], "answer")
+        whole = None if self.calls_tools else self.text_of([self._output], "answer")
         if whole is None and found is not None:
             raise UnreadableError(f"the span {self._short_name!r} has several answers: send the one that was shown")
         return whole
@@ -392,11 +392,11 @@ class SpanReading:
 
     def number(self, which: str, *keys: str) -> float | None:
         """Return an attribute that is a number, or the number under one of the keys of a JSON object."""
-        found = self._value(which)
+        found = if_readable(lambda: self._value(which), None)
         if isinstance(found, Mapping):
             found = next((found[key] for key in keys if isinstance(found.get(key), int | float)), None)
-        is_number = isinstance(found, int | float) and not isinstance(found, bool) and abs(found) <= NUMBER_MAX
-        return float(found) if is_number else None
+        known = isinstance(found, int | float) and not isinstance(found, bool) and abs(found) <= NUMBER_MAX
+        return float(found) if known and found is not None else None
 
     def mapping(self, which: str) -> Mapping[str, Any] | None:
         """Return an attribute that is a JSON object, by its column in the table.
@@ -501,9 +501,9 @@ class SpanReading:
     def _value(self, which: str) -> Any:
         return _spelled(self._first(which))
 
-    def _text(self, values: Iterable[Any], meaning: Meaning, keys: tuple[str, ...] | None = None) -> str | None:
+    def text_of(self, values: Iterable[Any], meaning: Meaning, keys: tuple[str, ...] | None = None) -> str | None:
         """Return the text in the first of the values that has one."""
-        with self._named(meaning) as left_out:
+        with self._named("response" if meaning == "answer" else meaning) as left_out:
             found = (text_in(value, meaning, keys, left_out) for value in values)
             return next((text for text in found if text is not None), None)
 
@@ -526,7 +526,7 @@ class SpanReading:
         except UnreadableError as error:
             raise UnreadableError(f"{content} of the span {self._short_name!r} cannot be read: {error}") from None
         finally:
-            self.left_out |= left_out
+            self.left_out |= Counter({f"{content}.{kind}": number for kind, number in left_out.items()})
 
     def _first(self, which: str) -> Any:
         return first(self._attributes, COLUMNS[which])

@@ -83,6 +83,8 @@ def interaction_lines(number: int, mapped: Mapped) -> Iterator[Text]:
     yield _line("response", found.response)
     if mapped.probability is not None:
         yield _line("sampled", f"the sender kept {mapped.probability:.2%} of the traces")
+    if found.left_out:
+        yield _line("left out", ", ".join(sorted(found.left_out)))
     if "time_unit" in found.metadata:
         yield _line("times", f"read as {found.metadata['time_unit']}: OpenTelemetry has nanoseconds there")
 
@@ -121,6 +123,7 @@ def fields_of_trace(trace: ExplainedTrace) -> dict[str, Any]:
                 "refusal": mapped.refusal,
                 "detail": mapped.detail,
                 "sampling_probability": mapped.probability,
+                "left_out": dict(mapped.interaction.left_out) if mapped.interaction else {},
                 "interaction": mapped.interaction.model_dump(mode="json") if mapped.interaction else None,
             }
             for mapped in trace.interactions

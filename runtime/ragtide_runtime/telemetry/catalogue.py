@@ -322,6 +322,13 @@ INGEST_COSTS: Final = Metric(
     ("source",),
     {"source": ("trace", "computed", "no_model", "no_tokens", "unknown_model", "no_price_table")},
 )
+INGEST_LEFT_OUT: Final = Metric(
+    "ragtide_ingest_left_out_values_total",
+    "counter",
+    "Values that were left out of interactions of traces, by field: without a plain meaning, reasoning, or media.",
+    LEFT_OUT.labels,
+    LEFT_OUT.values,
+)
 INGEST_OPEN_TRACES: Final = Metric("ragtide_ingest_open_traces", "gauge", "Traces that wait to be read.")
 INGEST_BYTES: Final = Metric("ragtide_ingest_stored_bytes", "gauge", "Bytes of the stored spans.")
 HTTP_REQUESTS: Final = Metric(
@@ -361,6 +368,7 @@ INGEST_METRICS: Final = (
     INGEST_INTERACTIONS,
     INGEST_CHANGED,
     INGEST_COSTS,
+    INGEST_LEFT_OUT,
     INGEST_OPEN_TRACES,
     INGEST_BYTES,
 )

@@ -145,7 +145,7 @@ def test_many_models_in_one_interaction_are_not_looked_up() -> None:
 def test_ingest_counts_interactions_by_the_source_of_their_cost() -> None:
     process = ProcessTelemetry()
     calls = [OPENINFERENCE, {**OPENINFERENCE, "llm.cost.total": 1}, ABSENT[0][1], {"openinference.span.kind": "LLM"}]
-    IngestTelemetry(process).costs(interaction(call) for call in calls)
+    IngestTelemetry(process).assembled(interaction(call) for call in calls)
     found = {
         source: process.registry.get_sample_value("ragtide_ingest_costs_total", {"source": source})
         for source in ("computed", "trace", "unknown_model")

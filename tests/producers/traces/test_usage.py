@@ -12,13 +12,16 @@ from tests.support.cases import for_each
 from tests.support.traces import START_NS, STEP_NS, branch
 from tests.support.traces import spans as spans_of
 
+from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.span import Span
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import AnswerUsage, RagInteraction
 from ragtide_schemas.limits import TOKENS_MAX
 
 pytestmark = pytest.mark.pure
+OPTIONS = MappingOptions()
 
 
 def usage(found: RagInteraction) -> AnswerUsage:
@@ -123,11 +126,44 @@ def test_explicit_attributes_replace_what_the_spans_say() -> None:
     assert (found.latency_s, found.cost_usd, found.retrieval_latency_s) == (0.5, 0.25, 2)
 
 
-def test_an_impossible_explicit_number_is_refused_with_its_name() -> None:
-    root = branch("answer", {**CHAIN, "ragtide.usage.latency_s": -1}, branch("search", SEARCH), branch("c", GENAI))
-    (found,) = interactions_of(spans_of(root), MappingOptions())
-    assert found.interaction is None
-    assert "usage.latency_s" in found.detail
+SIDE = {
+    "ragtide.usage.latency_s": (-1, "fast", True),
+    "ragtide.turn": ("third", -1, 0.5),
+    "ragtide.segments.lang": ("x" * 300, "\x00", ("a", "b")),
+    "gen_ai.response.model": ("m" * 70_000,),
+}
+
+
+@for_each("name, value", [(name, value) for name, values in SIDE.items() for value in values])
+def test_a_side_value_that_cannot_be_read_is_left_out_by_name(name: str, value: Any) -> None:
+    call = branch("c", {**GENAI, name: value} if name.startswith("gen_ai") else GENAI)
+    own = {} if name.startswith("gen_ai") else {name: value}
+    (found,) = interactions_of(spans_of(branch("answer", {**CHAIN, **own}, branch("search", SEARCH), call)), OPTIONS)
+    assert found.interaction is not None
+    assert list(found.interaction.left_out) == [
+        "metadata.model" if name.startswith("gen_ai") else name.removeprefix("ragtide.")
+    ]
+    assert found.interaction.response == "A drink."
+    process = ProcessTelemetry()
+    IngestTelemetry(process).assembled([found.interaction])
+    field = {"field": next(iter(found.interaction.left_out)).partition(".")[0]}
+    assert process.registry.get_sample_value("ragtide_ingest_left_out_values_total", field) == 1
+
+
+@for_each("session", ["s" * 300, "a\nb", 7])
+def test_an_id_of_a_session_that_is_no_name_stays_one_id(session: Any) -> None:
+    roots = [branch("answer", {**CHAIN, "session.id": session}, branch("search", SEARCH), branch("c", GENAI))] * 2
+    found = [interactions_of(spans_of(root), OPTIONS)[0].interaction for root in roots]
+    assert len({item and item.session_id for item in found}) == 1
+    assert all(item and item.session_id and not item.left_out for item in found)
+
+
+def test_a_cut_side_value_costs_nothing_else() -> None:
+    cut = {"langfuse.observation.type": "generation", "langfuse.observation.cost_details": '{"total": 0.1, "inp'}
+    (found,) = interactions_of(
+        spans_of(branch("answer", CHAIN, branch("search", SEARCH), branch("c", {**GENAI, **cut}))), OPTIONS
+    )
+    assert found.interaction is not None
 
 
 def test_a_turn_of_a_conversation_below_one_span_has_no_time_of_the_others() -> None:
