@@ -133,7 +133,8 @@ def _joined(group: Sequence[Record], mapped: _Mapped, seen: "array[int]") -> Ite
 def _is_chunk(value: Any) -> bool:
     if isinstance(value, str):
         return not is_missing(value) and not spells_a_list(value)
-    return isinstance(value, dict) and any(isinstance(part, str) for part in value.values())
+    is_list = isinstance(value, dict) and all(str(key).isdecimal() for key in value)  # of `contexts.0`, `contexts.1`
+    return isinstance(value, dict) and not is_list and any(isinstance(part, str) for part in value.values())
 
 
 def _is_apart(header: _Header, rows: Sequence[Mapping[str, Any]], seen: "array[int]") -> bool:

@@ -276,7 +276,7 @@ def name_of(source: str | Path) -> str:
     if huggingface.is_huggingface(source):
         parts = str(source).removeprefix("hf:").partition("?")[0].strip("./").split("/")
         return parts[1] if len(parts) > 1 else parts[0]
-    if str(source) in (STDIN, "/dev/stdin"):
+    if str(source) == STDIN or str(source).startswith("/dev/"):
         return "stdin"
     name = Path(source).name
     for ending in (*text.PACKED, "".join(Path(name).suffixes[-1:])):

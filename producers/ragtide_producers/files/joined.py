@@ -16,8 +16,10 @@ _LISTS: Final = ("retrieval_context", "retrieved_contexts")
 _ENDED: Final = re.compile(r"[.!?\u2026\u3002]['\"\u201d)\]]?[;|] ?(?=[^\s|;])")
 """A separator after the end of a sentence: in prose a sentence ends with one mark."""
 _MARKS: Final = re.compile(r"\|\|\||\[SEP\]|<SEP>|</s>|<\|endoftext\|>|[\x1e\x1f]", re.IGNORECASE)
-_LINE: Final = re.compile(r"-{3,}|={3,}|\*{3,}|_{3,}|#{3,}|~{3,}")
-_NUMBERED: Final = re.compile(r"\W{0,3}(?:document|doc|chunk|passage|context|source)\W{0,2}([12])\b", re.IGNORECASE)
+_LINE: Final = re.compile(r"^ {0,3}(-{3,}|={3,}|\*{3,}|_{3,}|#{3,}|~{3,})[ \t]{0,9}$", re.MULTILINE)
+_NUMBERED: Final = re.compile(
+    r"^[^\w\n]{0,3}(?:document|doc|chunk|passage|context|source)[^\w\n]{0,2}([12])\b", re.MULTILINE | re.IGNORECASE
+)
 
 
 def separated(value: Any) -> Any:
@@ -46,18 +48,19 @@ def refuse_joined(column: str, text: str) -> None:
 
 
 def _separator(text: str, *, in_list: bool) -> str | None:
-    lines = text.splitlines()
-    is_table = any(line.lstrip()[:1] == "|" for line in lines)
+    text = text.replace("\r\n", "\n").strip()
+    is_table = text[:1] == "|" or "\n|" in text
     for mark in "|;" if in_list else "":
         if mark in text and not (mark == "|" and is_table):
             return mark
     ended, mark_in = _ENDED.search(text), _MARKS.search(text)
     if mark_in or (ended and not is_table):
         return mark_in[0] if mark_in else ended[0].strip()[-1] if ended else None
-    starts = [_NUMBERED.match(line) for line in lines]
-    if {start[1] for start in starts if start} == {"1", "2"}:
-        return next(start[0] for start in starts if start and start[1] == "2")
-    alone = [place for place, line in enumerate(lines) if _LINE.fullmatch(line.strip())]
+    starts = {start[1]: start[0] for start in _NUMBERED.finditer(text)}
+    if len(starts) == 2:
+        return starts["2"]
+    alone = list(_LINE.finditer(text))
     # Under a heading such a line has the length of the heading, and front matter begins with one.
-    inner = (place for place in alone if any(lines[:place]) and any(lines[place + 1 :]) and alone[0] != 0)
-    return next((lines[place] for place in inner if len(lines[place]) < 4 or not lines[place - 1].strip()), None)
+    inner = (line for line in alone if alone[0].start() > 0 and line.end() < len(text))
+    lone = (line for line in inner if len(line[1]) == 3 or text[line.start() - 2 : line.start()] == "\n\n")
+    return next((line[1] for line in lone), None)

@@ -91,25 +91,18 @@ def _record(number: int, header: Sequence[str], cells: Sequence[str], separator:
         shown = {"\t": "tabs", ",": "commas", ";": "semicolons"}.get(separator, repr(separator))
         return Record(number, problem=f"the row has more cells than the header has columns: quote cells with {shown}")
     fields: dict[str, Any] = {}
-    texts: dict[int, str] = {}
-    blank: list[str] = []
+    blank: dict[str, Any] = {}
     for column, cell in zip(header, cells, strict=False):
-        if _is_missing(column, cell):
-            if "." not in column and not keeps_words(column, "documents"):
-                blank.append(column)
-            elif column.partition(".")[0] == "documents" or keeps_words(column, "documents"):
-                fields.setdefault(column.partition(".")[0], [] if column.startswith("documents.") else None)
-            continue
-        try:
-            _put(fields, texts, column, cell)
-        except ValueError as error:
-            return Record(number, problem=f"{column} is {cell[:60]!r}: {error}")
-    if texts:
-        fields["documents"] = [texts[index] for index in sorted(texts)]
-    content = {name: value for name, value in fields.items() if value is not None}
-    for column in blank:
-        fields.setdefault(column, None)
-    return Record(number, fields, json.dumps(content, sort_keys=True).encode(), cells=True)
+        name, _, part = column.partition(".")
+        if not _is_missing(column, cell):
+            try:
+                _put(fields, column, cell)
+            except ValueError as error:
+                return Record(number, problem=f"{column} is {cell[:60]!r}: {error}")
+        elif not part or name == "documents":
+            blank[name] = {} if part else None
+    content = json.dumps(fields, sort_keys=True).encode()
+    return Record(number, {**blank, **fields}, content, cells=True)
 
 
 def _is_missing(column: str, cell: str) -> bool:
@@ -123,13 +116,9 @@ def _is_missing(column: str, cell: str) -> bool:
     return text not in MAY_BE_TEXT or name in (*_NUMBERS, *_WHOLE) or keeps_words(name, "documents")
 
 
-def _put(fields: dict[str, Any], texts: dict[int, str], column: str, cell: str) -> None:
+def _put(fields: dict[str, Any], column: str, cell: str) -> None:
     name, _, part = column.partition(".")
-    if name == "documents" and part:
-        if not part.isdigit():
-            raise ValueError("name the column documents.0, documents.1, and so on")
-        texts[int(part)] = cell
-    elif part:
+    if part:
         inner = fields.setdefault(name, {})
         if not isinstance(inner, dict):
             raise ValueError(f"the row has {name}, too: leave one of the columns out")
