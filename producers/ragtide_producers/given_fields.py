@@ -7,21 +7,24 @@ model service, content parts, chunks of a stream, documents of a framework, or o
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, RetrievedDocument
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.plain_values import LeftOut, count_left_out, fields_of, unfit
 
-from .shapes.documents import Found, documents_in
-from .shapes.parts import medium_of
-from .shapes.texts import Meaning, UnreadableError, text_in
+if TYPE_CHECKING:
+    from .shapes.documents import Found
+    from .shapes.texts import Meaning
 
-TEXTS: Final[Mapping[str, Meaning]] = {"question": "question", "response": "answer", "reference_answer": "reference"}
+# The readers are imported when a value needs them, because they would double the start of an application.
+
+TEXTS: Final[Mapping[str, "Meaning"]] = {"question": "question", "response": "answer", "reference_answer": "reference"}
 """What the text of each field is."""
 _MAY_SPELL: Final = re.compile(r"\s*(?:[\[{(\"']|[A-Za-z_][\w.]*[\[(]|\w{1,8}:[ \[{\"]|\S{40})")
 """Beginning of a text that may spell a value, a stream or a medium; other texts are taken as they stand."""
-_MAY_BE_MEDIUM: Final = re.compile(r"\s*\S{40}")
+BEGINNING: Final = 40
+"""Characters without a space that may begin a medium in base64."""
 _DOCUMENT_FIELDS: Final = frozenset(RetrievedDocument.model_fields)
 
 
@@ -34,19 +37,35 @@ def interaction_of(fields: Mapping[str, Any]) -> RagInteraction:
     Raises:
         InvalidEntryError: the fields are no interaction; the message names field and remedy.
     """
-    left_out = LeftOut()
-    read: dict[str, Any] = {}
-    for name, meaning in TEXTS.items():
+    others: dict[str, Any] = {}
+    for name in TEXTS:
         value = fields.get(name)
-        if value is not None and (not isinstance(value, str) or _MAY_SPELL.match(value)):
-            read[name] = _text(name, value, meaning, left_out)
+        if value is not None and not (isinstance(value, str) and _stands(value)):
+            others[name] = value
     documents = fields.get("documents")
-    if documents is not None and not _are_plain(documents):
-        read["documents"] = _documents(documents, left_out)
-    return RagInteraction.from_fields({**fields, **read} if read else dict(fields)).with_left_out(left_out)
+    if documents is not None and not _stand(documents):
+        others["documents"] = documents
+    if not others:
+        return RagInteraction.from_fields(dict(fields))
+    left_out = LeftOut()
+    for name, value in others.items():
+        meaning = TEXTS.get(name)
+        others[name] = _documents(value, left_out) if meaning is None else _text(name, value, meaning, left_out)
+    return RagInteraction.from_fields({**fields, **others}).with_left_out(left_out)
 
 
-def _text(name: str, value: Any, meaning: Meaning, left_out: LeftOut) -> Any:
+def _stands(text: str) -> bool:
+    """Whether a text is taken as it stands, because it can spell no value, no stream and no medium."""
+    head = text[:BEGINNING]
+    # Nearly every text has such a beginning, and a search with the pattern would take longer.
+    if " " in head and head[0].isalpha() and "(" not in head and ":" not in head and "[" not in head:
+        return True
+    return _MAY_SPELL.match(text) is None
+
+
+def _text(name: str, value: Any, meaning: "Meaning", left_out: LeftOut) -> Any:
+    from .shapes.texts import UnreadableError, text_in  # noqa: PLC0415 - see above
+
     found: Counter[str] = Counter()
     try:
         text = text_in(value, meaning, left_out=found)
@@ -61,6 +80,9 @@ def _text(name: str, value: Any, meaning: Meaning, left_out: LeftOut) -> Any:
 
 
 def _documents(value: Any, left_out: LeftOut) -> Any:
+    from .shapes.documents import documents_in  # noqa: PLC0415 - see above
+    from .shapes.texts import UnreadableError  # noqa: PLC0415 - see above
+
     found: Counter[str] = Counter()
     try:
         documents = documents_in(value, found)
@@ -74,10 +96,10 @@ def _documents(value: Any, left_out: LeftOut) -> Any:
     _count("documents", found, left_out)
     # A document that has the fields of the schema keeps its metadata.
     given = value if isinstance(value, list) and len(value) == len(documents) else [None] * len(documents)
-    return [item if _is_plain(item) else _fields(document) for item, document in zip(given, documents, strict=True)]
+    return [item if _is_document(item) else _fields(document) for item, document in zip(given, documents, strict=True)]
 
 
-def _fields(document: Found) -> dict[str, Any]:
+def _fields(document: "Found") -> dict[str, Any]:
     named = document.id if document.id and len(document.id) <= NAME_MAX_CHARS else None
     fields = {"text": document.text, "id": named, "score": document.score}
     return {name: value for name, value in fields.items() if value is not None}
@@ -94,18 +116,28 @@ def _remedy(value: Any, otherwise: str) -> str:
     return otherwise if known else f"it {unfit(value)}"
 
 
-def _are_plain(documents: Any) -> bool:
+def _stand(documents: Any) -> bool:
     """Whether documents are a list of texts, and of objects that have the fields of the schema."""
     if type(documents) is not list and type(documents) is not tuple:
         return False
-    return all(
-        not _MAY_SPELL.match(item) and bool(item) and not item.isspace() if isinstance(item, str) else _is_plain(item)
-        for item in documents
-    )
+    for item in documents:
+        if isinstance(item, str):
+            if not _stands(item) or not item or item.isspace():
+                return False
+        elif not _is_document(item):
+            return False
+    return True
 
 
-def _is_plain(item: Any) -> bool:
-    if isinstance(item, RetrievedDocument):
-        return True
-    text = item.get("text") if isinstance(item, dict) and item.keys() <= _DOCUMENT_FIELDS else None
-    return isinstance(text, str) and not (_MAY_BE_MEDIUM.match(text) and medium_of(text) is not None)
+def _is_document(item: Any) -> bool:
+    if isinstance(item, dict):
+        text = item.get("text")
+        known = isinstance(text, str) and _DOCUMENT_FIELDS.issuperset(item)
+        return known and (" " in text[:BEGINNING] or not _is_medium(text))
+    return isinstance(item, RetrievedDocument)
+
+
+def _is_medium(text: str) -> bool:
+    from .shapes.parts import medium_of  # noqa: PLC0415 - see above
+
+    return medium_of(text) is not None
