@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, RetrievedDocument
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.plain_values import LeftOut, count_left_out, fields_of, unfit
+from ragtide_schemas.sent import sent
+from ragtide_schemas.times import utc_now
 
 if TYPE_CHECKING:
     from .shapes.documents import Found
@@ -46,12 +48,12 @@ def interaction_of(fields: Mapping[str, Any]) -> RagInteraction:
     if documents is not None and not _stand(documents):
         others["documents"] = documents
     if not others:
-        return RagInteraction.from_fields(dict(fields))
+        return sent(RagInteraction.from_fields, fields, utc_now())
     left_out = LeftOut()
     for name, value in others.items():
         meaning = TEXTS.get(name)
         others[name] = _documents(value, left_out) if meaning is None else _text(name, value, meaning, left_out)
-    return RagInteraction.from_fields({**fields, **others}).with_left_out(left_out)
+    return sent(RagInteraction.from_fields, {**fields, **others}, utc_now()).with_left_out(left_out)
 
 
 def _stands(text: str) -> bool:
@@ -132,8 +134,9 @@ def _stand(documents: Any) -> bool:
 def _is_document(item: Any) -> bool:
     if isinstance(item, dict):
         text = item.get("text")
-        known = isinstance(text, str) and _DOCUMENT_FIELDS.issuperset(item)
-        return known and (" " in text[:BEGINNING] or not _is_medium(text))
+        if not isinstance(text, str) or not _DOCUMENT_FIELDS.issuperset(item):
+            return False
+        return " " in text[:BEGINNING] or not _is_medium(text)
     return isinstance(item, RetrievedDocument)
 
 

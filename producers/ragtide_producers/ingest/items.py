@@ -6,9 +6,9 @@ from typing import Any, Final
 from ragtide_runtime.outside.json_values import has_more_values
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.base import is_left_out, read_json_object
+from ragtide_schemas.interaction import with_id
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
-from ragtide_schemas.sent import sent
-from ragtide_schemas.times import utc_now
+from ragtide_schemas.plain_values import LeftOut
 
 from ..given_fields import interaction_of
 
@@ -51,8 +51,9 @@ def sent_interaction(fields: dict[str, Any], *, source: str, key: str | None, in
     Raises:
         InvalidEntryError: the fields are no interaction.
     """
+    left_out = LeftOut()
     fields = {**fields, "source": source} if is_left_out(fields.get("source")) else fields
-    if key and is_left_out(fields.get("interaction_id")):
+    if key:
         digest = blake2b(key.encode("utf-8", "replace"), digest_size=16).hexdigest()
-        fields = {**fields, "interaction_id": f"{source}-{digest}-{index}"}
-    return sent(interaction_of, fields, utc_now())
+        fields = with_id(fields, f"{source}-{digest}-{index}", left_out)
+    return interaction_of(fields).with_left_out(left_out)

@@ -156,7 +156,7 @@ class InteractionRoute:
 
     def read(self, fields: Mapping[str, Any]) -> RagInteraction:
         """Return the interaction with these fields."""
-        return sent(interaction_of, fields, utc_now())
+        return interaction_of(fields)
 
     def queued(self, item: RagInteraction) -> QueuedItem | None:
         """Return an interaction for the queue, with its probability and the trace context of its caller."""

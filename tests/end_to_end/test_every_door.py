@@ -1,0 +1,170 @@
+"""Form x door: what clients hand over is the same text at every door, or it is refused.
+
+One list of forms (tests/support/forms.py) comes in through files, the SDK, HTTP, a broker, traces and a plain XADD.
+"""
+
+import asyncio
+import csv
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from tests.support.forms import ANSWER, FORMS, NOTHING, QUESTION, REFUSED, Door, Form
+from tests.support.http_service import http_service
+from tests.support.traces import branch, spans
+
+from ragtide import InteractionProducer, InvalidEntryError, RagInteraction
+from ragtide_producers import FileOptions, read_rows
+from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
+from ragtide_producers.traces.interactions import interactions_of
+from ragtide_producers.traces.options import MappingOptions
+from ragtide_roles.bridge.addresses import read_address
+from ragtide_roles.bridge.intake import read_message
+from ragtide_roles.bridge.links import Received
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas.opaque import is_opaque
+from ragtide_schemas.plain_values import LeftOut
+
+Seen = str | tuple[str, ...]
+"""The text that came out, or the texts of documents; `REFUSED` if nothing did."""
+
+FIELDS: Final = {
+    "question": "question",
+    "answer": "response",
+    "reference": "reference_answer",
+    "documents": "documents",
+}
+COLUMNS: Final = {"question": "user_input", "answer": "answer", "reference": "ground_truth", "documents": "contexts"}
+"""Columns of the same meanings in files of other tools."""
+OTHERS: Final = {"question": QUESTION, "answer": ANSWER, "documents": ["The tower is tall."]}
+STREAMS: Final = Streams("ragtide", 0)
+
+
+def forms(door: Door) -> list[Form]:
+    return [form for form in FORMS if door in form.doors]
+
+
+def fields_of(form: Form, names: dict[str, str]) -> dict[str, Any]:
+    return {names[meaning]: value for meaning, value in {**OTHERS, form.meaning: form.value}.items()}
+
+
+def seen_in(form: Form, interaction: RagInteraction | None) -> Seen:
+    if interaction is None:
+        return REFUSED
+    if form.meaning == "documents":
+        return tuple(document.text.strip() for document in interaction.documents)
+    return (getattr(interaction, FIELDS[form.meaning]) or "").strip()
+
+
+def wrong(door: str, found: list[tuple[Form, RagInteraction | None]]) -> list[tuple[str, str, Seen, Seen]]:
+    """The forms of which another text came out than the expected one."""
+    wrongs = []
+    for form, interaction in found:
+        seen = seen_in(form, interaction)
+        nothing = form.expected == NOTHING and (not seen or seen == REFUSED)
+        if seen != form.expected and not nothing:
+            wrongs.append((door, form.name, form.expected, seen))
+    return wrongs
+
+
+def in_files(folder: Path, kind: str) -> list[tuple[Form, RagInteraction | None]]:
+    options = FileOptions(unnamed="shop")
+    found: list[tuple[Form, RagInteraction | None]] = []
+    for place, form in enumerate(forms("files")):
+        if kind == "csv" and isinstance(form.value, float):
+            continue  # the text of a cell
+        row, path = fields_of(form, COLUMNS), folder / f"{place}.{kind}"
+        if kind == "jsonl":
+            path.write_text(json.dumps(row), encoding="utf-8")
+        else:
+            cells = {name: value if isinstance(value, str) else json.dumps(value) for name, value in row.items()}
+            with path.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows([cells.keys(), cells.values()])
+        rows = list(read_rows(path, options))
+        found.append((form, rows[0].interaction if len(rows) == 1 else None))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_files(kind: str, tmp_path: Path) -> None:
+    assert wrong(kind, in_files(tmp_path, kind)) == []
+
+
+def stored(redis: Any) -> dict[str, RagInteraction]:
+    entries = (RagInteraction.decode(fields[b"data"]) for _, fields in redis.xrange(STREAMS.interactions))
+    return {entry.interaction_id: entry for entry in entries}
+
+
+def test_the_sdk(redis: Any, redis_url: str) -> None:
+    given = forms("sdk")
+    with InteractionProducer(redis_url) as producer:
+        for place, form in enumerate(given):
+            producer.submit(fields_of(form, FIELDS), pipeline="shop", interaction_id=str(place))
+        assert producer.flush(20)
+    found = stored(redis)
+    assert wrong("sdk", [(form, found.get(str(place))) for place, form in enumerate(given)]) == []
+
+
+async def test_http(async_redis: Any, redis: Any, redis_url: str) -> None:
+    del async_redis
+    given = forms("http")
+    items = [
+        {**fields_of(form, FIELDS), "pipeline": "shop", "interaction_id": str(place)}
+        for place, form in enumerate(given)
+    ]
+    async with http_service(redis_url) as service:
+        status, answer = await service.post("/v1/interactions", items)
+    assert status == 200
+    found = await asyncio.to_thread(stored, redis)
+    assert wrong("http", [(form, found.get(str(place))) for place, form in enumerate(given)]) == []
+    refused = [item for item in answer["items"] if item["status"] != "published"]
+    assert {item["interaction_id"] for item in refused} == {str(place) for place in range(len(given))} - found.keys()
+    assert all(item["detail"] for item in refused)
+
+
+def test_a_bridge() -> None:
+    address, route, given = read_address("--from", "nats://h/t"), InteractionRoute.of(Settings()), forms("http")
+    items = [{**fields_of(form, FIELDS), "pipeline": "shop"} for form in given]
+    read = read_message(Received(json.dumps(items).encode(), "1"), address, route, LeftOut())
+    found = [RagInteraction.decode(item.payload) if isinstance(item, PublishCommand) else None for item in read]
+    assert wrong("bridge", list(zip(given, found, strict=True))) == []
+
+
+def in_traces(form: Form) -> RagInteraction | None:
+    values: dict[str, Any] = {**OTHERS, form.meaning: form.value}
+    question, answer, documents = values["question"], values["answer"], values["documents"]
+    kind = "openinference.span.kind"
+    retriever = branch("search", {kind: "RETRIEVER", "input.value": QUESTION, "output.value": documents})
+    model = branch("chat", {kind: "LLM", "llm.model_name": "m"})
+    root = branch("ask", {kind: "CHAIN", "input.value": question, "output.value": answer}, retriever, model)
+    found = interactions_of(spans(root), MappingOptions())
+    return found[0].interaction if len(found) == 1 else None
+
+
+OWN_JSON: Final = {
+    "answer in JSON of its own",
+    "list of numbers as a text",
+    "JSON with reasoning and a field of its own",
+}
+"""Texts of JSON without a known field: a field that is named as the response is trusted, an output of a span is not."""
+
+
+def test_traces() -> None:
+    given = [form for form in forms("traces") if form.meaning != "reference"]
+    found = wrong("traces", [(form, in_traces(form)) for form in given])
+    assert [case for case in found if case[1] not in OWN_JSON or case[3] != REFUSED] == []
+
+
+def test_a_plain_xadd_has_texts_and_refuses_printed_objects_and_what_is_no_text() -> None:
+    for form in forms("http"):
+        payload = json.dumps({**fields_of(form, FIELDS), "pipeline": "shop"}).encode()
+        with suppress(InvalidEntryError):
+            found = seen_in(form, RagInteraction.from_entry("1700000000123-0", payload))
+            if isinstance(form.value, str) and form.meaning != "documents":
+                assert found == form.value.strip(), form.name
+                assert not is_opaque(form.value), form.name
+            elif not isinstance(form.value, list):
+                assert found == form.expected, form.name
