@@ -167,6 +167,8 @@ ASKED: dict[str, dict[str, Any]] = {
     "a gold answer and one of a model": {"answer": RIGHT, "llm_response": ANSWER},
     "in other spellings": {"Answer": RIGHT, "Model Answer": ANSWER},
     "in camel case": {"answer": RIGHT, "generatedAnswer": ANSWER},
+    "in an object": {"answer": RIGHT, "model": {"answer": ANSWER, "name": "m"}},
+    "with a dot": {"answer": RIGHT, "llm.response": ANSWER},
     "one of pandas twice": {"answer": RIGHT, "answer.1": ANSWER},
     "no prediction": {"answer": RIGHT, "prediction": None},
     "an empty output": {"output": "", "answer": RIGHT},

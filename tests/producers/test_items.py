@@ -138,6 +138,7 @@ def test_questions_alone_are_enough_and_get_ids_that_stay(questions: list[str]) 
         ({"reference_answer": "a", "answer": "b"}, "a", {"answer": "b"}),
         ({"gt_answer": "a"}, "a", {}),
         ({"ground_truth": "a", "answer": "what a model said"}, "a", {"answer": "what a model said"}),
+        ({"reference": "a", "answer": "what a model said"}, "a", {"answer": "what a model said"}),
         ({"answer": "a"}, "a", {}),
         ({"answer": ["a", "b"]}, "a", {"answer": ["a", "b"]}),
         ({"answer": []}, None, {"answer": []}),

@@ -138,7 +138,7 @@ def rows(count: int) -> str:
     bad = [
         {"pipeline": "p", "question": f"q {number}", "response": "r", "documents": ["d"], "segmets": f"t {number}"}
         if number % 2
-        else {"pipeline": "p", "question": {"text": number}, "response": "r", "documents": ["d"]}
+        else {"pipeline": "p", "question": {"score": number}, "response": "r", "documents": ["d"]}
         for number in range(count)
     ]
     good = {"pipeline": "p", "question": "q", "response": "The tower is iron.", "documents": ["The tower is iron."]}

@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Final
 
-from ragtide_schemas import METRICS, InvalidEntryError, RagInteraction, Reason, RetrievedDocument
+from ragtide_schemas import METRICS, AnswerUsage, InvalidEntryError, RagInteraction, Reason, RetrievedDocument
 from ragtide_schemas.interaction import last_turns
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.metric_definitions import CLOSED_FAMILIES
@@ -93,6 +93,8 @@ _NUMBERED: Final = frozenset((
 """Names that may have a number, such as `context_1` and `context_2`: each is a document."""
 _KNOWN: Final = frozenset((*(name for names in COLUMNS.values() for name in names), *USAGE_COLUMNS))
 _RANKS: Final = {field: {name: rank for rank, name in enumerate(names)} for field, names in COLUMNS.items()}
+_NESTED: Final = frozenset(name for field in (*TEXTS, "documents") for name in COLUMNS[field] if "_" in name)
+"""Known names that may be divided into that of an object and that of a value in it."""
 _DOTTED: Final = tuple(name for name in sorted(_KNOWN) if "." in name)
 
 Mapped = Mapping[str, str | Sequence[str]]
@@ -151,7 +153,7 @@ def check_target(target: str) -> None:
     if field == "gold_scores" and name.partition(".")[0] in CLOSED_FAMILIES and name not in METRICS:
         raise ValueError(unknown("metric", name, METRICS))
     if field == "usage" and name and name not in USAGE_COLUMNS:
-        raise ValueError(unknown("number of the usage", name, list(USAGE_COLUMNS)))
+        raise ValueError(unknown("number of the usage", name, list(AnswerUsage.model_fields)))
     if target not in TARGETS and not (name and field in TABLES):
         raise ValueError(unknown("field", target, (*TARGETS, *(f"{table}.NAME" for table in TABLES))))
 
@@ -193,7 +195,7 @@ def interaction_fields(
     for target, values in stated.items():
         _put(fields, target, _read_all(target, values, read))
     used = {*own.values(), *(column for values in stated.values() for column in values)}
-    names = {column: plain_name(column) for column in rest if column not in used}
+    names = {column: _known_name(column) for column in rest if column not in used}
     for field in COLUMNS:
         if fields.get(field) is None and field not in mapping:
             known = _candidates(field, names, rest)
@@ -322,13 +324,33 @@ def _is_plain_document(item: Any) -> bool:
 
 
 def _with_dotted_names(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the row with known columns such as `attributes.input.value` under that name; CSV reads them as nested."""
-    for name in _DOTTED:
+    """Return the row with values in objects that have known names, such as `attributes.input.value`, as columns.
+
+    CSV reads such columns as objects, and an object `model` with an `answer` is like a column `model_answer`.
+    """
+    nested = [
+        f"{column}.{key}"
+        for column, value in row.items()
+        if isinstance(value, Mapping) and len(value) <= _KEYS_MAX and plain_name(column) not in _KNOWN
+        for key in value
+        if _known_name(f"{column}.{key}") in _NESTED
+    ]
+    for name in (*_DOTTED, *nested):
         if name not in row and isinstance(row.get(name.partition(".")[0]), Mapping):
             found = reached(row, name)
             if found is not None:
                 row = {**without(row, found[0]), name: found[1]}
     return row
+
+
+_KEYS_MAX: Final = 100
+
+
+def _known_name(column: str) -> str:
+    """Return the plain name of a column; one with dots like a known name with underscores is that name."""
+    name = plain_name(column)
+    joined = name.replace(".", "_")
+    return joined if joined in _NESTED else name
 
 
 _DIGITS_MAX: Final = 3

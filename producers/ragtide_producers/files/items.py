@@ -28,8 +28,9 @@ from .values import read_value
 QUESTIONS: Final = ("question", *COLUMNS["question"])
 """Names of the field with the question; the first existing field counts."""
 
-REFERENCES: Final = ("reference_answer", "gt_answer", "ground_truth", "answer", *COLUMNS["reference_answer"])
-"""Names of the field with the right answer; the first that is not empty counts, others stay in the metadata."""
+REFERENCES: Final = ("reference_answer", "gt_answer", "ground_truth", *COLUMNS["reference_answer"], "answer")
+"""Names of the field with the right answer; the first that is not empty counts, others stay in the metadata. `answer`
+beside another of them is that of a model."""
 
 IDS: Final = ("item_id", "interaction_id", *COLUMNS["interaction_id"])
 """Names of the field with the item's id; the first existing field counts, others stay in the metadata."""
@@ -85,7 +86,8 @@ def read_items(source: str | Path, options: FileOptions | None = None) -> list[I
 
     - id: `item_id`, `interaction_id`, `query_id` or `id`, otherwise made from the row's number and content;
     - question: `question` or `query`;
-    - reference answer: `reference_answer`, `gt_answer`, `ground_truth` or `answer`; of a list of answers the first;
+    - reference answer: `reference_answer`, `gt_answer`, `ground_truth`, another known name, or `answer`; of a list of
+      answers the first;
     - segments: `segments`; for RAGBench the data set;
     - cluster: `cluster`;
     - history: `history`, `chat_history` and others, or `messages` that end with the question;
