@@ -221,6 +221,14 @@ def test_a_claim_beside_courtesy_or_a_source_is_a_claim() -> None:
         assert len(locate_sentences(claim, answer=True)) == 1, claim
     found = locate_sentences("Sources: a.pdf\n\nThe tower was built in 1889 by Eiffel.", answer=True)
     assert [each.plain for each in found] == ["The tower was built in 1889 by Eiffel."]
+    # A mark at the begin of a line does not make a source of the claim after it, unless the text above cites it.
+    for text in (
+        "[1] The tower was built in 1889.\n[2] It stands in Paris.",
+        "Built in 1889.\n[1] It stands in Paris.",
+    ):
+        assert "Paris" in " ".join(each.plain for each in locate_sentences(text, answer=True)), text
+    text = "The tower was built in 1889 [1]. It stands in Paris [2].\n\n[1] Smith, Towers\n[2] Lee, Paris and London"
+    assert len(locate_sentences(text, answer=True)) == 2
     # A heading may claim something: it belongs to the sentence after it, and nothing of it is lost.
     text = "## Built in Paris\n\nThe tower is tall."
     (sentence,) = locate_sentences(text, answer=True)

@@ -303,12 +303,13 @@ def _texts(text: str, found: Sequence[Sentence]) -> tuple[list[str], list[str]]:
 def _claims(reader: "_SentenceReader", found: Sequence[Block]) -> Iterator[Sentence]:
     """Yield the sentences of an answer that may claim something."""
     waiting: list[Sentence] = []
-    in_sources = False
+    in_sources = in_notes = False
     for number, block in enumerate(found):
         following = found[number + 1] if number + 1 < len(found) else None
         if in_sources and not (block.section and not block.item):
             continue
-        if number and reader.is_footnote(block):
+        in_notes = reader.is_footnote(block, in_notes=in_notes or in_sources)
+        if in_notes:
             continue
         sentences = reader.sentences(block)
         in_links = False
@@ -370,13 +371,19 @@ class _SentenceReader:
         before, after = self._text[max(start - 2, 0) : start], self._text[end : end + 2]
         return before in ("**", "__", "b>") and after in ("**", "__", "</")
 
-    def is_footnote(self, block: Block) -> bool:
-        """Return whether a block is the text of a footnote or of a numbered source: `[^1]: Smith, 2020`."""
+    def is_footnote(self, block: Block, *, in_notes: bool) -> bool:
+        """Return whether a block is the text of a footnote or of a numbered source: `[^1]: Smith, 2020`.
+
+        Without a colon (`[1] Smith, 2020`) it stands among others or apart from the text that cites it. Else the mark
+        may be that of the sentence before it.
+        """
         if not self._has_brackets:
             return False
-        start = block.parts[0][0]
-        begin = self._text.rfind("\n", 0, start) + 1
-        return _FOOTNOTE.match(self._text, begin) is not None
+        begin = self._text.rfind("\n", 0, block.parts[0][0]) + 1
+        found = _FOOTNOTE.match(self._text, begin)
+        if found is None or found[1] is None:
+            return found is not None
+        return in_notes or (block.section and 0 <= self._text.find(found[1]) < begin)
 
     def is_linked(self, sentence: Sentence) -> bool:
         """Return whether a link or a citation is in a sentence, or touches it."""
@@ -450,7 +457,7 @@ class _SentenceReader:
         return len(before) in accumulate(map(len, pieces))
 
 
-_FOOTNOTE: Final = re.compile(r"[ \t]*(?:\[\^[^\[\]\s]{1,40}\]:|\[\d{1,3}\]:?[ \t])")
+_FOOTNOTE: Final = re.compile(r"[ \t]*(?:\[\^[^\[\]\s]{1,40}\]:|\[\d{1,3}\]:[ \t]|(\[\d{1,3}\])[ \t])")
 
 
 _CELLS: Final = ("|", "│", "┃", "║")
