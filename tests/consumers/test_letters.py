@@ -82,6 +82,13 @@ def test_letters_with_accents_apart_are_the_same_letters() -> None:
         assert scored(unicodedata.normalize("NFD", text), text, question) == pytest.approx(scored(text, text, question))
 
 
+def test_greek_capitals_are_the_same_letters() -> None:
+    text = "Η αντλία συντηρείται κάθε 6 μήνες. Το φίλτρο καθαρίζεται με ζεστό νερό."
+    capitals = "Η ΑΝΤΛΙΑ ΣΥΝΤΗΡΕΙΤΑΙ ΚΑΘΕ 6 ΜΗΝΕΣ. ΤΟ ΦΙΛΤΡΟ ΚΑΘΑΡΙΖΕΤΑΙ ΜΕ ΖΕΣΤΟ ΝΕΡΟ."
+    question = "Πώς συντηρείται η αντλία;"
+    assert scored(capitals, text, question) == pytest.approx(scored(text, text, question), abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("text", "others"),
     [

@@ -84,6 +84,8 @@ _SPELLINGS: Final = {
     **str.maketrans("أإآٱىیےةک", "ااااييي\u0647\u0643"),
     # Hebrew vowel signs.
     **dict.fromkeys([*range(0x0591, 0x05BE), 0x05BF, 0x05C1, 0x05C2, 0x05C4, 0x05C5, 0x05C7]),
+    # Greek accents, which capital letters do not have.
+    **str.maketrans("άέήίόύώΐΰϊϋΆΈΉΊΌΎΏΪΫ", "αεηιουωιυιυΑΕΗΙΟΥΩΙΥ"),
     # The two letters i of Turkish: a sentence may begin with a capital letter.
     **str.maketrans("ıİ", "ii"),
 }
