@@ -17,27 +17,6 @@ class Flattened(NamedTuple):
     """Whether an index is missing, or is that of a hidden content: a blank one is not."""
 
 
-class Prefixes:
-    """Beginnings of names, such as `retrieval.documents.`.
-
-    Args:
-        prefixes: the beginnings. Of two that fit a name, the longer counts.
-    """
-
-    def __init__(self, prefixes: Iterable[str]) -> None:
-        longest_first = sorted(prefixes, key=len, reverse=True)
-        self._match = re.compile("|".join(map(re.escape, longest_first))).match
-
-    def grouped(self, attributes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return the attributes whose names begin so: by the beginning, then by the rest of their names."""
-        groups: dict[str, dict[str, Any]] = {}
-        for name, value in attributes.items():
-            match = self._match(name)
-            if match is not None:
-                groups.setdefault(match[0], {})[name[match.end() :]] = value
-        return groups
-
-
 def flattened(attributes: Mapping[str, Any]) -> Flattened:
     """Return the list under names such as `0.document.content`; of an item that is blank an empty mapping."""
     found: dict[int, Any] = {}

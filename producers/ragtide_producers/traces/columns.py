@@ -1,9 +1,10 @@
 """The table of dialects by columns: the names of all dialects for one content, and the roles that words indicate."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Final, get_type_hints
+from typing import Any, Final, get_type_hints
 
-from .attributes import Prefixes
 from .conventions import (
     CONVENTIONS,
     DECISIVE,
@@ -38,11 +39,22 @@ for _row in CONVENTIONS:
 RESULT_EVENTS: Final = frozenset(name for row in CONVENTIONS for name in row.result_events)
 """Events of which each is a found document."""
 
-PREFIXES: Final = Prefixes({OWN, *(name for names in COLUMNS.values() for name in names if name.endswith("."))})
-"""Beginnings of all flattened names, and of ragtide's own."""
+_PREFIXES: Final = {OWN, *(name for names in COLUMNS.values() for name in names if name.endswith("."))}
+_PREFIX: Final = re.compile("|".join(map(re.escape, sorted(_PREFIXES, key=len, reverse=True))))
+"""Beginnings of all flattened names, and of ragtide's own; of two that fit a name, the longer counts."""
 ROLES: Final = [(name, row.roles) for row in CONVENTIONS for name in row.kinds]
 """Attributes that name the role, with the role by value, the preferred first."""
 DECISIVE_KINDS: Final = [name for row in DECISIVE for name in row.kinds]
+
+
+def by_prefix(attributes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the attributes with flattened names: by their beginning, then by the rest of their names."""
+    groups: dict[str, dict[str, Any]] = {}
+    for name, value in attributes.items():
+        match = _PREFIX.match(name)
+        if match is not None:
+            groups.setdefault(match[0], {})[name[match.end() :]] = value
+    return groups
 
 
 def role_by_words(text: str, llm: tuple[str, ...] = (), tools: tuple[str, ...] = ()) -> Role:

@@ -69,7 +69,9 @@ def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
         kept.append(found)
     if unknown and not any(kept):
         return _prompt_documents(group, [], question)
-    joined = list({_key(document): document for found in reversed(kept) for document in reversed(found)}.values())[::-1]
+    joined = list({key_of(document): document for found in reversed(kept) for document in reversed(found)}.values())[
+        ::-1
+    ]
     if any(document.text is None for document in joined):
         return _prompt_documents(group, joined, question)
     return joined
@@ -83,13 +85,14 @@ def _prompt_has_documents(group: SpanGroup, question: str | None) -> bool:
 
 
 def _not_replaced(kept: Sequence[list[Found]], rerank: SpanReading) -> list[list[Found]]:
-    inputs = {_key(document) for document in rerank.rerank_inputs}
+    inputs = {key_of(document) for document in rerank.rerank_inputs}
     if not inputs:
         return []
-    return [found for found in kept if any(_key(document) not in inputs for document in found)]
+    return [found for found in kept if any(key_of(document) not in inputs for document in found)]
 
 
-def _key(document: Found) -> str:
+def key_of(document: Found) -> str:
+    """Return what two findings of the same document have in common: the text, else the id."""
     return document.text if document.text is not None else f"id {document.id}"
 
 

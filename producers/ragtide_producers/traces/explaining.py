@@ -8,7 +8,7 @@ from ragtide_schemas.printable import printable
 
 from ..shapes.literals import BrokenTextError, UnreadableError
 from .conventions import GENAI
-from .grouping import HIDING, SpanGroup, calls_of, groups_of, retrievals_of
+from .grouping import HIDING, SpanGroup, calls_of, groups_of, nearest_of, retrievals_of
 from .interactions import Mapped, interaction_of
 from .options import MappingOptions
 from .reading import SpanReading, if_readable
@@ -58,7 +58,10 @@ def explain_traces(spans: Iterable[Span], options: MappingOptions) -> list[Expla
 def _explained(spans: Sequence[Span], options: MappingOptions) -> ExplainedTrace:
     tree = Tree(spans, options.retrieval_names)
     groups = groups_of(tree)
-    parts, outer = _parts(groups), _outer_calls(tree)
+    parts = _parts(groups)
+    calls = {node for node in tree.nodes if node.reading is not None and node.reading.role == "llm"}
+    around = nearest_of(tree, calls)
+    outer = {around[node.parent] for node in calls if node.parent is not None}
     lines = [
         ExplainedSpan(node.depth - 1, *_named(node), _part(node, parts, outer))
         for node in tree.nodes
@@ -102,7 +105,7 @@ def _has_text(call: SpanReading) -> bool:
     return if_readable(lambda: call.generated is not None, True)
 
 
-def _part(node: Node, parts: dict[str, list[str]], outer: set[Node]) -> str:
+def _part(node: Node, parts: dict[str, list[str]], outer: set[Node | None]) -> str:
     given = parts.get(node.span_id)
     reading = node.reading
     if given or reading is None or reading.role not in ("retrieval", "rerank", "llm"):
@@ -110,7 +113,7 @@ def _part(node: Node, parts: dict[str, list[str]], outer: set[Node]) -> str:
     return f"unused: {_why_unused(node, reading, parts, outer)}"
 
 
-def _why_unused(node: Node, reading: SpanReading, parts: dict[str, list[str]], outer: set[Node]) -> str:
+def _why_unused(node: Node, reading: SpanReading, parts: dict[str, list[str]], outer: set[Node | None]) -> str:
     above = [] if node.parent is None else list(node.parent.upwards())
     hiding = next((around.role for around in above if around.role in HIDING), None)
     call = next((around for around in above if around.role == "llm"), None)
@@ -124,18 +127,6 @@ def _why_unused(node: Node, reading: SpanReading, parts: dict[str, list[str]], o
         return "no model call follows"
     in_used = reading.is_blank and call is not None and call.span.span_id in parts
     return "the call around it has the texts" if in_used else "follows no retrieval"
-
-
-def _outer_calls(tree: Tree) -> set[Node]:
-    """Return the model calls with another model call below them."""
-    last_call: Node | None = None
-    outer: set[Node] = set()
-    for node in reversed(tree.nodes):
-        if node.reading is not None and node.reading.role == "llm":
-            if last_call is not None and last_call in node:
-                outer.add(node)
-            last_call = node
-    return outer
 
 
 def _reason(tree: Tree) -> str:

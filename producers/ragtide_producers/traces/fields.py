@@ -16,7 +16,7 @@ from .history import history_of
 from .options import MappingOptions
 from .reading import SpanReading
 from .steps import steps_of
-from .usage import covered_ns, seconds_of, usage_of
+from .usage import covered_ns, period_ns, seconds_of, usage_of
 
 UNKNOWN_SERVICE: Final = "unknown_service"
 """Beginning of the name that an SDK gives to a service without a name."""
@@ -67,7 +67,7 @@ def fields_of(group: SpanGroup, readings: Sequence[SpanReading], options: Mappin
     cost_usd, about_cost = cost_of(group.calls)
     return {
         "pipeline": _pipeline(readings, own, options),
-        "occurred_at": _end(group),
+        "occurred_at": datetime.fromtimestamp(period_ns(group)[1] / 1e9, UTC),
         "question": question,
         "documents": [document._asdict() for document in documents or ()],
         "response": response,
@@ -145,13 +145,6 @@ def _pipeline(readings: Sequence[SpanReading], own: Mapping[str, Any], options: 
             "ragtide.pipeline, or the setting ingest.default_pipeline",
         )
     return found
-
-
-def _end(group: SpanGroup) -> datetime:
-    anchor = group.anchor.reading
-    alone = anchor is not None and group.turn is None
-    ends = [anchor] if anchor and alone else [*group.calls, *group.retrievals]
-    return datetime.fromtimestamp(max(reading.span.end_ns for reading in ends) / 1e9, UTC)
 
 
 def _own(readings: Iterable[SpanReading]) -> dict[str, Any]:

@@ -36,7 +36,9 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     the same ancestor are one interaction, so two questions below one root are two, and a trace without an answer of a
     model is none. The time is linear in the number of spans, but for a sort.
     """
-    explicit = _highest([node for node in tree.nodes if node.reading and node.reading.is_explicit])
+    named = {node for node in tree.nodes if node.reading and node.reading.is_explicit}
+    above = nearest_of(tree, named)
+    explicit = {node for node in named if node.parent is None or above[node.parent] is None}
     calls = calls_of(tree)
     _tell_results(tree, calls)
     _tell_parts(tree)
@@ -44,7 +46,7 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     answering = [call for call in calls if call.reading and _answers(call.reading)]
     anchors = _anchors(tree, [*retrievals, *answering], explicit, _latest_starts(tree, calls))
     anchors = _climbed(tree, anchors, calls, explicit)
-    nearest = _nearest(tree, anchors)
+    nearest = nearest_of(tree, anchors)
     own: dict[Node, list[Node]] = {anchor: [] for anchor in anchors}
     for call in calls:
         anchor = nearest[call]
@@ -80,7 +82,7 @@ def _tell_parts(tree: Tree) -> None:
         for node in tree.nodes
         if node.reading and not node.reading.span.failed and node.reading.role in ("retrieval", "rerank")
     }
-    nearest = _nearest(tree, own)
+    nearest = nearest_of(tree, own)
     for node, reading in own.items():
         around = nearest[node.parent] if node.parent is not None else None
         if around is not None:
@@ -92,18 +94,7 @@ def _answers(reading: SpanReading) -> bool:
     return if_readable(lambda: reading.documents is not None or reading.hidden_documents is not None, False)
 
 
-def _highest(nodes: Sequence[Node]) -> set[Node]:
-    """Return those of the nodes, given in the order of a walk, that are below no other of them."""
-    kept: set[Node] = set()
-    covered_until = -1
-    for node in nodes:
-        if node.first > covered_until:
-            kept.add(node)
-            covered_until = node.last
-    return kept
-
-
-def _nearest(tree: Tree, chosen: Collection[Node]) -> dict[Node, Node | None]:
+def nearest_of(tree: Tree, chosen: Collection[Node]) -> dict[Node, Node | None]:
     """Return for each node the lowest of the chosen nodes that is this node or above it."""
     nearest: dict[Node, Node | None] = {}
     for node in tree.nodes:
@@ -116,7 +107,7 @@ def _anchors(
     tree: Tree, retrievals: Sequence[Node], explicit: set[Node], latest: Mapping[Node, int]
 ) -> dict[Node, list[Node]]:
     anchors: dict[Node, list[Node]] = {node: [] for node in tree.nodes if node in explicit}
-    named = _nearest(tree, explicit)
+    named = nearest_of(tree, explicit)
     waiting = set(retrievals)
     telling: dict[Node, Node | None] = {}
     path: list[
@@ -218,7 +209,7 @@ def _with_content(tree: Tree, found: Sequence[Node], inner: Sequence[Node]) -> l
     if not blank:
         return list(inner)
     full = [call.first for call in inner if call not in blank]
-    around = _nearest(
+    around = nearest_of(
         tree, {call for call in found if call.reading and not call.reading.is_blank and not call.reading.is_agent}
     )
     kept: dict[Node, None] = {}
@@ -249,7 +240,7 @@ def _climbed(
     An example is a retrieval whose documents a model grades: the answer comes from a later call, and the node above has
     the question and the answer. Another is an agent whose model calls have no texts (Semantic Kernel): its span has.
     """
-    nearest = _nearest(tree, anchors)
+    nearest = nearest_of(tree, anchors)
     outside = [call for call in calls if nearest[call] is None]
     speaking = {nearest[call] for call in calls if call.reading and not call.reading.is_blank}
     silent = {anchor for anchor, below in anchors.items() if anchor not in speaking and not _answered_by(below)}
@@ -270,7 +261,7 @@ def _answered_by(retrievals: Sequence[Node]) -> bool:
 
 
 def _telling(tree: Tree) -> dict[Node, Node | None]:
-    return _nearest(tree, {node for node in tree.nodes if _tells_both(node)})
+    return nearest_of(tree, {node for node in tree.nodes if _tells_both(node)})
 
 
 def _tells_both(node: Node) -> bool:

@@ -19,7 +19,7 @@ from ..shapes.replies import is_error, reply_documents
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
 from .answered import answered_documents, hidden_documents, may_be_answered
 from .attributes import Flattened, first, flattened, hidden, shown, under
-from .columns import COLUMNS, DECISIVE_KINDS, EVENTS, OWN, PREFIXES, RESULT_EVENTS, ROLES, role_by_words
+from .columns import COLUMNS, DECISIVE_KINDS, EVENTS, OWN, RESULT_EVENTS, ROLES, by_prefix, role_by_words
 from .conventions import (
     AGENT_OPERATIONS,
     CONVENTIONS,
@@ -444,13 +444,15 @@ class SpanReading:
         return found
 
     def _messages(self, which: str) -> list[Message]:
-        return next((found for given in self._given(which) if (found := _messages_in(given))), [])
+        return messages_of(self._raw_messages(which))
 
     def _raw_messages(self, which: str) -> Any:
+        """Return the first list of messages, or message, in the attributes of a column; None without one."""
         for given in self._given(which):
-            if _messages_in(given):
-                lists = (given.get(key) for key in _MESSAGE_KEYS) if isinstance(given, Mapping) else ()
-                return next((inner for inner in lists if isinstance(inner, list)), given)
+            inner = [given[key] for key in _MESSAGE_KEYS if given.get(key)] if isinstance(given, Mapping) else []
+            found = next((value for value in (given, *inner) if messages_of(value)), None)
+            if found is not None:
+                return found
         return None
 
     def _given(self, which: str) -> Iterator[Any]:
@@ -533,7 +535,7 @@ class SpanReading:
 
     @cached_property
     def _groups(self) -> dict[str, dict[str, Any]]:
-        return PREFIXES.grouped(self._attributes)
+        return by_prefix(self._attributes)
 
     def _flattened(self, which: str) -> Flattened:
         for name in COLUMNS[which] if self._groups else ():
@@ -586,10 +588,3 @@ def _are_several(value: Any, found: str) -> bool:
     last = takewhile(lambda message: message.author == "assistant" and not message.calls_tools, messages)
     texts = [text for message in last if (text := message.text.strip())]
     return texts[:1] == [found] and not all(found.startswith(text) for text in texts)
-
-
-def _messages_in(value: Any) -> list[Message]:
-    found = messages_of(value)
-    if not found and isinstance(value, Mapping):
-        found = next((inner for key in _MESSAGE_KEYS if (inner := messages_of(value.get(key)))), [])
-    return found

@@ -13,6 +13,7 @@ from typing import Any, Final
 from ragtide_schemas.retrieval_steps import STEPS_MAX, StepKind, step_name
 
 from ..shapes.documents import Found
+from .content import key_of
 from .conventions import HAYSTACK_NAME
 from .grouping import SpanGroup
 from .reading import SpanReading, if_readable
@@ -73,7 +74,7 @@ def _steps(group: SpanGroup) -> list[_FoundStep]:
         name = _name_of(reading, kind)
         step = found.setdefault((name, kind), _FoundStep(name, kind))
         for document in reading.documents or ():
-            step.documents.setdefault(_key(document), document)
+            step.documents.setdefault(key_of(document), document)
     names = Counter(name for name, _ in found)
     for (name, kind), step in found.items():
         if names[name] > 1:
@@ -98,8 +99,8 @@ def _leaves(retrievals: Sequence[SpanReading]) -> Iterator[tuple[SpanReading, St
         elif not parts:
             yield reading, "retriever"
         else:
-            inside = {_key(document) for part in parts for document in part.documents or ()}
-            if not all(_key(document) in inside for document in reading.documents):
+            inside = {key_of(document) for part in parts for document in part.documents or ()}
+            if not all(key_of(document) in inside for document in reading.documents):
                 yield reading, "retriever"
                 continue
             waiting.extend(parts)
@@ -124,10 +125,6 @@ def _parts(reading: SpanReading) -> list[SpanReading]:
 def _name_of(reading: SpanReading, kind: StepKind) -> str:
     given = reading.own.get("step") or reading.span.attributes.get(HAYSTACK_NAME) or reading.tool_name
     return step_name(_VARYING.sub(" ", str(given)[:400])) or _NAMELESS[kind]
-
-
-def _key(document: Found) -> str:
-    return document.text if document.text is not None else f"id {document.id}"
 
 
 def _places(step: _FoundStep, documents: Sequence[Found]) -> list[int]:

@@ -24,8 +24,9 @@ def usage_of(group: SpanGroup, own: Mapping[str, Any], cost_usd: float | None) -
         cost_usd: of its model calls; None if it is not known.
     """
     prompt, completion = _tokens(group.calls)
+    start_ns, end_ns = period_ns(group)
     found = {
-        "latency_s": seconds_of(_answer_ns(group)),
+        "latency_s": seconds_of(end_ns - start_ns),
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "cost_usd": cost_usd,
@@ -44,11 +45,12 @@ def covered_ns(readings: Iterable[SpanReading]) -> int:
     return covered
 
 
-def _answer_ns(group: SpanGroup) -> int:
+def period_ns(group: SpanGroup) -> tuple[int, int]:
+    """Return start and end of an answer: of its anchor, or of its first and last span if several turns share that."""
     anchor = group.anchor.reading
     alone = anchor is not None and group.turn is None
     spans = [anchor.span] if anchor and alone else [reading.span for reading in (*group.calls, *group.retrievals)]
-    return max((span.end_ns for span in spans), default=0) - min((span.start_ns for span in spans), default=0)
+    return min((span.start_ns for span in spans), default=0), max((span.end_ns for span in spans), default=0)
 
 
 def seconds_of(duration_ns: int) -> float | None:
