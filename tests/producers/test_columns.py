@@ -17,6 +17,7 @@ from ragtide.cli.file_rows import columns_of
 from ragtide_producers import FileOptions, read_items, read_rows
 from ragtide_producers.files.columns import COLUMNS, interaction_fields
 from ragtide_producers.files.interactions import name_of
+from ragtide_producers.files.places import reached, without
 from ragtide_schemas import InvalidEntryError, RagInteraction
 from ragtide_schemas.times import utc_now
 
@@ -451,3 +452,45 @@ def test_a_stated_history_must_be_readable() -> None:
             interaction_fields(row, mapping)
     fields, _ = interaction_fields({**row, "past": [["Why?", "So."]]}, {"history": "past"})
     assert fields["history"] == [{"question": "Why?", "response": "So."}]
+
+
+NESTED_VALUES = st.recursive(
+    st.integers(0, 9),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "a.b", "0"]), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(NESTED_VALUES, st.lists(st.sampled_from(["a", "b", "0", "1", "-1"]), min_size=1, max_size=5).map(".".join))
+def test_a_place_is_reached_by_its_keys_or_by_none(value: Any, place: str) -> None:
+    found = reached(value, place)
+    as_text = reached(json.dumps(value), place) if isinstance(value, dict | list) else None
+    assert as_text == found
+    if found is None:
+        return
+    keys, here = found
+    assert ".".join(keys) == place
+    at = value
+    for number, key in enumerate(keys):
+        if isinstance(at, list) and not key.removeprefix("-").isdecimal():
+            rest = [reached(item, ".".join(keys[number:])) if isinstance(item, dict) else None for item in at]
+            assert here == [item and item[1] for item in rest]
+            return
+        at = at[int(key) if isinstance(at, list) else key]
+    assert at == here
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a", "b.c", "d"]), NESTED_VALUES, max_size=3),
+    st.sampled_from(["a", "b.c", "a.b", "d.0"]),
+)
+def test_a_row_without_a_place_keeps_everything_else(row: dict[str, Any], place: str) -> None:
+    found = reached(row, place)
+    if found is not None:
+        left = without(row, found[0])
+        assert reached(left, place) is None or "." in place
+        assert {name: value for name, value in left.items() if name != found[0][0]} == {
+            name: value for name, value in row.items() if name != found[0][0]
+        }
