@@ -72,7 +72,7 @@ def test_every_kind_of_bad_entry_becomes_a_dead_letter_with_its_reason_and_the_w
 ) -> None:
     ids = {redis.xadd(STREAMS.interactions, {"data": payload}).decode(): name for name, (payload, _, _) in BAD.items()}
     ids[redis.xadd(STREAMS.interactions, {"something": "else"}).decode()] = "no field data"
-    after = redis.xadd(STREAMS.interactions, {"data": with_(interaction_id="after")})
+    after = redis.xadd(STREAMS.interactions, {"data": with_(interaction_id="after", metadata={"a": float("nan")})})
     wait_until(lambda: len(dead_letters(redis)) == len(ids) and len(metric_events(redis)) == 1)
     assert [event.entry_id for event in metric_events(redis)] == [after.decode()]
     for letter in dead_letters(redis):

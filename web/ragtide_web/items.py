@@ -270,18 +270,21 @@ class ItemsInJson(NamedTuple):
 
 
 def items_in_json(parts: Iterable[bytes], most: int) -> ItemsInJson:
-    """Return the items of a body, up to the place from which it is no JSON of items, or has too many.
+    """Return the items of a body, up to the place from which it is no JSON of items.
 
     Args:
         parts: of the body.
         most: most items.
+
+    Raises:
+        HttpProblem: 413, the body has too many items, or one is too large.
     """
     found: list[bytes] = []
     problem: HttpProblem | None = None
     try:
         found.extend(split_items(parts, most, " (serve.body_items): send NDJSON, or"))
     except ItemsTooLargeError as error:
-        problem = too_large(str(error))
+        raise too_large(str(error)) from None
     except ValueError as error:
         where = f"after item {len(found) - 1}: " if found else ""
         detail = f"{where}{printable(str(error))[:200]}"
