@@ -17,7 +17,7 @@ WORDS: Final = (
 DECOY: Final = "WRONG: never this text."
 """What a model thought, or another choice said: it may never come out."""
 PNG: Final = "iVBORw0KGgo" + "AAAA" * 20
-KEYS: Final = ("answer", "response", "final_answer", "output", "result", "reply", "generation")
+KEYS: Final = ("answer", "response", "final_answer", "reply", "generation", "completion")
 
 Value = Any
 Make = Callable[[random.Random, str], Value]

@@ -97,3 +97,9 @@ def test_media_and_reasoning_beside_an_answer_stay_out_at_any_depth(key: str) ->
     value = {"run": {key: [{"type": "text", "text": ANSWER}, {"type": "image", "data": PNG}], "thinking": THOUGHT}}
     assert text_in(value, "answer", left_out=counts) == ANSWER
     assert counts == {"image": 1, "reasoning": 1}
+
+
+def test_documents_under_the_key_of_an_answer_are_no_answer() -> None:
+    documents = [{"text": ANSWER}, {"text": "The filter is cleaned."}]
+    assert text_in({"result": documents}, "answer") is None
+    assert text_in({"result": documents, "message": ANSWER}, "answer") == ANSWER

@@ -25,7 +25,15 @@ Kind = Literal["text", "reasoning", "result", "call", "image", "audio", "video",
 MEDIA: Final = ("image", "audio", "video", "file")
 _WORDS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "reasoning": ("reasoning", "thinking", "thought", "signature", "summary_text", "rationale"),
-    "result": ("tool_result", "call_output", "call_response", "call_result", "function_response", "execution_result"),
+    "result": (
+        "tool_result",
+        "call_output",
+        "call_response",
+        "call_result",
+        "function_response",
+        "execution_result",
+        "error",
+    ),
     "call": ("tool", "function", "_call", "executable", "approval"),
     "image": ("image", "picture", "screenshot"),
     "audio": ("audio", "speech"),

@@ -51,6 +51,7 @@ _STREAMS: Final = ("stream", "events", "chunks")
 _PREDICTIONS: Final = ("Prediction", "Completions")
 _SURE: Final = ("answer", "response", "final_answer", "reply", "replies", "generation", "completion", "output_text")
 """Keys that mean an answer also deep in the JSON that a text spells."""
+_ERRORS: Final = ("error", "errors")
 _STEPS: Final = ("call", "result")
 
 
@@ -108,8 +109,9 @@ class _TextSearch:
                 found = self.read(item)
                 if found is not None or _is_known(item):
                     return found
-            inner = (item.values() if isinstance(item, dict) else () for item in level)
-            level = [item for items in inner for item in items if isinstance(item, dict)][:MAPPINGS_MAX]
+            inner = (item.items() if isinstance(item, dict) else () for item in level)
+            level = [item for items in inner for key, item in items if isinstance(item, dict) and key not in _ERRORS]
+            level = level[:MAPPINGS_MAX]
         return None
 
     def read(self, value: Any, depth: int = 0, times: int = 0) -> str | None:
@@ -157,8 +159,8 @@ class _TextSearch:
         found = self.of_mapping(value, depth, times) if isinstance(value, dict) else self.read(value, depth, times)
         if found is None and isinstance(value, dict) and not _is_known(value):
             nested = _TextSearch(self.meaning, _SURE, self.left_out, self.problem)
-            inner = [item for item in value.values() if isinstance(item, dict)][:ALTERNATIVES_MAX]
-            texts = (nested.search(item) for item in inner)
+            inner = [item for key, item in value.items() if isinstance(item, dict) and key not in _ERRORS]
+            texts = (nested.search(item) for item in inner[:ALTERNATIVES_MAX])
             found = next((text for text in texts if text is not None), None)
             self.problem = nested.problem
         left_out = self.left_out - before
@@ -169,6 +171,7 @@ class _TextSearch:
             or piece_of(value) is not None
             or not value
             or any(left_out[kind] for kind in MEDIA)
+            or (isinstance(value, dict) and not value.keys().isdisjoint((*_SURE, *_ERRORS)))
         ):
             return found
         if not isinstance(value, dict) or not (left_out["reasoning"] or value.get(CLASS) in _PREDICTIONS):
@@ -190,7 +193,7 @@ class _TextSearch:
         messages = messages_of(given) if text is None else []
         if messages:
             return self.of_messages(messages, given, depth, times)
-        if text is None and given and all(_is_part(item) for item in given):
+        if text is None and given and all(_is_part(item, bare=not depth) for item in given):
             text = text_of_content(given, "\n" if self.meaning == "question" else "")
         return self.of_text(text, depth, times + 1) if text is not None else self.of_alternatives(given, depth, times)
 
@@ -296,7 +299,7 @@ class _TextSearch:
         for key in self.keys:
             item = value.get(key)
             if item is not None and item not in ("", [], {}):
-                found = self.read(item, depth + 1, times)
+                found = self.read(item, depth + (key not in _SURE), times)
                 if found is not None or _is_known(item):
                     return found
         for key in MESSAGE_KEYS:
@@ -315,15 +318,12 @@ def _is_known(value: Any) -> bool:
     return (piece is not None and piece.level > 0) or (_is_part(value) and kind_of(value) in _STEPS)
 
 
-def _is_part(item: Any) -> bool:
-    if isinstance(item, str):
-        return True
-    return isinstance(item, dict) and (
-        isinstance(item.get("type"), str)
-        or "block_type" in item
-        or "part_kind" in item
-        or (len(item) <= 2 and ("text" in item or kind_of(item) != "text"))
-    )
+def _is_part(item: Any, *, bare: bool = True) -> bool:
+    """Whether an item is a part of a content; a bare one, which has no type, only where no document may be."""
+    if not isinstance(item, dict):
+        return isinstance(item, str)
+    named = isinstance(item.get("type"), str) or "block_type" in item or "part_kind" in item
+    return named or (bare and len(item) <= 2 and ("text" in item or kind_of(item) != "text"))
 
 
 def _is_titan(item: Any) -> bool:
@@ -354,4 +354,4 @@ def text_of_number(value: float) -> str | None:
     >>> text_of_number(1889.0), text_of_number(0.5), text_of_number(float("nan"))
     ('1889', '0.5', None)
     """
-    return plain_text(value) if isfinite(value) else None
+    return plain_text(value) if isinstance(value, int) or isfinite(value) else None
