@@ -629,3 +629,10 @@ def test_a_value_without_meaning_in_one_row_never_costs_another(tmp_path: Path) 
         array = tmp_path / "rows.json"
         array.write_text("[" + ",".join([rows[0], row, rows[2]]) + "]")
         assert [told(array)[0], told(array)[2]] == [["d"], ["d"]]
+
+
+def test_citations_and_raw_results_beside_the_documents_are_metadata(tmp_path: Path) -> None:
+    raw = {"references": [{"title": "t", "url": "u"}], "search_results": [{"url": "u"}], "request": "/ask?v=1"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"query": "q", "contexts": ["d"], "answer": "r", **raw}))
+    (one,) = interactions(tmp_path / "rows.jsonl", pipeline="p")
+    assert (one["question"], one["documents"][0]["text"], one["metadata"]) == ("q", "d", raw)

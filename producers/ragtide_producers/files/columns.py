@@ -82,6 +82,8 @@ _REPLIES: Final = ("data", "result", "results")
 """Columns that may have a whole reply: the answer with its documents."""
 CITED: Final = ("reference", "references")
 """Columns that have documents if they have objects with ids or scores, and the right answer if they have texts."""
+_RAW: Final = frozenset((*CITED, "request", "search_results", "retrieval_results", "retriever_resources"))
+"""Columns that count only if no other column has the field: beside it they are what it was made of, or cites."""
 _OF_CHUNKS: Final = frozenset((
     "chunks", "documents", "docs", "doc_aggs", "sources", "contexts", "passages", "nodes", "document_name", "file_path",
     "filepath", "reference_id", "dataset_id", "doc_uri", *IDS, *SCORES,
@@ -408,6 +410,8 @@ def _candidates(field: str, names: Mapping[str, str], row: Mapping[str, Any]) ->
         elif base in ranks and (base == name or field == "response") and not of_span:
             found[ranks[base], column] = [(number, column)]
     known = [[column for _, column in sorted(found[key])] for key in sorted(found, key=lambda key: key[0])]
+    if field != "reference_answer":
+        known = [columns for columns in known if names[columns[0]] not in _RAW] or known
     is_deepeval = "actual_output" in names.values() and known and names[known[0][0]] == "retrieval_context"
     # A test case of DeepEval has the ideal documents as its `context`.
     return [columns for columns in known if not (is_deepeval and row[known[0][0]] and names[columns[0]] == "context")]
