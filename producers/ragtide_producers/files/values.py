@@ -10,7 +10,7 @@ from ragtide_schemas.limits import NAME_MAX_CHARS
 
 from ..shapes.documents import Found, documents_in
 from ..shapes.literals import BrokenTextError, UnreadableError, value_of
-from ..shapes.spelled import spelled
+from ..shapes.spelled import spelled, spelled_documents
 from ..shapes.texts import text_in
 from ..shapes.turns import turns_of
 from .cells import MISSING
@@ -166,7 +166,7 @@ def _documents(value: Any, left_out: Counter[str] | None) -> list[dict[str, Any]
 def _several(column: str, value: Any) -> Any:
     """Return the value of documents that may be joined to one text; a column with a number has one document."""
     value = separated(value)
-    if isinstance(value, str) and not column[-1:].isdecimal() and isinstance(_spelled(value), str):
+    if isinstance(value, str) and not column[-1:].isdecimal() and isinstance(spelled_documents(value), str):
         refuse_joined(column, value)
     return value
 
