@@ -48,7 +48,8 @@ _SUPERSCRIPT: Final = "¹²³⁰⁴-⁹"
 _TARGET: Final = r"(?:\([^()\s]{1,2000}\)|\{[\w =\"]{1,40}\})?"
 _CANDIDATES: Final = re.compile(
     # Code and formulas, in which no mark is looked for. Each alternative begins with a character, for speed.
-    r"`(?P<code>``.*?```|[^`\n]{1,300}`)|\$(?P<formula>(?<![\w$]\$)(?![\s$])[^$\n]{1,200}(?<!\s)\$(?![\d$]))"
+    r"`(?P<code>``.*?```|[^`\n]{1,300}`)|\$(?P<formula>(?!\^[{\[\d])(?<![\w$]\$)(?![\s$])[^$\n]{1,200}(?<!\s)\$(?![\d$]))"
+    r"|\$(?P<raised>\^\{?\[?\d[\d, –-]{0,12}\]?\}?\$)"
     # [1], [[1]](address), [^note], [oaicite:0]{index=0}
     rf"|\[(?P<square>\[?(?P<in_square>[^\[\]\n]{{1,300}})\]{{1,2}}){_TARGET}"
     r"|\{(?P<brace>\{?(?P<in_brace>[^{}\n]{1,100})\}{1,2})"
@@ -56,6 +57,7 @@ _CANDIDATES: Final = re.compile(
     # <ref>1</ref>, <sup>[2]</sup>, <cite id="3"/>
     r"|<(?P<tag>(?P<name>[a-zA-Z]{1,20})(?P<attributes>[ :=][^<>\n]{0,200})?"
     r"(?:/>|>(?:(?P<in_tag>[^<>\n]{0,200})</(?P=name)>)?))"
+    r"|<(?P<angle>(?P<in_angle>[\w:|. -]{1,40})>)"
     r"|\\(?P<command>[a-zA-Z]{0,12}(?:cite|ref)[a-zA-Z]{0,10}\*?(?:\[[^\[\]\n]{0,100}\]){0,2}\{[^{}\n]{1,200}\})"
     # ##0$$, @@1@@
     r"|#(?P<hashes>#{1,3}(?P<in_hashes>[\w:,; -]{1,40})[#$%@&]{2,4})"
@@ -63,14 +65,14 @@ _CANDIDATES: Final = re.compile(
     re.DOTALL,
 )
 _WIDE: Final = re.compile(
-    rf"(?P<wide>[【［〔⟦（](?P<in_wide>[^【】［］〔〕⟦⟧（）\n]{{1,300}})[】］〕⟧）]){_TARGET}"
+    rf"(?P<wide>[【［〔〖⟦（](?P<in_wide>[^【】［］〔〕〖〗⟦⟧（）\n]{{1,300}})[】］〕〗⟧）]){_TARGET}"
     rf"|(?P<private>[{_PRIVATE}](?:[\w:.,|-]{{0,60}}[{_PRIVATE}]){{1,20}})"
     rf"|(?P<superscript>[{_SUPERSCRIPT}]{{1,4}}(?:[⁻⁽⁾˒,][{_SUPERSCRIPT}]{{1,4}}){{0,5}})|(?P<dagger>[†‡]+)"
 )
 """Candidates that begin outside ASCII."""
-_MAY_BEGIN: Final = ("[", "(", "{", "<", "##", "@@", "\\")
-_MAY_BEGIN_WIDE: Final = re.compile(rf"[【［〔⟦（{_PRIVATE}{_SUPERSCRIPT}†‡]")
-_PREFIX: Final = re.compile(r"(?::[a-zA-Z]{1,30}|\^)\Z")
+_MAY_BEGIN: Final = ("[", "(", "{", "<", "##", "@@", "\\", "$^")
+_MAY_BEGIN_WIDE: Final = re.compile(rf"[【［〔〖⟦（{_PRIVATE}{_SUPERSCRIPT}†‡]")
+_PREFIX: Final = re.compile(r"(?::[a-zA-Z]{1,30}|[\^\\])\Z")
 """What may stand before a square bracket: `^[2]`, `:word[oaicite:0]{index=0}`."""
 
 _PIECE: Final = re.compile(r"-?@[\w:.#&+?<>~/-]+|\w[\w\u0591-\u06ed\u0900-\u0e7f.@†‡:#\\/–-]*|\S")
@@ -80,7 +82,11 @@ _HASH: Final = re.compile(r"[0-9a-f-]{8,64}", re.IGNORECASE)
 _GLUED: Final = re.compile(r"([^\W\d_]{1,30})([_:.#-]{0,2})([\w.:#†‡–-]*)")
 _TURN: Final = re.compile(r"\d{1,6}[a-z]{1,20}\d{1,6}")
 _DATE: Final = re.compile(r"\d{1,4}[-–]\d{1,2}[-–]\d{1,4}|(?:1\d|20)\d\d(?:[-–](?:1\d|20)?\d\d)?")
-_PUNCTUATION: Final = frozenset(",;:()[]{}#№@^|&–—-.~_/")
+_PUNCTUATION: Final = frozenset(",;:()[]{}#№§@^|&–—-.~_/")
+_TAGS: Final = re.compile(
+    "refs?|references?|cite[sd]?|citations?|sources?|src|docs?|documents?|chunks?|passages?|footnotes?|fn|co|sup",
+    re.IGNORECASE,
+)
 _STOPS: Final = frozenset(".!?。！？…؟।")
 _BLANK: Final = " \t\xa0\u202f"
 
@@ -111,13 +117,16 @@ def is_mark(inside: str, *, labeled: bool = False, files: bool = False) -> bool:
             if len(piece) > 1:  # @smith2020
                 n_ids, after_id, has_label = n_ids + 1, True, True
                 continue
-            if piece not in _PUNCTUATION and (piece != "+" or not n_ids):
+            if piece not in _PUNCTUATION and not (piece == "+" and n_ids) and not (piece == "=" and has_label):
                 return False
             if piece == "(" and pending:
                 pending, has_label = "", True
             pending = "+" if piece == "+" else pending
             after_id = False
         elif not any(map(str.isdigit, core)) and not _is_file(core, files or has_label):
+            if has_label and not (pending or after_id) and len(core) == 1 and core.isupper():  # [Source A]
+                n_ids, after_id = n_ids + 1, True
+                continue
             is_source = WORD_OF_SOURCE.fullmatch(core) is not None
             if after_id or (pending and pending != "+"):
                 return False
@@ -185,7 +194,7 @@ def _without(text: str, candidates: re.Pattern[str], files: bool) -> str:
         ):
             start = prefix.start()
         before, after = text[at:start], text[end : end + 1]
-        if parts and not before.strip(f"{_BLANK},;&"):
+        if parts and not before.strip(f"{_BLANK},;&、，"):
             start = at  # marks in a row
         elif not after.isalnum():
             start = at + len(before.rstrip(_BLANK))
@@ -203,7 +212,8 @@ def _is_square(found: re.Match[str], text: str, files: bool) -> bool:
     if found["square"].startswith("[") != found["square"].endswith("]]") or not is_mark(inside, files=files):
         return False
     if (
-        last in ("_", "$", "\\", '"', "'", "[")
+        last in ("_", "$", '"', "'", "[")
+        or (last == "\\" and not inside.endswith("\\"))
         or rest.endswith(("=", "{", '":'))
         or (last == "(" and before[-2:-1].isalnum())
     ):
@@ -219,7 +229,9 @@ def _is_square(found: re.Match[str], text: str, files: bool) -> bool:
 def _is_brace(found: re.Match[str], text: str, files: bool) -> bool:
     inside, before = found["in_brace"], text[max(found.start() - 3, 0) : found.start()]
     if not found["brace"].startswith("{") and (
-        ":" in inside or before[-1:].isalnum() or before[-1:] in ("_", "}", "]", ")")
+        (":" in inside and not WORD_OF_SOURCE.match(inside))
+        or before[-1:].isalnum()
+        or before[-1:] in ("_", "}", "]", ")")
     ):
         return False
     return not before.rstrip(_BLANK).endswith(("$", "\\", "^", '"', "=", "∈", ":")) and is_mark(inside, files=files)
@@ -240,7 +252,7 @@ def _is_wide(found: re.Match[str], text: str, files: bool) -> bool:
 def _is_tag(found: re.Match[str], text: str, files: bool) -> bool:
     name, inside = found["name"], found["in_tag"]
     is_raised = name.lower() == "sup"
-    if not is_raised and not WORD_OF_SOURCE.fullmatch(name):
+    if not _TAGS.fullmatch(name):
         return False
     if inside is None:
         return not is_raised and bool(found["attributes"] or found["tag"].endswith("/>"))
@@ -267,6 +279,12 @@ _WHOLE: Final = frozenset({"code", "formula", "private", "superscript"})
 _IS_MARK: Final[Mapping[str, Callable[[re.Match[str], str, bool], bool]]] = {
     "code": lambda *_: False,
     "formula": lambda *_: False,
+    "raised": lambda found, text, files: _is_raised(text, *found.span()),
+    "angle": lambda found, text, files: (
+        not text[found.start() - 1 : found.start()].isalnum()
+        and found["in_angle"][0] not in "hH "
+        and is_mark(found["in_angle"], files=files)
+    ),
     "square": _is_square,
     "brace": _is_brace,
     "round": _is_round,
