@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -182,6 +182,23 @@ def _renew(of_resource: Json) -> None:
                 for key in _IDS:
                     if key in item:
                         item[key] = _base64_id(item[key], _IDS[key])
+
+
+def with_typed_values(value: Any) -> Any:
+    """Return a request in which an attribute whose value is not of its type has the text, or the JSON, of the value."""
+    if isinstance(value, list):
+        return [with_typed_values(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if not isinstance(value.get("key"), str) or "value" not in value:
+        return {name: with_typed_values(item) for name, item in value.items()}
+    given = value["value"]
+    try:
+        json_format.ParseDict(given, common_pb2.AnyValue(), ignore_unknown_fields=True)
+    except (json_format.ParseError, AttributeError, TypeError, ValueError):
+        inner = next(iter(given.values())) if isinstance(given, dict) and len(given) == 1 else given
+        return {"key": value["key"], "value": {"stringValue": inner if isinstance(inner, str) else json.dumps(inner)}}
+    return value
 
 
 def _objects(value: Json, key: str) -> list[Json]:

@@ -23,7 +23,7 @@ try:
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
     from opentelemetry.proto.trace.v1 import trace_pb2
 
-    from .envelopes import in_utf8, json_request, mended_wire, old_scopes
+    from .envelopes import in_utf8, json_request, mended_wire, old_scopes, with_typed_values
 except ModuleNotFoundError:
     raise ConfigurationError("reading traces needs opentelemetry-proto: pip install 'ragtide[web]'") from None
 
@@ -71,7 +71,11 @@ def _json_request(body: bytes) -> ExportTraceServiceRequest:
         check_json(body)
         fields = json_request(body)
         _check_counts(fields)
-        ParseDict(fields, request, ignore_unknown_fields=True)
+        try:
+            ParseDict(fields, request, ignore_unknown_fields=True)
+        except ParseError:
+            request = ExportTraceServiceRequest()
+            ParseDict(with_typed_values(fields), request, ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
         detail = printable(str(error)[:200])
         raise InvalidTracesError(f"the body is not a request of traces in JSON ({detail}): {REMEDY}") from None

@@ -136,3 +136,29 @@ def test_the_old_number_of_scope_spans_in_protobuf_is_read() -> None:
 def test_a_body_of_protobuf_without_spans_is_named() -> None:
     with pytest.raises(InvalidTracesError, match="no spans"):
         decode_request(b"\x12\x05hello", "protobuf")
+
+
+@for_each(
+    "value, read",
+    [
+        ({"stringValue": 5}, "5"),
+        ({"intValue": "many"}, "many"),
+        ({"intValue": 1 << 70}, str(1 << 70)),
+        ({"boolValue": "yes"}, "yes"),
+        ({"stringValue": {"a": [1]}}, '{"a": [1]}'),
+        (5, "5"),
+        (None, ""),
+        ({"unknownValue": 5}, ""),
+    ],
+)
+def test_an_attribute_of_an_odd_type_costs_no_other(value: Any, read: str) -> None:
+    whole = {"key": "input.value", "value": {"stringValue": "How?"}}
+    for place in ("attributes", "resource"):
+        odd = [whole, {"key": "odd", "value": value}]
+        of_span = {**GIVEN, "attributes": odd if place == "attributes" else [whole]}
+        body = {
+            "resourceSpans": [{**scopes(of_span), **({"resource": {"attributes": odd}} if place == "resource" else {})}]
+        }
+        (span,) = spans_of(decode_request(json.dumps(body).encode(), "json"))
+        assert span.attributes["input.value"] == "How?"
+        assert (span.attributes if place == "attributes" else span.resource).get("odd", "") == read
