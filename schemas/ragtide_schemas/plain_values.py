@@ -61,11 +61,14 @@ def whole(text: str) -> str:
 
 def count_left_out(left_out: LeftOut, name: str, number: int = 1) -> None:
     """Count values under their name, or under that of their field if there are many names already."""
-    name = printable(".".join(shortened(part) for part in whole(name).split(".")[:6]))
-    left_out[name if name in left_out or len(left_out) < NAMES_MAX else name.partition(".")[0]] += number
+    if name not in left_out and len(left_out) >= NAMES_MAX:
+        name = name.partition(".")[0]
+    else:
+        name = printable(".".join(shortened(part) for part in whole(name).split(".")[:6]))
+    left_out[name] += number
 
 
-def plain_value(value: Any, name: str, left_out: LeftOut) -> Any:
+def plain_value(value: Any, name: str, left_out: LeftOut, *, depth: int = 0) -> Any:
     """Return a value as plain JSON values; an object without JSON inside of it is left out and counted.
 
     The key of such an object is missing; in a list null stands for it.
@@ -74,11 +77,12 @@ def plain_value(value: Any, name: str, left_out: LeftOut) -> Any:
         value: any object of Python.
         name: of the value, for the counts.
         left_out: takes the names of what is left out.
+        depth: levels above the value; an error of an inner one says less.
 
     Raises:
         UnfitError: the value as a whole has no plain meaning, is too deep, or has too many values.
     """
-    return _Reader(left_out).read(value, name, 0)
+    return _Reader(left_out).read(value, name, depth)
 
 
 def plain_scalar(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
@@ -240,7 +244,7 @@ class _Reader:
             self._check(found.size)
             times = getattr(getattr(found, "dtype", None), "kind", "") in ("m", "M")
             return self.read(list(found) if times else found.tolist(), name, depth)
-        raise UnfitError(unfit(found))
+        raise UnfitError(unfit(found) if depth == 0 else "is an object")  # nobody reads the message of an inner one
 
     def _check(self, size: int) -> None:
         if size > self._values:

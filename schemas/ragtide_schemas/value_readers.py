@@ -10,6 +10,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
@@ -32,6 +33,8 @@ from .printable import NAME_PATTERN, STEERING
 
 _NAME: Final = re.compile(NAME_PATTERN)
 _STEERING: Final = re.compile(f"[{STEERING}]")
+NAMED_MAX: Final = METADATA_MAX_BYTES // 6
+"""Most values of metadata that are read: the shortest one takes 6 bytes of JSON."""
 _BEGINNING: Final = NAME_MAX_CHARS - 40
 """Characters of an id that is no name, before its digest."""
 
@@ -164,11 +167,14 @@ def metadata_values(value: Any, name: str, left_out: LeftOut) -> Any:
     """
     found: dict[str, Any] = {}
     sizes: dict[str, int] = {}
-    for key, item in _object(value).items():
-        inner = f"{name}.{key if isinstance(key, str) else type(key).__name__}"
+    given = _object(value)
+    if len(given) > NAMED_MAX:
+        count_left_out(left_out, name, len(given) - NAMED_MAX)
+    for key, item in islice(given.items(), NAMED_MAX):
+        inner = name_of(name, key)
         try:
             text = key_text(key)
-            found[text] = plain_value(item, inner, left_out)
+            found[text] = plain_value(item, inner, left_out, depth=1)
             sizes[text] = len(to_json({text: found[text]}))
         except UnfitError:
             count_left_out(left_out, inner)
