@@ -17,12 +17,20 @@ import sys
 from importlib import import_module
 
 IMPORTED = (
+    "openai.resources.chat",
+    "pyarrow.parquet",
+    "ragtide.mcp_server.serving",
     "ragtide_aggregator.service.aggregator",
+    "ragtide_consumers.labelers.judge.labeler",
+    "ragtide_consumers.notify.service",
     "ragtide_consumers.recorder.service",
     "ragtide_consumers.worker.app",
+    "ragtide_runtime.telemetry.endpoints",
+    "ragtide_runtime.telemetry.span_exporter",
+    "ragtide_web.server",
     "scipy.signal",
 )
-"""Modules that roles import only when they start."""
+"""Modules that roles and commands import only when they start, or at their first call."""
 
 
 def main() -> None:

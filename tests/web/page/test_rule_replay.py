@@ -22,7 +22,14 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import RecorderSettings
 from ragtide_schemas import Alert, utc_now
 from ragtide_web.page.alerts import rule_replays
-from ragtide_web.page.alerts.rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, RuleReplays, replayed
+from ragtide_web.page.alerts.rule_replays import (
+    ReplayIsRunningError,
+    ReplayOrder,
+    ReplayState,
+    RuleReplay,
+    RuleReplays,
+    replayed,
+)
 from ragtide_web.page.alerts.screen import EvidenceChart
 
 NOW = utc_now()
@@ -52,9 +59,14 @@ def order(place: str | None, days: int = 30, **fields: Any) -> ReplayOrder:
     return ReplayOrder(Settings(**settings_for(place, **fields)), fallen(), since, start, end, 60.0)
 
 
+@pytest.fixture(scope="module")
+def found(place: str) -> RuleReplay:
+    """Return the replay of the rule."""
+    return asyncio.run(replayed(order(place)))
+
+
 @pytest.mark.simulation
-async def test_a_replay_tells_how_often_the_rule_fires_and_shows_its_evidence(place: str) -> None:
-    found = await replayed(order(place))
+def test_a_replay_tells_how_often_the_rule_fires_and_shows_its_evidence(found: RuleReplay) -> None:
     assert (found.n, found.fired, found.production) == (EVENTS, 1, 1)
     (alert,) = found.alerts
     assert NOW - timedelta(hours=1) < alert.fired_at < NOW
@@ -67,10 +79,9 @@ async def test_a_replay_tells_how_often_the_rule_fires_and_shows_its_evidence(pl
 
 
 @pytest.mark.simulation
-async def test_with_a_budget_the_rule_fires_at_the_line_of_the_budget(place: str) -> None:
-    alone = await replayed(order(place))
+async def test_with_a_budget_the_rule_fires_at_the_line_of_the_budget(place: str, found: RuleReplay) -> None:
     shared = await replayed(order(place, budget=BudgetSettings(false_alarms=0.001, period="1d")))
-    lines = [max(point.run_length or 0 for point in found.points) for found in (alone, shared)]
+    lines = [max(point.run_length or 0 for point in replay.points) for replay in (found, shared)]
     assert lines[0] == 10_000 < lines[1]
 
 
