@@ -82,7 +82,7 @@ def plain_value(value: Any, name: str, left_out: LeftOut, *, depth: int = 0) -> 
     Raises:
         UnfitError: the value as a whole has no plain meaning, is too deep, or has too many values.
     """
-    return _Reader(left_out).read(value, name, depth)
+    return _PlainReader(left_out).read(value, name, depth)
 
 
 def plain_scalar(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
@@ -220,7 +220,7 @@ def fields_of(value: Any) -> dict[Any, Any] | Mapping[Any, Any] | None:
     return {name.lstrip("_"): getattr(value, name, None) for name in names}
 
 
-class _Reader:
+class _PlainReader:
     """Reads one value, within the bounds."""
 
     def __init__(self, left_out: LeftOut) -> None:
