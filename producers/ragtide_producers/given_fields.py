@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TEXTS: Final[Mapping[str, "Meaning"]] = {"question": "question", "response": "answer", "reference_answer": "reference"}
 """What the text of each field is."""
+_NOTHING: Final[Mapping["Meaning", str | None]] = {"answer": "", "reference": None}
 _MAY_SPELL: Final = re.compile(r"\s*(?:[\[{(\"']|[A-Za-z_][\w.]*[\[(]|\w{1,8}:[ \[{\"]|\S{40})")
 """Beginning of a text that may spell a value, a stream or a medium; other texts are taken as they stand."""
 BEGINNING: Final = 40
@@ -74,7 +75,9 @@ def _text(name: str, value: Any, meaning: "Meaning", left_out: LeftOut) -> Any:
     except UnreadableError as error:
         raise InvalidEntryError(Reason.INVALID, f"{name} cannot be read: {_remedy(value, str(error))}") from None
     if text is None:
-        if isinstance(value, str | int | float | bytes):
+        if isinstance(value, str) and value.strip() and meaning != "question":
+            return _NOTHING[meaning]  # such as a reply whose answer is null
+        if isinstance(value, int | float | bytes) or (isinstance(value, str) and not value.strip()):
             return value
         raise InvalidEntryError(Reason.INVALID, f"{name} has no text: {_remedy(value, 'give its text')}")
     _count(name, found, left_out)

@@ -48,6 +48,8 @@ def test_explain_keeps_foreign_text_harmless(capsys: pytest.CaptureFixture[str],
         "traceId": "ab" * 16,
         "spanId": "cd" * 8,
         "name": "[red]\x1b[31m\u202e" + "x" * 500,
+        "startTimeUnixNano": "1780000000000000000",
+        "endTimeUnixNano": "1780000001000000000",
         "attributes": [
             {"key": f"ragtide.{key}", "value": {"stringValue": text}}
             for key, text in {

@@ -9,14 +9,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...text.keys import normalize_key
 from ...text.reasoning import TAG, after_block, meaning_of, without_reasoning, without_silent_analysis
-from ..remote.posting import ErrorReply
 from .sloppy_json import NoJson, ReadingBudget, Sloppy, one_value
 from .sloppy_json import read as read_sloppy
 from .values import truth
+
+if TYPE_CHECKING:
+    from ..remote.posting import ErrorReply  # needs an extra, and the scripted judge of tests does not
 
 CHARS: Final = 200_000
 """Characters of an answer that are read; a longer answer is no answer."""
@@ -46,7 +48,7 @@ class JudgeAnswer:
     from_cache: bool = False
     limit: int | None = None
     """Most tokens that the request allowed; None if it named no limit."""
-    fault: ErrorReply | None = None
+    fault: "ErrorReply | None" = None
     """The error that a reply with success has in place of an answer."""
 
 
