@@ -1,5 +1,6 @@
 """A data set of specimens reads back as the interactions that were kept, with their provenance."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +15,7 @@ from ragtide_offline.datasets.choosing import ChosenSpecimen
 from ragtide_offline.datasets.rows import LEFT_OUT, PROVENANCE, json_lines, rows, write_new
 from ragtide_producers import FileOptions, read_rows
 from ragtide_producers.files.items import items_of, read_items
-from ragtide_schemas import RagInteraction, Specimen, SpecimenLabeling
+from ragtide_schemas import AnswerUsage, RagInteraction, Specimen, SpecimenLabeling
 from ragtide_schemas.limits import METADATA_MAX_BYTES
 from ragtide_schemas.times import utc_now
 
@@ -34,8 +35,17 @@ def chosen(one: RagInteraction, scores: dict[str, float] | None = None) -> Chose
     return ChosenSpecimen(specimen(one, scores), [{"list": "sample", "inclusion_probability": 0.01}])
 
 
+SENT = st.builds(
+    lambda interaction, time, usage: interaction.model_copy(update={"occurred_at": time, "usage": usage}),
+    INTERACTION,
+    st.integers(946_684_800, 1_767_225_600).map(lambda second: datetime.fromtimestamp(second, UTC)),
+    st.none() | st.builds(AnswerUsage, latency_s=st.floats(0.001, 900), prompt_tokens=st.integers(1, 9)),
+)
+"""Interactions with times that a file may have."""
+
+
 @settings(max_examples=12)
-@given(st.lists(INTERACTION, min_size=1, max_size=4, unique_by=lambda one: (one.pipeline, one.interaction_id)), SCORES)
+@given(st.lists(SENT, min_size=1, max_size=4, unique_by=lambda one: (one.pipeline, one.interaction_id)), SCORES)
 def test_the_rows_read_back_equal(found: list[RagInteraction], scores: dict[str, float]) -> None:
     written = json_lines(rows([chosen(one, scores) for one in found]))
     lines = written.splitlines()

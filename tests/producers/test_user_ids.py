@@ -101,8 +101,13 @@ def test_by_setting_the_id_stays(
     assert RagInteraction.decode(fields[DATA_FIELD]) == GIVEN
 
 
-def test_an_invalid_id_of_a_user_is_not_in_the_log(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_odd_id_of_a_user_is_neither_in_the_log_nor_on_the_stream(
+    redis: Any, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with InteractionProducer(redis_url) as producer:
-        assert not producer.submit({**GIVEN.model_dump(), "user_id": "alice\n"})
-    assert "user_id" in caplog.text
+        for number, user_id in enumerate(["alice\n", {"name": "alice"}, ["alice"], object]):
+            assert producer.submit({**GIVEN.model_dump(), "interaction_id": str(number), "user_id": user_id})
     assert "alice" not in caplog.text
+    entries = redis.xrange(STREAM)
+    assert len(entries) == 4
+    assert not any(b"alice" in fields[DATA_FIELD] for _, fields in entries)

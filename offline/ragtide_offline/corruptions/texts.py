@@ -11,6 +11,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from ragtide_consumers.text.answers import without_sources
+from ragtide_consumers.text.marks import without_marks
 
 
 def _group(text: str) -> tuple[str, ...]:
@@ -111,6 +112,10 @@ _YEAR: Final = re.compile(r"(?<![\w.,-])(?:1\d|20)\d\d(?![\w%])(?![.,]\d)")
 _CURRENCY: Final = re.compile(r"[$€£¥](?=\s?\d)|(?<=\d)\s?[€£¥]")
 
 
+def _without_citations(text: str) -> str:
+    return without_sources(without_marks(text, files=True))
+
+
 def change_numbers(text: str, rng: Random) -> str | None:
     """Return a text with other numbers, in digits and in words; None if it has none.
 
@@ -124,7 +129,7 @@ def change_numbers(text: str, rng: Random) -> str | None:
     >>> change_numbers("Built in 1889 [1], for 10,000 visitors of COVID-19 times.", Random(1))
     'Built in 1878 [1], for 34,177 visitors of COVID-19 times.'
     """
-    facts = _ITEM.sub(lambda found: "\x00" * len(found[0]), without_sources(text))
+    facts = _ITEM.sub(lambda found: "\x00" * len(found[0]), _without_citations(text))
     known: dict[str, str] = {}
 
     def number(found: re.Match[str]) -> str:
@@ -171,7 +176,7 @@ def changed_unit_or_date(text: str, rng: Random) -> str | None:
         (_CURRENCY, currency),
         (_YEAR, year),
     ):
-        text = _replace(text, without_sources(text), pattern, change)
+        text = _replace(text, _without_citations(text), pattern, change)
     return text if known else None
 
 

@@ -62,7 +62,7 @@ def test_an_answer_has_the_cluster_of_its_item() -> None:
     assert made.cluster == "towers"
 
 
-@for_each("documents, response", [([1], "x"), ([""], "x"), (["a"], 3), (["a"], None)])
+@for_each("documents, response", [([1], "x"), ([""], "x"), (["a"], {3}), (["a"], None)])
 def test_an_answer_of_another_type_is_a_failed_call(documents: list[Any], response: Any) -> None:
     with pytest.raises(AnswerError, match="cannot be scored"):
         interaction_of(plan(), Config(name="c"), 0, item=ITEM, answer=Answer(documents, response), scores={})
