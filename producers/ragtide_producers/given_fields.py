@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, RetrievedDocument
-from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.plain_values import LeftOut, count_left_out, fields_of, unfit
 from ragtide_schemas.sent import sent
 from ragtide_schemas.times import utc_now
 
 if TYPE_CHECKING:
-    from .shapes.documents import Found
     from .shapes.texts import Meaning
 
 # The readers are imported when a value needs them, because they would double the start of an application.
@@ -85,29 +83,18 @@ def _text(name: str, value: Any, meaning: "Meaning", left_out: LeftOut) -> Any:
 
 
 def _documents(value: Any, left_out: LeftOut) -> Any:
-    from .shapes.documents import documents_in  # noqa: PLC0415 - see above
+    from .shapes.documents import document_fields  # noqa: PLC0415 - see above
     from .shapes.texts import UnreadableError  # noqa: PLC0415 - see above
 
     found: Counter[str] = Counter()
     try:
-        documents = documents_in(value, found)
+        documents = document_fields(value, found)
     except UnreadableError as error:
         raise InvalidEntryError(Reason.INVALID, f"documents cannot be read: {_remedy(value, str(error))}") from None
-    if documents is None:
-        remedy = _remedy(value, "give a list of texts, or of objects with text, best first")
-        raise InvalidEntryError(Reason.INVALID, f"documents has no documents that can be read: {remedy}")
-    if any(document.text is None for document in documents):
-        raise InvalidEntryError(Reason.INVALID, "documents has ids and no texts: give the text of each document")
     _count("documents", found, left_out)
     # A document that has the fields of the schema keeps its metadata.
-    given = value if isinstance(value, list) and len(value) == len(documents) else [None] * len(documents)
-    return [item if _is_document(item) else _fields(document) for item, document in zip(given, documents, strict=True)]
-
-
-def _fields(document: "Found") -> dict[str, Any]:
-    named = document.id if document.id and len(document.id) <= NAME_MAX_CHARS else None
-    fields = {"text": document.text, "id": named, "score": document.score}
-    return {name: value for name, value in fields.items() if value is not None}
+    given = value if isinstance(value, list) and len(value) == len(documents) else documents
+    return [item if _is_document(item) else read for item, read in zip(given, documents, strict=True)]
 
 
 def _count(name: str, found: Counter[str], left_out: LeftOut) -> None:

@@ -6,16 +6,15 @@ from math import isnan
 from typing import Any, Final
 
 from ragtide_schemas import AnswerUsage, InvalidEntryError, Reason
-from ragtide_schemas.limits import NAME_MAX_CHARS
 
-from ..shapes.documents import Found, documents_in
+from ..shapes.documents import document_fields
 from ..shapes.literals import BrokenTextError, UnreadableError, value_of
 from ..shapes.spelled import spelled, spelled_documents
 from ..shapes.texts import text_in
 from ..shapes.turns import turns_of
 from .cells import MISSING
 from .joined import refuse_joined, separated
-from .places import DIGITS_MAX, plain_name
+from .places import plain_name
 from .usage import COLUMNS as USAGE_COLUMNS
 from .usage import number_in, usage_number
 
@@ -148,21 +147,6 @@ _NEVER_WORDS: Final = frozenset(("nan", "NaN", "-nan", "-NaN", "NaT", "<NA>"))
 """Words of a missing value that are none where there is a null, as in JSON."""
 
 
-def _spelled(value: Any) -> Any:
-    return spelled(value) if isinstance(value, str) else value
-
-
-def _documents(value: Any, left_out: Counter[str] | None) -> list[dict[str, Any]]:
-    if isinstance(value, Mapping) and value and all(str(key).isdecimal() and len(key) < DIGITS_MAX for key in value):
-        value = [value[key] for key in sorted(value, key=int)]  # of the columns `contexts.0`, `contexts.1`
-    found = documents_in(value, left_out) if value != {} else []
-    if found is None:
-        raise UnreadableError("no documents can be read from it: give a list of texts, or of objects with text")
-    if any(document.text is None for document in found):
-        raise UnreadableError("it has ids and no texts: give the text of each document")
-    return [_document(document) for document in found]
-
-
 def _several(column: str, value: Any) -> Any:
     """Return the value of documents that may be joined to one text; a column with a number has one document."""
     value = separated(value)
@@ -171,18 +155,12 @@ def _several(column: str, value: Any) -> Any:
     return value
 
 
-def _document(found: Found) -> dict[str, Any]:
-    named = found.id if found.id and len(found.id) <= NAME_MAX_CHARS else None
-    fields = {"text": found.text, "id": named, "score": found.score}
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 _READERS: Final[Mapping[str, Callable[[Any, Counter[str] | None], Any]]] = {
     "question": lambda value, left_out: text_in(value, "question", None, left_out),
-    "documents": _documents,
+    "documents": lambda value, left_out: document_fields(value, left_out) if value != {} else [],
     "response": lambda value, left_out: text_in(value, "answer", None, left_out),
     "reference_answer": lambda value, left_out: text_in(value, "reference", None, left_out),
     "history": lambda value, _: turns_of(value_of(value) if isinstance(value, str) else value),
-    "steps": lambda value, _: found if isinstance(found := _spelled(value), list) else None,
-    **dict.fromkeys(TABLES, lambda value, _: _spelled(value)),
+    "steps": lambda value, _: found if isinstance(found := spelled(value), list) else None,
+    **dict.fromkeys(TABLES, lambda value, _: spelled(value)),
 }

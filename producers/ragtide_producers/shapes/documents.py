@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.opaque import is_opaque
 
 from .document_keys import (
@@ -29,6 +30,8 @@ from .spelled import spelled_documents
 
 DEPTH_MAX: Final = 8
 """Levels of a reply that are searched for a list of documents."""
+DIGITS_MAX: Final = 9
+"""A longer number is no place in a list."""
 
 
 class Found(NamedTuple):
@@ -61,6 +64,25 @@ def documents_in(value: Any, left_out: Counter[str] | None = None) -> list[Found
     if not found and counts:
         raise UnreadableError(f"it has only media ({', '.join(counts)}): give the text of each document")
     return found
+
+
+def document_fields(value: Any, left_out: Counter[str] | None = None) -> list[dict[str, Any]]:
+    """Return the fields of the documents in a value, as the schema has them, best first: text, id and score.
+
+    Args:
+        value: as `documents_in` takes it.
+        left_out: counts by name what is no text and was left out, such as `image`.
+
+    Raises:
+        UnreadableError: no texts of documents can be read without guessing.
+    """
+    found = documents_in(value, left_out)
+    if found is None:
+        raise UnreadableError("no documents can be read from it: give a list of texts, or of objects with text")
+    if any(document.text is None for document in found):
+        raise UnreadableError("it has ids and no texts: give the text of each document")
+    named = (document._replace(id=None) if len(document.id or "") > NAME_MAX_CHARS else document for document in found)
+    return [{name: item for name, item in document._asdict().items() if item is not None} for document in named]
 
 
 def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
@@ -191,8 +213,8 @@ def _sections(reply: Mapping[str, Any]) -> list[Any]:
 
 def _items(reply: Mapping[str, Any]) -> list[Any] | None:
     """Return the items of a list with places as keys, or the rows of a table as pandas writes it; None otherwise."""
-    if reply and all(isinstance(key, str) and key.isdecimal() for key in reply):
-        return list(reply.values())
+    if reply and all(isinstance(key, str) and len(key) < DIGITS_MAX and key.isdecimal() for key in reply):
+        return [reply[key] for key in sorted(reply, key=int)]
     names, data = reply.get("columns"), reply.get("data")
     if _are_texts(names) and isinstance(data, list) and all(isinstance(row, list) for row in data):
         return [dict(zip(names or (), row, strict=False)) for row in data]

@@ -116,16 +116,18 @@ def _tried(text: str) -> Any:
         return None
 
 
-def spelled(text: str) -> Any:
-    """Return the list or object that a whole text spells, or the text.
+def spelled(value: Any) -> Any:
+    """Return the list or object that a whole text spells; another text, or what is no text, as it is.
 
     Raises:
         BrokenTextError: the text is the beginning of a JSON list or object.
     """
-    stripped = text.strip()
+    if not isinstance(value, str):
+        return value
+    stripped = value.strip()
     if stripped[:1] not in ("[", "{", "(", '"') or not stripped:
-        return value_of(text)
+        return value_of(value)
     try:
         return literal_of(stripped)
     except ValueError:
-        return unless_cut(stripped, text)
+        return unless_cut(stripped, value)
