@@ -122,6 +122,17 @@ def test_a_bad_row_is_a_row_with_a_problem() -> None:
     ]
 
 
+def test_rows_of_one_chunk_each_are_one_answer_as_in_files() -> None:
+    chunks = [
+        {"query_id": name, "question": "When was it built?", "contexts": text, "answer": ANSWER}
+        for name in "ab"
+        for text in (ANSWER, "It is made of iron.")
+    ]
+    found = scored(pa.Table.from_pylist(chunks)).to_pylist()
+    assert [(each["row"], each["interaction_id"]) for each in found] == [(1, "a"), (3, "b")]
+    assert [dict(each["scores"]) for each in found] == [event.scores for event in score(chunks, pipeline="shop").events]
+
+
 HARD = {
     "times of nanoseconds": pa.array([1, 2**62 + 1], pa.timestamp("ns")),
     "days beyond the calendar": pa.array([0, 2**31 - 1], pa.int32()).view(pa.date32()),

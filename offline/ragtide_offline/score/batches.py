@@ -14,9 +14,9 @@ from ragtide_consumers.labelers.protocol import Labeler, LabelerId, criteria_of
 from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_consumers.labelers.remote.spend import FileSpend
 from ragtide_producers import FileOptions, Row, UnreadableFileError
-from ragtide_producers.files.columns import Mapped, SeenColumns
+from ragtide_producers.files.columns import Mapped
 from ragtide_producers.files.formats.arrow import records_of
-from ragtide_producers.files.interactions import row_of
+from ragtide_producers.files.interactions import rows_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.waiting import blocking_iterator
 from ragtide_runtime.recordings import EntryKind
@@ -72,6 +72,8 @@ def score_batches(
 ) -> Any:
     """Return a stream of the scores of Arrow rows, as a `pyarrow.RecordBatchReader` with one row for each, in order.
 
+    Rows of one chunk each are one answer, as in files: its scores are the row of its first chunk.
+
     The result follows from the rows and the labeler alone: it does not depend on how the rows are cut into batches, on
     the time, or on an earlier call. A few thousand rows are in memory at once. It needs no Redis, and works while an
     event loop runs.
@@ -101,8 +103,7 @@ def score_batches(
     if profile is not None and known.labeler in (*BUILT_IN, STORED):
         check_profiles(known)
     options = FileOptions(pipeline, columns=columns or {})
-    seen = SeenColumns()
-    rows = (row_of(record, options, seen) for record in records_of(batches))
+    rows = rows_of(records_of(batches), options)
     scored = blocking_iterator(lambda: outcomes_of([rows], known, own))
     next(scored)  # the labeler is ready, or its error is raised here
     return pa.RecordBatchReader.from_batches(SCHEMA, (batch_of(outcomes, labels=labels) for outcomes in scored))

@@ -14,9 +14,9 @@ from ragtide_consumers.labelers.plugins import check_labeler
 from ragtide_consumers.labelers.protocol import Labeler, criteria_of
 from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
 from ragtide_producers.files.chunk_rows import whole_rows
-from ragtide_producers.files.columns import HEAD_ROWS, Mapped, seen_in
+from ragtide_producers.files.columns import Mapped
 from ragtide_producers.files.formats import Record
-from ragtide_producers.files.interactions import name_of, row_of
+from ragtide_producers.files.interactions import HEAD_ROWS, columns_seen, name_of, row_of
 from ragtide_producers.files.items import record_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.waiting import blocking
@@ -179,6 +179,5 @@ def _of_objects(source: Iterable[object], options: FileOptions) -> Iterator[Row]
             found.extend(Row(number, item) for number, item in items if isinstance(item, RagInteraction))
         else:
             found.extend(whole_rows(starmap(record_of, items), options.columns))
-    head = (item.fields for item in found[:HEAD_ROWS] if isinstance(item, Record))
-    seen = seen_in(head, options.columns)
+    seen = columns_seen((item for item in found[:HEAD_ROWS] if isinstance(item, Record)), options)
     yield from (item if isinstance(item, Row) else row_of(item, options, seen) for item in found)

@@ -8,7 +8,7 @@ Every other column becomes metadata.
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field as attribute
@@ -118,19 +118,6 @@ class SeenColumns:
         first, second = self.differing[field]
         ways = " or ".join(f"--map {shlex.quote(f'{field}={name}')}" for name in (first, second))
         return f"{field} may be either of the columns {first} and {second}, which differ: say which with {ways}"
-
-
-HEAD_ROWS: Final = 100
-"""First rows of a file that are looked at before one is returned, so that it does not matter in which two differ."""
-
-
-def seen_in(rows: Iterable[Mapping[str, Any] | None], mapping: Mapped, *, cells: bool = False) -> SeenColumns:
-    """Return what the first rows of a file show about its columns."""
-    seen = SeenColumns()
-    for row in rows:
-        with suppress(InvalidEntryError):
-            interaction_fields(row or {}, mapping, cells=cells, seen=seen)
-    return seen
 
 
 def is_known(column: str) -> bool:

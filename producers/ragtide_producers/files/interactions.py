@@ -2,7 +2,8 @@
 
 import atexit
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from hashlib import blake2b, file_digest
@@ -84,11 +85,28 @@ def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-    records = whole_rows(read_records(source, options), options.columns)
-    head = list(islice(records, columns.HEAD_ROWS))
-    cells = any(record.cells for record in head)
-    seen = columns.seen_in((record.fields for record in head), options.columns, cells=cells)
-    yield from (row_of(record, options, seen) for record in chain(head, records))
+    return rows_of(read_records(source, options), options)
+
+
+def rows_of(records: Iterable[Record], options: FileOptions) -> Iterator[Row]:
+    """Yield the rows of records, of which the first ones show what the columns mean; see `read_rows`."""
+    whole = whole_rows(records, options.columns)
+    head = list(islice(whole, HEAD_ROWS))
+    seen = columns_seen(head, options)
+    yield from (row_of(record, options, seen) for record in chain(head, whole))
+
+
+HEAD_ROWS: Final = 100
+"""First rows of a file that are looked at before one is returned, so that it does not matter in which two differ."""
+
+
+def columns_seen(head: Iterable[Record], options: FileOptions) -> columns.SeenColumns:
+    """Return what the first rows of a file show about its columns."""
+    seen = columns.SeenColumns()
+    for record in head:
+        with suppress(InvalidEntryError):
+            columns.interaction_fields(record.fields or {}, options.columns, cells=record.cells, seen=seen)
+    return seen
 
 
 def read_records(source: str | Path, options: FileOptions) -> Iterator[Record]:
@@ -97,35 +115,28 @@ def read_records(source: str | Path, options: FileOptions) -> Iterator[Record]:
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-    yield from _guarded(source, lambda: _records(source, options))
+    return (make() for make in pending_records(source, options))
 
 
-def pending_records(source: str | Path, options: FileOptions) -> Iterator[Callable[[], Record]]:
-    """Yield for every record of a source a function that returns it, so that records are skipped at little cost.
+def pending_records(source: str | Path, options: FileOptions, start: int = 0) -> Iterator[Callable[[], Record]]:
+    """Yield for every record from a place, from 0, a function that returns it, so that records are skipped undecoded.
 
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-
-    def waiting() -> Iterator[Callable[[], Record]]:
-        form = _format(source, options)
-        if hasattr(form, "pending"):
-            yield from form.pending(_place(source))
+    with _reading(source):
+        form, place = format_of(source, options), _place(source)
+        if form is jsonl:
+            yield from islice(jsonl.pending(Path(place)), start, None)
+        elif form is parquet:
+            yield from (partial(_same, record) for record in parquet.records(place, start))
         else:
-            yield from (partial(lambda record: record, record) for record in _records(source, options))
+            named = (columns.columns_named(options.columns),) if form is csv else ()
+            yield from (partial(_same, record) for record in islice(form.records(place, *named), start, None))
 
-    yield from _guarded(source, waiting)
 
-
-def records_between(source: str | Path, options: FileOptions, start: int, stop: int) -> Iterator[Record] | None:
-    """Return the records of a Parquet file from one place, from 0, up to another; None for a file of another format.
-
-    Raises:
-        UnreadableFileError: the source cannot be opened.
-    """
-    if _format(source, options) is not parquet:
-        return None
-    return _guarded(source, lambda: parquet.records_between(_place(source), start, stop))
+def _same(record: Record) -> Record:
+    return record
 
 
 def made_id(record: Record) -> str:
@@ -139,8 +150,9 @@ def count_rows(source: str | Path, options: FileOptions) -> int | None:
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-    counted: list[int | None] = list(_guarded(source, lambda: iter([_count(_format(source, options), _place(source))])))
-    return counted[0]
+    with _reading(source):
+        form = format_of(source, options)
+        return None if form is csv else form.count(_place(source))
 
 
 def digest_of(source: str | Path, options: FileOptions) -> str:
@@ -149,28 +161,27 @@ def digest_of(source: str | Path, options: FileOptions) -> str:
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-
-    def found() -> Iterator[str]:
-        if huggingface.is_huggingface(source):
-            yield ""
-        elif _format(source, options) is parquet:
-            yield parquet.digest(_place(source))
-        else:
-            with Path(_place(source)).open("rb") as content:
-                yield file_digest(content, partial(blake2b, digest_size=8)).hexdigest()
-
-    return str(next(_guarded(source, found)))
+    with _reading(source):
+        form, place = format_of(source, options), _place(source)
+        if form is huggingface:
+            return ""
+        if form is parquet:
+            return parquet.digest(place)
+        with Path(place).open("rb") as content:
+            return file_digest(content, partial(blake2b, digest_size=8)).hexdigest()
 
 
-def _count(form: ModuleType, place: str | Path) -> int | None:
-    return form.count(place) if hasattr(form, "count") else None
-
-
-def _records(source: str | Path, options: FileOptions) -> Iterator[Record]:
-    form = _format(source, options)
-    named = (columns.columns_named(options.columns),) if form is csv else ()
-    found: Iterator[Record] = form.records(_place(source), *named)
-    return found
+@contextmanager
+def _reading(source: str | Path) -> Iterator[None]:
+    """Turn the errors of a format and of the file system into those of the source."""
+    try:
+        yield
+    except RecordError as error:
+        raise UnreadableFileError(f"{source}: {error}") from None
+    except OSError as error:
+        raise UnreadableFileError(
+            f"{source} cannot be read ({error.strerror}): give the path of a file of interactions"
+        ) from None
 
 
 def _place(source: str | Path) -> str | Path:
@@ -193,7 +204,7 @@ def _copy_of(stream: Path) -> Path:
     return Path(copy.name)
 
 
-def _format(source: str | Path, options: FileOptions) -> ModuleType:
+def format_of(source: str | Path, options: FileOptions) -> ModuleType:
     """Return the module that reads a source."""
     if huggingface.is_huggingface(source):
         if options.format is not None:
@@ -210,17 +221,6 @@ def _format(source: str | Path, options: FileOptions) -> ModuleType:
     if options.format is None and name in ("json", "jsonl"):
         name = json.name_by_content(Path(_place(source)), name)
     return FORMATS[name]
-
-
-def _guarded(source: str | Path, read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    try:
-        yield from read()
-    except RecordError as error:
-        raise UnreadableFileError(f"{source}: {error}") from None
-    except OSError as error:
-        raise UnreadableFileError(
-            f"{source} cannot be read ({error.strerror}): give the path of a file of interactions"
-        ) from None
 
 
 def row_of(record: Record, options: FileOptions, seen: columns.SeenColumns | None = None) -> Row:

@@ -9,9 +9,19 @@ from typing import Any, Final
 
 from ..errors import UnreadableFileError
 from .chunk_rows import whole_rows
-from .columns import HEAD_ROWS, seen_in
 from .formats import Record, huggingface, parquet
-from .interactions import FileOptions, Row, count_rows, digest_of, name_of, pending_records, records_between, row_of
+from .interactions import (
+    HEAD_ROWS,
+    FileOptions,
+    Row,
+    columns_seen,
+    count_rows,
+    digest_of,
+    format_of,
+    name_of,
+    pending_records,
+    row_of,
+)
 
 _SUFFIXES: Final = (".parquet", ".pq")
 
@@ -113,7 +123,7 @@ def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
                 raise UnreadableFileError(
                     f"{name} has a row for each chunk, and parts would divide answers: score it alone, without parts"
                 )
-            seen = seen_in((record.fields for record in first), options.columns, cells=any(row.cells for row in first))
+            seen = columns_seen(first, options)
             for field_name in seen.differing:
                 raise UnreadableFileError(f"{name}: {seen.question_about(field_name)}")
     return LargeInput(list(found.values()), options)
@@ -202,15 +212,10 @@ class LargeReader:
             raise UnreadableFileError(f"{file.source} has fewer rows than before: begin again in a new folder")
 
     def _records(self, file: InputFile, start: int, stop: int) -> Iterator[Record]:
-        found = records_between(file.source, self._of.options, start, stop)
-        if found is not None:
-            yield from found
-            return
+        options = self._of.options
         name, place, waiting = self._open
-        if name != file.source or place > start:
-            place, waiting = 0, pending_records(file.source, self._of.options)
-        for _ in islice(waiting, start - place):
-            pass
+        # A Parquet file is opened at any row group; of another file the rows before the place are read.
+        if name != file.source or place > start or (place < start and format_of(name, options) is parquet):
+            place, waiting = start, pending_records(file.source, options, start)
         self._open = file.source, stop, waiting
-        for make in islice(waiting, stop - start):
-            yield make()
+        yield from (make() for make in islice(waiting, start - place, stop - place))

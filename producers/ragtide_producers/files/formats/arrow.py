@@ -1,6 +1,5 @@
 """Rows of Arrow batches as records; a few hundred rows are Python objects at once. Needs pyarrow."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -33,26 +32,16 @@ def records_of(batches: Iterable[Any], *, first: int = 1) -> Iterator[Record]:
                 number += 1
 
 
-def _rows(part: Any) -> Iterable[dict[str, Any] | Exception]:
+def _rows(part: Any) -> list[dict[str, Any] | Exception]:
     try:
         return list(part.to_pylist())
-    except (ValueError, OverflowError, TypeError, NotImplementedError):
-        return [_row(part.slice(place, 1)) for place in range(part.num_rows)]
-
-
-def _row(part: Any) -> dict[str, Any] | Exception:
-    try:
-        (row,) = part.to_pylist()
     except (ValueError, OverflowError, TypeError, NotImplementedError) as error:
-        return error
-    return dict(row)
+        if part.num_rows == 1:
+            return [error]
+        return [row for place in range(part.num_rows) for row in _rows(part.slice(place, 1))]
 
 
 def _record(number: int, row: dict[str, Any] | Exception) -> Record:
     if isinstance(row, Exception):
         return Record(number, problem=f"a value cannot be read ({shortened(str(row))}): give it another type")
-    try:
-        fields = present(row, maps=True)
-    except (ValueError, TypeError) as error:
-        return Record(number, problem=f"names with values cannot be read ({shortened(str(error))}): give a map")
-    return Record(number, fields, json.dumps(fields, sort_keys=True, default=str).encode("utf-8", "replace"))
+    return Record.of(number, present(row, maps=True))

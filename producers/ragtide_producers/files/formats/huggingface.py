@@ -7,7 +7,6 @@ A source contains the arguments of `datasets.load_dataset`:
     hf:./folder?split=test                          a folder of load_dataset or save_to_disk
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,8 +81,7 @@ def records(source: str | Path) -> Iterator[Record]:
     try:
         for row in _rows(hub_dataset(str(source))):
             number += 1
-            fields = present(row)
-            yield Record(number, fields, json.dumps(fields, sort_keys=True, default=str).encode())
+            yield Record.of(number, present(row))
     except RecordError:
         raise
     except Exception as error:  # noqa: BLE001 - the reader of the data set's files may raise anything

@@ -31,10 +31,8 @@ def records(path: Path) -> Iterator[Record]:
         RecordError: the file is not JSON, or has no rows.
     """
     for number, row in enumerate(_content(path), start=1):
-        if not isinstance(row, dict):
-            yield Record(number, problem=f"it is {str(row)[:60]!r}: give an object")
-        else:
-            yield Record(number, row, json.dumps(row, sort_keys=True).encode())
+        is_row = isinstance(row, dict)
+        yield Record.of(number, row) if is_row else Record(number, problem=f"it is {str(row)[:60]!r}: give an object")
 
 
 def count(path: Path) -> int:

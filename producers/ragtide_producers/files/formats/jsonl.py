@@ -13,21 +13,11 @@ from .record import Record
 from .text import lines_of
 
 
-def records(path: Path) -> Iterator[Record]:
-    """Yield every line that is not blank; its number counts blank lines, too.
+def pending(path: Path) -> Iterator[Callable[[], Record]]:
+    """Yield for every line that is not blank a function that decodes it; its number counts blank lines, too.
 
     Raises:
         RecordError: the file is no text, or compressed and broken.
-    """
-    for make in pending(path):
-        yield make()
-
-
-def pending(path: Path) -> Iterator[Callable[[], Record]]:
-    """Yield for every line that is not blank a function that decodes it, so that lines are skipped undecoded.
-
-    Raises:
-        RecordError: as `records`.
     """
     for number, line in enumerate(lines_of(path), start=1):
         content = line.strip(BETWEEN)

@@ -1,8 +1,10 @@
 """Parquet: a column per field, and nested columns for nested fields; a few hundred rows are read at once."""
 
-from collections.abc import Generator, Iterator
+from bisect import bisect_right
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any
 
@@ -10,37 +12,19 @@ from .arrow import AT_ONCE, records_of
 from .record import Record, RecordError
 
 
-def records(path: str | Path) -> Iterator[Record]:
-    """Yield every row.
+def records(path: str | Path, start: int = 0) -> Iterator[Record]:
+    """Yield every row from a place, from 0; only the row groups with these rows are read.
 
     Raises:
         RecordError: pyarrow is not installed, or the file is not Parquet.
     """
     with _opened(path) as file:
-        yield from records_of(file.iter_batches(batch_size=AT_ONCE))
-
-
-def records_between(path: str | Path, start: int, stop: int) -> Generator[Record]:
-    """Yield the rows from one place, from 0, up to another; only the row groups with these rows are read.
-
-    Raises:
-        RecordError: as `records`.
-    """
-    with _opened(path) as file:
-        first, groups, before = 0, [], None
-        for number in range(file.num_row_groups):
-            end = first + file.metadata.row_group(number).num_rows
-            if first < stop and end > start:
-                groups.append(number)
-                before = first if before is None else before
-            first = end
-        if before is None:
-            return
-        place = before
-        for batch in file.iter_batches(batch_size=AT_ONCE, row_groups=groups):
-            begin, until = max(start - place, 0), min(stop - place, batch.num_rows)
-            if begin < until:
-                yield from records_of([batch.slice(begin, until - begin)], first=place + begin + 1)
+        ends = list(accumulate(file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)))
+        group = bisect_right(ends, start)
+        place = ends[group - 1] if group else 0
+        for batch in file.iter_batches(batch_size=AT_ONCE, row_groups=list(range(group, len(ends)))):
+            skipped = min(max(start - place, 0), batch.num_rows)
+            yield from records_of([batch.slice(skipped)], first=place + skipped + 1)
             place += batch.num_rows
 
 

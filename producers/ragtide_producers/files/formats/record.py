@@ -1,5 +1,6 @@
 """A record of a file, before its content is interpreted."""
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,11 @@ class Record:
     problem: str | None = None
     cells: bool = False
     """Whether the values are texts of cells, which do not separate a missing value from a word such as `None`."""
+
+    @classmethod
+    def of(cls, number: int, fields: dict[str, Any]) -> "Record":
+        """Return the record of a row that has no bytes of its own."""
+        return cls(number, fields, json.dumps(fields, sort_keys=True, default=str).encode())
 
 
 class RecordError(ValueError):
