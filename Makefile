@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples tools hatch_build.py
 
-.PHONY: help demo engines capacity story pictures house recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo engines capacity story pictures house recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup hostile install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -197,6 +197,10 @@ models: .venv/.dev ## the speed and memory of models as labelers; write docs/mea
 
 startup: .venv/.dev ## measure the start of every command; write docs/measured/startup.md
 	$(BIN)/python benchmarks/startup.py $(ARGS) > docs/measured/startup.md
+
+hostile: .venv/.dev ## measure every function that reads foreign text on hostile inputs of 100 kB; write docs/measured/hostile_forms.md
+	$(BIN)/python benchmarks/hostile_forms.py $(ARGS) > .hostile.md
+	mv .hostile.md docs/measured/hostile_forms.md
 
 install-size: .venv/.dev ## measure the size of an installation with each extra; write docs/measured/install_size.md
 	$(BIN)/python benchmarks/install_size.py > docs/measured/install_size.md
