@@ -13,7 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from ragtide_producers.files.ragbench import interaction_fields
+from ragtide_producers.files.columns import interaction_fields
+from ragtide_producers.files.labeled import ragbench_fields
 from ragtide_schemas import RagInteraction
 
 SUBSETS = ("hotpotqa", "hagrid")
@@ -32,7 +33,7 @@ def from_ragbench(path: Path) -> list[dict[str, Any]]:
         chosen = [row for row in rows(path) if row["subset"] == subset]
         unsupported = [row for row in chosen if not row["adherence_score"]][:UNSUPPORTED_KEPT]
         kept = [row for row in chosen if row["adherence_score"]] + unsupported
-        found += [interaction_fields(row, "demo") for row in kept]
+        found += [interaction_fields(ragbench_fields(row), {})[0] | {"pipeline": "demo"} for row in kept]
     return found
 
 

@@ -176,7 +176,7 @@ def interaction_fields(
     seen = seen or SeenColumns()
     compared = partial(read_value, cells=cells)
     read = partial(compared, left_out=left_out)
-    row = _with_dotted_names(_unwrapped(row, mapping))
+    row = _with_dotted_names(_unwrapped(with_tables(row), mapping))
     stated, rest = _stated(row, mapping, seen)
     taken = {target: ", ".join(values) for target, values in stated.items()}
     own = _own_columns(rest, mapping)
@@ -212,6 +212,28 @@ def interaction_fields(
     if rest and isinstance(given, dict):
         fields["metadata"] = {**rest, **given}
     return {name: value for name, value in fields.items() if value is not None}, taken
+
+
+def with_tables(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row in which columns such as `segments.lang` are values of an object, as cells of CSV have them.
+
+    Raises:
+        InvalidEntryError: a value is none of its table, or the table has a column of its own that is no object.
+    """
+    dotted = [column for column in row if "." in column and column.partition(".")[0] in TABLES]
+    tables: dict[str, dict[str, Any]] = {}
+    for column in dotted:
+        table, _, name = column.partition(".")
+        value = row[column] if table == "usage" else read_value(column, column, row[column])
+        if value is not None:
+            tables.setdefault(table, {})[name] = value
+    for table, values in tables.items():
+        own = {} if row.get(table) is None else read_value(table, table, row[table])
+        if not isinstance(own, Mapping):
+            raise InvalidEntryError(Reason.INVALID, f"the row has {table}, too: leave one of the columns out")
+        tables[table] = {**own, **values}
+    nested = frozenset(dotted)
+    return {column: value for column, value in row.items() if column not in nested} | tables if nested else row
 
 
 def _stated(

@@ -21,10 +21,11 @@ from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.times import time_in, utc_now
 
 from ..errors import UnreadableFileError
-from . import columns, ragbench, ragchecker
+from . import columns
 from .chunk_rows import whole_rows
 from .columns import Mapped
 from .formats import Record, RecordError, csv, huggingface, json, jsonl, parquet, text
+from .labeled import labeled_row
 
 FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": parquet, "json": json}
 """Formats of files by name."""
@@ -252,19 +253,14 @@ def _understood(
     record: Record, options: FileOptions, seen: columns.SeenColumns | None, left_out: Counter[str]
 ) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...], dict[str, str]]:
     """Return the fields of an interaction, its labels, and the column of each field that has another name."""
-    fields = record.fields or {}
-    if ragbench.is_ragbench_row(fields):
-        sentence_labels = ragbench.sentence_labels(fields)
-        labels = () if sentence_labels is None else (sentence_labels,)
-        return ragbench.interaction_fields(fields, options.pipeline or "ragbench"), labels, {}
-    if ragchecker.is_ragchecker(fields):
-        claim_labels = ragchecker.claim_labels(fields)
-        pipeline = options.pipeline or "ragchecker"
-        found = ragchecker.interaction_fields(fields, pipeline)
-        return found, () if claim_labels is None else (claim_labels,), {}
-    given, taken = columns.interaction_fields(fields, options.columns, cells=record.cells, seen=seen, left_out=left_out)
-    named = options.pipeline if options.pipeline is not None else options.unnamed
-    return ({} if named is None else {"pipeline": named}) | given, (), taken
+    known = labeled_row(record.fields or {})
+    fields, mapping = (record.fields or {}, options.columns) if known is None else (known.fields, {})
+    given, taken = columns.interaction_fields(fields, mapping, cells=record.cells, seen=seen, left_out=left_out)
+    if known is None:
+        named = options.unnamed if options.pipeline is None else options.pipeline
+        return ({} if named is None else {"pipeline": named}) | given, (), taken
+    named = fields["source"] if options.pipeline is None else options.pipeline
+    return {"pipeline": named} | given, () if known.labels is None else (known.labels,), {}
 
 
 def name_of(source: str | Path) -> str:

@@ -16,12 +16,12 @@ from ragtide_schemas.interaction import History
 from ragtide_schemas.limits import QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
 
 from ..errors import UnreadableFileError
-from . import ragbench
 from .chunk_rows import whole_rows
-from .columns import COLUMNS, history_in
+from .columns import COLUMNS, history_in, with_tables
 from .formats import Record
 from .formats.record import plain_fields
 from .interactions import FileOptions, made_id, read_records
+from .labeled import dataset_of, is_ragbench, row_id
 from .that_fit import that_fit
 from .values import read_value
 
@@ -184,10 +184,11 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
     Raises:
         InvalidEntryError: the question is missing, or a field has a wrong type or is outside its bounds.
     """
-    rest = {name: value for name, value in fields.items() if value is not None and name not in _OF_THE_OLD_RUN}
+    given = with_tables(fields)
+    rest = {name: value for name, value in given.items() if value is not None and name not in _OF_THE_OLD_RUN}
     item_id, segments = None, rest.pop("segments", None) or {}
-    if ragbench.is_ragbench_row(rest):
-        item_id, dataset = ragbench.row_id(rest), ragbench.dataset_of(rest)
+    if is_ragbench(rest):
+        item_id, dataset = row_id(rest), dataset_of(rest)
         segments = {"dataset": str(dataset)} if dataset else {}
     question = next((name for name in QUESTIONS if name in rest), None)
     if question is None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from math import isnan
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ TEXTS: Final = ("question", "response", "reference_answer")
 """Fields with one text."""
 TABLES: Final = ("segments", "gold_scores", "covariates", "usage", "metadata")
 """Fields of names and values, of which `--map` may name one, such as `segments.lang`."""
+WHOLE: Final = ("population_size", "schema_version", "turn")
+"""Fields that are whole numbers."""
 EMPTY: Final[Mapping[str, Any]] = {"documents": [], "response": ""}
 """Values of an empty cell: nothing was retrieved, there was no answer."""
 CELL_MAX_CHARS: Final = 32_767
@@ -62,9 +65,9 @@ def read_value(
     if name:
         return _named_value(field, name, column, value)
     if field not in _READERS:
-        return value
+        return _whole(field, value) if cells and field in WHOLE and isinstance(value, str) else value
     if isinstance(value, str) and value.strip() in MISSING and field in (*TEXTS, "history", "steps"):
-        return _word(field, column, value, cells=cells)
+        return _word(field, column, value, cells=cells) if field in TEXTS else None
     if field in (*TEXTS, "documents"):
         refuse_cut(field, column, value)
     try:
@@ -102,7 +105,8 @@ def _named_value(table: str, name: str, column: str, value: Any) -> Any:
     elif isinstance(value, str):
         value = number_in(column, value)
     if value is None:
-        raise InvalidEntryError(Reason.INVALID, f"{table}.{name}, from the column {column}, is no number: correct it")
+        place = "" if column == f"{table}.{name}" else f", from the column {column},"
+        raise InvalidEntryError(Reason.INVALID, f"{table}.{name}{place} is no number: correct it")
     return value
 
 
@@ -147,6 +151,16 @@ _NEVER_WORDS: Final = frozenset(("nan", "NaN", "-nan", "-NaN", "NaT", "<NA>"))
 """Words of a missing value that are none where there is a null, as in JSON."""
 
 
+def _whole(field: str, text: str) -> int:
+    """Return the whole number that a cell spells; pandas writes those beside missing ones with `.0`."""
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError, OverflowError):
+        if (found := float(text)).is_integer():
+            return int(found)
+    raise InvalidEntryError(Reason.INVALID, f"{field} is {text[:60]!r}: it must be a whole number")
+
+
 def _several(column: str, value: Any) -> Any:
     """Return the value of documents that may be joined to one text; a column with a number has one document."""
     value = separated(value)
@@ -162,5 +176,6 @@ _READERS: Final[Mapping[str, Callable[[Any, Counter[str] | None], Any]]] = {
     "reference_answer": lambda value, left_out: text_in(value, "reference", None, left_out),
     "history": lambda value, _: turns_of(value_of(value) if isinstance(value, str) else value),
     "steps": lambda value, _: found if isinstance(found := spelled(value), list) else None,
+    "response_sentences": lambda value, _: [found] if isinstance(found := spelled(value), str) else found,
     **dict.fromkeys(TABLES, lambda value, _: spelled(value)),
 }

@@ -214,7 +214,9 @@ def _sections(reply: Mapping[str, Any]) -> list[Any]:
 def _items(reply: Mapping[str, Any]) -> list[Any] | None:
     """Return the items of a list with places as keys, or the rows of a table as pandas writes it; None otherwise."""
     if reply and all(isinstance(key, str) and len(key) < DIGITS_MAX and key.isdecimal() for key in reply):
-        return [reply[key] for key in sorted(reply, key=int)]
+        places = sorted(reply, key=int)
+        # Other numbers are ids, as in streams of RAGFlow: their order is that of the reply.
+        return [reply[key] for key in (places if int(places[-1]) <= len(places) else reply)]
     names, data = reply.get("columns"), reply.get("data")
     if _are_texts(names) and isinstance(data, list) and all(isinstance(row, list) for row in data):
         return [dict(zip(names or (), row, strict=False)) for row in data]

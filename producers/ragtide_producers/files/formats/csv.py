@@ -10,24 +10,18 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
-from ...shapes.literals import literal_of
 from ..cells import MAY_BE_TEXT, MISSING
 from ..columns import is_known, keeps_words
+from ..values import WHOLE
 from .record import Record, RecordError
 from .text import text_of
 
 _NUMBERS: Final = ("covariates", "gold_scores", "usage")
 """Fields whose values are all numbers."""
-
-_WHOLE: Final = ("population_size", "schema_version", "turn")
-"""Columns of whole numbers."""
-
-_OBJECTS: Final = ("covariates", "gold_scores", "usage", "segments", "metadata")
-"""Columns that may contain an object, as JSON or Python writes it."""
 
 _SEPARATORS: Final = (",", ";", "\t", "|")
 
@@ -90,19 +84,9 @@ def _record(number: int, header: Sequence[str], cells: Sequence[str], separator:
     if len(cells) > len(header):
         shown = {"\t": "tabs", ",": "commas", ";": "semicolons"}.get(separator, repr(separator))
         return Record(number, problem=f"the row has more cells than the header has columns: quote cells with {shown}")
-    fields: dict[str, Any] = {}
-    blank: dict[str, Any] = {}
-    for column, cell in zip(header, cells, strict=False):
-        name, _, part = column.partition(".")
-        if not _is_missing(column, cell):
-            try:
-                _put(fields, column, cell)
-            except ValueError as error:
-                return Record(number, problem=f"{column} is {cell[:60]!r}: {error}")
-        elif not part or name == "documents":
-            blank[name] = {} if part else None
-    content = json.dumps(fields, sort_keys=True).encode()
-    return Record(number, {**blank, **fields}, content, cells=True)
+    row = {name: None if _is_missing(name, cell) else cell for name, cell in zip(header, cells, strict=False)}
+    given = {name: cell for name, cell in row.items() if cell is not None}
+    return Record(number, row, json.dumps(given, sort_keys=True).encode(), cells=True)
 
 
 def _is_missing(column: str, cell: str) -> bool:
@@ -113,43 +97,4 @@ def _is_missing(column: str, cell: str) -> bool:
     name = column.partition(".")[0]
     if not is_known(name) or keeps_words(name, "question") or keeps_words(name, "response"):
         return False
-    return text not in MAY_BE_TEXT or name in (*_NUMBERS, *_WHOLE) or keeps_words(name, "documents")
-
-
-def _put(fields: dict[str, Any], column: str, cell: str) -> None:
-    name, _, part = column.partition(".")
-    if part:
-        inner = fields.setdefault(name, {})
-        if not isinstance(inner, dict):
-            raise ValueError(f"the row has {name}, too: leave one of the columns out")
-        inner[part] = _number(cell) if name in _NUMBERS else cell
-    elif name == "response_sentences" or (name in _OBJECTS and cell.lstrip().startswith("{")):
-        fields[name] = _literal(cell, "texts" if name == "response_sentences" else "an object")
-    else:
-        fields[name] = _whole(cell) if name in _WHOLE else cell
-
-
-def _literal(cell: str, kind: str) -> Any:
-    if kind == "texts" and not cell.lstrip().startswith("["):
-        return [cell]
-    try:
-        return literal_of(cell)
-    except ValueError:
-        raise ValueError("write a JSON list of texts" if kind == "texts" else "write a JSON object") from None
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        raise ValueError("must be a number") from None
-
-
-def _whole(cell: str) -> int:
-    try:
-        number = float(cell)  # pandas writes whole numbers beside missing ones with .0
-        if number.is_integer():
-            return int(cell) if "." not in cell and "e" not in cell.lower() else int(number)
-    except (ValueError, OverflowError):
-        pass
-    raise ValueError("must be a whole number")
+    return text not in MAY_BE_TEXT or name in (*_NUMBERS, *WHOLE) or keeps_words(name, "documents")
