@@ -120,9 +120,8 @@ def _with_next_step(found: Assembly, tree: Tree, due: Sequence[int], newest_ms: 
 
 def _span_ids(group: SpanGroup) -> list[str]:
     # A span that retrieves and answers is in both.
-    found = list(dict.fromkeys(reading.span.span_id for reading in (*group.retrievals, *group.calls)))
-    anchor = group.anchor.reading
-    return [*found, anchor.span.span_id] if anchor is not None and anchor.is_explicit else found
+    found = list(dict.fromkeys(node.span.span_id for node in (*group.retrievals, *group.calls)))
+    return [*found, group.anchor.span.span_id] if group.anchor.is_explicit else found
 
 
 def _complete_ms(
@@ -134,7 +133,7 @@ def _complete_ms(
     if group.turn is not None:
         return min(max(own) + timing.quiet_ms, held_ms)
     below = tree.nodes[group.anchor.first : group.anchor.last + 1]
-    newest_ms = max(arrivals[node.reading.span.span_id] for node in below if node.reading)
+    newest_ms = max(arrivals[node.span.span_id] for node in below if not node.is_missing)
     return min(newest_ms + (timing.settle_ms if _is_rooted(group.anchor) else timing.quiet_ms), held_ms)
 
 
@@ -142,22 +141,22 @@ def _is_rooted(anchor: Node) -> bool:
     """Whether every span above the anchor has come, up to the first span of its process."""
     node: Node | None = anchor
     while node is not None:
-        if node.reading is None:
+        if node.is_missing:
             return False
-        if node.reading.span.parent_is_remote or node.reading.span.parent_id is None:
+        if _is_top(node):
             return True
-        node = node.parent if node.parent is not None and node.parent.reading is not None else None
+        node = node.parent
     return False
+
+
+def _is_top(node: Node) -> bool:
+    return node.span.parent_is_remote or node.span.parent_id is None
 
 
 def _is_whole(tree: Tree) -> bool:
     """Whether no span of the trace has a parent that is missing in its process."""
-    tops = (node.children if node.reading is None else [node] for node in tree.root.children)
-    return all(
-        node.reading is not None and (node.reading.span.parent_id is None or node.reading.span.parent_is_remote)
-        for nodes in tops
-        for node in nodes
-    )
+    tops = (node.children if node.is_missing else [node] for node in tree.root.children)
+    return all(not node.is_missing and _is_top(node) for nodes in tops for node in nodes)
 
 
 def _take(found: Assembly, span_ids: Sequence[str], mapped: Mapped) -> None:

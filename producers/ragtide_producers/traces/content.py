@@ -53,9 +53,8 @@ def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
     Raises:
         UnreadableError: documents are missing or cut, or could be read in two ways.
     """
-    anchor = group.anchor.reading
-    if anchor is not None and "documents" in anchor.own:
-        return documents_of(anchor.own_value("documents"))
+    if "documents" in group.anchor.own:
+        return documents_of(group.anchor.own_value("documents"))
     kept: list[list[Found]] = []
     unknown = False
     for retrieval in group.retrievals:
@@ -127,7 +126,6 @@ def _split(found: list[Found], listed: list[Found]) -> list[Found]:
 
 def _of_anchor(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[SpanReading], str | None]) -> str | None:
     """Return the explicit text of the anchor, else the text that `read` finds; None if several turns share it."""
-    anchor = group.anchor.reading
-    if anchor is None or group.turn is not None:
+    if group.turn is not None:
         return None
-    return anchor.text_of([anchor.own.get(key)], meaning) or read(anchor)
+    return group.anchor.text_of([group.anchor.own.get(key)], meaning) or read(group.anchor)

@@ -14,8 +14,8 @@ from .costs import cost_of
 from .grouping import SpanGroup
 from .history import history_of
 from .options import MappingOptions
-from .reading import SpanReading
 from .steps import steps_of
+from .tree import Node
 from .usage import covered_ns, period_ns, seconds_of, usage_of
 
 UNKNOWN_SERVICE: Final = "unknown_service"
@@ -47,7 +47,7 @@ class RefusedError(Exception):
         self.reason = reason
 
 
-def fields_of(group: SpanGroup, readings: Sequence[SpanReading], options: MappingOptions) -> dict[str, Any]:
+def fields_of(group: SpanGroup, readings: Sequence[Node], options: MappingOptions) -> dict[str, Any]:
     """Return the fields of the interaction, but for its id.
 
     Args:
@@ -88,7 +88,7 @@ def _check_content(
     question: str | None,
     response: str | None,
     documents: list[Found] | None,
-    readings: Sequence[SpanReading],
+    readings: Sequence[Node],
     group: SpanGroup,
 ) -> None:
     has_texts = documents is not None and all(document.text is not None for document in documents)
@@ -118,7 +118,7 @@ _PLACES: Final = {
 """For each content the columns that may have it, and the remedy if its form is not known."""
 
 
-def _seen(missing: str, readings: Sequence[SpanReading], group: SpanGroup) -> Iterator[str]:
+def _seen(missing: str, readings: Sequence[Node], group: SpanGroup) -> Iterator[str]:
     """Yield the spans that have something in place of a content, with the remedy.
 
     Ids of documents without texts are nothing, and so is a call that only asks for tools.
@@ -131,7 +131,7 @@ def _seen(missing: str, readings: Sequence[SpanReading], group: SpanGroup) -> It
     yield from (f"{found}: {remedy}" for reading in spans if (found := reading.seen(*columns)))
 
 
-def _pipeline(readings: Sequence[SpanReading], own: Mapping[str, Any], options: MappingOptions) -> str:
+def _pipeline(readings: Sequence[Node], own: Mapping[str, Any], options: MappingOptions) -> str:
     names = [own.get("pipeline")]
     for name in options.pipeline_attributes:
         names.extend(first(reading.span.attributes, [name]) for reading in readings)
@@ -147,7 +147,7 @@ def _pipeline(readings: Sequence[SpanReading], own: Mapping[str, Any], options: 
     return found
 
 
-def _own(readings: Iterable[SpanReading]) -> dict[str, Any]:
+def _own(readings: Iterable[Node]) -> dict[str, Any]:
     """Return the explicit attributes: those of spans before those of processes, those of the anchor first."""
     found: dict[str, Any] = {}
     known = list(readings)
@@ -157,11 +157,11 @@ def _own(readings: Iterable[SpanReading]) -> dict[str, Any]:
     return found
 
 
-def _first_text(readings: Iterable[SpanReading], column: str) -> str | None:
+def _first_text(readings: Iterable[Node], column: str) -> str | None:
     return next((text for reading in readings if (text := reading.text(column))), None)
 
 
-def _segments(readings: Sequence[SpanReading], own: Mapping[str, Any], options: MappingOptions) -> dict[str, Any]:
+def _segments(readings: Sequence[Node], own: Mapping[str, Any], options: MappingOptions) -> dict[str, Any]:
     places = [place for reading in readings for place in (reading.span.attributes, reading.span.resource)]
     named = (
         (name, first(place, [attribute])) for name, attribute in options.segments.items() for place in places[::-1]
@@ -170,11 +170,11 @@ def _segments(readings: Sequence[SpanReading], own: Mapping[str, Any], options: 
     return {**found, **under(own, "segments.")}
 
 
-def _metadata(group: SpanGroup, readings: Sequence[SpanReading]) -> dict[str, Any]:
+def _metadata(group: SpanGroup, readings: Sequence[Node]) -> dict[str, Any]:
     units = (reading.span.time_unit for reading in readings)
     found = {
         "trace_id": readings[0].span.trace_id,
-        "span_id": group.anchor.span_id or None,
+        "span_id": group.anchor.span.span_id or None,
         "model": _first_text(reversed(group.calls), "model"),
         "response_id": _first_text(reversed(group.calls), "response_id"),
         "generation_s": seconds_of(covered_ns(group.calls)),

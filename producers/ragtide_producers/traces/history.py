@@ -61,10 +61,9 @@ def _explicit_turns(value: Any) -> list[Turn]:
 
 
 def _candidates(group: SpanGroup) -> Iterator[list[Turn]]:
-    anchor = group.anchor.reading
-    if anchor is not None and group.turn is None and not anchor.span.dropped_attributes:
+    if group.turn is None and not group.anchor.span.dropped_attributes:
         with suppress(UnreadableError):
-            yield _in_input(anchor.inputs)
+            yield _in_input(group.anchor.inputs)
     for call in reversed(group.calls):
         with suppress(UnreadableError):
             if not call.span.dropped_attributes:

@@ -15,9 +15,8 @@ from .attributes import first
 from .fields import Refusal, RefusedError, fields_of
 from .grouping import SpanGroup, groups_of
 from .options import MappingOptions
-from .reading import SpanReading
 from .span import Span, sampling_probability
-from .tree import Tree
+from .tree import Node, Tree
 
 TRUNCATED_REMEDY: Final = (
     "the content of a span is not whole: {error}: set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000, and no limit of length"
@@ -78,19 +77,19 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
     return replace(mapped, interaction=interaction, payload=payload)
 
 
-def _spans_in(group: SpanGroup) -> list[SpanReading]:
+def _spans_in(group: SpanGroup) -> list[Node]:
     """Return the anchor, the spans above it from the nearest on, and the used spans below it."""
     return [*group.anchor.upwards(), *group.calls, *group.retrievals]
 
 
-def _probability(readings: Sequence[SpanReading]) -> float | None:
+def _probability(readings: Sequence[Node]) -> float | None:
     found = (sampling_probability(span.span.trace_state) for span in readings)
     return min((probability for probability in found if probability is not None), default=None)
 
 
-def _interaction_id(group: SpanGroup, readings: Sequence[SpanReading]) -> str:
-    given = first(group.anchor.reading.own, ("interaction_id",)) if group.anchor.reading else None
+def _interaction_id(group: SpanGroup, readings: Sequence[Node]) -> str:
+    given = first(group.anchor.own, ("interaction_id",))
     if isinstance(given, str):
         return given
     turn = "" if group.turn is None else f"-{group.turn}"
-    return f"otel-{readings[0].span.trace_id}-{group.anchor.span_id or 'trace'}{turn}"
+    return f"otel-{readings[0].span.trace_id}-{group.anchor.span.span_id or 'trace'}{turn}"

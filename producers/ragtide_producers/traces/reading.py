@@ -77,8 +77,6 @@ class SpanReading:
         """What was left out of the contents on purpose, by name, such as `response.reasoning`."""
         self.told_result: Any = None
         """The result of a tool whose span has none, as the messages of a later model call repeat it."""
-        self.parts: list[SpanReading] = []
-        """Retrievals and rerankings right inside this retrieval."""
         self._retrieval_names = retrieval_names
         self._events_cut = False
         self._attributes = self._with_events() if span.events else span.attributes

@@ -16,7 +16,8 @@ from ..shapes.documents import Found
 from .content import key_of
 from .conventions import HAYSTACK_NAME
 from .grouping import SpanGroup
-from .reading import SpanReading, if_readable
+from .reading import if_readable
+from .tree import Node
 
 _VARYING: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]{4,}", re.IGNORECASE)
 """Parts of a name that differ from trace to trace: each would be a step of its own."""
@@ -82,7 +83,7 @@ def _steps(group: SpanGroup) -> list[_FoundStep]:
     return list(found.values())
 
 
-def _leaves(retrievals: Sequence[SpanReading]) -> Iterator[tuple[SpanReading, StepKind]]:
+def _leaves(retrievals: Sequence[Node]) -> Iterator[tuple[Node, StepKind]]:
     """Yield the spans that are steps, with their kinds.
 
     A retrieval with others inside it chooses among their documents (as a fusion does), if it has none of its own. It is
@@ -108,9 +109,9 @@ def _leaves(retrievals: Sequence[SpanReading]) -> Iterator[tuple[SpanReading, St
                 yield reading, "reranker"
 
 
-def _parts(reading: SpanReading) -> list[SpanReading]:
+def _parts(reading: Node) -> list[Node]:
     """Return the retrievals right inside a retrieval; one of the same name is the same retrieval, seen twice."""
-    found: list[SpanReading] = []
+    found: list[Node] = []
     waiting = list(reading.parts)
     name = _name_of(reading, "retriever")
     while waiting:
@@ -122,7 +123,7 @@ def _parts(reading: SpanReading) -> list[SpanReading]:
     return found
 
 
-def _name_of(reading: SpanReading, kind: StepKind) -> str:
+def _name_of(reading: Node, kind: StepKind) -> str:
     given = reading.own.get("step") or reading.span.attributes.get(HAYSTACK_NAME) or reading.tool_name
     return step_name(_VARYING.sub(" ", str(given)[:400])) or _NAMELESS[kind]
 

@@ -1,7 +1,8 @@
 """The spans of a trace as a tree, whatever is missing or wrong among the ids of their parents."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 from ..shapes.texts import ANSWER_KEYS
@@ -10,32 +11,41 @@ from .span import Span
 
 TRACE: Final = ""
 """Id of the node above all roots."""
+ABOVE_MAX: Final = 100
+"""Most spans above a node that say something about it, beside the highest: else a deep chain would take a square of
+its length."""
 SKEW_NS: Final = 20_000_000
 """Nanoseconds before the start of its parent from which the start of a span is due to a clock, and not to rounding."""
 
 
-class Node:
-    """A place in the tree. A node without a span stands for a parent that has not arrived, or for the whole trace."""
+class Node(SpanReading):
+    """A span in its place in the tree, or one that is missing: a parent that has not arrived, or the whole trace."""
 
-    __slots__ = ("children", "depth", "first", "last", "parent", "reading", "span_id")
-
-    def __init__(self, span_id: str) -> None:
-        self.span_id = span_id
-        self.reading: SpanReading | None = None
+    def __init__(self, span: Span, retrieval_names: frozenset[str] = frozenset(), *, is_missing: bool = False) -> None:
+        super().__init__(span, retrieval_names)
+        self.is_missing = is_missing
         self.parent: Node | None = None
         self.children: list[Node] = []
+        self.parts: list[Node] = []
+        """Retrievals and rerankings right inside this retrieval."""
         self.depth = 0
         """Number of nodes above this node."""
         self.first = self.last = 0
         """Numbers of the first node and of the last below this node, in the order of a walk."""
+        self.top = self
+        """The highest span above this node."""
 
-    def upwards(self) -> Iterator[SpanReading]:
-        """Yield the spans of this node and of those above it, the nearest first."""
+    def upwards(self) -> Iterator["Node"]:
+        """Yield this span and those above it, the nearest first: at most `ABOVE_MAX`, then the highest."""
         at: Node | None = self
-        while at is not None:
-            if at.reading is not None:
-                yield at.reading
+        for _ in range(ABOVE_MAX):
+            if at is None:
+                return
+            if not at.is_missing:
+                yield at
             at = at.parent
+        if at is not None and not self.top.is_missing:
+            yield self.top
 
     def __contains__(self, other: "Node") -> bool:
         """Whether the other node is this node or below it."""
@@ -58,29 +68,37 @@ class Tree:
     def __init__(self, spans: Iterable[Span], retrieval_names: frozenset[str] = frozenset()) -> None:
         by_id = {span.span_id: span for span in spans}
         ordered = sorted(by_id.values(), key=lambda span: (span.start_ns, -span.end_ns, span.span_id))
-        self.root = Node(TRACE)
-        self._nodes = {TRACE: self.root}
-        for span in ordered:
-            self._node(span.span_id).reading = SpanReading(span, retrieval_names)
+        nodes = {span.span_id: Node(span, retrieval_names) for span in ordered}
+        self.root = Node(Span("", TRACE, None, "", 0, 0), is_missing=True)
+        above = {**nodes, TRACE: self.root}
         in_circles = _heads_of_circles(ordered, by_id)
-        for span in ordered:
-            parent_id = None if span.span_id in in_circles else span.parent_id
-            self._attach(self._nodes[span.span_id], self._node(parent_id or TRACE))
-        for node in list(self._nodes.values()):
+        for node in nodes.values():
+            parent_id = TRACE if node.span.span_id in in_circles else node.span.parent_id or TRACE
+            if parent_id not in above:
+                above[parent_id] = Node(replace(self.root.span, span_id=parent_id), is_missing=True)
+            node.parent = above[parent_id]
+            node.parent.children.append(node)
+        for node in above.values():
             if node is not self.root and node.parent is None:
-                self._attach(node, self.root)
+                node.parent = self.root
+                self.root.children.append(node)
         self.nodes = self._numbered()
         """The nodes in the order of a walk: parents first, siblings by time."""
         moved: dict[Node, int] = {}
         for node in self.nodes:
             _move(node, moved)
 
-    def _node(self, span_id: str) -> Node:
-        return self._nodes.setdefault(span_id, Node(span_id))
+    def nearest(self, chosen: Container[Node]) -> dict[Node | None, Node | None]:
+        """Return for each node the lowest of the chosen nodes that is this node or above it; for None, None."""
+        nearest: dict[Node | None, Node | None] = {None: None}
+        for node in self.nodes:
+            nearest[node] = node if node in chosen else nearest[node.parent]
+        return nearest
 
-    def _attach(self, node: Node, parent: Node) -> None:
-        node.parent = parent
-        parent.children.append(node)
+    @cached_property
+    def telling(self) -> dict[Node | None, Node | None]:
+        """For each node the lowest that tells a question and an answer, and is this node or above it."""
+        return self.nearest({node for node in self.nodes if node.tells_both})
 
     def _numbered(self) -> list[Node]:
         nodes: list[Node] = []
@@ -88,7 +106,9 @@ class Tree:
         while stack:
             node = stack.pop()
             node.first = len(nodes)
-            node.depth = 0 if node.parent is None else node.parent.depth + 1
+            if node.parent is not None:
+                node.depth = node.parent.depth + 1
+                node.top = node if node.parent.top.is_missing else node.parent.top
             nodes.append(node)
             stack.extend(reversed(node.children))
         for node in reversed(nodes):
@@ -98,21 +118,21 @@ class Tree:
 
 def _move(node: Node, moved: dict[Node, int]) -> None:
     """Move the times of a span so that it does not start before its parent, and remember by how much."""
-    reading, above = node.reading, node.parent.reading if node.parent else None
-    if reading is None or node.parent is None or above is None:
+    above = node.parent
+    if node.is_missing or above is None or above.is_missing:
         return
-    span, parent = reading.span, above.span
-    by_ns = moved.get(node.parent, 0) if moved and span.resource == parent.resource else 0
+    span, parent = node.span, above.span
+    by_ns = moved.get(above, 0) if moved and span.resource == parent.resource else 0
     early_ns = parent.start_ns - span.start_ns - by_ns
     if early_ns > 0:
-        is_last = early_ns > SKEW_NS and _wrote_answer(reading, above)
+        is_last = early_ns > SKEW_NS and _wrote_answer(node, above)
         by_ns += max(early_ns, parent.end_ns - span.end_ns - by_ns) if is_last else early_ns
     if by_ns:
         moved[node] = by_ns
-        reading.span = replace(span, start_ns=span.start_ns + by_ns, end_ns=span.end_ns + by_ns)
+        node.span = replace(span, start_ns=span.start_ns + by_ns, end_ns=span.end_ns + by_ns)
 
 
-def _wrote_answer(call: SpanReading, above: SpanReading) -> bool:
+def _wrote_answer(call: Node, above: Node) -> bool:
     text = if_readable(lambda: call.generated, None) if call.role == "llm" else None
     return text is not None and if_readable(lambda: above.answer(ANSWER_KEYS), None) == text
 

@@ -47,9 +47,8 @@ def covered_ns(readings: Iterable[SpanReading]) -> int:
 
 def period_ns(group: SpanGroup) -> tuple[int, int]:
     """Return start and end of an answer: of its anchor, or of its first and last span if several turns share that."""
-    anchor = group.anchor.reading
-    alone = anchor is not None and group.turn is None
-    spans = [anchor.span] if anchor and alone else [reading.span for reading in (*group.calls, *group.retrievals)]
+    alone = group.turn is None and not group.anchor.is_missing
+    spans = [node.span for node in ((group.anchor,) if alone else (*group.calls, *group.retrievals))]
     return min((span.start_ns for span in spans), default=0), max((span.end_ns for span in spans), default=0)
 
 
