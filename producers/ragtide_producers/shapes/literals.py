@@ -3,8 +3,8 @@
 import json
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ragtide_schemas.limits import RESPONSE_MAX_CHARS
@@ -18,15 +18,17 @@ CLASS: Final = "__class__"
 """Key of the class name in the mapping that stands for `HumanMessage(content='...')`."""
 
 _TOKEN: Final = re.compile(
-    r"""\s*(?:
-        (?P<text>[bru]{0,2}(?:\"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"\"\"|'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"))
-      | (?P<number>[-+]?(?:\d[\d_]*\.?\d*(?:e[-+]?\d+)?|inf|nan)\b)
-      | (?P<name>\w[\w.-]*|\.\.\.)
-      | (?P<opaque><[^<>]*(?:<[^<>]*>[^<>]*)*>)
-      | (?P<mark>[][{}(),:=])
+    r"""(\s*)(?:
+        ([bru]{0,2}(?:\"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"\"\"|'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"))
+      | ([-+]?(?:\d[\d_]*(?:\.\d*)?(?:e[-+]?\d+)?|inf|nan)\b)
+      | (\w[\w.-]*|\.\.\.)(\s*[(=])?
+      | (<[^<>]*(?:<[^<>]*>[^<>]*)*>)
+      | ([][{}(),:=])
+      | \S
     )""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
+_GAP, _TEXT, _NUMBER, _NAME, _BEGUN_NAME, _OPAQUE, _MARK = range(1, 8)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "\n": ""}
 _ESCAPE: Final = re.compile(r"""\\(?:(?P<mark>[ntr'"\\\n])|(?P<hex>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}))""")
 _ENUM: Final = re.compile(r"<\w+\.\w+: (.+)>", re.DOTALL)
@@ -37,6 +39,8 @@ _OMITTED: Final = re.compile(r"\) \((?:\d{1,9}(?: [a-z ]{0,20}\)?)?)?$")
 _BEGUN: Final = re.compile(r"""\{\s*(?:['"]|$)|\[\s*(?:[\[{"']|$|[A-Z]\w{2,80}\()|[a-z_]\w{0,60}=['"\[{]""")
 """The beginning of a value that a text may spell."""
 _FIELDS: Final = re.compile(r"[a-z_]\w{0,60}=['\"\[{]")
+FEWEST, DENSITY = 1_000, 12
+"""A printed value has at most so many lists, objects and calls, and one more for so many characters."""
 GAP_CHARS: Final = 200
 """Characters of white space between two items that are looked at."""
 _SEQUENCE: Final = re.compile(r"(?:np\.|numpy\.|pd\.|pandas\.)?(?:array|Series|Index|deque)\(\s*[\[(]")
@@ -70,24 +74,29 @@ class BrokenTextError(UnreadableError):
     """A text begins as a list or a mapping and does not end as such: it was cut, or is no value."""
 
 
-def value_of(text: str) -> Any:
+def value_of(text: str, *, strict: bool = False) -> Any:
     """Return the value that a text spells, or the text itself if it spells none.
+
+    Args:
+        text: any.
+        strict: whether a list or an object is read as by `literal_of`.
 
     Raises:
         BrokenTextError: the text begins as a list or a mapping of JSON and ends early.
+        UnreadableError: the text has too many values.
     """
     stripped = text.strip()
-    begins = stripped[:1] in ("{", "[", '"', "(") or _SEQUENCE.match(stripped) is not None
-    if not begins or len(stripped) > TEXT_MAX:
-        return unless_cut(stripped, _constructed(stripped, text))
     try:
-        return _read(stripped, strict=False)
+        if stripped[:1] in ("{", "[", '"', "(") and stripped and len(stripped) <= TEXT_MAX:
+            return _read(stripped, strict=strict)
+        if _SEQUENCE.match(stripped) and len(stripped) <= TEXT_MAX:
+            return _read(stripped, strict=False)
+    except UnreadableError:
+        raise
     except ValueError:
-        return unless_cut(stripped, text)
-
-
-def unless_cut(stripped: str, value: Any) -> Any:
-    """Return a value; raise BrokenTextError if it is a text that begins as a list or an object, and has no end."""
+        value: Any = text
+    else:
+        value = _constructed(stripped, text)
     if isinstance(value, str) and is_cut(stripped):
         raise BrokenTextError(f"{stripped[:40]!r} begins a value that does not end")
     return value
@@ -113,35 +122,21 @@ def _read(stripped: str, *, strict: bool) -> Any:
     except RecursionError:
         raise ValueError("the value is too deep") from None
     except ValueError:
-        try:
-            return _LiteralReader(stripped, strict=strict).value()
-        except RecursionError:
-            raise ValueError("the value is too deep") from None
-    if too_deep(found):
-        raise ValueError("the value is too deep")
+        return _LiteralReader(stripped, strict=strict).value()
     return _spelled_out(found)
 
 
-def too_deep(value: Any) -> bool:
-    """Whether a value has more than `DEPTH_MAX` levels of lists and mappings."""
-    level = [value]
-    for _ in range(DEPTH_MAX):
-        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
-        level = [item for items in inner for item in items]
-        if not level:
-            return False
-    return True
-
-
-def _spelled_out(value: Any) -> Any:
+def _spelled_out(value: Any, depth: int = 0) -> Any:
     """Return a value of JSON in which the texts that spell objects are their fields; each text is read once."""
     if isinstance(value, str):
         return _constructed(value, value) if value[-1:] in (")", "}", "'", '"', "]") else value
+    if not isinstance(value, list | dict):
+        return value
+    if depth > DEPTH_MAX:
+        raise ValueError("the value is too deep")
     if isinstance(value, list):
-        return [_spelled_out(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _spelled_out(item) for key, item in value.items()}
-    return value
+        return [_spelled_out(item, depth + 1) for item in value]
+    return {key: _spelled_out(item, depth + 1) for key, item in value.items()}
 
 
 def _constructed(stripped: str, text: str) -> Any:
@@ -150,10 +145,11 @@ def _constructed(stripped: str, text: str) -> Any:
     if len(stripped) > TEXT_MAX or not (is_call or _FIELDS.match(stripped)):
         return text
     end = _OMITTED.sub(")", stripped[-200:]) if is_call else stripped[-200:]
-    reader = _LiteralReader(stripped[:-200] + end)
     try:
-        found = reader.value() if is_call else reader.fields()
-    except (ValueError, RecursionError):
+        found = _LiteralReader(stripped[:-200] + end).value(fields=not is_call)
+    except UnreadableError:
+        raise
+    except ValueError:
         return text
     return Constructed(found, text) if isinstance(found, dict) else found
 
@@ -166,124 +162,125 @@ def is_cut(text: str) -> bool:
 
 
 @dataclass(slots=True)
+class _Parts:
+    """What stands between two brackets, so far: items, or fields, of which `key` is the newest."""
+
+    items: list[Any] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+    gaps: dict[int, str] = field(default_factory=dict)
+    """White space without a comma, by the place of the item before it."""
+    key: str | None = None
+    commas: int = 0
+    begins: bool = True
+    """Whether a value may begin here."""
+    is_bare: bool = False
+    """Whether it may be a name without quotes, such as `dtype=object`."""
+
+    def add(self, value: Any, gap: str) -> None:
+        if self.begins and self.key is not None:
+            self.fields[self.key] = value
+        elif self.begins:
+            self.items.append(value)
+        elif self.key is not None and isinstance(value, str) and _is_piece(self.fields[self.key], gap):
+            self.fields[self.key] += value  # as `pprint` writes a long text
+        elif self.fields or not gap:
+            raise ValueError("a comma is missing")
+        else:
+            self.gaps[len(self.items) - 1] = gap
+            self.items.append(value)
+        self.begins = False
+
+    def separate(self, mark: str) -> None:
+        if self.begins or mark not in ",:=" or (mark != "," and (self.gaps or self.key is not None)):
+            raise ValueError(f"{mark!r} begins no value")
+        if mark == ",":
+            self.key, self.begins, self.commas = None, True, self.commas + 1
+        else:
+            self.name(str(self.items.pop()), is_bare=mark == "=")
+
+    def name(self, key: str, *, is_bare: bool = True) -> None:
+        if self.begins and self.key is not None:
+            raise ValueError("a field has two names")
+        self.key, self.begins, self.is_bare = key, True, is_bare
+
+
 class _LiteralReader:
-    """A reader of Python's literals and constructor calls: each character is looked at a bounded number of times."""
+    """A reader of Python's literals and constructor calls: each token is matched once, and looked at once."""
 
-    text: str
-    at: int = 0
-    strict: bool = False
-    """Whether names without quotes are refused."""
-    next_at: int = -1
-    next: tuple[str, str, int] = ("", "", 0)
+    def __init__(self, text: str, *, strict: bool = False) -> None:
+        self._tokens = _TOKEN.finditer(text)
+        self._strict = strict
+        """Whether names without quotes are refused."""
+        self._left = FEWEST + len(text) // DENSITY
 
-    def value(self) -> Any:
-        found = self._value(0)
-        if self.text[self.at :].strip():
-            raise ValueError("the text continues after its value")
-        return found
+    def value(self, *, fields: bool = False) -> Any:
+        """Return the one value of the text, or the fields that it lists as Pydantic writes a model as text."""
+        parts = self._parts("", 0)
+        if (
+            parts.begins
+            or parts.commas
+            or parts.gaps
+            or bool(parts.fields) != fields
+            or len(parts.items) != (not fields)
+        ):
+            raise ValueError("the text is not one value")
+        return parts.fields if fields else parts.items[0]
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields that the text lists with spaces between them, as Pydantic writes a model as text."""
-        found: dict[str, Any] = {}
-        while self.text[self.at :].strip():
-            kind, name = self._token()
-            if kind != "name" or self._token() != ("mark", "="):
-                raise ValueError(f"{name!r} is no name of a field")
-            found[name] = self._value(1)
-        return found
-
-    def _token(self) -> tuple[str, str]:
-        kind, token, end = self._ahead()
-        if not kind:
-            raise ValueError(f"no value at {self.at}")
-        self.at = end
-        return kind, token
-
-    def _peek(self) -> str:
-        return self._ahead()[1]
-
-    def _ahead(self) -> tuple[str, str, int]:
-        """Return the kind, the text and the end of the next token; each is matched once."""
-        if self.next_at != self.at:
-            match = _TOKEN.match(self.text, self.at)
-            kind = (match.lastgroup or "") if match else ""
-            self.next_at, self.next = self.at, (kind, match[kind], match.end()) if match else ("", "", self.at)
-        return self.next
-
-    def _value(self, depth: int, *, bare: bool = False) -> Any:
+    def _parts(self, closing: str, depth: int) -> _Parts:
+        """Return what stands before a closing mark, or before the end."""
+        self._left -= 1
+        if self._left < 0:
+            raise UnreadableError("it has more lists, objects and calls than its length allows: give the text alone")
         if depth > DEPTH_MAX:
             raise ValueError("the value is too deep")
-        kind, token = self._token()
-        if kind == "text":
-            return _unquoted(token)
-        if kind == "number":
-            return _number(token)
-        if kind == "opaque":
-            member = _ENUM.fullmatch(token)
-            if self.strict and member is None:
-                return _missing(token)
-            return _LiteralReader(member[1]).value() if member else token
-        if kind == "name":
-            return self._named(token, depth, bare=bare)
-        if token in _CLOSING:
-            return self._items(_CLOSING[token], depth)
-        raise ValueError(f"{token!r} begins no value")
-
-    def _named(self, name: str, depth: int, *, bare: bool) -> Any:
-        """Return the value of a name; `bare` is true where calls have names without quotes, such as `dtype=object`."""
-        if name in _NAMED:
-            return _NAMED[name]
-        if self._peek() != "(":
-            if not self.strict or bare or self._peek() == "=":
-                return name
-            if name != "NaT":
-                raise ValueError(f"{name[:40]!r} has no quotes")
-            return None
-        self._token()
-        items, fields = self._parts(")", depth)
-        short = name.rpartition(".")[2]
-        if short in _OF_ONE:
-            return items[0] if items else []
-        return {CLASS: short, **fields} if fields else items
-
-    def _items(self, closing: str, depth: int) -> Any:
-        items, fields = self._parts(closing, depth)
-        return fields if fields or (closing == "}" and not items) else items
-
-    def _parts(self, closing: str, depth: int) -> tuple[list[Any], dict[str, Any]]:
-        """Read up to a closing mark, and return the items and the fields before it."""
-        items: list[Any] = []
-        fields: dict[str, Any] = {}
-        gaps: dict[int, str] = {}
-        commas = 0
-        while self._peek() != closing:
-            item = self._value(depth + 1)
-            mark = self._peek()
-            if mark in (":", "="):
-                self._token()
-                fields[str(item)] = self._in_pieces(self._value(depth + 1, bare=mark == "="))
-                mark = self._peek()
+        parts = _Parts()
+        for match in self._tokens:
+            kind, mark = match.lastindex or 0, match[_MARK]
+            if kind == _MARK and mark == closing and not (parts.begins and parts.key is not None):
+                parts.items = _by_gaps(parts.items, parts.gaps, parts.commas == 0 and closing == "]")
+                return parts
+            if kind == _MARK and mark not in _CLOSING:
+                parts.separate(mark)
+            elif kind != _BEGUN_NAME or match[_BEGUN_NAME][-1] == "(":
+                is_bare = not self._strict or (parts.key is not None and parts.is_bare)
+                parts.add(self._value(match, kind, depth, is_bare=is_bare), match[_GAP][:GAP_CHARS])
+            elif parts.begins or not closing:
+                parts.name(match[_NAME])
             else:
-                items.append(item)
-            if mark == ",":
-                self._token()
-                commas += 1
-            elif mark != closing:
-                gaps[len(items) - 1] = self._gap()
-                if fields or not gaps[len(items) - 1]:
-                    raise ValueError("a comma is missing")
-        self._token()
-        return _by_gaps(items, gaps, commas == 0 and closing == "]"), fields
+                raise ValueError("a comma is missing")
+        if closing:
+            raise ValueError("the value does not end")
+        return parts
 
-    def _gap(self) -> str:
-        rest = self.text[self.at : self.at + GAP_CHARS]
-        return rest[: len(rest) - len(rest.lstrip())]
+    def _value(self, match: re.Match[str], kind: int, depth: int, *, is_bare: bool) -> Any:
+        """Return the value that begins with a token; `is_bare` says that a name may stand without quotes."""
+        if kind in _SCALARS:
+            return _SCALARS[kind](match[kind])
+        if kind == _OPAQUE:
+            return self._opaque(match[_OPAQUE])
+        if kind == _MARK:
+            closing = _CLOSING[match[_MARK]]
+            parts = self._parts(closing, depth + 1)
+            return parts.fields if parts.fields or (closing == "}" and not parts.items) else parts.items
+        name = match[_NAME]
+        if kind == _BEGUN_NAME and name not in _NAMED:
+            parts = self._parts(")", depth + 1)
+            short = name.rpartition(".")[2]
+            if short in _OF_ONE:
+                return parts.items[0] if parts.items else []
+            return {CLASS: short, **parts.fields} if parts.fields else parts.items
+        if kind == _NAME and (is_bare or name in _NAMED or name == "NaT"):
+            return _NAMED.get(name, name if is_bare else None)
+        raise ValueError(f"{match[0][:40]!r} has no quotes, or is no value")
 
-    def _in_pieces(self, value: Any) -> Any:
-        """Return a text with the pieces that follow it, as `pprint` writes a long one."""
-        while isinstance(value, str) and self._peek()[:1] in ("'", '"') and _is_piece(value, self._gap()):
-            value += self._value(DEPTH_MAX)
-        return value
+    def _opaque(self, text: str) -> Any:
+        self._left -= 1
+        member = _ENUM.fullmatch(text)
+        if member is not None:
+            return _LiteralReader(member[1].strip()).value()
+        if self._strict and text != "<NA>":
+            raise ValueError(f"{text[:40]!r} is no value")
+        return None if self._strict else text
 
 
 def _by_gaps(items: list[Any], gaps: Mapping[int, str], without_commas: bool) -> list[Any]:
@@ -293,7 +290,7 @@ def _by_gaps(items: list[Any], gaps: Mapping[int, str], without_commas: bool) ->
     """
     if not gaps:
         return items
-    in_pieces = all(_is_piece(items[place], gap) for place, gap in gaps.items())
+    in_pieces = all(_is_piece(items[place], gap) and isinstance(items[place + 1], str) for place, gap in gaps.items())
     if without_commas and not in_pieces:
         return items
     if without_commas or not in_pieces:
@@ -311,15 +308,11 @@ def _is_piece(item: Any, gap: str) -> bool:
     return isinstance(item, str) and item[-1:].isspace() and "\n" in gap
 
 
-def _missing(text: str) -> None:
-    if text != "<NA>":
-        raise ValueError(f"{text[:40]!r} is no value")
-
-
 def _unquoted(token: str) -> str:
-    quote = min(token.find(mark) for mark in "'\"" if mark in token)
-    width = 3 if token.startswith('"""', quote) and len(token) >= quote + 6 else 1
-    return _ESCAPE.sub(_unescaped, token[quote + width : -width])
+    start = len(token) - len(token.lstrip("bBrRuU"))
+    width = 3 if token.startswith('"""', start) and len(token) >= start + 6 else 1
+    inner = token[start + width : -width]
+    return _ESCAPE.sub(_unescaped, inner) if "\\" in inner else inner
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -335,3 +328,6 @@ def _number(token: str) -> Any:
         return int(token)
     except ValueError:
         return float(token)
+
+
+_SCALARS: Final[Mapping[int, Callable[[str], Any]]] = {_TEXT: _unquoted, _NUMBER: _number}

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ragtide_schemas.opaque import closing_place
 
 from .document_keys import IDS, SCORES, TEXTS, WRAPPERS, is_missing, says_nothing
-from .literals import CLASS, UnreadableError, literal_of, unless_cut, value_of
+from .literals import CLASS, UnreadableError, literal_of, value_of
 
 DEPTH_MAX: Final = 3
 """Times that a text may spell a text that spells a value."""
@@ -120,14 +120,6 @@ def spelled(value: Any) -> Any:
     """Return the list or object that a whole text spells; another text, or what is no text, as it is.
 
     Raises:
-        BrokenTextError: the text is the beginning of a JSON list or object.
+        UnreadableError: the text is the beginning of a list or an object, or has too many values.
     """
-    if not isinstance(value, str):
-        return value
-    stripped = value.strip()
-    if stripped[:1] not in ("[", "{", "(", '"') or not stripped:
-        return value_of(value)
-    try:
-        return literal_of(stripped)
-    except ValueError:
-        return unless_cut(stripped, value)
+    return value_of(value, strict=True) if isinstance(value, str) else value
