@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TEXTS: Final[Mapping[str, "Meaning"]] = {"question": "question", "response": "answer", "reference_answer": "reference"}
 """What the text of each field is."""
 _NOTHING: Final[Mapping["Meaning", str | None]] = {"answer": "", "reference": None}
-_MAY_SPELL: Final = re.compile(r"\s*(?:[\[{(\"']|[A-Za-z_][\w.]*[\[(]|\w{1,8}:[ \[{\"]|\S{40})")
+_MAY_SPELL: Final = re.compile(r"\s*(?:[\[{(\"']|[A-Za-z_][\w.]*[\[(]|\w{1,8}:[ \[{\"]|data:|\S{40})")
 """Beginning of a text that may spell a value, a stream or a medium; other texts are taken as they stand."""
 BEGINNING: Final = 40
 """Characters without a space that may begin a medium in base64."""
@@ -38,14 +38,8 @@ def interaction_of(fields: Mapping[str, Any]) -> RagInteraction:
     Raises:
         InvalidEntryError: the fields are no interaction; the message names field and remedy.
     """
-    others: dict[str, Any] = {}
-    for name in TEXTS:
-        value = fields.get(name)
-        if value is not None and not (isinstance(value, str) and _stands(value)):
-            others[name] = value
-    documents = fields.get("documents")
-    if documents is not None and not _stand(documents):
-        others["documents"] = documents
+    given = ((name, fields.get(name)) for name in (*TEXTS, "documents"))
+    others: dict[str, Any] = {name: value for name, value in given if value is not None and not stands(name, value)}
     if not others:
         return sent(RagInteraction.from_fields, fields, utc_now())
     left_out = LeftOut()
@@ -53,6 +47,16 @@ def interaction_of(fields: Mapping[str, Any]) -> RagInteraction:
         meaning = TEXTS.get(name)
         others[name] = _documents(value, left_out) if meaning is None else _text(name, value, meaning, left_out)
     return sent(RagInteraction.from_fields, {**fields, **others}, utc_now()).with_left_out(left_out)
+
+
+def stands(name: str, value: Any) -> bool:
+    """Return whether the value of a field is taken as it stands: a text, or documents of the schema.
+
+    Args:
+        name: of a text, or `documents`.
+        value: of the field.
+    """
+    return _stand(value) if name == "documents" else isinstance(value, str) and _stands(value)
 
 
 def _stands(text: str) -> bool:

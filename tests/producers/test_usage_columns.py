@@ -83,12 +83,23 @@ def test_a_number_with_separators_is_refused_and_not_left_out(value: str) -> Non
         interaction_fields({**ROW, "latency_ms": value}, {})
 
 
-@for_each(
-    "columns", [{"latency_s": 2.5e-7}, {"duration_us": 3}, {"latency_ns": 1500}, {"usage": {"latency_s": 2.5e-7}}]
-)
+@for_each("columns", [{"latency_ms": 2.5e-4}, {"duration_us": 3}, {"latency_ns": 1500}, {"usage": {"latency_ns": 9}}])
 def test_a_time_that_no_answer_takes_is_refused(columns: dict[str, Any]) -> None:
     with pytest.raises(InvalidEntryError, match="seconds, which no answer takes: correct the unit"):
         interaction_fields({**ROW, **columns}, {})
+
+
+@for_each(
+    "columns, mapping",
+    [({"latency_s": 2.5e-5}, {}), ({"usage": {"latency_s": 2.5e-5}}, {}), ({"usage.latency_s": "0.000025"}, {}),
+     ({"duration_us": 25}, {"usage.latency_us": "duration_us"})],
+)  # fmt: skip
+def test_a_short_time_is_read_under_the_own_name_and_where_the_user_names_the_unit(
+    columns: dict[str, Any], mapping: dict[str, str]
+) -> None:
+    fields, _ = interaction_fields({**ROW, **columns}, mapping)
+    assert fields["usage"] == {"latency_s": pytest.approx(2.5e-5)}
+    assert RagInteraction.from_fields({**fields, "pipeline": "p"}).left_out == {}
 
 
 def test_a_time_without_a_unit_is_named_with_the_way_to_read_it() -> None:

@@ -5,7 +5,6 @@ could be the question, the documents, the response or the reference answer, and 
 Every other column becomes metadata.
 """
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,10 +21,9 @@ from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.metric_definitions import CLOSED_FAMILIES
 from ragtide_schemas.suggestions import closest, unknown
 
+from ..given_fields import stands
 from ..shapes.document_keys import IDS, SCORES, is_missing
 from ..shapes.literals import BrokenTextError, literal_of, value_of
-from ..shapes.parts import medium_of
-from ..shapes.spelled import spells_a_list
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
 from .cells import MISSING
 from .places import places_in, plain_name, reached, without
@@ -295,43 +293,22 @@ def _own_columns(row: Mapping[str, Any], mapping: Mapped) -> dict[str, str]:
     return own
 
 
-_OBJECT: Final = re.compile(r"[\[(]\s*\{|\{|[A-Za-z_][\w.]{0,80}\(|data: ?\{|content=['\"]")
-"""Beginning of a text that may spell an object, the call of its class, a message or a stream: no answer begins so."""
-
-
 def _own_value(field: str, column: str, value: Any, read: Callable[..., Any], *, cells: bool) -> Any:
-    """Return the value of a field under its own name: a text is taken as it stands, unless it spells an object."""
+    """Return the value of a field under its own name: it is taken as it stands, unless it may spell something else."""
     if value is None:
         return EMPTY.get(field) if cells else None
-    if field in TEXTS and isinstance(value, str) and not ((cells and value.strip() in MISSING) or _is_reply(value)):
-        refuse_cut(field, column, value)
-        if _OBJECT.match(value.lstrip()[:200]):
-            return read(field, column, value, own=True)
-        return value if medium_of(value) is None else read(field, column, value)
     if field == "documents":
-        if isinstance(value, str) and cells and value.lstrip()[:1] == "[":
+        if isinstance(value, str) and value.lstrip()[:1] == "[":
             with suppress(ValueError):
                 value = literal_of(value)
-        kept = [item for item in value if not is_missing(item)] if isinstance(value, list | tuple) else None
-        spells = kept is not None and len(kept) == 1 and isinstance(kept[0], str) and spells_a_list(kept[0])
-        if kept is not None and not spells and all(_is_plain_document(item) for item in kept):
-            return kept
-    return value if field == "history" else read(field, column, value)
-
-
-def _is_reply(text: str) -> bool:
-    """Whether a text is the JSON of a reply of a model service, as tracing tools store it, and not the answer."""
-    choices: Any = None
-    if text.lstrip()[:1] == "{" and '"choices"' in text:
-        with suppress(ValueError):
-            choices = literal_of(text).get("choices")
-    return isinstance(choices, list) and bool(choices) and all(isinstance(choice, Mapping) for choice in choices)
-
-
-def _is_plain_document(item: Any) -> bool:
-    if isinstance(item, str):
-        return not _OBJECT.match(item.lstrip()[:200]) and medium_of(item) is None
-    return isinstance(item, dict) and "text" in item and item.keys() <= _DOCUMENT_FIELDS
+        if isinstance(value, list | tuple):
+            value = [item for item in value if not is_missing(item)]
+    elif field in TEXTS and isinstance(value, str):
+        refuse_cut(field, column, value)
+    is_missing_cell = cells and isinstance(value, str) and value.strip() in MISSING
+    if field == "history" or (field in (*TEXTS, "documents") and not is_missing_cell and stands(field, value)):
+        return value
+    return read(field, column, value, own=field in TEXTS and isinstance(value, str))
 
 
 def _with_dotted_names(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -497,9 +474,8 @@ def _put_usage(
 
     Numbers in a column of their own complete those of the field `usage`.
     """
-    given = fields.pop("usage", None)
-    usage, rest = read_usage(given, _by_plain_name(given) if isinstance(given, Mapping) else {})
-    numbers, of = usage_in(row, _by_plain_name(row), left_out)
+    usage, rest = read_usage(fields.pop("usage", None))
+    numbers, of = usage_in(row, left_out)
     for field, number in numbers.items():
         if usage is None or usage.get(field) is None:
             usage = {**(usage or {}), field: number}
@@ -507,10 +483,6 @@ def _put_usage(
     if usage is not None:
         fields["usage"] = usage
     return rest
-
-
-def _by_plain_name(row: Mapping[str, Any]) -> dict[str, str]:
-    return {plain_name(str(name)): name for name in row}
 
 
 def history_in(

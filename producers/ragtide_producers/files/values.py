@@ -6,7 +6,7 @@ from contextlib import suppress
 from math import isnan
 from typing import Any, Final
 
-from ragtide_schemas import AnswerUsage, InvalidEntryError, Reason
+from ragtide_schemas import InvalidEntryError, Reason
 
 from ..shapes.documents import document_fields
 from ..shapes.literals import BrokenTextError, UnreadableError, value_of
@@ -15,8 +15,6 @@ from ..shapes.texts import text_in
 from ..shapes.turns import turns_of
 from .cells import MISSING
 from .joined import refuse_joined, separated
-from .places import plain_name
-from .usage import COLUMNS as USAGE_COLUMNS
 from .usage import number_in, usage_number
 
 TEXTS: Final = ("question", "response", "reference_answer")
@@ -75,7 +73,7 @@ def read_value(
             value = _several(column, value)
         found = _READERS[field](value, left_out)
     except UnreadableError as error:
-        if own and len(value) < _OBJECT_CHARS:
+        if own and len(value) < _OBJECT_CHARS and isinstance(error, BrokenTextError):
             return value
         cut = "is cut: " if isinstance(error, BrokenTextError) else ""
         shown = "" if cut else f" is {str(value)[:60]!r}:"
@@ -86,7 +84,8 @@ def read_value(
             f"the column {column} has no {field} that can be read: {str(value)[:60]!r}: name the column of each field "
             f"with --map {field}=COLUMN",
         )
-    return found if found is not None else value if own else EMPTY.get(field)
+    nothing = value if own and (field == "question" or not value.strip()) else EMPTY.get(field)
+    return nothing if found is None else found
 
 
 def _named_value(table: str, name: str, column: str, value: Any) -> Any:
@@ -98,10 +97,7 @@ def _named_value(table: str, name: str, column: str, value: Any) -> Any:
     if table == "segments":
         return value
     if table == "usage":
-        # A field that names its unit, such as `latency_ms`, says that of the column.
-        names = (plain_name(column), plain_name(column.rpartition(".")[2])) if name in AnswerUsage.model_fields else ()
-        with_unit = (known for known in names if known in USAGE_COLUMNS and USAGE_COLUMNS[known].field == name)
-        value = usage_number(next(with_unit, name), column, value)
+        value = usage_number(name, column, value)
     elif isinstance(value, str):
         value = number_in(column, value)
     if value is None:
