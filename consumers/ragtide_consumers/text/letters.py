@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple, TypeVar
-from unicodedata import normalize
+from unicodedata import combining, is_normalized, normalize
 
 from .kept_documents import KeptSentences
-from .marks import nothing
+from .marks import nothing, signs_of
 
 LOST: Final = "\ufffd"
 """Stands for a ligature that an extractor wrote as a control character."""
@@ -37,7 +37,7 @@ _READ: Final = {
 
 def mask_letters(text: str) -> str:
     """Return a text of the same length in which characters that nobody sees are nothing, and others what they mean."""
-    if not _ODD.search(text):
+    if not _ODD.search(signs_of(text)):
         return text
     return _INVISIBLE.sub(nothing, _CONTROL.sub(LOST, text).translate(_READ))
 
@@ -54,9 +54,18 @@ def plain_letters(text: str) -> str:
     >>> plain_letters("ﬁnal, １２, cafe\u0301, m²")
     'final, 12, café, m²'
     """
-    if text.isascii():
+    if has_plain_letters(text):
         return text
     return normalize("NFC", _FORMS.sub(lambda found: normalize("NFKC", found[0]), text))
+
+
+def has_plain_letters(text: str) -> bool:
+    """Return whether `plain_letters` changes nothing."""
+    if text.isascii():
+        return True
+    signs = signs_of(text)
+    # A mark that combines with a letter of ASCII is alone among the signs.
+    return not (_FORMS.search(signs) or any(map(combining, frozenset(signs)))) and is_normalized("NFC", signs)
 
 
 # --- Divided words ---
@@ -66,17 +75,23 @@ _LIGATURE: Final = re.compile("ffi|ffl|ff|fi|fl")
 _ALONE: Final = frozenset({"ffi", "ffl", "ff", "fi", "fl"})
 _WORD: Final = re.compile(r"[^\W_]+")
 _TRACE: Final = re.compile(r"[\x01-\x08\x0e-\x1a\ufffd\ue000-\uf8ff]")
-_DIVIDER: Final = re.compile(r" (?:f[fil]{1,2}|[^\W\d_](?: [^\W\d_]){2}) |- (?<=[^\W\d_]- )[^\W\d_]")
-"""A ligature alone, three letters alone, or a hyphen before a space."""
+_AS_LETTERS: Final = bytes(
+    120 if code >= 0xC0 or (code < 0x80 and chr(code).isalpha()) else code for code in range(256)
+)
+_WITHIN_CHARACTER: Final = bytes(range(0x80, 0xC0))
+"""Make an x of each letter of a text in UTF-8, and of each character beyond ASCII: three alone divide a word."""
+_DIVIDER: Final = re.compile(" f[fil]{1,2} ")
 _SPACED: Final = re.compile(r"(?<!\w)[^\W\d_](?: [^\W\d_]){3,80}(?!\w)")
 _HYPHEN: Final = re.compile(r"(?<!\w)([^\W\d_]{2,30})- ([^\W\d_]{2,30})(?!\w)")
 _WITHIN: Final = re.compile(r"f(?<=[^\W\d_f]f)[fil]{1,2}[^\W\d_]")
 _LONGEST: Final = 40
+_NEAR: Final = 60
+"""Characters at each side of a ligature in which its word has a blank."""
 _SHORT: Final = 3
 _SHORT_TEXT: Final = 60
 """Characters of a text up to which it says nothing that it has no ligature."""
-_FEW: Final = 500
-"""Forms up to which a search for each is faster than to look at each word."""
+_FEW: Final = 70
+"""Words with a ligature up to which a search for the forms of each is faster than to look at each word."""
 
 
 def mended(
@@ -123,12 +138,15 @@ class _KnownWords:
     @cached_property
     def _forms(self) -> Mapping[str, str]:
         """The words with a ligature, by what they may have become: `veri fi ed`, `veri fied`, `veri ed`, `veried`."""
-        words = sorted(frozenset().union(*[_of_text(text, "ligatures", _ligatures) for text in self._texts]))
-        return {form: word for word in words for form in _broken(word)}
+        return {form: word for word in sorted(self._with_ligature) for form in _broken(word)[1]}
+
+    @cached_property
+    def _with_ligature(self) -> frozenset[str]:
+        return frozenset().union(*[_of_text(text, "ligatures", _ligatures) for text in self._texts])
 
     def mended(self, text: Sequence[str]) -> Sequence[str]:
-        is_suspect, is_apart = _of_text(text, "divided", _may_be_divided)
-        if not (is_suspect or is_apart):
+        is_suspect = _of_text(text, "suspect", _is_suspect)
+        if not (is_suspect or (len(self._with_ligature) > 1 and _of_text(text, "apart", _is_apart))):
             return text
         found = whole = "\n".join(text)
         if is_suspect:
@@ -159,9 +177,17 @@ class _KnownWords:
 
     def _are_in(self, low: str) -> bool:
         """Return whether a text that is not suspect may have two divided words, which is the least that counts."""
-        if len(self._forms) > _FEW:
+        words = self._with_ligature
+        if len(words) > _FEW:
             return True
-        return len({whole for form, whole in self._forms.items() if len(form) > _SHORT and form in low}) > 1
+        found = 0
+        for word in words:
+            part, forms = _broken(word)
+            if part in low and any(form in low for form in forms if len(form) > _SHORT):
+                found += 1
+                if found > 1:
+                    return True
+        return False
 
     @cached_property
     def _begins(self) -> frozenset[str]:
@@ -212,24 +238,41 @@ class _KnownWords:
 
 def _of_text(text: Sequence[str], name: str, compute: Callable[[str], _Computed]) -> _Computed:
     """Return what is computed of a text in small letters; that of a document that is kept is kept."""
-    computed = text.computed if isinstance(text, KeptSentences) else {}
-    if name not in computed:
-        computed[name] = compute("\n".join(text).lower())
-    found: _Computed = computed[name]
+    if not isinstance(text, KeptSentences):
+        return compute("\n".join(text).lower())
+    if name not in text.computed:
+        text.computed[name] = compute("\n".join(text).lower())
+    found: _Computed = text.computed[name]
     return found
 
 
-def _may_be_divided(low: str) -> tuple[bool, bool]:
-    """Return whether something in a text divides words, and whether its ligatures may do so, or are lost."""
-    is_suspect = _DIVIDER.search(f" {low} ") or _TRACE.search(low)
-    return bool(is_suspect), not _WITHIN.search(low) and (
-        (len(low) > _SHORT_TEXT and not _LIGATURE.search(low)) or _is_one_sided(low)
-    )
+def _is_suspect(low: str) -> bool:
+    """Return whether something in a text divides words."""
+    padded = f" {low} "
+    letters = padded.encode("utf-8", "surrogatepass").translate(_AS_LETTERS, _WITHIN_CHARACTER)
+    if b" x x x " in letters or b"x- x" in letters or _DIVIDER.search(padded):
+        return True
+    return _TRACE.search(signs_of(low)) is not None
+
+
+def _is_apart(low: str) -> bool:
+    """Return whether the ligatures of a text may divide words, or are lost."""
+    if _WITHIN.search(low):
+        return False
+    return (len(low) > _SHORT_TEXT and not _LIGATURE.search(low)) or _is_one_sided(low)
 
 
 def _ligatures(low: str) -> frozenset[str]:
     """Return the words with a ligature."""
-    words = _WORD.findall(low) if "f" in low else ()
+    tokens = set()
+    for found in _LIGATURE.finditer(low):
+        place = found.start()
+        start, end = low.rfind(" ", max(place - _NEAR, 0), place), low.find(" ", place, place + _NEAR)
+        if (start < 0 and place > _NEAR) or (end < 0 and place + _NEAR < len(low)):
+            tokens = {low}  # a text without blanks
+            break
+        tokens.add(low[start + 1 : end if end >= 0 else len(low)])
+    words = _WORD.findall(" ".join(tokens))
     return frozenset([word for word in words if "f" in word and len(word) <= _LONGEST and _LIGATURE.search(word)])
 
 
@@ -243,7 +286,8 @@ def _is_one_sided(low: str) -> bool:
 
 
 @lru_cache(4_096)
-def _broken(word: str) -> Sequence[str]:
+def _broken(word: str) -> tuple[str, Sequence[str]]:
+    """Return a part that stays whole, and what may have become of a word."""
     places = [found.span() for found in _LIGATURE.finditer(word)]
     forms = []
     for before, kept, after in ((" ", True, " "), (" ", True, ""), ("", True, " "), (" ", False, ""), ("", False, "")):
@@ -253,4 +297,5 @@ def _broken(word: str) -> Sequence[str]:
                 form += word[at:start] + before + (word[start:end] if kept else "") + after
                 at = end
             forms.append(" ".join((form + word[at:]).split()))
-    return [form for form in dict.fromkeys(forms) if form and form != word]
+    part = max(_LIGATURE.split(word), key=len)
+    return part, [form for form in dict.fromkeys(forms) if form and form != word]

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from .letters import mask_letters
-from .marks import NOTHING, set_of, without_marks
+from .marks import NOTHING, set_of, signs_of, without_marks
 
 _HEADING: Final = "\x1c"
 _HEADER_CELL: Final = "\x1d"
@@ -30,12 +30,11 @@ _CLOSERS: Final = "\"'”’»)]}*_`"
 _OPENERS: Final = "\"'“‘«„([{*_`¿¡"
 
 _FORM: Final = re.compile(rf"[\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029<&|│┃║*_\[【\t{BULLETS}①-⓿❶-➓]")
-_OF_PROSE: Final = bytes(code for code in range(128) if not _FORM.match(chr(code)))
 _STARTS_WITH_MARK: Final = re.compile(r"\W|\w{1,5}[.):]|step |paso", re.IGNORECASE)
 """Characters and begins without which a text has no form: it is prose on one line."""
 
 _OTHER_ENDS: Final = re.compile("[\r\x0b\x0c\x85\u2028\u2029]")
-_LINE_ENDS: Final = re.compile("\r+\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_LINE_ENDS: Final = re.compile("\r+\n?|[\x0b\x0c\x85\u2028\u2029]")
 
 _HIDDEN: Final = re.compile(r"<!--|<(script|style)\b[^<>]*>", re.IGNORECASE)
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][\w:.-]{0,30}|[!?][a-zA-Z]{2,20})(?:\s[^<>]*)?/?>")
@@ -107,18 +106,14 @@ def has_form(text: str) -> bool:
     """Return whether a text may be more than prose on one line."""
     if "   " in text or _STARTS_WITH_MARK.match(text):
         return True
-    if text.isascii():
-        # Deleting all other bytes costs a tenth of a search.
-        return bool(text.encode().translate(None, _OF_PROSE))
-    return _FORM.search(text) is not None
+    return _FORM.search(signs_of(text)) is not None
 
 
 def is_prose(line: str) -> bool:
     """Return whether a text without blanks around it is prose on one line that has no mark at all, as `blocks` reads it."""
     if not line or line[0] in "#>" or "`" in line or "~" in line or not any(map(str.isalnum, line)):
         return False
-    found = set(line.encode().translate(None, _OF_PROSE).decode() if line.isascii() else _FORM.findall(line))
-    for mark in found:
+    for mark in set(_FORM.findall(signs_of(line))):
         if mark == "&":
             if _ENTITY.search(line):
                 return False
@@ -133,8 +128,8 @@ def is_prose(line: str) -> bool:
 def mask_marks(text: str, more: Callable[[str], str] | None = None) -> str:
     """Return a text of the same length in which marks are replaced; `more` replaces further ones after HTML's."""
     text = mask_letters(text)
-    if _OTHER_ENDS.search(text):
-        text = _LINE_ENDS.sub(lambda found: " " * (len(found[0]) - 1) + "\n", text)
+    if _OTHER_ENDS.search(signs_of(text)):
+        text = _LINE_ENDS.sub(_line_end, text)
     text = without_marks(text, files=more is not None)
     if "<" in text and ">" in text:
         text = _without_tags(text)
@@ -147,6 +142,11 @@ def mask_marks(text: str, more: Callable[[str], str] | None = None) -> str:
     if "*" in text or "_" in text or "`" in text or "~" in text:
         text = _MARKS.sub(_emphasis, text)
     return text
+
+
+def _line_end(found: re.Match[str]) -> str:
+    n = len(found[0])
+    return " " * (n - 1) + "\n" if found[0][-1] == "\n" else "\n" * n
 
 
 def _character(found: re.Match[str]) -> str:

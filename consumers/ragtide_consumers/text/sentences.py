@@ -19,7 +19,7 @@ from . import answers
 from .kept_documents import KEPT, CutDocument, KeptSentences
 from .keys import document_keys, response_keys
 from .languages import evident_by_words, evident_language, language_of
-from .letters import mask_letters, mended, plain_letters
+from .letters import has_plain_letters, mask_letters, mended, plain_letters
 from .marks import NOTHING, set_of, without_marks
 from .markup import BULLETS, SPACE, Block, assemble, blocks, has_form, is_prose, mask_marks
 from .reasoning import without_thoughts
@@ -236,7 +236,7 @@ def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequenc
         return found, found
     found = [sentence for each in pieces if (sentence := _without_marks(each))]
     plain = [" ".join(each.split()) if "  " in each else each for each in found] if "  " in line else found
-    return found, plain if is_ascii else [*map(plain_letters, plain)]
+    return found, plain if has_plain_letters(text) else [*map(plain_letters, plain)]
 
 
 def _without_marks(piece: str) -> str:
