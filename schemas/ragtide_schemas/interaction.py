@@ -15,6 +15,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticKnownError
 
 from .base import (
     UNSAMPLED,
@@ -142,7 +143,8 @@ def _bounded(turns: tuple[EarlierTurn, ...] | None) -> tuple[EarlierTurn, ...] |
 
 
 History = Annotated[
-    Annotated[tuple[EarlierTurn, ...], Field(max_length=HISTORY_TURNS_MAX)] | None, AfterValidator(_bounded)
+    Annotated[tuple[EarlierTurn, ...], Field(max_length=HISTORY_TURNS_MAX, fail_fast=True)] | None,
+    AfterValidator(_bounded),
 ]
 """Earlier turns, oldest first; an empty list counts as not given."""
 
@@ -167,6 +169,9 @@ def _documents(value: Any) -> Any:
     """
     kind = type(value)
     if kind is list or kind is tuple or value is None:
+        if value is not None and len(value) > DOCUMENTS_MAX:  # before each of them is looked at
+            sizes = {"field_type": "Tuple", "max_length": DOCUMENTS_MAX, "actual_length": len(value)}
+            raise PydanticKnownError("too_long", sizes)
         return value
     if isinstance(value, str):
         if value.lstrip()[:1] in {"[", "{"}:

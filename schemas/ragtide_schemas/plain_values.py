@@ -34,6 +34,8 @@ LeftOut = Counter[str]
 
 _STANDARD_TEXTS: Final = (date, time, timedelta, UUID)
 _LISTS: Final[tuple[type[Any], ...]] = (list, tuple, deque, range, type({}.keys()), type({}.values()), type({}.items()))
+_COMMON: Final = frozenset((list, dict, tuple, int, bool, type(None)))
+"""Classes of which no value is another scalar; most values are of them."""
 _ARRAYS: Final = frozenset(("numpy", "pandas"))
 """Packages whose values have `item` and `tolist`."""
 
@@ -94,6 +96,8 @@ def plain_scalar(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
     Raises:
         UnfitError: it is no finite number, or bytes that are no text.
     """
+    if type(value) in _COMMON:
+        return value
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, str):
@@ -232,8 +236,10 @@ class _PlainReader:
         if depth > DEPTH_MAX:
             raise _BoundError(f"has more than {DEPTH_MAX} levels, or contains itself")
         found = plain_scalar(value)
-        if found is None or isinstance(found, str | bool | int | float):
+        if found is None or isinstance(found, (str, int, float)):
             return found
+        if type(found) is list:
+            return self._list(found, name, depth)
         if (named := fields_of(found)) is not None:
             return self._mapping(named, name, depth)
         if isinstance(found, AbstractSet) and not isinstance(found, _LISTS):

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ragtide_schemas.limits import NAME_MAX_CHARS
+from ragtide_schemas.limits import DOCUMENTS_MAX, NAME_MAX_CHARS
 from ragtide_schemas.opaque import is_opaque
 
 from .document_keys import (
@@ -30,6 +30,8 @@ from .spelled import spelled_documents
 
 DEPTH_MAX: Final = 8
 """Levels of a reply that are searched for a list of documents."""
+ITEMS_MAX: Final = 4 * DOCUMENTS_MAX
+"""Items of a list of documents that are looked at: a longer list is none, since an interaction has fewer documents."""
 DIGITS_MAX: Final = 9
 """A longer number is no place in a list."""
 
@@ -54,9 +56,9 @@ def documents_in(value: Any, left_out: Counter[str] | None = None) -> list[Found
         UnreadableError: the value could be read in two ways.
     """
     counts: Counter[str] = Counter()
-    value = plain(value, counts, reasoning=True)
-    spelled = spelled_documents(value)
-    if isinstance(value, str) or (isinstance(value, list) and any(isinstance(item, str) for item in value)):
+    value = plain(_few(value), counts, reasoning=True)
+    spelled = _few(spelled_documents(value))
+    if spelled is not value and spelled != value:
         spelled = plain(spelled, counts, reasoning=True)
     found = [] if value is None and not counts else documents_of(spelled)
     if left_out is not None:
@@ -64,6 +66,14 @@ def documents_in(value: Any, left_out: Counter[str] | None = None) -> list[Found
     if not found and counts:
         raise UnreadableError(f"it has only media ({', '.join(counts)}): give the text of each document")
     return found
+
+
+def _few(value: Any) -> Any:
+    if isinstance(value, list | tuple) and len(value) > ITEMS_MAX:
+        raise UnreadableError(
+            f"it has {len(value):,} items: give at most {DOCUMENTS_MAX} documents, those that the generator got"
+        )
+    return value
 
 
 def document_fields(value: Any, left_out: Counter[str] | None = None) -> list[dict[str, Any]]:
@@ -106,6 +116,8 @@ def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
 
 
 def _in_list(items: Sequence[Any], depth: int) -> list[Found] | None:
+    if len(items) > ITEMS_MAX:
+        return None
     items = [item for item in items if not _is_blank(item)]
     items = [item for item in items if not _is_textless(item)] or items
     if not items or (len(items) == 1 and isinstance(items[0], str) and says_nothing(items[0])):
@@ -145,8 +157,12 @@ def _is_blank(item: Any) -> bool:
 def _is_textless(item: Any) -> bool:
     """Whether an object has only the id, score or metadata of a document: senders leave out the text of a blank one."""
     inner = item.get("document", item) if isinstance(item, dict) else None
-    others = (*TEXTS, *LISTS, *WRAPPED)
-    return isinstance(inner, dict) and not any(inner.get(key) and str(inner[key]).strip() for key in others)
+    return isinstance(inner, dict) and not any(
+        inner[key] and str(inner[key]).strip() for key in inner.keys() & _CONTENTS
+    )
+
+
+_CONTENTS: Final = frozenset((*TEXTS, *LISTS, *WRAPPED))
 
 
 def _titled(item: Any) -> Found | None:

@@ -1,7 +1,7 @@
 """Chat messages, as the model services and their client libraries spell them."""
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple
 
 from .literals import CLASS
@@ -48,16 +48,22 @@ def messages_of(value: Any) -> list[Message]:
         return []
     if len(value) == 1 and isinstance(value[0], list) and (batch := messages_of(value[0])):
         return batch  # LangChain: a batch with one conversation
-    value = [item for item in value if not (isinstance(item, dict) and kind_of(item) == "reasoning")]
-    known = list(takewhile(bool, map(message_of, value)))
+    known: list[Message] = []
+    for item in value:
+        message = message_of(item)
+        if isinstance(item, dict) and kind_of(item) == "reasoning":
+            continue
+        if message is None:
+            return []
+        known.append(message)
     found: list[Message] = []
-    for (is_chunk, author), run in groupby(filter(None, known), key=lambda message: (message.is_chunk, message.author)):
+    for (is_chunk, author), run in groupby(known, key=lambda message: (message.is_chunk, message.author)):
         chunks = list(run)
         if is_chunk:
             calls = any(chunk.calls_tools for chunk in chunks)
             chunks = [Message(author, joined([chunk.text for chunk in chunks]), calls, is_chunk)]
         found += chunks
-    return found if len(known) == len(value) else []
+    return found
 
 
 def message_of(item: Any) -> Message | None:

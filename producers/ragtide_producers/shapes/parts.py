@@ -70,6 +70,7 @@ _MAGIC: Final[Mapping[str, Kind]] = {
     "AAAAIGZ0eX": "video", "AAAAHGZ0eX": "video", "AAAAGGZ0eX": "video",
 }  # fmt: skip
 """Beginnings of files in base64."""
+_MAGICS: Final = tuple(_MAGIC)
 MEDIUM_CHARS: Final = 40
 """Fewest characters of base64 by whose beginning alone a medium is known."""
 CUMULATIVE: Final = 3
@@ -90,7 +91,7 @@ def kind_of(part: Mapping[str, Any]) -> Kind:
     for key in _NAMES:
         if isinstance(part.get(key), str):
             return _kind_of_name(part[key][:NAME_CHARS])
-    if len(part) > len(_BESIDE) or not _TEXT_KEYS.isdisjoint(part):
+    if not part or len(part) > len(_BESIDE) or not _TEXT_KEYS.isdisjoint(part):
         return "text"
     (*keys,) = part.keys() - _BESIDE
     return "file" if isinstance(part.get("blob"), str) else _kind_of_name(keys[0]) if len(keys) == 1 else "text"
@@ -157,7 +158,7 @@ def medium_of(text: str) -> Kind | None:
     url = _URL.match(start)
     if url is not None and not any(character in " \t" for character in text.strip()):
         return _kind_of_mime(url[1])
-    if len(text) < MEDIUM_CHARS:
+    if len(text) < MEDIUM_CHARS or not start.startswith(_MAGICS):
         return None
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
     return kind if kind is not None and _BASE64.fullmatch(text.strip()) else None
@@ -184,21 +185,26 @@ def plain(value: Any, left_out: Counter[str], *, reasoning: bool, depth: int = 0
         raise UnreadableError(f"it has more than {DEPTH_MAX} levels of lists and objects: give the text alone")
     if isinstance(value, Enum):
         value = value.value
-    if isinstance(value, str | bytes | bytearray | memoryview):
+    if isinstance(value, _TEXTS):
         return _text(value, left_out)
-    if value is None or isinstance(value, int | float):
+    if isinstance(value, _NUMBERS):
         return value
-    if not isinstance(value, Mapping | list | tuple):
+    if not isinstance(value, (dict, list, tuple)):
         value = _of_object(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         found = _part(value, left_out, reasoning=reasoning)
         if not isinstance(found, Mapping):
             return found
         kept = {key: plain(item, left_out, reasoning=reasoning, depth=depth + 1) for key, item in found.items()}
         return Constructed(kept, value.text) if isinstance(value, Constructed) else kept
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [plain(item, left_out, reasoning=reasoning, depth=depth + 1) for item in value]
     return value
+
+
+# Tuples of classes, because `isinstance` takes four times as long with a union.
+_TEXTS: Final = (str, bytes, bytearray, memoryview)
+_NUMBERS: Final = (int, float, type(None))
 
 
 def _text(value: Any, left_out: Counter[str]) -> str | None:
