@@ -159,8 +159,8 @@ def named_values(read: Callable[[Any, str, LeftOut], Any], most: int) -> Callabl
     return reader
 
 
-def metadata_values(value: Any, name: str, left_out: LeftOut) -> Any:
-    """Return metadata as JSON values; of more than 64 KiB without the largest values.
+def metadata_values(value: Any, name: str, left_out: LeftOut, room: int = METADATA_MAX_BYTES) -> Any:
+    """Return metadata as JSON values; of more bytes than there is room for, 64 KiB, without the largest values.
 
     Raises:
         UnfitError: the value has no fields.
@@ -178,7 +178,7 @@ def metadata_values(value: Any, name: str, left_out: LeftOut) -> Any:
             sizes[text] = len(to_json({text: found[text]}))
         except UnfitError:
             count_left_out(left_out, inner)
-    room = METADATA_MAX_BYTES - 2
+    room -= 2
     for key, size in sorted(sizes.items(), key=lambda entry: entry[1]):
         room -= size
         if room < 0:

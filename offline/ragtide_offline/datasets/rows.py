@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
-from ragtide_producers.files.that_fit import that_fit
+from ragtide_producers.files.items import that_fit
 from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas.limits import METADATA_MAX_BYTES
 from ragtide_schemas.printable import printable_json

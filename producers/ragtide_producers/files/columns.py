@@ -23,7 +23,7 @@ from ragtide_schemas.suggestions import closest, unknown
 
 from ..given_fields import stands
 from ..shapes.document_keys import IDS, SCORES, is_missing
-from ..shapes.literals import BrokenTextError, literal_of, value_of
+from ..shapes.literals import BrokenTextError, literal_of
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
 from .cells import MISSING
 from .places import places_in, plain_name, reached, without
@@ -174,13 +174,13 @@ def interaction_fields(
     seen = seen or SeenColumns()
     compared = partial(read_value, cells=cells)
     read = partial(compared, left_out=left_out)
-    row = _with_dotted_names(_unwrapped(with_tables(row), mapping))
+    row = _with_dotted_names(_unwrapped(row, mapping))
     stated, rest = _stated(row, mapping, seen)
     taken = {target: ", ".join(values) for target, values in stated.items()}
-    own = _own_columns(rest, mapping)
+    rest = with_tables(rest, {target: stated.pop(target) for target in mapping if target.partition(".")[0] in TABLES})
+    own = _own_columns(rest, stated)
     fields = {field: _own_value(field, column, rest[column], read, cells=cells) for field, column in own.items()}
-    for target, values in stated.items():
-        _put(fields, target, _read_all(target, values, read))
+    fields |= {field: _read_all(field, values, read) for field, values in stated.items()}
     used = {*own.values(), *(column for values in stated.values() for column in values)}
     names = {column: _known_name(column) for column in rest if column not in used}
     for field in COLUMNS:
@@ -212,36 +212,44 @@ def interaction_fields(
     return {name: value for name, value in fields.items() if value is not None}, taken
 
 
-def with_tables(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_tables(row: Mapping[str, Any], stated: Mapping[str, Mapping[str, Any]] | None = None) -> Mapping[str, Any]:
     """Return a row in which columns such as `segments.lang` are values of an object, as cells of CSV have them.
+
+    Args:
+        row: column names and values.
+        stated: values by column, by the table or the value of a table that the user named for them.
 
     Raises:
         InvalidEntryError: a value is none of its table, or the table has a column of its own that is no object.
     """
-    dotted = [column for column in row if "." in column and column.partition(".")[0] in TABLES]
+    dotted = {name: {name: row[name]} for name in row if "." in name and name.partition(".")[0] in TABLES}
+    found = {name: value for name, value in row.items() if name not in dotted}
     tables: dict[str, dict[str, Any]] = {}
-    for column in dotted:
-        table, _, name = column.partition(".")
-        value = row[column] if table == "usage" else read_value(column, column, row[column])
-        if value is not None:
-            tables.setdefault(table, {})[name] = value
+    for target, values in (*dotted.items(), *(stated or {}).items()):
+        table, _, name = target.partition(".")
+        known = USAGE_COLUMNS.get(name) if table == "usage" else None
+        is_other = target in dotted and table == "usage" and known is None  # such as total_tokens
+        value = row[target] if is_other else _read_all(target, values, read_value)
+        if not name:
+            found[table] = value
+        elif value is not None:
+            tables.setdefault(table, {})[name if known is None else known.field] = value
     for table, values in tables.items():
-        own = {} if row.get(table) is None else read_value(table, table, row[table])
+        own = {} if found.get(table) is None else read_value(table, table, found[table])
         if not isinstance(own, Mapping):
             raise InvalidEntryError(Reason.INVALID, f"the row has {table}, too: leave one of the columns out")
-        tables[table] = {**own, **values}
-    nested = frozenset(dotted)
-    return {column: value for column, value in row.items() if column not in nested} | tables if nested else row
+        found[table] = {**own, **values}
+    return found
 
 
 def _stated(
     row: Mapping[str, Any], mapping: Mapped, seen: SeenColumns
-) -> tuple[dict[str, dict[str, Any]], Mapping[str, Any]]:
+) -> tuple[dict[str, Mapping[str, Any]], Mapping[str, Any]]:
     """Return the values of the columns that the user named by field and column, and the row without them."""
-    stated: dict[str, dict[str, Any]] = {}
+    stated: dict[str, Mapping[str, Any]] = {}
     rest = row
     for target, given in mapping.items():
-        values = stated.setdefault(target, {})
+        values: dict[str, Any] = {}
         for column in [given] if isinstance(given, str) else given:
             found = reached(row, column)
             if found is not None:
@@ -251,6 +259,7 @@ def _stated(
                 values[column] = None
             else:
                 raise InvalidEntryError(Reason.INVALID, _no_column(row, target, column))
+        stated[target] = values
     return stated, rest
 
 
@@ -264,26 +273,12 @@ def _no_column(row: Mapping[str, Any], target: str, column: str) -> str:
     return f"{target} is mapped to the column {column!r}, which the row lacks{meant}{', '.join(places)[:200]}"
 
 
-def _put(fields: dict[str, Any], target: str, value: Any) -> None:
-    """Put a value into the field, or into the table of names and values, that the user named."""
-    field, _, name = target.partition(".")
-    table = fields.get(field) or {}
-    if field == "usage" and name in USAGE_COLUMNS:
-        name = USAGE_COLUMNS[name].field
-    if not name:
-        fields[field] = value
-    elif not isinstance(table, Mapping):
-        raise InvalidEntryError(Reason.INVALID, f"{field} is no object, so it has no {name}: leave {target} out")
-    elif value is not None:
-        fields[field] = {**table, name: value}
-
-
-def _own_columns(row: Mapping[str, Any], mapping: Mapped) -> dict[str, str]:
+def _own_columns(row: Mapping[str, Any], stated: Collection[str]) -> dict[str, str]:
     """Return the column of each field that the row has under its own name, in any spelling of it."""
-    own = {name: name for name in row if name in _FIELDS and name not in mapping}
+    own = {name: name for name in row if name in _FIELDS and name not in stated}
     for name in row:
         field = plain_name(name)
-        if name not in _FIELDS and field in _FIELDS and field not in mapping:
+        if name not in _FIELDS and field in _FIELDS and field not in stated:
             first = own.setdefault(field, name)
             if first != name and row[first] != row[name]:
                 raise InvalidEntryError(
@@ -461,9 +456,7 @@ def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str
     if "history" in fields:
         given = fields["history"] if "history" in taken else read_value("history", "history", fields["history"])
         fields["history"] = last_turns(without_present(given or (), fields.get("question"))) or None
-        return
-    found = history_in(row, fields.get("question"), without=used)
-    if found is not None:
+    elif (found := history_in(row, fields.get("question"), without=used)) is not None:
         taken["history"], fields["history"] = found[0], found[1] or None
 
 
@@ -496,22 +489,14 @@ def history_in(
         without: columns that hold something else.
     """
     by_name = {plain_name(name): name for name in row if name not in without}
-    for name in (*HISTORY_KEYS, *WHOLE_CONVERSATIONS):
-        column = by_name.get(name)
-        turns = None if column is None else _turns(row[column])
-        if column is None or not turns:
-            continue
-        before = without_present(turns, question)
-        if len(before) < len(turns) or name in HISTORY_KEYS:
-            return column, last_turns(before)
+    for name in (name for name in (*HISTORY_KEYS, *WHOLE_CONVERSATIONS) if name in by_name):
+        turns = None
+        with suppress(BrokenTextError):
+            turns = turns_of(row[by_name[name]])
+        before = without_present(turns or (), question)
+        if turns and (len(before) < len(turns) or name in HISTORY_KEYS):
+            return by_name[name], last_turns(before)
     return None
-
-
-def _turns(value: Any) -> list[Turn] | None:
-    try:
-        return turns_of(value_of(value) if isinstance(value, str) else value)
-    except BrokenTextError:
-        return None
 
 
 def _refuse_missing(row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:

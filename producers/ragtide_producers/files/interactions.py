@@ -30,7 +30,8 @@ from .labeled import labeled_row
 FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": parquet, "json": json}
 """Formats of files by name."""
 
-_SUFFIXES: Final = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".json": "json"}
+PARQUET: Final = (".parquet", ".pq")
+_SUFFIXES: Final = {".csv": "csv", ".tsv": "csv", **dict.fromkeys(PARQUET, "parquet"), ".json": "json"}
 """Format by the ending of a file's name; other files are JSON Lines."""
 
 
@@ -264,16 +265,20 @@ def _understood(
 
 
 def name_of(source: str | Path) -> str:
-    """Return the name of a source without folder and ending, as a pipeline's name for offline scores.
+    """Return the name of a source without folders and ending, or that of a folder, as a pipeline's name.
 
-    >>> name_of("runs/answers.v2.jsonl"), name_of("hf:owner/name/config?split=test")
-    ('answers.v2', 'name')
+    >>> name_of("runs/answers.v2.jsonl"), name_of("hf:owner/name/config?split=test"), name_of("s3://bucket/a.v1/*.pq")
+    ('answers.v2', 'name', 'a.v1')
     """
     if huggingface.is_huggingface(source):
         parts = str(source).removeprefix("hf:").partition("?")[0].strip("./").split("/")
         return parts[1] if len(parts) > 1 else parts[0]
     if str(source) == STDIN or str(source).startswith("/dev/"):
         return "stdin"
+    if parquet.is_url(source) and ("*" in str(source) or not str(source).lower().endswith(PARQUET)):
+        return [part for part in str(source).split("/") if part and "*" not in part][-1]
+    if Path(source).is_dir():
+        return Path(source).resolve().name
     name = Path(source).name
     for ending in (*text.PACKED, "".join(Path(name).suffixes[-1:])):
         name = name.removesuffix(ending)

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import Field, StringConstraints
+from pydantic_core import to_json
 
 from ragtide_schemas import EarlierTurn, InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.base import Metadata, Name, NotBlank, WireModel
 from ragtide_schemas.interaction import History
-from ragtide_schemas.limits import QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
+from ragtide_schemas.limits import METADATA_MAX_BYTES, QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
+from ragtide_schemas.plain_values import LeftOut
+from ragtide_schemas.value_readers import metadata_values
 
 from ..errors import UnreadableFileError
 from .chunk_rows import whole_rows
@@ -22,7 +25,6 @@ from .formats import Record
 from .formats.record import plain_fields
 from .interactions import FileOptions, made_id, read_records
 from .labeled import dataset_of, is_ragbench, row_id
-from .that_fit import that_fit
 from .values import read_value
 
 QUESTIONS: Final = ("question", *COLUMNS["question"])
@@ -36,14 +38,8 @@ IDS: Final = ("item_id", "interaction_id", *COLUMNS["interaction_id"])
 """Names of the field with the item's id; the first existing field counts, others stay in the metadata."""
 
 _OF_THE_OLD_RUN: Final = (
-    "schema_version",
-    "occurred_at",
-    "run",
-    "population_size",
-    "gold_scores",
-    "user_id",
-    "sampling_probability",
-)
+    "schema_version", "occurred_at", "run", "population_size", "gold_scores", "user_id", "sampling_probability",
+)  # fmt: skip
 """Fields of a stored interaction that are not about its question; metadata must not hold the id of a user."""
 
 
@@ -127,7 +123,8 @@ def items_of(rows: Iterable[str | Mapping[str, Any] | RagInteraction]) -> list[I
     Raises:
         ValueError: a row is not an item, or two have the same id; the message names row, field and remedy.
     """
-    return _items(whole_rows(starmap(record_of, enumerate(map(_as_object, rows), start=1)), {}), "row ")
+    objects = ({"question": row} if isinstance(row, str) else row for row in rows)
+    return _items(whole_rows(starmap(record_of, enumerate(objects, start=1)), {}), "row ")
 
 
 def digest(items: Sequence[Item]) -> str:
@@ -144,26 +141,22 @@ def digest(items: Sequence[Item]) -> str:
 def _items(records: Iterable[Record], place: str) -> list[Item]:
     """Return the items in records; errors name `place` and the record's number."""
     items: dict[str, Item] = {}
-    numbers: dict[str, int] = {}
+    places: dict[str, str] = {}
     for record in records:
+        here = f"{place}{record.number}"
         if record.fields is None:
-            raise ValueError(f"{place}{record.number}: {record.problem}")
+            raise ValueError(f"{here}: {record.problem}")
         try:
             item = _item(record, record.fields)
         except InvalidEntryError as error:
-            raise ValueError(f"{place}{record.number}: {error.detail}") from None
+            raise ValueError(f"{here}: {error.detail}") from None
         if item.item_id in items:
             raise ValueError(
-                f"{place}{record.number}: {place}{numbers[item.item_id]} has the id {item.item_id!r}, too: give each "
-                "question an id of its own, or no ids at all"
+                f"{here}: {places[item.item_id]} has the id {item.item_id!r}, too: give each question an id of its "
+                "own, or no ids at all"
             )
-        items[item.item_id] = item
-        numbers[item.item_id] = record.number
+        items[item.item_id], places[item.item_id] = item, here
     return list(items.values())
-
-
-def _as_object(row: object) -> object:
-    return {"question": row} if isinstance(row, str) else row
 
 
 def record_of(number: int, row: object) -> Record:
@@ -175,7 +168,7 @@ def record_of(number: int, row: object) -> Record:
     else:
         shown = type(row).__name__
         return Record(number, problem=f"it is of type {shown}: give an object with its fields, or an interaction")
-    return Record(number, fields, json.dumps(fields, sort_keys=True, default=str).encode())
+    return Record.of(number, fields)
 
 
 def _item(record: Record, fields: dict[str, Any]) -> Item:
@@ -198,7 +191,8 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
         item_id = _id(named, rest.pop(named))
     own = rest.pop("metadata", None) or {}
     cluster = rest.pop("cluster", None)
-    asked = _question(question, rest.pop(question))
+    asked = rest.pop(question)
+    asked = asked if question == "question" else read_value("question", question, asked)
     reference_answer = _reference_answer(rest)
     metadata = {**that_fit(rest, own), **own} if isinstance(own, dict) else own
     past = history_in(rest, asked)
@@ -217,14 +211,21 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
     return Item(**{name: getattr(checked, name) for name in Item.__dataclass_fields__})
 
 
+def that_fit(rest: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are JSON and have room in metadata beside others; without the largest if not all have."""
+    others = {name: value for name, value in rest.items() if name not in own}
+    found: dict[str, Any] = metadata_values(others, "metadata", LeftOut(), ROOM_BYTES - len(to_json(own)))
+    return found
+
+
+ROOM_BYTES: Final = METADATA_MAX_BYTES * 3 // 4
+"""Most bytes of JSON of a row's fields in its metadata; the rest is for the metadata of its answers."""
+
+
 def _id(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InvalidEntryError(Reason.INVALID, f"{name} is {str(value)[:60]!r}: give a text or a whole number")
     return str(value)
-
-
-def _question(column: str, value: Any) -> Any:
-    return value if column == "question" else read_value("question", column, value)
 
 
 def _reference_answer(rest: dict[str, Any]) -> str | None:

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from ..errors import UnreadableFileError
 from .chunk_rows import whole_rows
 from .formats import Record, huggingface, parquet
 from .interactions import (
     HEAD_ROWS,
+    PARQUET,
     FileOptions,
     Row,
     columns_seen,
@@ -22,8 +23,6 @@ from .interactions import (
     pending_records,
     row_of,
 )
-
-_SUFFIXES: Final = (".parquet", ".pq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
     found: dict[str, InputFile] = {}
     for source in sources:
         names = _files_of(source)
-        named = _pipeline_of(source) if options.unnamed is None else options.unnamed
+        named = name_of(source) if options.unnamed is None else options.unnamed
         for name in names:
             place = name if huggingface.is_huggingface(name) or parquet.is_url(name) else str(Path(name).resolve())
             if place in found:
@@ -129,27 +128,11 @@ def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
     return LargeInput(list(found.values()), options)
 
 
-def _pipeline_of(source: str) -> str:
-    """Return the pipeline of rows without one: the name of the file without its ending, or the name of the folder.
-
-    >>> _pipeline_of("s3://bucket/answers.v1/*.parquet"), _pipeline_of("s3://bucket/answers.parquet")
-    ('answers.v1', 'answers')
-    """
-    if huggingface.is_huggingface(source) or ("*" not in source and source.lower().endswith(_SUFFIXES)):
-        return name_of(source)
-    if parquet.is_url(source):
-        return [part for part in source.split("/") if part and "*" not in part][-1]
-    path = Path(source)
-    return path.resolve().name if path.is_dir() else name_of(path)
-
-
 def _files_of(source: str) -> list[str]:
     """Return the files of a source, in the order of their names."""
-    if huggingface.is_huggingface(source):
-        return [source]
     if parquet.is_url(source):
         return _files_of_url(source)
-    if not Path(source).is_dir():
+    if huggingface.is_huggingface(source) or not Path(source).is_dir():
         return [source]
     found = sorted(path for path in Path(source).rglob("*") if _is_data(path.relative_to(source).parts))
     return [str(path) for path in _some(found, source)]
@@ -169,7 +152,7 @@ def _files_of_url(url: str) -> list[str]:
 
 def _is_data(parts: Sequence[str]) -> bool:
     """Return whether a path inside a folder is one of its Parquet files; names of other tools' notes begin with `_`."""
-    return parts[-1].lower().endswith(_SUFFIXES) and not any(part.startswith(("_", ".")) for part in parts)
+    return parts[-1].lower().endswith(PARQUET) and not any(part.startswith(("_", ".")) for part in parts)
 
 
 def _some(found: Sequence[Any], source: str) -> Sequence[Any]:

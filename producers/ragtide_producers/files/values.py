@@ -9,7 +9,7 @@ from typing import Any, Final
 from ragtide_schemas import InvalidEntryError, Reason
 
 from ..shapes.documents import document_fields
-from ..shapes.literals import BrokenTextError, UnreadableError, value_of
+from ..shapes.literals import BrokenTextError, UnreadableError
 from ..shapes.spelled import spelled, spelled_documents
 from ..shapes.texts import text_in
 from ..shapes.turns import turns_of
@@ -170,7 +170,7 @@ _READERS: Final[Mapping[str, Callable[[Any, Counter[str] | None], Any]]] = {
     "documents": lambda value, left_out: document_fields(value, left_out) if value != {} else [],
     "response": lambda value, left_out: text_in(value, "answer", None, left_out),
     "reference_answer": lambda value, left_out: text_in(value, "reference", None, left_out),
-    "history": lambda value, _: turns_of(value_of(value) if isinstance(value, str) else value),
+    "history": lambda value, _: turns_of(value),
     "steps": lambda value, _: found if isinstance(found := spelled(value), list) else None,
     "response_sentences": lambda value, _: [found] if isinstance(found := spelled(value), str) else found,
     **dict.fromkeys(TABLES, lambda value, _: spelled(value)),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from .literals import value_of
 from .messages import Message, messages_of
 
 Turn = dict[str, str]
@@ -22,8 +23,13 @@ def turns_of(value: Any) -> list[Turn] | None:
     [{'question': 'Is it open?', 'response': 'Yes.'}]
 
     Args:
-        value: list of chat messages, of objects such as `{"question": ..., "answer": ...}`, or of pairs of texts.
+        value: list of chat messages, of objects such as `{"question": ..., "answer": ...}`, or of pairs of texts, or a
+            text that spells one.
+
+    Raises:
+        BrokenTextError: the text is the beginning of a list.
     """
+    value = value_of(value) if isinstance(value, str) else value
     messages = messages_of(value)
     if messages:
         return turns_in(messages)
