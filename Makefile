@@ -36,7 +36,7 @@ test-pythons: .venv/.dev ## run the tests of test-fast on the newest release of 
 	for python in $$($(BIN)/python tools/pythons.py newest); do \
 		$$python --version && $(BIN)/uv venv --quiet --clear --python $$python .venv-pythons \
 		&& $(BIN)/uv pip install --quiet --python .venv-pythons --editable '.[service,embedded,dev]' \
-		&& .venv-pythons/bin/python -m pytest -q --numprocesses 3 --dist worksteal -m "pure and not heavy" $(ARGS) || exit 1; done
+		&& .venv-pythons/bin/python -m pytest -q --numprocesses 3 --dist worksteal -m "pure and not heavy" --hypothesis-profile glance $(ARGS) || exit 1; done
 
 instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Haystack, ... and TypeScript into ragtide, after make programs; CI runs both
 	$(BIN)/python -m tests.instrumentations.environments

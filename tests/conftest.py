@@ -30,8 +30,10 @@ sys.dont_write_bytecode = False
 use_the_wanted_server()
 QUICK = 12
 """Examples of a property in `make test`, also of one that states more; `make test-heavy` tries all of them."""
+GLANCE = 3
+"""Examples of a property on another Python, where a difference of the language shows in any example."""
 # No property says how fast it holds: beside other load an example may take a second.
-for profile, examples in (("quick", QUICK), ("thorough", 200)):
+for profile, examples in (("glance", GLANCE), ("quick", QUICK), ("thorough", 200)):
     settings.register_profile(
         profile, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
@@ -51,8 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by what it needs."""
     for item in items:
         stated = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
-        if stated is not None and settings.default is not None and settings.default.max_examples == QUICK:
-            fewer = settings(stated, max_examples=min(stated.max_examples, QUICK))
+        if stated is not None and settings.default is not None and settings.default.max_examples <= QUICK:
+            fewer = settings(stated, max_examples=min(stated.max_examples, settings.default.max_examples))
             item.obj._hypothesis_internal_use_settings = fewer  # type: ignore[attr-defined]
         parts = set(item.path.parts)
         if STARTING & parts or item.get_closest_marker("processes"):

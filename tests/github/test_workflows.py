@@ -39,7 +39,7 @@ def targets(script: str) -> set[str]:
         words = shlex.split(line, comments=True)
         words = words[1:] if words[:1] == ["sudo"] else words
         if words[:1] == ["make"] and "-C" not in words:
-            found |= {word for word in words[1:] if "=" not in word}
+            found |= {word for word in words[1:] if "=" not in word and not word.startswith("-")}
     return found
 
 
