@@ -7,6 +7,7 @@ length, so the work is linear in the length of the answer.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from .marks import FILE, WORD_OF_SOURCE, nothing, set_of
@@ -20,7 +21,7 @@ _FILE_NAME: Final = re.compile(rf"(?:[\w-]{{1,40}} ){{0,5}}{FILE}(?:[#?][\w=&.-]
 _AUTHORS: Final = r"[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}(?:\s(?:and|&|und|et|и|y)\s[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}|\set\sal\.?|\sи\sдр\.)?,?\s(?:1[89]|20)\d\d[a-z]?"
 _CITATIONS: Final = re.compile(
     # [Source: the manual], (see: the manual), (Sources: a.pdf; b.pdf)
-    rf"[(\[](?:(?i:{WORD_OF_SOURCE.pattern})\s{{0,2}}:[^()\[\]\n]{{1,300}}"
+    rf"[(\[](?=[\w.%+\\/-])(?:(?i:{WORD_OF_SOURCE.pattern})\s{{0,2}}:[^()\[\]\n]{{1,300}}"
     # (see manual.pdf, p. 3), [from manual.pdf]
     rf"|(?i:(?:(?:{WORD_OF_SOURCE.pattern}|from|in|из|aus)\b\.?\s{{1,2}})?{FILE}(?:[,;:# ]{{1,3}}[\w.= ,–-]{{1,60}})?)"
     # (Smith 2020), (Smith et al., 2020; Doe & Lee, 2019), [Smith 2020, p. 5]
@@ -75,9 +76,10 @@ def _address(found: re.Match[str]) -> str:
 _SPACES: Final = re.compile(r"[^\w'’%]+")
 
 
-def words_of(text: str) -> list[str]:
+@lru_cache(256)  # a sentence is looked at for several reasons
+def words_of(text: str) -> tuple[str, ...]:
     """Return the words of a sentence in small letters, without punctuation."""
-    return _SPACES.sub(" ", text.casefold().replace("’", "'").replace("ё", "е")).split()
+    return (*_SPACES.sub(" ", text.casefold().replace("’", "'").replace("ё", "е")).split(),)
 
 
 _OF_LINKS: Final = set_of(
@@ -118,7 +120,7 @@ def begins_sources(text: str) -> bool:
     if len(head) > 60:
         return False
     words = words_of(head)
-    if not ((len(words) == 1 and words[0] in _SOURCES) or tuple(words) in _SOURCES_LONG):
+    if not ((len(words) == 1 and words[0] in _SOURCES) or words in _SOURCES_LONG):
         return False
     return not rest.strip() or is_source(rest) or (bool(colon) and len(words_of(rest[:400])) <= 12 and ". " not in rest)
 
@@ -386,7 +388,9 @@ _OF_FORM: Final = (
 )
 """Words by which headings, header rows and lines before a list only tell the form of what comes."""
 
-_EMPTIED: Final = re.compile(rf"[(\[](?:{WORD_OF_SOURCE.pattern}|also|at|from)?[\s,;:.]{{0,6}}[)\]]", re.IGNORECASE)
+_EMPTIED: Final = re.compile(
+    rf"[(\[](?=[\w\s,;:.)\]])(?:{WORD_OF_SOURCE.pattern}|also|at|from)?[\s,;:.]{{0,6}}[)\]]", re.IGNORECASE
+)
 
 
 def without_emptied(text: str) -> str:

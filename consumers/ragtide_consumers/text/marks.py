@@ -202,14 +202,12 @@ def _without(text: str, candidates: re.Pattern[str], files: bool) -> str:
         if (start > at and text[start - 1] == "]") or not _IS_MARK[kind](found, text, files):
             search = end if kind in _WHOLE else start + 1
             continue
-        if (
-            kind == "square"
-            and text[start - 1 : start] != " "
-            and (prefix := _PREFIX.search(text, max(start - 31, at), start))
-        ):
-            start = prefix.start()
         before, after = text[at:start], text[end : end + 1]
-        if parts and not before.strip(f"{_BLANK},;&、，"):
+        if kind == "square" and before and (before[-1].isalpha() or before[-1] in "^\\"):
+            prefix = _PREFIX.search(text, max(start - 31, at), start)
+            start = start if prefix is None else prefix.start()
+            before = text[at:start]
+        if parts and not (before and before.strip(f"{_BLANK},;&、，")):
             start = at  # marks in a row
         elif not after.isalnum():
             start = at + len(before.rstrip(_BLANK))
@@ -222,10 +220,13 @@ def _without(text: str, candidates: re.Pattern[str], files: bool) -> str:
 
 def _is_square(found: re.Match[str], text: str, files: bool) -> bool:
     start, end = found.span()
-    inside, before = found["in_square"], text[max(start - 3, 0) : start]
-    rest, last = before.rstrip(_BLANK), before[-1:]
-    if found["square"].startswith("[") != found["square"].endswith("]]") or not is_mark(inside, files=files):
+    square, inside = found["square"], found["in_square"]
+    if (square[0] == "[") != square.endswith("]]") or not is_mark(inside, files=files):
         return False
+    before = text[max(start - 3, 0) : start]
+    rest, last = before.rstrip(_BLANK), before[-1:]
+    if last == "]":  # the end of another mark
+        return True
     if (
         last in ("_", "$", '"', "'", "[")
         or (last == "\\" and not inside.endswith("\\"))
@@ -233,7 +234,7 @@ def _is_square(found: re.Match[str], text: str, files: bool) -> bool:
         or (last == "(" and before[-2:-1].isalnum())
     ):
         return False
-    if last.isalnum() and last < "\u2e80" and not found["square"].startswith("["):
+    if last.isalnum() and last < "\u2e80" and square[0] != "[":
         after = text[end : end + 3]
         if inside == "0" or (after[:1] == "." and after[1:2].islower()) or after.lstrip()[:1] in ("=", "("):
             return False

@@ -25,9 +25,9 @@ BULLETS: Final = "•‣◦▪▫●○■□⁃∙►▶➤➢➔✓✔✗✘�
 _CELLS: Final = "|│┃║"
 SPACE: Final = " \t\x00\x0b\x0c\x1c\x1d\x1e\x1f\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u202f\u205f\u3000\ufeff"
 """White space within a line."""
-_STOPS: Final = ".!?。！？…؟।"
-_CLOSERS: Final = "\"'”’»)]}*_`"
-_OPENERS: Final = "\"'“‘«„([{*_`¿¡"
+_STOPS: Final = frozenset(".!?。！？…؟।")
+_AFTER_WORD: Final = f"\"'”’»)]}}*_`{SPACE}"
+_BEFORE_WORD: Final = f"\"'“‘«„([{{*_`¿¡{SPACE}"
 
 _FORM: Final = re.compile(rf"[\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029<&|│┃║*_\[【\t{BULLETS}①-⓿❶-➓]")
 _STARTS_WITH_MARK: Final = re.compile(r"\W|\w{1,5}[.):]|step |paso", re.IGNORECASE)
@@ -66,9 +66,8 @@ _QUOTE: Final = re.compile(r"(?:>[ \t]?)+")
 _SEPARATOR: Final = re.compile(r"[-+:|=│┃║─━┼├┤┌┐└┘┬┴╞╪╡╤╧╔╗╚╝╠╣╬╦╩╟╢╥╨═ \t]{3,}")
 _SIMPLE: Final = re.compile(
     rf"(?:[-*+–—·»→](?=[ \t]|$)|[{BULLETS}]\ufe0f?|[①-⓿❶-➓]|\d\ufe0f?\u20e3)[ \t]*(?:\[[ xX✓✔]\][ \t]+)?"
-    r"|\([0-9a-zA-Zа-яё]{1,3}\)[ \t]+|(?:[a-zA-Zа-яё]|[ivxIVX]{1,5})\)[ \t]+"
-    r"|(?:step|шаг|schritt|étape|etape|paso|passo)[ \t]+\d{1,3}[ \t]*[.:)–—-][ \t\x00]+",
-    re.IGNORECASE,
+    r"|\([0-9a-zA-Zа-яёА-ЯЁ]{1,3}\)[ \t]+|(?:[a-zA-Zа-яёА-ЯЁ]|[ivxIVX]{1,5})\)[ \t]+"
+    r"|(?i:step|шаг|schritt|étape|etape|paso|passo)[ \t]+\d{1,3}[ \t]*[.:)–—-][ \t\x00]+"
 )
 _NUMBERED: Final = re.compile(
     r"(\d{1,3}(?:\.\d{1,3}){0,4}|[a-zA-Z]|[ivxIVX]{2,5})([.)])(?:[ \t\x00]+|$)|(\d{1,2}(?:\.\d{1,2}){1,4})[ \t]+"
@@ -234,6 +233,8 @@ class _BlockReader:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.lines = text.split("\n")
+        self.number = 0
         self.blocks: list[Block] = []
         self.group: list[tuple[int, int]] = []
         self.group_item = False
@@ -241,14 +242,20 @@ class _BlockReader:
         self.rows = 0
         self._numbers: set[str] | None = None
 
+    def line(self, after: int) -> str:
+        """Return the line some lines after this one, or before it; empty where there is none."""
+        number = self.number + after
+        return self.lines[number] if 0 <= number < len(self.lines) else ""
+
     def end_group(self) -> None:
         """Turn the open lines into blocks: a line continues in the next one, or ends."""
-        if self.group:
-            first = True
-            for parts in _paragraphs(self.text, self.group):
-                self.blocks.append(Block(parts, item=self.group_item and first, section=self.section and first))
-                first = False
-            self.group, self.group_item, self.section = [], False, False
+        if not self.group:
+            return
+        item, section = self.group_item, self.section
+        for parts in [self.group] if len(self.group) == 1 else _paragraphs(self.text, self.group):
+            self.blocks.append(Block(parts, item=item, section=section))
+            item = section = False
+        self.group, self.group_item, self.section = [], False, False
 
     def add(self, block: Block) -> None:
         self.end_group()
@@ -286,12 +293,12 @@ def blocks(text: str, *, answer: bool = False) -> list[Block]:
     lines = _BlockReader(text)
     at = 0
     code = ""
-    split = text.split("\n")
-    front = _front_matter(split)
-    for number, line in enumerate(split):
+    front = _front_matter(lines.lines)
+    first, last = front or (-1, -1)
+    for number, line in enumerate(lines.lines):
         start, at = at, at + len(line) + 1
         body = line.strip(SPACE)
-        if not body or number in front[1:2] or number in front[:1]:
+        if not body or number in (first, last):
             if not body and "\x00" in line and lines.group:
                 continue  # a line of marks alone does not end a paragraph
             lines.ends_section()
@@ -304,24 +311,21 @@ def blocks(text: str, *, answer: bool = False) -> list[Block]:
             elif fence[1].startswith(code.strip()) and not fence[2]:
                 code = ""
             lines.ends_section()
-            continue
-        if code.endswith(" "):
+        elif code[-1:] == " ":
             if any(map(str.isalnum, body)):
                 lines.add(Block([(start, end)]))
-            continue
-        if front and front[0] < number < front[1]:
-            lines.group.append((start, end))
-            lines.group[:] = [(lines.group[0][0], end)]
-            continue
-        around = split[max(number - 1, 0) : number + 4]
-        _take(lines, line, start, body, around if number else ["", *around])
+        elif first < number < last:
+            lines.group[:] = [(lines.group[0][0] if lines.group else start, end)]
+        else:
+            lines.number = number
+            _take(lines, line, start, body)
     lines.end_group()
-    found = _with_front_matter(lines.blocks, front, split, answer)
+    found = _with_front_matter(lines.blocks, front, lines.lines, answer)
     return [block for block in found if block.parts]
 
 
-def _take(lines: _BlockReader, line: str, start: int, body: str, around: Sequence[str]) -> None:
-    """Take one line that is not empty; around are the line before it, itself, and three lines after it."""
+def _take(lines: _BlockReader, line: str, start: int, body: str) -> None:
+    """Take one line that is not empty."""
     end = start + len(body)
     first = body[0]
     if first == ">" and (quote := _QUOTE.match(body)):
@@ -331,7 +335,7 @@ def _take(lines: _BlockReader, line: str, start: int, body: str, around: Sequenc
             lines.ends_section()
             return
         first = body[0]
-    level = line.count(_HEADING)
+    level = line.count(_HEADING) if _HEADING in line else 0
     if first == "#" and (atx := _ATX.match(body)):
         rest = body[atx.end() :].lstrip(SPACE)
         start, level = end - len(rest), min(atx.end(), 3)
@@ -350,10 +354,10 @@ def _take(lines: _BlockReader, line: str, start: int, body: str, around: Sequenc
         if any(map(str.isalnum, body)):
             lines.add(Block([(start, end)], level=level))
         return
-    if _is_row(body, line, around[2] if len(around) > 2 else "", lines):
+    if _is_row(body, line, lines):
         lines.end_group()
         lines.rows += 1
-        lines.add(Block([(start, end)], row=lines.rows, header=_HEADER_CELL in line or _is_header(lines.rows, around)))
+        lines.add(Block([(start, end)], row=lines.rows, header=_HEADER_CELL in line or _is_header(lines)))
         return
     lines.rows = 0
     marker = _marker(lines, body)
@@ -384,11 +388,14 @@ def _take_rule(lines: _BlockReader, body: str) -> None:
         lines.ends_section()
 
 
+_EMPHASIS: Final = f"*_{NOTHING}"
+
+
 def _marker(lines: _BlockReader, body: str) -> int:
     """Return the length of the mark of an item at the start of a line; 0 if there is none."""
     first = body[0]
     at = 0
-    while first in "*_" + NOTHING and at < 4 and body[at + 1 : at + 2] not in ("", " ", "\t"):
+    while first in _EMPHASIS and at < 4 and body[at + 1 : at + 2] not in ("", " ", "\t"):
         at += 1
         first = body[at]
     if (
@@ -409,11 +416,11 @@ def _marker(lines: _BlockReader, body: str) -> int:
     return 0
 
 
-def _is_header(row: int, around: Sequence[str]) -> bool:
+def _is_header(lines: _BlockReader) -> bool:
     """Return whether the first row of a table is its header: a border stands below it, and not below each row."""
-    if row > 1 or len(around) < 3 or not _is_separator(around[2]):
+    if lines.rows > 1 or not _is_separator(lines.line(1)):
         return False
-    return not _is_separator(around[0]) or len(around) < 5 or not _is_separator(around[4])
+    return not (_is_separator(lines.line(-1)) and _is_separator(lines.line(3)))
 
 
 def _is_separator(line: str) -> bool:
@@ -425,27 +432,27 @@ def _is_separator(line: str) -> bool:
     )
 
 
-def _is_row(body: str, line: str, following: str, lines: _BlockReader) -> bool:
-    if body[0] in _CELLS or body[-1] in _CELLS or " | " in body or "│" in body:
+def _is_row(body: str, line: str, lines: _BlockReader) -> bool:
+    if body[0] in _CELLS or body[-1] in _CELLS or "\t" in body or " | " in body or "│" in body:
         return True
-    if "|" in body and (lines.rows or "|" in following):
+    if "|" in body and (lines.rows or "|" in lines.line(1)):
         return True
-    if "\t" in body:
-        return True
-    if "  " not in body:
+    if "  " not in body or not (gaps := _gaps(line)):
         return False
-    gaps = {found.end() for found in _GAP.finditer(line)}
-    if not gaps:
-        return False
-    near = {found.end() for found in _GAP.finditer(following)}
-    if lines.rows or (near and (gaps <= near or near <= gaps)) or _is_separator(following):
+    if lines.rows or _are_columns(gaps, _gaps(lines.line(1))) or _is_separator(lines.line(1)):
         return True
-    last = lines.group[-1] if lines.group else None
-    if last is None:
+    if not lines.group:
         return False
-    begin = lines.text.rfind("\n", 0, last[0]) + 1
-    before = {found.end() for found in _GAP.finditer(lines.text[begin : last[1]])}
-    return bool(before) and (gaps <= before or before <= gaps)
+    start, end = lines.group[-1]
+    return _are_columns(gaps, _gaps(lines.text[lines.text.rfind("\n", 0, start) + 1 : end]))
+
+
+def _gaps(line: str) -> set[int]:
+    return {found.end() for found in _GAP.finditer(line)}
+
+
+def _are_columns(gaps: set[int], near: set[int]) -> bool:
+    return bool(near) and (gaps <= near or near <= gaps)
 
 
 def _front_matter(split: Sequence[str]) -> tuple[int, ...]:
@@ -481,14 +488,12 @@ def _paragraphs(text: str, group: Sequence[tuple[int, int]]) -> list[list[tuple[
     A line is wrapped if the next one begins with a small letter, or if the next word had no room in it. Lines that are
     a list without marks begin alike and have no full stop.
     """
-    if len(group) == 1:
-        return [list(group)]
     bodies = [text[start:end] for start, end in group]
     width = max(map(len, bodies))
-    starts = [body.lstrip(_OPENERS + SPACE)[:1] for body in bodies]
-    ends = [body.rstrip(_CLOSERS + SPACE)[-1:] for body in bodies]
-    lower = [start.islower() for start in starts]
-    has_stop = any(end in _STOPS for end in ends if end) or any(". " in body or "? " in body for body in bodies)
+    starts = [body[0] if body[0].isalnum() else body.lstrip(_BEFORE_WORD)[:1] for body in bodies]
+    ends = [body[-1] if body[-1].isalnum() else body.rstrip(_AFTER_WORD)[-1:] for body in bodies]
+    lower = [*map(str.islower, starts)]
+    has_stop = not _STOPS.isdisjoint(ends) or any(". " in body or "? " in body for body in bodies)
     is_list = not has_stop and lower[0] and all(lower) and width < _LOWER_START
     wrapped = not is_list and any(lower[1:])
     found = [[group[0]]]
@@ -514,7 +519,7 @@ def _goes_on(before: str, after: str, end: str, start: str, width: int, *, wrapp
     word = 1 if wide else min(len(after.partition(" ")[0]), 20)
     room = width * (0.6 if wrapped else 0.85)
     is_full = len(before) + 1 + word > room and (wrapped or width >= (18 if wide else _LOWER_START))
-    if end and end in _STOPS:
+    if end in _STOPS:
         return is_full
     return is_full and (wrapped or has_stop)
 

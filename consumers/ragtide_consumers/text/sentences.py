@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import sentencex
 
@@ -40,6 +40,14 @@ The library searches for the end of a quote up to the end of the line, so a line
 
 _WINDOW: Final = 4000
 """Characters of a window, and of the shortest line that may need windows."""
+
+_WIDE_STOPS: Final = "。！？｡"
+_STOPS_BY_LENGTH: Final = 500_000
+"""Number of these stops of a line times its characters, above which it is split in windows of `_WIDE_WINDOW`.
+
+The library counts the characters before each of them anew, so a line of short Chinese sentences takes quadratic time.
+"""
+_WIDE_WINDOW: Final = 1000
 
 _ABBREVIATIONS: Final = set_of(
     "bzw z b d h u o ca nr str usw evtl ggf inkl vgl abb tab bd hrsg dr prof hr fr st mio mrd kap art abs ziff "
@@ -497,10 +505,14 @@ def place_sentences(response: str, sentences: Sequence[str]) -> tuple[str, list[
 
 def _segments(language: str, line: str) -> Iterable[str]:
     """Return the pieces of a line, which together are the line, in time proportional to its length."""
-    if len(line) <= _WINDOW or sum(map(line.count, _QUOTES)) * len(line) <= _QUOTES_BY_LENGTH:
-        pieces = cast("Iterable[str]", sentencex.segment(language, line))
-    else:
-        pieces = _windows(language, line)
+    if line.isascii() and line.find(".", 0, -1) < 0 and line.find("!", 0, -1) < 0 and line.find("?", 0, -1) < 0:
+        return (line,)
+    window = len(line)
+    if window > _WIDE_WINDOW and not line.isascii() and sum(map(line.count, _WIDE_STOPS)) * window > _STOPS_BY_LENGTH:
+        window = _WIDE_WINDOW
+    elif window > _WINDOW and sum(map(line.count, _QUOTES)) * window > _QUOTES_BY_LENGTH:
+        window = _WINDOW
+    pieces: Iterable[str] = _windows(language, line, window)
     if language == "ru" and "и т" in line:
         return _after_and_so_on(pieces)
     return _thai_clauses(pieces) if language == "th" else pieces
@@ -535,14 +547,14 @@ def _thai_clauses(pieces: Iterable[str]) -> Iterator[str]:
         yield piece[at:]
 
 
-def _windows(language: str, line: str) -> Iterator[str]:
+def _windows(language: str, line: str, window: int) -> Iterator[str]:
     """Yield the pieces of a line; a piece that ends in the last quarter of a window is split again in the next."""
     start = 0
-    while len(line) - start > _WINDOW:
-        pieces: list[str] = list(sentencex.segment(language, line[start : start + _WINDOW]))
+    while len(line) - start > window:
+        pieces: list[str] = list(sentencex.segment(language, line[start : start + window]))
         ends = list(accumulate(map(len, pieces)))
         # A sentence longer than that is split, so that each character is read a bounded number of times.
-        whole = bisect_right(ends, _WINDOW * 3 // 4) or 1
+        whole = bisect_right(ends, window * 3 // 4) or 1
         yield from pieces[:whole]
         start += ends[whole - 1]
     yield from sentencex.segment(language, line[start:])
