@@ -1,16 +1,53 @@
 """The documents in the reply of a service that retrieves and answers in one call, by the table of such services."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from ..shapes.documents import Found
 from ..shapes.literals import BrokenTextError, value_of
 from ..shapes.replies import reply_documents
-from .conventions import ANSWERED_SHAPES, AnsweredShape
 
 DEPTH_MAX: Final = 20
 """Levels of a reply that are searched."""
+
+
+class AnsweredShape(NamedTuple):
+    """Where the reply of a service that retrieves and answers has its documents."""
+
+    keys: tuple[str, ...]
+    """Keys of the list of documents, in an object anywhere in the reply."""
+    kind: str = ""
+    """Value of `type` in the object with the list; empty for any object."""
+    inner: tuple[str, ...] = ()
+    """Keys of the document in an item of the list; an item without one has no text."""
+    switch: str = ""
+    """The remedy when the service leaves its documents out of the reply."""
+
+
+ANSWERED_SHAPES: Final = (
+    # file search of OpenAI's Responses API (openai 3.57)
+    AnsweredShape(
+        keys=("results",),
+        kind="file_search_call",
+        switch='include=["file_search_call.results"] in the call of the Responses API',
+    ),
+    # Bedrock RetrieveAndGenerate, agents of Bedrock (boto3 1.44, OpenInference 0.1.45)
+    AnsweredShape(keys=("retrievedReferences",)),
+    # Vertex AI Search and RAG Engine: grounding (google-genai 2.34)
+    AnsweredShape(keys=("groundingChunks", "grounding_chunks"), inner=("retrievedContext", "retrieved_context")),
+)
+"""Services that retrieve inside a model call: their documents stand in its reply."""
 _MARKS: Final = tuple(shape.kind or key for shape in ANSWERED_SHAPES for key in shape.keys)
+_IDS: Final = ("file_id", "uri", "documentName")
+
+
+class Answered(NamedTuple):
+    """What replies have of the documents of such a service."""
+
+    documents: list[Found] | None = None
+    """Without repeats; None if no service retrieved, and empty if it found nothing."""
+    remedy: str | None = None
+    """What to do if a reply indicates a retrieval and leaves its documents out."""
 
 
 def may_be_answered(value: Any) -> bool:
@@ -20,26 +57,22 @@ def may_be_answered(value: Any) -> bool:
     return isinstance(value, list | dict)
 
 
-def answered_documents(reply: Any) -> list[Found] | None:
-    """Return the documents in a reply, without repeats; None if the service did not retrieve.
-
-    An empty list means that it found nothing.
-    """
-    found: list[Found] = []
-    states_documents = False
-    for shape, listed in _lists(reply):
-        if not isinstance(listed, list):
-            continue
-        documents = [_document(shape, item) for item in listed]
-        known = [document for document in documents if document is not None]
-        states_documents = states_documents or bool(known) or not listed
-        found.extend(known)
-    return list({(document.text, document.id): document for document in found}.values()) if states_documents else None
-
-
-def hidden_documents(reply: Any) -> str | None:
-    """Return the remedy if the reply indicates a retrieval and leaves its documents out."""
-    return next((shape.switch for shape, listed in _lists(reply) if listed is None and shape.switch), None)
+def answered_in(replies: Iterable[Any]) -> Answered:
+    """Return the documents in the first of the replies that has them, and the first remedy."""
+    found, remedy = None, None
+    for reply in replies:
+        known: dict[tuple[str | None, str | None], Found] = {}
+        states_documents = False
+        for shape, listed in _lists(reply):
+            if listed is None:
+                remedy = remedy or shape.switch or None
+            for item in listed if isinstance(listed, list) else ():
+                if (document := _document(shape, item)) is not None:
+                    known[document.text, document.id] = document
+            states_documents = states_documents or listed == []
+        if found is None and (known or states_documents):
+            found = list(known.values())
+    return Answered(found, remedy)
 
 
 def _lists(value: Any) -> Iterator[tuple[AnsweredShape, Any]]:
@@ -78,14 +111,10 @@ def _fits(shape: AnsweredShape, value: Mapping[str, Any]) -> bool:
 def _document(shape: AnsweredShape, item: Any) -> Found | None:
     if not isinstance(item, Mapping):
         return None
-    inner = next((item[key] for key in shape.inner if isinstance(item.get(key), Mapping)), None)
-    if shape.inner and inner is None:
+    inners = (item[key] for key in shape.inner if isinstance(item.get(key), Mapping))
+    inner = next(inners, None) if shape.inner else item
+    found = reply_documents([dict(inner)]) if inner else None
+    if not inner or not found or found[0].text is None:
         return None
-    found = reply_documents([dict(inner or item)])
-    document = found[0] if found else None
-    if document is None or document.text is None:
-        return None
-    ids = (key for key in ("file_id", "uri", "documentName") if isinstance((inner or item).get(key), str))
-    return (
-        document if document.id is not None else document._replace(id=next(((inner or item)[key] for key in ids), None))
-    )
+    ids = (inner[key] for key in _IDS if isinstance(inner.get(key), str))
+    return found[0] if found[0].id is not None else found[0]._replace(id=next(ids, None))

@@ -20,17 +20,14 @@ OWN: Final = "ragtide."
 """Beginning of the attributes that always win, such as `ragtide.question`."""
 
 
-def _names_of(which: str) -> list[str]:
-    return list(dict.fromkeys(name for row in CONVENTIONS for name in getattr(row, which)))
-
-
-COLUMNS: Final = {
-    column.name: _names_of(column.name)
-    for column in fields(Convention)
-    if get_type_hints(Convention)[column.name] == tuple[str, ...]
-    and column.name not in ("kinds", "marks", "result_events")
-}
-"""For each column of contents in the table the names of all dialects, the preferred first."""
+PLACES: Final[dict[str, list[tuple[str, int]]]] = {}
+"""For each attribute the columns of contents that it stands in, with its place there: the preferred are first."""
+for _column in fields(Convention):
+    is_content = _column.name not in ("kinds", "marks", "result_events")
+    if is_content and get_type_hints(Convention)[_column.name] == tuple[str, ...]:
+        _names = dict.fromkeys(name for row in CONVENTIONS for name in getattr(row, _column.name))
+        for _place, _name in enumerate(_names):
+            PLACES.setdefault(_name, []).append((_column.name, _place))
 EVENTS: Final[dict[str, list[EventContent]]] = {}
 """The contents of events by the name of the event."""
 for _row in CONVENTIONS:
@@ -39,7 +36,7 @@ for _row in CONVENTIONS:
 RESULT_EVENTS: Final = frozenset(name for row in CONVENTIONS for name in row.result_events)
 """Events of which each is a found document."""
 
-_PREFIXES: Final = {OWN, *(name for names in COLUMNS.values() for name in names if name.endswith("."))}
+_PREFIXES: Final = {OWN, *(name for name in PLACES if name.endswith("."))}
 _PREFIX: Final = re.compile("|".join(map(re.escape, sorted(_PREFIXES, key=len, reverse=True))))
 """Beginnings of all flattened names, and of ragtide's own; of two that fit a name, the longer counts."""
 ROLES: Final = [(name, row.roles) for row in CONVENTIONS for name in row.kinds]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import takewhile
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 from ragtide_schemas.printable import printable
@@ -17,9 +18,9 @@ from ..shapes.messages import Message, last_of, messages_of, results_by_call, to
 from ..shapes.parts import plain
 from ..shapes.replies import is_error, reply_documents
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
-from .answered import answered_documents, hidden_documents, may_be_answered
+from .answered import Answered, answered_in, may_be_answered
 from .attributes import Flattened, first, flattened, hidden, shown, under
-from .columns import COLUMNS, DECISIVE_KINDS, EVENTS, OWN, RESULT_EVENTS, ROLES, by_prefix, role_by_words
+from .columns import DECISIVE_KINDS, EVENTS, OWN, PLACES, RESULT_EVENTS, ROLES, by_prefix, role_by_words
 from .conventions import (
     AGENT_OPERATIONS,
     CONVENTIONS,
@@ -144,12 +145,12 @@ class SpanReading:
 
     def seen(self, *columns: str) -> str | None:
         """Return where the span has a content of one of the columns, and how it begins; None if it has none."""
-        for name in (name for which in columns for name in COLUMNS[which]):
-            group = shown(self._groups.get(name, {}))
-            texts = {key: value for key, value in group.items() if key.rpartition(".")[2] in TEXTS}
-            value = texts or self._attributes.get(name)
-            if value and value != "null" and not hidden(value):
-                begin = printable((value if isinstance(value, str) else repr(value))[:SEEN_CHARS])
+        for name, value in (row for which in columns for row in self._columns.get(which, ())):
+            shows = value
+            if name.endswith("."):
+                shows = {key: text for key, text in shown(value).items() if key.rpartition(".")[2] in TEXTS}
+            if shows and shows != "null":
+                begin = printable((shows if isinstance(shows, str) else repr(shows))[:SEEN_CHARS])
                 return f"{name} of the span {self._short_name!r} begins with {begin!r}"
         return None
 
@@ -162,13 +163,16 @@ class SpanReading:
         """
         self._whole()
         if self.role == "llm":
-            return self._answered
-        found = self._own_documents
-        if found is not None or self.answers_itself:
-            return found if found is not None else self._answered or []
+            return self._answered.documents
+        if self._own_documents is not None:
+            return self._own_documents
+        if self.answers_itself:
+            return self._answered.documents or []
         if self.has_output:
             return self._found(self._output)
-        return [] if self._found_none else self._found(self.told_result) if self.told_result is not None else None
+        if self.is_silent or any(value == 0 for value in self._plain("found")):
+            return []
+        return None if self.told_result is None else self._found(self.told_result)
 
     @cached_property
     def _own_documents(self) -> list[Found] | None:
@@ -185,18 +189,15 @@ class SpanReading:
         return None if given is None else self._found(given)
 
     @cached_property
-    def _answered(self) -> list[Found] | None:
-        """The documents in the reply of a service that retrieves and answers; None if the reply names none."""
-        given = [self._attributes[name] for name in _REPLIES if name in self._attributes]
-        found = [answered_documents(_spelled(value)) for value in given if may_be_answered(value)]
-        return next((documents for documents in found if documents is not None), None)
+    def _answered(self) -> Answered:
+        """What the replies of a service that retrieves and answers have of its documents."""
+        replies = self._plain("outputs", "output_messages")
+        return answered_in([_spelled(value) for value in replies if may_be_answered(value)])
 
     @property
     def hidden_documents(self) -> str | None:
         """The remedy if the reply of a service shows that it retrieved, without the documents."""
-        given = (self._attributes[name] for name in _REPLIES if name in self._attributes)
-        found = (hidden_documents(_spelled(value)) for value in given if may_be_answered(value))
-        return if_readable(lambda: next((remedy for remedy in found if remedy), None), None)
+        return if_readable(lambda: self._answered.remedy, None)
 
     @property
     def has_output(self) -> bool:
@@ -209,16 +210,12 @@ class SpanReading:
         return if_readable(lambda: is_error(self._output if self.has_output else self.told_result), False)
 
     @property
-    def _found_none(self) -> bool:
-        return any(self._attributes.get(name) == 0 for name in COLUMNS["found"]) or self.is_silent
-
-    @property
     def is_silent(self) -> bool:
         """Whether a retrieval has a visible input and no output, in a dialect that so says that nothing was found."""
         return self.role == "retrieval" and any(
-            any(name in self._attributes for name in row.kinds)
+            not self._attributes.keys().isdisjoint(row.kinds)
             and first(self._attributes, row.inputs) is not None
-            and not any(self._attributes.get(name) for name in row.outputs)
+            and not any(map(self._attributes.get, row.outputs))
             and not self._flattened("documents").items
             for row in CONVENTIONS
             if row.no_list_is_empty
@@ -271,8 +268,7 @@ class SpanReading:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        tools = (str(self._attributes[key]) for key in COLUMNS["tool_name"] if key in self._attributes)
-        return (self.span.name, *tools)
+        return (self.span.name, *map(str, self._plain("tool_name")))
 
     @property
     def tool_name(self) -> str:
@@ -432,13 +428,9 @@ class SpanReading:
     @cached_property
     def _variables(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for row in CONVENTIONS:
-            for name in row.prompt_variables:
-                if name.endswith("."):
-                    found.update(shown(self._groups.get(name, {})))
-                elif isinstance(self._attributes.get(name), str):
-                    given = _spelled(self._attributes[name])
-                    found.update(given if isinstance(given, Mapping) else {})
+        for _, value in self._columns.get("prompt_variables", ()):
+            given = shown(value) if isinstance(value, dict) else _spelled(value)
+            found.update(given if isinstance(given, Mapping) else {})
         return found
 
     def _messages(self, which: str) -> list[Message]:
@@ -455,12 +447,9 @@ class SpanReading:
 
     def _given(self, which: str) -> Iterator[Any]:
         """Yield the values of the attributes of a column, the preferred first."""
-        for name in COLUMNS[which]:
-            if name.endswith("."):
-                if name in self._groups:
-                    yield [item for item in flattened(self._groups[name]).items if item != {}]
-            elif name in self._attributes and not hidden(self._attributes[name]):
-                yield _spelled(self._attributes[name])
+        for name, value in self._columns.get(which, ()):
+            flat = name.endswith(".")
+            yield [item for item in flattened(value).items if item != {}] if flat else _spelled(value)
 
     def _with_events(self) -> dict[str, Any]:
         """Return the attributes with the contents of events; an attribute of the span wins."""
@@ -528,26 +517,37 @@ class SpanReading:
         finally:
             self.left_out |= Counter({f"{content}.{kind}": number for kind, number in left_out.items()})
 
-    def _first(self, which: str) -> Any:
-        return first(self._attributes, COLUMNS[which])
+    @cached_property
+    def _columns(self) -> dict[str, list[tuple[str, Any]]]:
+        """The attributes by the columns of the table, the preferred first, with their names; hidden ones are left out.
+
+        Flattened ones are a mapping under the beginning of their names.
+        """
+        found: dict[str, list[tuple[int, str, Any]]] = {}
+        for name, value in {**self._attributes, **self._groups}.items():
+            for column, place in PLACES.get(name, ()):
+                if not hidden(value):
+                    found.setdefault(column, []).append((place, name, value))
+        return {
+            column: [(name, value) for _, name, value in sorted(rows, key=itemgetter(0))]
+            for column, rows in found.items()
+        }
 
     @cached_property
     def _groups(self) -> dict[str, dict[str, Any]]:
         return by_prefix(self._attributes)
 
+    def _first(self, which: str) -> Any:
+        return next(self._plain(which), None)
+
+    def _plain(self, *columns: str) -> Iterator[Any]:
+        """Yield the values of columns that are not flattened, as they are."""
+        rows = (row for which in columns for row in self._columns.get(which, ()))
+        return (value for name, value in rows if not name.endswith("."))
+
     def _flattened(self, which: str) -> Flattened:
-        for name in COLUMNS[which] if self._groups else ():
-            if name in self._groups:
-                found = flattened(self._groups[name])
-                if found.items:
-                    return found
-        return Flattened([], gap=False)
-
-
-_REPLIES: Final = tuple(
-    name for which in ("outputs", "output_messages") for name in COLUMNS[which] if not name.endswith(".")
-)
-"""Attributes that may have the reply of a service."""
+        groups = (value for name, value in self._columns.get(which, ()) if name.endswith("."))
+        return next((found for found in map(flattened, groups) if found.items), Flattened([], gap=False))
 
 
 def _fields(event: SpanEvent) -> dict[str, Any]:
