@@ -9,8 +9,8 @@ from ragtide_runtime.telemetry import catalogue
 from ragtide_runtime.telemetry.health import Heartbeat, ProcessTelemetry
 from ragtide_schemas import RagInteraction
 
-from ..traces.costs import cost_outcome
 from ..traces.interactions import Mapped
+from ..traces.usage import cost_outcome
 from .span_store import StoreCounts
 
 ROLE: Final = "serve"

@@ -1,6 +1,6 @@
 """The question, the documents and the answer of a group of spans."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 
 from ..shapes.documents import Found, documents_of
@@ -8,7 +8,7 @@ from ..shapes.prompts import context_after_instructions, context_in, parts_of
 from ..shapes.replies import reply_documents
 from ..shapes.texts import Meaning
 from .grouping import SpanGroup
-from .reading import SpanReading
+from .tree import Node
 
 
 def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
@@ -20,23 +20,34 @@ def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     Raises:
         UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
-    given = _of_anchor(group, "question", "question", lambda anchor: anchor.question(keys))
-    of_agent = (call.last_question for call in group.calls if call.calls_tools)
     in_prompts = (call.prompt_question for call in group.calls)
+    of_agent = (call.last_question for call in group.calls if call.calls_tools)
     queries = (retrieval.query for retrieval in group.retrievals)
     asked = (call.last_question for call in reversed(group.calls))
     # A span is read only if no earlier one has the question: the content of the others need not be whole.
-    return given or next((text for text in chain(in_prompts, of_agent, queries, asked) if text), None)
+    below = filter(None, chain(in_prompts, of_agent, queries, asked))
+    return _of_anchor(group, "question", "question", lambda: group.anchor.question(keys)) or next(below, None)
 
 
 def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     """Return the answer: that of the anchor, else the text of the last model call that has one.
 
+    An anchor that only prints an object, such as a stream or a cut event of an agent, is read last.
+
     Raises:
         UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
-    given = _of_anchor(group, "response", "answer", lambda anchor: anchor.answer(keys))
-    return given or next((text for call in reversed(group.calls) if (text := call.generated)), None)
+    generated = filter(None, (call.generated for call in reversed(group.calls)))
+    first = next(generated, None) if group.anchor.prints_object and "response" not in group.anchor.own else None
+    given = first or _of_anchor(group, "response", "answer", lambda: group.anchor.answer(keys))
+    return given or next(generated, None)
+
+
+def _of_anchor(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[], str | None]) -> str | None:
+    """Return the explicit text of the anchor, else the text that `read` finds; None if several turns share it."""
+    if group.turn is not None:
+        return None
+    return group.anchor.text_of([group.anchor.own.get(key)], meaning) or read()
 
 
 def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
@@ -55,22 +66,29 @@ def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
     """
     if "documents" in group.anchor.own:
         return documents_of(group.anchor.own_value("documents"))
-    kept: list[list[Found]] = []
-    unknown = False
+    kept: dict[Node, list[Found]] = {}
+    by_document: dict[str, list[Node]] = {}
+    unknown, in_prompt = False, None
     for retrieval in group.retrievals:
         found = retrieval.documents
-        if found is None or (retrieval.is_silent and _prompt_has_documents(group, question)):
+        if found is not None and retrieval.is_silent and in_prompt is None:
+            in_prompt = _prompt_has_documents(group, question)
+        if found is None or (retrieval.is_silent and in_prompt):
             unknown = True
             continue
         if retrieval.role == "rerank":
-            kept = _not_replaced(kept, retrieval)
             unknown = False
-        kept.append(found)
-    if unknown and not any(kept):
+            inputs = {key_of(document) for document in retrieval.rerank_inputs}
+            for earlier in [node for key in inputs for node in by_document.get(key, ())] if inputs else list(kept):
+                if inputs.issuperset(map(key_of, kept.get(earlier, ()))) or not inputs:
+                    kept.pop(earlier, None)
+        kept[retrieval] = found
+        if found:
+            by_document.setdefault(key_of(found[0]), []).append(retrieval)
+    if unknown and not any(kept.values()):
         return _prompt_documents(group, [], question)
-    joined = list({key_of(document): document for found in reversed(kept) for document in reversed(found)}.values())[
-        ::-1
-    ]
+    documents = [document for found in kept.values() for document in found]
+    joined = list({key_of(document): document for document in reversed(documents)}.values())[::-1]
     if any(document.text is None for document in joined):
         return _prompt_documents(group, joined, question)
     return joined
@@ -81,13 +99,6 @@ def _prompt_has_documents(group: SpanGroup, question: str | None) -> bool:
     prompts = [prompt for call in group.calls for prompt in call.prompts]
     in_prompt = any(context_in(prompt, None, 1) and context_in(prompt, question, 1) for prompt in prompts)
     return in_prompt or any(call.prompt_documents for call in group.calls)
-
-
-def _not_replaced(kept: Sequence[list[Found]], rerank: SpanReading) -> list[list[Found]]:
-    inputs = {key_of(document) for document in rerank.rerank_inputs}
-    if not inputs:
-        return []
-    return [found for found in kept if any(key_of(document) not in inputs for document in found)]
 
 
 def key_of(document: Found) -> str:
@@ -109,11 +120,11 @@ def _prompt_documents(group: SpanGroup, listed: list[Found], question: str | Non
             counted = (context_after_instructions(prompt, len(listed)) for prompt in call.prompts)
             found = [Found(text) for text in chain(contexts, counted) if text][:1]
         if found:
-            return _split(found, listed)
+            return _with_ids(found, listed)
     return None
 
 
-def _split(found: list[Found], listed: list[Found]) -> list[Found]:
+def _with_ids(found: list[Found], listed: list[Found]) -> list[Found]:
     """Return the documents with the ids that are listed; a text is split if its parts are as many."""
     texts = [document.text for document in found if document.text is not None]
     if len(found) == len(texts) < len(listed):
@@ -122,10 +133,3 @@ def _split(found: list[Found], listed: list[Found]) -> list[Found]:
     if len(found) != len(listed):
         return found
     return [Found(text.text, known.id, known.score) for text, known in zip(found, listed, strict=True)]
-
-
-def _of_anchor(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[SpanReading], str | None]) -> str | None:
-    """Return the explicit text of the anchor, else the text that `read` finds; None if several turns share it."""
-    if group.turn is not None:
-        return None
-    return group.anchor.text_of([group.anchor.own.get(key)], meaning) or read(group.anchor)

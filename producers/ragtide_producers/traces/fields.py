@@ -10,7 +10,6 @@ from ..shapes.texts import text_in
 from .attributes import first, under
 from .content import answer_of, documents_in, question_of
 from .conventions import GENAI
-from .costs import cost_of
 from .grouping import SpanGroup
 from .history import history_of
 from .options import MappingOptions
@@ -64,7 +63,7 @@ def fields_of(group: SpanGroup, readings: Sequence[Node], options: MappingOption
     documents = documents_in(group, question)
     _check_content(question, response, documents, readings, group)
     own = _own(readings)
-    cost_usd, about_cost = cost_of(group.calls)
+    usage, about_cost = usage_of(group, own)
     return {
         "pipeline": _pipeline(readings, own, options),
         "occurred_at": datetime.fromtimestamp(period_ns(group)[1] / 1e9, UTC),
@@ -79,7 +78,7 @@ def fields_of(group: SpanGroup, readings: Sequence[Node], options: MappingOption
         "steps": steps_of(group, documents or ()),
         "user_id": own.get("user_id") or _first_text(readings, "user"),
         "source": "otel",
-        "usage": usage_of(group, own, cost_usd),
+        "usage": usage,
         "metadata": {**_metadata(group, readings), **about_cost},
     }
 

@@ -9,6 +9,7 @@ from itertools import takewhile
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
+from ragtide_schemas.opaque import is_opaque
 from ragtide_schemas.printable import printable
 
 from ..shapes.document_keys import TEXTS
@@ -294,23 +295,25 @@ class SpanReading:
 
     def question(self, keys: tuple[str, ...]) -> str | None:
         """Return the question in the input of the span, or the last of the user in the messages of an agent."""
-        self._whole()
-        found = self.text_of([self.inputs], "question", keys)
-        if found is not None or (self.role != "other" and not self.is_agent):
-            return found
-        # The message may be the input of a chain as JSON, without a text if the input is streamed (LangChain).
-        text = last_of(self.input_messages, "user")
-        return self.text_of([_spelled(text)], "question", keys)
+        last = (_spelled(last_of(self._messages(which), "user")) for which in ("input_messages",))
+        return self._said(self.inputs, last, "question", keys)
 
     def answer(self, keys: tuple[str, ...]) -> str | None:
         """Return the answer in the output of the span, or the last of the assistant in the messages of an agent."""
+        return self._said(self._output, self._given("output_messages"), "answer", keys)
+
+    @property
+    def prints_object(self) -> bool:
+        """Whether the output of the span is only the name of an object, or a printed object that is cut."""
+        value = self._first("outputs")
+        return isinstance(value, str) and is_opaque(value)
+
+    def _said(self, value: Any, messages: Iterable[Any], meaning: Meaning, keys: tuple[str, ...]) -> str | None:
         self._whole()
-        found = self.text_of([self._output], "answer", keys)
-        return (
-            self.text_of(self._given("output_messages"), "answer")
-            if found is None and (self.role == "other" or self.is_agent)
-            else found
-        )
+        found = self.text_of([value], meaning, keys)
+        # A message may be the input of a chain as JSON, without a text if the input is streamed (LangChain).
+        is_own = found is not None or (self.role != "other" and not self.is_agent)
+        return found if is_own else self.text_of(messages, meaning, keys)
 
     @cached_property
     def last_question(self) -> str | None:

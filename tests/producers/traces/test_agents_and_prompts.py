@@ -238,6 +238,14 @@ def test_a_step_with_the_answer_inside_is_no_retrieval(name: str) -> None:
     assert only(root) == (QUESTION, [(None, text) for text in TEXTS], ANSWER)
 
 
+@for_each("printed", ["StopEvent(result=AgentOutput(respo...", "<generator object answer at 0x7f7a9a8b3890>"])
+def test_the_answer_of_a_span_that_only_prints_an_object_is_that_of_its_last_model_call(printed: str) -> None:
+    search, asked = step("retrieve", {"context": LISTED}), said("user", QUESTION)
+    assert only(step("agent", printed, search, chat(asked)))[2] == ANSWER
+    (refused,) = mapped(step("agent", printed, search, chat(asked, answer=None)))
+    assert refused.refusal == Refusal.INVALID
+
+
 @for_each("name", ["generate_search_query", "rewrite_for_retrieval", "should_retrieve", "plan_search"])
 @for_each("kind", [{"openinference.span.kind": "CHAIN"}, {}])
 def test_a_step_around_a_retrieval_has_no_documents(name: str, kind: dict[str, str]) -> None:

@@ -366,3 +366,12 @@ def test_circles_of_parents_end() -> None:
     (found,) = interactions_of(circle, MappingOptions())
     assert found.interaction is not None
     assert found.interaction.question == QUESTION
+
+
+def test_the_highest_span_says_what_it_knows_however_deep_the_answer_is() -> None:
+    root = chain("ask", retriever(*TEXTS[:2]), llm(), question=QUESTION, answer=ANSWER)
+    for _ in range(300):
+        root = branch("step", {}, root)
+    (found,) = found_in(branch("POST /ask", {"session.id": "s1"}, root))
+    assert found.interaction is not None
+    assert found.interaction.session_id == "s1"
