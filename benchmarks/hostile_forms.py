@@ -282,7 +282,7 @@ OF_TEXTS: Final[Mapping[str, Callable[[str], object]]] = {
     "judge: stated": judge_values.stated,
     "judge: letters_of": faults.letters_of,
 }
-READERS: Final[Mapping[str, Callable[[Any], object]]] = {**OF_VALUES, **OF_TEXTS}
+READERS: Final[dict[str, Callable[[Any], object]]] = {**OF_VALUES, **OF_TEXTS}
 """Every function that reads foreign text, by its group and name."""
 
 

@@ -30,7 +30,7 @@ from .spelled import spelled_documents
 
 DEPTH_MAX: Final = 8
 """Levels of a reply that are searched for a list of documents."""
-ITEMS_MAX: Final = 4 * DOCUMENTS_MAX
+ITEMS_MAX: Final = 2 * DOCUMENTS_MAX
 """Items of a list of documents that are looked at: a longer list is none, since an interaction has fewer documents."""
 DIGITS_MAX: Final = 9
 """A longer number is no place in a list."""
@@ -234,8 +234,8 @@ def _items(reply: Mapping[str, Any]) -> list[Any] | None:
         # Other numbers are ids, as in streams of RAGFlow: their order is that of the reply.
         return [reply[key] for key in (places if int(places[-1]) <= len(places) else reply)]
     names, data = reply.get("columns"), reply.get("data")
-    if _are_texts(names) and isinstance(data, list) and all(isinstance(row, list) for row in data):
-        return [dict(zip(names or (), row, strict=False)) for row in data]
+    if _are_texts(names) and isinstance(data, list) and all(isinstance(row, list) for row in data[: ITEMS_MAX + 1]):
+        return [dict(zip(names or (), row, strict=False)) for row in data[: ITEMS_MAX + 1]]
     columns = [column for column in reply.values() if isinstance(column, dict)]
     if len(columns) == len(reply) and any(key in reply for key in COLUMNS_OF_TEXTS):
         indices = list(columns[0])
@@ -251,7 +251,7 @@ def _columns(reply: Mapping[str, Any]) -> list[Found] | None:
     HotpotQA and `{"passage_text": [...], "is_selected": [...]}` of MS MARCO.
     """
     for key in given(reply, COLUMNS_OF_TEXTS):
-        if not isinstance(reply[key], list) or not reply[key]:
+        if not isinstance(reply[key], list) or not 0 < len(reply[key]) <= ITEMS_MAX:
             continue
         others = {name: column for name, column in reply.items() if name != key and isinstance(column, list)}
         rows = _rows(reply[key], others.values(), whole=key in _LONE_COLUMNS and len(others) == 0)
@@ -277,6 +277,8 @@ def _rows(column: list[Any], others: Iterable[list[Any]], *, whole: bool) -> lis
     if lists and not all(len(other) == len(column) and not _nested(other) for other in others):
         column, others = _flat(column), [_flat(other) for other in others]  # Chroma has a list for each query
         lists = False
+        if len(column) > ITEMS_MAX:
+            return None
     if not whole and not any(len(other) == len(column) for other in others):
         return None
     if lists:

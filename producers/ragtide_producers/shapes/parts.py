@@ -73,6 +73,8 @@ _MAGIC: Final[Mapping[str, Kind]] = {
 _MAGICS: Final = tuple(_MAGIC)
 MEDIUM_CHARS: Final = 40
 """Fewest characters of base64 by whose beginning alone a medium is known."""
+SHORT: Final = 9
+"""A text of fewer characters is no medium: the shortest data URL is `data:a/b,`."""
 CUMULATIVE: Final = 3
 """Fewest texts, each of which begins with the text before it, that are one text at several times."""
 _MIMES: Final = ("mime_type", "mimeType", "media_type", "mediaType")
@@ -198,7 +200,12 @@ def plain(value: Any, left_out: Counter[str], *, reasoning: bool, depth: int = 0
         kept = {key: plain(item, left_out, reasoning=reasoning, depth=depth + 1) for key, item in found.items()}
         return Constructed(kept, value.text) if isinstance(value, Constructed) else kept
     if isinstance(value, (list, tuple)):
-        return [plain(item, left_out, reasoning=reasoning, depth=depth + 1) for item in value]
+        return [
+            item
+            if type(item) is str and len(item) < SHORT
+            else plain(item, left_out, reasoning=reasoning, depth=depth + 1)
+            for item in value
+        ]
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from .document_keys import LISTS
 from .documents import Found, documents_of
-from .literals import BrokenTextError, is_cut, value_of
+from .literals import BrokenTextError, value_of
 
 DEPTH_MAX: Final = 6
 """Levels of a reply that wrap another reply."""
@@ -134,7 +134,7 @@ def _in_text(text: str, depth: int) -> list[Found] | None:
         return None
     if isinstance(value, Mapping | list):
         return reply_documents(value, depth + 1)
-    return None if is_cut(text) else _known_documents(documents_of(text))
+    return _known_documents(documents_of(text))
 
 
 def _in_mapping(value: Mapping[str, Any], depth: int) -> list[Found] | None:
