@@ -4,6 +4,7 @@ Rows next to each other are of one answer if they have its id, or the index of a
 chunk and what belongs to it, such as its score or rank.
 """
 
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,17 +18,15 @@ from ragtide_schemas.printable import shortened
 
 from ..shapes.document_keys import SCORES, is_missing
 from ..shapes.spelled import spells_a_list
-from .columns import CITED, COLUMNS, Mapped, columns_named, is_known
+from .columns import CITED, COLUMNS, Mapped, is_known
 from .formats import Record
 from .places import plain_name
 
-_OF_CHUNKS: Final = frozenset(
-    (
-        *("chunk", "context", "doc", "document", "file", "filename", "id", "index", "node", "order", "page", "passage"),
-        *("path", "position", "rank", "retrieved", "retrieval", "retrieve", "segment", "source", "title", "uri", "url"),
-        *("distance", "relevance", "score", "similarity"),
-    )
-)
+_OF_CHUNKS: Final = frozenset((
+    "chunk", "context", "doc", "document", "file", "filename", "id", "index", "node", "order", "page", "passage",
+    "path", "position", "rank", "retrieved", "retrieval", "retrieve", "segment", "source", "title", "uri", "url",
+    "distance", "relevance", "score", "similarity",
+))  # fmt: skip
 """Words in the names of columns that are about one chunk."""
 _OF_ANSWERS: Final = frozenset(RagInteraction.model_fields) - {"source"}
 _INDICES: Final = ("", "unnamed:_0", "index", "level_0", "__index_level_0__")
@@ -55,22 +54,18 @@ class _Header(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _header(names: tuple[str, ...], mapped: _Mapped) -> _Header:
-    mapping = {field: columns[0] if len(columns) == 1 else None for field, columns in mapped}
+    stated = {field: columns[0] if len(columns) == 1 else None for field, columns in mapped}
     by_name = {plain_name(name): name for name in reversed(names)}
-
-    def column(field: str) -> str | None:
-        known = (name for name in (field, *COLUMNS[field]) if name in by_name and name not in CITED)
-        first = next(map(by_name.__getitem__, known), None)
-        return mapping.get(field, first)
-
-    chunk, id_column = column("documents"), column("interaction_id")
-    taken = {chunk, id_column, *(name for _, columns in mapped for name in columns), *map(column, COLUMNS)}
+    columns = {
+        field: next((by_name[name] for name in (field, *known) if name in by_name and name not in CITED), None)
+        for field, known in COLUMNS.items()
+    } | stated
+    chunk, id_column = columns["documents"], columns["interaction_id"]
+    taken = {*columns.values(), *(name for _, given in mapped for name in given)}
     facts = frozenset(
         name
-        for name in names
-        if name not in taken
-        and plain_name(name) not in (*_OF_ANSWERS, *_INDICES)
-        and not _OF_CHUNKS.isdisjoint(plain_name(name).replace(".", "_").split("_"))
+        for name, plain in ((name, plain_name(name)) for name in names if name not in taken)
+        if plain not in _OF_ANSWERS.union(_INDICES) and not _OF_CHUNKS.isdisjoint(re.split(r"[._]", plain))
     )
     known = tuple(name for name in names if name != chunk and name not in facts and (name in taken or is_known(name)))
     return _Header(chunk if chunk in names else None, id_column if id_column in names else None, facts, known)
@@ -86,7 +81,7 @@ def whole_rows(records: Iterable[Record], mapping: Mapped) -> Iterator[Record]:
         records: in the order of a file.
         mapping: column by field, as the user stated it.
     """
-    mapped = tuple((field, tuple(columns_named({field: mapping[field]}))) for field in mapping)
+    mapped = tuple((field, (given,) if isinstance(given, str) else tuple(given)) for field, given in mapping.items())
     seen = array("q", bytes(8 * _REMEMBERED))
     group: list[Record] = []
     for record in records:
@@ -133,7 +128,7 @@ def _joined(group: Sequence[Record], mapped: _Mapped, seen: "array[int]") -> Ite
 def _is_chunk(value: Any) -> bool:
     if isinstance(value, str):
         return not is_missing(value) and not spells_a_list(value)
-    is_list = isinstance(value, dict) and all(str(key).isdecimal() for key in value)  # of `contexts.0`, `contexts.1`
+    is_list = isinstance(value, dict) and all(str(key).isdecimal() for key in value)  # such as that of `contexts.0`
     return isinstance(value, dict) and not is_list and any(isinstance(part, str) for part in value.values())
 
 

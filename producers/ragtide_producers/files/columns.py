@@ -356,13 +356,8 @@ def _has_chunks(value: Any) -> bool:
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         with suppress(ValueError):
             value = literal_of(value)
-    if isinstance(value, Mapping):
-        return not value or not _OF_CHUNKS.isdisjoint(value)
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(item, Mapping) and _has_chunks(item) for item in value)
-    )
+    items = value if isinstance(value, list) and value else [value]
+    return all(isinstance(item, Mapping) and (not item or not _OF_CHUNKS.isdisjoint(item)) for item in items)
 
 
 def _base(name: str) -> tuple[str, int]:

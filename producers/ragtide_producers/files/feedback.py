@@ -5,13 +5,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragtide_schemas import Feedback, InvalidEntryError
-from ragtide_schemas.base import read_json_object
 from ragtide_schemas.sent import sent
 from ragtide_schemas.times import utc_now
 
-from ..errors import UnreadableFileError
-from .formats import RecordError
-from .formats.text import lines_of
+from .interactions import FileOptions, read_records
 
 
 class FeedbackLine(NamedTuple):
@@ -28,15 +25,9 @@ def read_feedback(file: Path) -> Iterator[FeedbackLine]:
     Raises:
         UnreadableFileError: the file cannot be read.
     """
-    try:
-        lines = list(lines_of(file))
-    except RecordError as error:
-        raise UnreadableFileError(f"{file}: {error}") from None
-    except OSError as error:
-        raise UnreadableFileError(f"{file} cannot be read ({error.strerror}): correct the path") from None
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                yield FeedbackLine(number, sent(Feedback.from_fields, read_json_object(line), utc_now()))
-            except InvalidEntryError as error:
-                yield FeedbackLine(number, problem=error.detail)
+    for record in list(read_records(file, FileOptions(format="jsonl"))):
+        try:
+            given = None if record.fields is None else sent(Feedback.from_fields, record.fields, utc_now())
+            yield FeedbackLine(record.number, given, record.problem)
+        except InvalidEntryError as error:
+            yield FeedbackLine(record.number, problem=error.detail)

@@ -182,7 +182,7 @@ def _reading(source: str | Path) -> Iterator[None]:
         raise UnreadableFileError(f"{source}: {error}") from None
     except OSError as error:
         raise UnreadableFileError(
-            f"{source} cannot be read ({error.strerror}): give the path of a file of interactions"
+            f"{source} cannot be read ({error.strerror}): give the path of a file of interactions or feedback"
         ) from None
 
 

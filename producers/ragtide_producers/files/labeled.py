@@ -30,16 +30,8 @@ _RAGBENCH: Final = {
 """Column of RAGBench by our own."""
 _TABLES: Final = ("answer2response", "response2answer", "retrieved2answer", "retrieved2response")
 """Columns of RAGChecker with the labels of claims."""
-_OWN: Final = frozenset(("query_id", "query", "gt_answer", "response"))
+_OWN: Final = ("query_id", "query", "gt_answer", "response")
 _CHUNK: Final = frozenset(("doc_id", "text"))
-_RAGCHECKER: Final = {
-    "question": "query",
-    "documents": "retrieved_context",
-    "response": "response",
-    "interaction_id": "query_id",
-    "reference_answer": "gt_answer",
-}
-"""Column of RAGChecker by our own."""
 
 
 class LabeledRow(NamedTuple):
@@ -92,7 +84,7 @@ def ragbench_fields(row: Row) -> dict[str, Any]:
     The stored completeness is 1 if no sentence is relevant. Such a value is left out, because it is undefined in the
     profile `ragbench`.
     """
-    fields = _renamed(row, _RAGBENCH)
+    fields = {ours: row[its] for ours, its in _RAGBENCH.items() if row.get(its) is not None}
     for name, value in fields.items():
         if name.startswith("gold_scores.") and isinstance(value, bool):
             fields[name] = float(value)
@@ -107,10 +99,6 @@ def ragbench_fields(row: Row) -> dict[str, Any]:
         fields["response_sentences"] = _texts(fields["response_sentences"])
     own = {"interaction_id": row_id(row), "source": "ragbench"}
     return fields | own | ({"segments.dataset": str(dataset_of(row))} if dataset_of(row) else {})
-
-
-def _renamed(row: Row, columns: Mapping[str, str]) -> dict[str, Any]:
-    return {ours: row[its] for ours, its in columns.items() if row.get(its) is not None}
 
 
 def _texts(keyed: Any) -> list[Any]:
@@ -149,11 +137,20 @@ def _is_ragchecker(row: Row) -> bool:
         return True
     if "retrieved_context" in row:
         return isinstance(chunks, list) and all(isinstance(chunk, dict) and chunk.keys() <= _CHUNK for chunk in chunks)
-    return row.keys() >= _OWN
+    return row.keys() >= set(_OWN)
 
 
 def _ragchecker_fields(result: Row) -> dict[str, Any]:
-    return _renamed(result, _RAGCHECKER) | {"source": "ragchecker"}
+    fields = {name: result[name] for name in _OWN if name in result} | {"source": "ragchecker"}
+    if isinstance(result.get("retrieved_context"), list):
+        # As documents of the schema all chunks stay: the labels are about all.
+        fields["documents"] = [_document(chunk) for chunk in result["retrieved_context"]]
+    return fields
+
+
+def _document(chunk: Any) -> Any:
+    known = isinstance(chunk, dict) and chunk.get("doc_id") is not None
+    return {"text": chunk.get("text"), "id": str(chunk["doc_id"])} if known else chunk
 
 
 def _claim_labels(result: Row) -> ClaimLabels | None:
@@ -162,4 +159,4 @@ def _claim_labels(result: Row) -> ClaimLabels | None:
     tables = _TABLES if result.get("gt_answer") else ("retrieved2response",)
     claims = {"response_claims": "response_claims", "reference_claims": "gt_answer_claims"}
     lists = {ours: result[its] for ours, its in claims.items() if isinstance(result.get(its), list)}
-    return ClaimLabels.from_fields(_renamed(result, dict(zip(tables, tables, strict=True))) | lists)
+    return ClaimLabels.from_fields({name: result[name] for name in tables if result.get(name) is not None} | lists)
