@@ -24,6 +24,9 @@ _NAME: Final = rf"(?:[{_QUOTES}]?[\w $.-]{{1,80}}[{_QUOTES}”’»」]?|\"(?:[^
 _AFTER_VALUE: Final = re.compile(
     rf"[ \t\r\n]{{0,200}}(?:\}}|[,，;]\s{{0,200}}(?:{_NAME}|\}}|//|#|/\*|$)|//|#|/\*|\n\s{{0,200}}{_NAME}|$)"
 )
+_ITEM: Final = re.compile(r'[ \t\r\n]{0,200}"([^"\\]*)"[ \t\r\n]{0,200},')
+"""A text of a list, as nearly all are."""
+_BEGINS: Final = frozenset("\"'{}[]:,")
 _BARE_NAME: Final = re.compile(r"([^\W\d][\w$-]{0,80}(?: [\w$-]{1,40}){0,6})\s{0,40}(?=[:：])")
 _BARE: Final = re.compile(r"[+-]?[\w][\w.+-]{0,80}")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
@@ -113,7 +116,7 @@ class _SloppyReader:
 
     def value(self, depth: int) -> Any:
         """Return the value here; `_CUT` if the text ended before it did."""
-        self._budget.use(60)
+        self._budget.use(100)
         if depth > DEPTH or self._budget.spent:
             raise NoJson
         first = self._peek()
@@ -126,7 +129,7 @@ class _SloppyReader:
         return self._bare()
 
     def _peek(self) -> str:
-        while found := _SPACE.match(self._text, self.at):
+        while self._text[self.at : self.at + 1] not in _BEGINS and (found := _SPACE.match(self._text, self.at)):
             self._budget.use(found.end() - self.at)
             self.at = found.end()
         if self.at >= len(self._text):
@@ -176,6 +179,10 @@ class _SloppyReader:
         found: list[Any] = []
         self.at += 1
         while True:
+            while item := _ITEM.match(self._text, self.at):
+                self._budget.use(item.end() - self.at)
+                found.append(item[1])
+                self.at = item.end()
             first = self._peek()
             while first in (",", "，") and found:
                 self.at += 1
@@ -204,7 +211,7 @@ class _SloppyReader:
         while True:
             match = run.match(text, at)
             stop = match.end() if match is not None else at
-            self._budget.use(stop - at + 20)
+            self._budget.use(stop - at + 40)
             if self._budget.spent:
                 raise NoJson
             pieces.append(text[at:stop])
