@@ -10,9 +10,8 @@ from typing import Final, Literal
 from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_schemas import RagInteraction
 
-from ..traces.fields import Refusal
 from ..traces.grouping import SpanGroup, groups_of
-from ..traces.interactions import Mapped, interaction_of
+from ..traces.interactions import Mapped, Refusal, interaction_of
 from ..traces.options import MappingOptions
 from ..traces.tree import Node, Tree
 from .stored_spans import DIGEST_BYTES, StoredTrace

@@ -33,8 +33,7 @@ from ragtide_schemas import DeadLetter, RagInteraction, Reason
 
 from ..publishing.round_trip import publish_commands
 from ..publishing.routes import InteractionRoute, Publication, PublishCommand
-from ..traces.fields import Refusal
-from ..traces.interactions import Mapped
+from ..traces.interactions import Mapped, Refusal
 from ..traces.options import MappingOptions
 from .assembling import READS_MAX, Assembly, assemble
 from .span_store import Claimed, SpanStore

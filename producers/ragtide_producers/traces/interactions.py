@@ -1,9 +1,11 @@
 """A trace becomes RAG interactions, each with its source, or with the reason why it cannot be used."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
 
 from ragtide_schemas import InvalidEntryError, RagInteraction
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
@@ -11,16 +13,54 @@ from ragtide_schemas.sent import sent
 from ragtide_schemas.times import utc_now
 
 from ..shapes.literals import BrokenTextError, UnreadableError
-from .attributes import first
-from .fields import Refusal, RefusedError, fields_of
+from ..shapes.texts import text_in
+from .attributes import first, under
+from .content import answer_of, documents_in, question_of
+from .conventions import GENAI
 from .grouping import SpanGroup, groups_of
+from .history import history_of
 from .options import MappingOptions
 from .span import Span, sampling_probability
+from .steps import steps_of
 from .tree import Node, Tree
+from .usage import covered_ns, period_ns, seconds_of, usage_of
 
+UNKNOWN_SERVICE: Final = "unknown_service"
+"""Beginning of the name that an SDK gives to a service without a name."""
 TRUNCATED_REMEDY: Final = (
     "the content of a span is not whole: {error}: set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000, and no limit of length"
 )
+_PLACES: Final = {
+    "question": (("inputs", "query", "input_messages"), "name its key in ingest.question_keys"),
+    "documents": (("reranked", "documents", "outputs"), "give a list of texts, or of objects with a text"),
+    "response": (("outputs", "output_messages"), "name its key in ingest.answer_keys"),
+}
+"""For each content the columns that may have it, and the remedy if its form is not known."""
+
+
+class Refusal(StrEnum):
+    """Why an interaction of a trace cannot be used."""
+
+    TRUNCATED = "truncated"
+    """Attributes were dropped or cut."""
+    NO_CONTENT = "no_content"
+    """The spans have no question, no documents or no answer: capturing content is off."""
+    NO_PIPELINE = "no_pipeline"
+    """No attribute names the pipeline, and there is no default."""
+    INVALID = "invalid"
+    """A field is not valid, such as a text that is too long."""
+
+
+class RefusedError(Exception):
+    """An interaction of a trace cannot be used.
+
+    Attributes:
+        reason: code of the reason.
+    """
+
+    def __init__(self, reason: Refusal, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +86,18 @@ def interactions_of(spans: Iterable[Span], options: MappingOptions) -> list[Mapp
 
 def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
     """Return the interaction of a group of spans, or the reason why it cannot be used."""
-    readings = _spans_in(group)
-    mapped = Mapped(
-        _interaction_id(group, readings),
-        None,
-        probability=_probability(readings),
-    )
+    nodes = [*group.anchor.upwards(), *group.calls, *group.retrievals]
+    given = first(group.anchor.own, ("interaction_id",))
+    turn = "" if group.turn is None else f"-{group.turn}"
+    made = f"otel-{nodes[0].span.trace_id}-{group.anchor.span.span_id or 'trace'}{turn}"
+    kept = [kept for node in nodes if (kept := sampling_probability(node.span.trace_state)) is not None]
+    mapped = Mapped(given if isinstance(given, str) else made, None, probability=min(kept, default=None))
     try:
-        fields = fields_of(group, readings, options)
-        known = {} if mapped.probability is None else {"sampling_probability": mapped.probability}
-        interaction = sent(
-            RagInteraction.from_fields, {"interaction_id": mapped.interaction_id, **known, **fields}, utc_now()
-        ).with_left_out(sum((reading.left_out for reading in readings), Counter()))
+        fields = {"interaction_id": mapped.interaction_id, **fields_of(group, nodes, options)}
+        if kept:
+            fields["sampling_probability"] = mapped.probability
+        interaction = sent(RagInteraction.from_fields, fields, utc_now())
+        interaction = interaction.with_left_out(sum((node.left_out for node in nodes), Counter()))
     except RefusedError as refused:
         return replace(mapped, refusal=refused.reason, detail=str(refused))
     except BrokenTextError as error:
@@ -77,19 +117,99 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
     return replace(mapped, interaction=interaction, payload=payload)
 
 
-def _spans_in(group: SpanGroup) -> list[Node]:
-    """Return the anchor, the spans above it from the nearest on, and the used spans below it."""
-    return [*group.anchor.upwards(), *group.calls, *group.retrievals]
+def fields_of(group: SpanGroup, nodes: Sequence[Node], options: MappingOptions) -> dict[str, Any]:
+    """Return the fields of the interaction, but for its id.
+
+    Args:
+        group: its spans.
+        nodes: the anchor and the spans above it from the nearest on, then its model calls and its retrievals.
+        options: names of attributes and keys.
+
+    Raises:
+        RefusedError: the interaction cannot be used.
+        UnreadableError: the content of a span is not whole, or could be read in two ways.
+    """
+    question = question_of(group, options.question_keys)
+    response = answer_of(group, options.answer_keys)
+    documents = documents_in(group, question)
+    has_texts = documents is not None and all(document.text is not None for document in documents)
+    contents = {"question": question, "documents": has_texts or None, "response": response}
+    if missing := [name for name, content in contents.items() if content is None]:
+        raise _without_content(missing, nodes, group)
+    # Those of spans come before those of processes, and those of the anchor first.
+    own = ChainMap(*(node.own for node in nodes), *(node.own_resource for node in nodes))
+    usage, about_cost = usage_of(group, own)
+    units = (node.span.time_unit for node in nodes)
+    metadata = {
+        "trace_id": nodes[0].span.trace_id,
+        "span_id": group.anchor.span.span_id or None,
+        "model": _first_text(reversed(group.calls), "model"),
+        "response_id": _first_text(reversed(group.calls), "response_id"),
+        "generation_s": seconds_of(covered_ns(group.calls)),
+        "time_unit": next((unit for unit in units if unit != "nanoseconds"), None),
+        **about_cost,
+    }
+    return {
+        "pipeline": _pipeline(nodes, own, options),
+        "occurred_at": datetime.fromtimestamp(period_ns(group)[1] / 1e9, UTC),
+        "question": question,
+        "documents": [document._asdict() for document in documents or ()],
+        "response": response,
+        "reference_answer": text_in(own.get("reference_answer"), "reference"),
+        "segments": _segments(nodes, own, options),
+        "session_id": own.get("session_id") or _first_text(nodes, "session"),
+        "turn": own.get("turn"),
+        "history": history_of(group, own.get("history"), question, documents, given_only=not options.history),
+        "steps": steps_of(group, documents or ()),
+        "user_id": own.get("user_id") or _first_text(nodes, "user"),
+        "source": "otel",
+        "usage": usage,
+        "metadata": {name: value for name, value in metadata.items() if value is not None},
+    }
 
 
-def _probability(readings: Sequence[Node]) -> float | None:
-    found = (sampling_probability(span.span.trace_state) for span in readings)
-    return min((probability for probability in found if probability is not None), default=None)
+def _without_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanGroup) -> RefusedError:
+    """Return that contents are missing: where something else stands in place of one, or how it is captured."""
+    what = f"the spans have no {' and no '.join(missing)}"
+    own = f"set the attribute{'s' * (len(missing) > 1)} {', '.join(f'ragtide.{name}' for name in missing)}"
+    hidden = next((node.hidden_documents for node in nodes if node.hidden_documents), None)
+    if hidden is None or "documents" not in missing:
+        used = set(group.retrievals)
+        for name in missing:
+            columns, remedy = _PLACES[name]
+            # Ids of documents without texts are nothing, and so is a call that only asks for tools.
+            places = (
+                [node for node in group.retrievals if node.documents is None]
+                if name == "documents"
+                else [node for node in nodes if node not in used and not node.calls_tools]
+            )
+            if seen := next(filter(None, (node.seen(*columns) for node in places)), None):
+                return RefusedError(Refusal.INVALID, f"{what} in a form that can be read: {seen}: {remedy}, or {own}")
+        hidden = next((node.switch for node in nodes if node.switch), GENAI.switch)
+    return RefusedError(Refusal.NO_CONTENT, f"{what}: let the instrumentation capture content ({hidden}), or {own}")
 
 
-def _interaction_id(group: SpanGroup, readings: Sequence[Node]) -> str:
-    given = first(group.anchor.own, ("interaction_id",))
-    if isinstance(given, str):
-        return given
-    turn = "" if group.turn is None else f"-{group.turn}"
-    return f"otel-{readings[0].span.trace_id}-{group.anchor.span.span_id or 'trace'}{turn}"
+def _pipeline(nodes: Sequence[Node], own: Mapping[str, Any], options: MappingOptions) -> str:
+    names = [own.get("pipeline")]
+    for name in options.pipeline_attributes:
+        names.extend(first(node.span.attributes, [name]) for node in nodes)
+        names.extend(first(node.span.resource, [name]) for node in nodes)
+    named = (name for name in names if isinstance(name, str) and not name.startswith(UNKNOWN_SERVICE))
+    found = next(named, None) or options.default_pipeline
+    if found is None:
+        raise RefusedError(
+            Refusal.NO_PIPELINE,
+            "no attribute names the pipeline: set OTEL_SERVICE_NAME in the application, the attribute "
+            "ragtide.pipeline, or the setting ingest.default_pipeline",
+        )
+    return found
+
+
+def _first_text(nodes: Iterable[Node], column: str) -> str | None:
+    return next((text for node in nodes if (text := node.text(column))), None)
+
+
+def _segments(nodes: Sequence[Node], own: Mapping[str, Any], options: MappingOptions) -> dict[str, Any]:
+    places = [place for node in nodes for place in (node.span.attributes, node.span.resource)]
+    named = ((name, first(place, [key])) for name, key in options.segments.items() for place in places[::-1])
+    return {**{name: value for name, value in named if value is not None}, **under(own, "segments.")}

@@ -11,9 +11,8 @@ from ragtide_producers.shapes.documents import Found
 from ragtide_producers.shapes.literals import value_of
 from ragtide_producers.shapes.prompts import context_in
 from ragtide_producers.shapes.texts import text_in
-from ragtide_producers.traces.fields import Refusal
 from ragtide_producers.traces.history import without_documents
-from ragtide_producers.traces.interactions import Mapped, interactions_of
+from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
 from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.reading import if_readable
 

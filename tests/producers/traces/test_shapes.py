@@ -8,8 +8,7 @@ import pytest
 from tests.support.cases import for_each
 from tests.support.traces import Branch, branch, spans
 
-from ragtide_producers.traces.fields import Refusal
-from ragtide_producers.traces.interactions import Mapped, interactions_of
+from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
 from ragtide_producers.traces.options import MappingOptions
 
 TEXTS = ("The lock opens within five seconds.", "Helmets are lent for 2 euros.", "Park inside a green zone.")

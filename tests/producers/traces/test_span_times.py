@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from ragtide_producers.errors import InvalidTracesError
-from ragtide_producers.traces.fields import Refusal
-from ragtide_producers.traces.interactions import Mapped, interactions_of
+from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
 from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request, spans_of
 from ragtide_producers.traces.span import Span

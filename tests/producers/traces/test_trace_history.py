@@ -11,8 +11,8 @@ from tests.support.traces import Branch, branch
 from ragtide_producers.shapes.documents import Found
 from ragtide_producers.shapes.messages import Message
 from ragtide_producers.shapes.turns import turns_in
-from ragtide_producers.traces.fields import Refusal
 from ragtide_producers.traces.history import START_CHARS, without_documents
+from ragtide_producers.traces.interactions import Refusal
 from ragtide_producers.traces.options import MappingOptions
 from ragtide_runtime.settings.producers import IngestSettings
 
