@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 TEXTS: Final[Mapping[str, "Meaning"]] = {"question": "question", "response": "answer", "reference_answer": "reference"}
 """What the text of each field is."""
 _NOTHING: Final[Mapping["Meaning", str | None]] = {"answer": "", "reference": None}
-_MAY_SPELL: Final = re.compile(r"\s*(?:[\[{(\"']|[A-Za-z_][\w.]*[\[(]|\w{1,8}:[ \[{\"]|data:|\S{40})")
+_MAY_SPELL: Final = re.compile(r"\s*(?:[\[{(\"']|[A-Za-z_][\w.]*[\[(=]|\w{1,8}:[ \[{\"]|data:|\S{40})")
 """Beginning of a text that may spell a value, a stream or a medium; other texts are taken as they stand."""
+_MARKS: Final = frozenset("([:=")
 BEGINNING: Final = 40
 """Characters without a space that may begin a medium in base64."""
 _DOCUMENT_FIELDS: Final = frozenset(RetrievedDocument.model_fields)
@@ -63,7 +64,7 @@ def _stands(text: str) -> bool:
     """Whether a text is taken as it stands, because it can spell no value, no stream and no medium."""
     head = text[:BEGINNING]
     # Nearly every text has such a beginning, and a search with the pattern would take longer.
-    if " " in head and head[0].isalpha() and "(" not in head and ":" not in head and "[" not in head:
+    if " " in head and head[0].isalpha() and _MARKS.isdisjoint(head):
         return True
     return _MAY_SPELL.match(text) is None
 

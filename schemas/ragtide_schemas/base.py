@@ -372,12 +372,15 @@ def _refused(model: type[WireModel], place: tuple[str | int, ...], value: Any, w
 def _without_wrong(model: type[WireModel], fields: Any, error: ValidationError, left_out: LeftOut) -> Any:
     """Return fields without the side values of an error; None if it is about other values, too."""
     found = dict(fields)
+    copied: set[tuple[str | int, ...]] = set()
     for place in dict.fromkeys(_side_places(model, found, error)):
         if place is None:
             return None
         parent: Any = found
-        for part in place[:-1]:
-            parent[part] = dict(parent[part]) if isinstance(parent[part], Mapping) else list(parent[part])
+        for depth, part in enumerate(place[:-1], 1):
+            if place[:depth] not in copied:
+                copied.add(place[:depth])
+                parent[part] = dict(parent[part]) if isinstance(parent[part], Mapping) else list(parent[part])
             parent = parent[part]
         parent.pop(place[-1], None)
         count_left_out(left_out, _named(place))

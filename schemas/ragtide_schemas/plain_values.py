@@ -26,6 +26,8 @@ DEPTH_MAX: Final = 40
 """Most levels of a value."""
 VALUES_MAX: Final = 50_000
 """Most values in a value."""
+BITS_MAX: Final = 10_000
+"""Most bits of a whole number: Python writes no number of more than 4,300 digits, and readers of JSON read none."""
 NAMES_MAX: Final = 100
 """Most names in a count of values that were left out; others count under the name of their field."""
 
@@ -105,6 +107,8 @@ def plain_scalar(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
+        if value.bit_length() > BITS_MAX:
+            raise UnfitError("is a number with more digits than JSON has: give its text")
         return int.__int__(value)
     if isinstance(value, float):
         if not isfinite(value):
@@ -167,7 +171,7 @@ def plain_text(value: Any) -> str | None:
     if isinstance(found, float):
         return str(int(found)) if found.is_integer() and abs(found) < 2**53 else str(found)
     if isinstance(found, int):
-        return str(found) if found.bit_length() < 10_000 else None  # more digits than Python writes
+        return str(found)
     return None
 
 

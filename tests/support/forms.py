@@ -511,6 +511,68 @@ OBJECTS: Final = tuple(
     )
 )
 
+NO_FIELDS: Final = dict.fromkeys(("code_execution_result", "function_call", "inline_data", "thought", "video_metadata"))
+"""Fields without a value, as Pydantic's `model_dump` writes them."""
+RUNS: Final[tuple[dict[str, Any], ...]] = tuple(
+    {"event": f"on_{kind}_stream", "run_id": kind, "parent_ids": [], "data": {"chunk": ai_chunk(piece)}}
+    for piece in CHUNKS
+    for kind in ("chat_model", "parser", "chain")
+)
+
+DUMPED_FORMS: Final = (
+    Form("completion that only calls tools", "openai 3.57 ChatCompletion", completion(message(None, tool_calls=[CALL])), NOTHING),
+    Form("completion with a refusal", "openai 3.57 ChatCompletionMessage.refusal", completion(message(None, refusal=ANSWER))),
+    Form("printed completion of a class", "openai 3.57 ParsedChatCompletion",
+         f"ParsedChatCompletion[Out](id='c', choices=[ParsedChoice[Out](index=0, message=ParsedChatCompletionMessage[Out]("
+         f"content='{ANSWER}', role='assistant', parsed=Out(pages=4)))])"),
+    Form("printed completion that only calls tools", "openai 3.57 ChatCompletion",
+         "ChatCompletion(id='c', choices=[Choice(index=0, message=ChatCompletionMessage(content=None, role='assistant', "
+         "tool_calls=[ChatCompletionMessageFunctionToolCall(id='t', type='function')]))])", NOTHING),
+    Form("printed chunks in lines", "openai 3.57 ChatCompletionChunk, print(chunk)",
+         "\n".join(f"ChatCompletionChunk(id='c', choices=[Choice(delta=ChoiceDelta(content={piece!r}), index=0)])" for piece in CHUNKS)),
+    Form("chunks that end with a call of a tool", "openai 3.57 ChoiceDelta.tool_calls",
+         [chunk("I look it up."), chunk(None, tool_calls=[{"index": 0, **CALL}])], NOTHING),
+    Form("fields that Pydantic prints", "pydantic 2.14 BaseModel.__str__", f"answer='{ANSWER}' confidence=0.9"),
+    Form("completions of the old API", "anthropic 2.14 Completion",
+         [{"type": "completion", "completion": piece, "stop_reason": None} for piece in CHUNKS]),
+    Form("failed item of a batch", "anthropic 2.14 MessageBatchErroredResult",
+         {"result": {"type": "errored", "error": {"type": "error", "error": {"message": "Overloaded"}}}}, NOTHING),
+    Form("printed fields of gemini", "google-genai 3.6 GenerateContentResponse.__str__",
+         f"sdk_http_response=None candidates=[Candidate(\n  content=Content(\n    parts=[\n      Part(\n        text='{ANSWER}'\n"
+         f"      ),\n    ],\n    role='model'\n  )\n)] model_version='g' parsed=None"),
+    Form("dump of gemini", "google-genai 3.6 Content.model_dump", {"parts": [{"text": ANSWER, **NO_FIELDS}], "role": "model"}),
+    Form("gemini with a text and a call", "google-genai 3.6 GenerateContentResponse",
+         gemini({"text": "I look it up."}, {"functionCall": {"name": "search", "args": {}}}), NOTHING),
+    Form("gemini that is blocked", "google-genai 3.6 GenerateContentResponse.prompt_feedback",
+         {"candidates": None, "prompt_feedback": {"block_reason": "SAFETY"}}, NOTHING),
+    Form("gemini live", "google-genai 3.6 LiveServerMessage",
+         [{"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": piece}]}}} for piece in CHUNKS]),
+    Form("events of runs in runs", "langchain-core 1.8 astream_events", list(RUNS)),
+    Form("events of two calls", "langchain-core 1.8 astream_events",
+         [{**RUNS[0], "run_id": "a"}, {**RUNS[0], "run_id": "b"}], REFUSED),
+    Form("chunks of a call", "langchain-core 1.8 AIMessageChunk.tool_call_chunks",
+         [ai_chunk("I look."), {**ai_chunk(""), "tool_call_chunks": [{"name": "search", "args": "{}", "index": 0}]}], NOTHING),
+    Form("printed fields of a message that calls", "langchain-core 1.8 AIMessage.__str__",
+         "content='I look.' additional_kwargs={} response_metadata={} tool_calls=[{'name': 'search', 'args': {}, 'id': 't'}]", NOTHING),
+    Form("printed chunk of a generation", "langchain-core 1.8 ChatGenerationChunk",
+         f"ChatGenerationChunk(text='{ANSWER}', message=AIMessageChunk(content='{ANSWER}', tool_call_chunks=[]))"),
+    Form("object that the JSON does not have", "langchain-core 1.8 load.dumps",
+         {"lc": 1, "type": "not_implemented", "id": ["openai"], "repr": f"Completion(id='c', choices=[CompletionChoice(index=0, text='{ANSWER}')])"}),
+    Form("updates of a graph", "langgraph 1.2 stream_mode='updates'",
+         [{"agent": {"messages": [message("I look.")]}}, {"tools": {"messages": [message(FILTER, "tool")]}}], NOTHING),
+    Form("item of a stream of two modes", "langgraph 1.2 stream_mode=['messages', 'updates']",
+         ["values", {"messages": CHAT}]),
+    Form("stream of Dify", "langgenius/dify api/core/app/entities/task_entities.py MessageStreamResponse",
+         "".join(f"data: {json.dumps({'event': 'message', 'id': 'm', 'answer': piece})}\n\n" for piece in CHUNKS)
+         + 'data: {"event": "message_end", "metadata": {"retriever_resources": []}}\n\n'),
+    Form("events of an application of its own", "every door", 'data: {"word": "The"}\n\ndata: {"word": " pump"}\n\n', REFUSED),
+    Form("question beside a document", "anthropic 2.14 DocumentBlockParam", message([
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": FILTER}}, text(QUESTION)], "user"),
+        QUESTION, "question"),
+    Form("question that LangChain prints", "langchain-core 1.8 HumanMessage.__str__",
+         f"content='{QUESTION}' additional_kwargs={{}} response_metadata={{}}", QUESTION, "question"),
+)  # fmt: skip
+
 QUESTIONS: Final = (
     Form("question", "every door", QUESTION, QUESTION, "question"),
     Form("conversation with a question", f"{OPENAI}chat/chat_completion_message_param.py",
@@ -554,6 +616,11 @@ DOCUMENT_FORMS: Final = tuple(
         ("structured content and a summary", MCP,
          {"content": [text("2 passages found.")], "structuredContent": {"result": [{"text": one} for one in BOTH]}}, BOTH, ()),
         ("texts in JSON", "every door", json.dumps(BOTH), BOTH, ()),
+        ("printed documents", "langchain-core 1.8 Document.__str__", [f"page_content={one!r} metadata={{'page': 4}}" for one in BOTH], BOTH, ()),
+        ("printed documents in lines", "langchain-core 1.8 Document.__repr__",
+         "\n".join(f"Document(metadata={{'page': 4}}, page_content={one!r})" for one in BOTH), BOTH, ()),
+        ("blocks with a content", "anthropic 2.14 DocumentBlockParam",
+         [{"type": "document", "source": {"type": "content", "content": [text(one)]}} for one in BOTH], BOTH, ()),
         ("nothing found", "every door", [], (), ()),
         ("printed generator", "mem0ai/mem0#260", "<generator object retrieve at 0x7f7a9a8b3890>", REFUSED, ()),
         ("printed objects", f"{LLAMA}schema.py", ["<Node object at 0x7f7a9a8b3890>"], REFUSED, ()),
@@ -562,5 +629,6 @@ DOCUMENT_FORMS: Final = tuple(
 
 FORMS: Final = (
     *TEXTS, *OPENAI_FORMS, *ANTHROPIC_FORMS, *GEMINI_FORMS, *BEDROCK_FORMS, *LANGCHAIN_FORMS, *LLAMA_FORMS,
-    *HAYSTACK_FORMS, *DSPY_FORMS, *OTHER_FORMS, *MEDIA_FORMS, *OBJECTS, *QUESTIONS, *DOCUMENT_FORMS,
+    *HAYSTACK_FORMS, *DSPY_FORMS, *OTHER_FORMS, *MEDIA_FORMS, *OBJECTS, *DUMPED_FORMS, *QUESTIONS,
+    *DOCUMENT_FORMS,
 )  # fmt: skip

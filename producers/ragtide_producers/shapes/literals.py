@@ -21,7 +21,7 @@ _TOKEN: Final = re.compile(
     r"""(\s*)(?:
         ([bru]{0,2}(?:\"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"\"\"|'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"))
       | ([-+]?(?:\d[\d_]*(?:\.\d*)?(?:e[-+]?\d+)?|inf|nan)\b)
-      | (\w[\w.-]*|\.\.\.)(\s*[(=])?
+      | (\w[\w.-]*|\.\.\.)((?:\[[\w., ]{1,80}\](?=\())?\s*[(=])?
       | (<[^<>]*(?:<[^<>]*>[^<>]*)*>)
       | ([][{}(),:=])
       | \S
@@ -33,12 +33,14 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '
 _ESCAPE: Final = re.compile(r"""\\(?:(?P<mark>[ntr'"\\\n])|(?P<hex>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}))""")
 _ENUM: Final = re.compile(r"<\w+\.\w+: (.+)>", re.DOTALL)
 """A member of an enumeration with its value, such as `<ChatRole.USER: 'user'>`."""
-_CALL: Final = re.compile(r"[A-Za-z_][\w.]{0,80}\(\s{0,200}[a-z_]\w{0,60} ?[=:]")
+CALL: Final = re.compile(r"[A-Za-z_][\w.]{0,80}(?:\[[\w., ]{1,80}\])?\(\s{0,200}[a-z_]\w{0,60} ?[=:]")
 _OMITTED: Final = re.compile(r"\) \((?:\d{1,9}(?: [a-z ]{0,20}\)?)?)?$")
 """What DSPy writes after a prediction that has more completions."""
-_BEGUN: Final = re.compile(r"""\{\s*(?:['"]|$)|\[\s*(?:[\[{"']|$|[A-Z]\w{2,80}\()|[a-z_]\w{0,60}=['"\[{]""")
+_BEGUN: Final = re.compile(
+    r"""\{\s*(?:['"]|$)|\[\s*(?:[\[{"']|$|[A-Z]\w{2,80}\()|[a-z_]\w{0,60}=(?:None [a-z_]\w{0,60}=|['"\[{])"""
+)
 """The beginning of a value that a text may spell."""
-_FIELDS: Final = re.compile(r"[a-z_]\w{0,60}=['\"\[{]")
+_FIELDS: Final = re.compile(r"[a-z_]\w{0,60}=(?:['\"\[{<\d-]|None\b|True\b|False\b|[A-Z]\w{0,80}\()")
 FEWEST, DENSITY = 1_000, 12
 """A printed value has at most so many lists, objects and calls, and one more for so many characters."""
 GAP_CHARS: Final = 200
@@ -141,7 +143,7 @@ def _spelled_out(value: Any, depth: int = 0) -> Any:
 
 def _constructed(stripped: str, text: str) -> Any:
     """Return the fields of a text such as `Document(page_content='...')` or `content='...' id='...'`, else the text."""
-    is_call = _CALL.match(stripped) is not None
+    is_call = CALL.match(stripped) is not None
     if len(stripped) > TEXT_MAX or not (is_call or _FIELDS.match(stripped)):
         return text
     end = _OMITTED.sub(")", stripped[-200:]) if is_call else stripped[-200:]
@@ -216,6 +218,8 @@ class _LiteralReader:
     def value(self, *, fields: bool = False) -> Any:
         """Return the one value of the text, or the fields that it lists as Pydantic writes a model as text."""
         parts = self._parts("", 0)
+        if parts.gaps and all("\n" in gap for gap in parts.gaps.values()) and all(map(_is_printed, parts.items)):
+            return parts.items  # as a program prints one after the other
         if (
             parts.begins
             or parts.commas
@@ -244,6 +248,8 @@ class _LiteralReader:
             elif kind != _BEGUN_NAME or match[_BEGUN_NAME][-1] == "(":
                 is_bare = not self._strict or (parts.key is not None and parts.is_bare)
                 parts.add(self._value(match, kind, depth, is_bare=is_bare), match[_GAP][:GAP_CHARS])
+            elif not closing and match[_NAME] in parts.fields and len(parts.fields) > 1:
+                raise UnreadableError("it has the fields of several printed objects: give one text")
             elif parts.begins or not closing:
                 parts.name(match[_NAME])
             else:
@@ -302,6 +308,10 @@ def _by_gaps(items: list[Any], gaps: Mapping[int, str], without_commas: bool) ->
         else:
             joined.append(item)
     return joined
+
+
+def _is_printed(item: Any) -> bool:
+    return isinstance(item, dict) and CLASS in item
 
 
 def _is_piece(item: Any, gap: str) -> bool:

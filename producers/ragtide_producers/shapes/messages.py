@@ -18,9 +18,11 @@ _WORDS: Final[Mapping[Author, str]] = {
 AUTHORS: Final[Mapping[str, Author]] = {word: author for author, words in _WORDS.items() for word in words.split()}
 """The author of a message by the word that a library has for it, also as in `MessageRole.USER`."""
 _AUTHOR_KEYS: Final = ("role", "_role", "type", "_type", "author", CLASS)
-_CONTENT_KEYS: Final = ("content", "_content", "parts", "contents", "blocks", "text", "message", "audio")
+_CONTENT_KEYS: Final = ("content", "_content", "parts", "contents", "blocks", "text", "message", "audio", "refusal")
 _WRAPPERS: Final = ("message", "kwargs", "data", "content")
-_CALL_KEYS: Final = ("tool_calls", "function_call", "toolCalls", "tool_call_id")
+_CALL_KEYS: Final = (
+    "tool_calls", "function_call", "toolCalls", "tool_call_id", "tool_call_chunks", "invalid_tool_calls",
+)  # fmt: skip
 _CALL_PARTS: Final = ("tool_call", "tool_use", "tool-call", "function_call", "tool_call_response")
 _RESULT_PARTS: Final = ("tool_call_response", "tool_result", "tool-result", "function_call_output")
 _CALL_BLOCKS: Final = ("toolUse", "functionCall", "function_call", "tool_call")
@@ -74,6 +76,8 @@ def message_of(item: Any) -> Message | None:
     if not isinstance(item, dict):
         return None
     author = next((found for key in _AUTHOR_KEYS if (found := _author(item.get(key)))), None)
+    if author is None and "additional_kwargs" in item and any(item.get(key) for key in _CALL_KEYS):
+        author = "assistant"  # LangChain: the printed fields of a message
     if author is None:
         return _wrapped(item)
     content = next((item[key] for key in _CONTENT_KEYS if item.get(key)), None)
@@ -105,7 +109,7 @@ def _author(word: Any) -> Author | None:
 def _has_call(content: Any) -> bool:
     parts = content if isinstance(content, list) else []
     return any(
-        isinstance(part, dict) and (part.get("type") in _CALL_PARTS or any(key in part for key in _CALL_BLOCKS))
+        isinstance(part, dict) and (part.get("type") in _CALL_PARTS or any(part.get(key) for key in _CALL_BLOCKS))
         for part in parts
     )
 

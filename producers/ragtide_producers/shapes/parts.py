@@ -235,13 +235,15 @@ def _text(value: Any, left_out: Counter[str]) -> str | None:
 
 def _part(value: Mapping[Any, Any], left_out: Counter[str], *, reasoning: bool) -> Any:
     """Return a mapping without its reasoning; the text of a medium, or None for a medium or reasoning."""
+    if value.get("type") == "not_implemented" and isinstance(value.get("repr"), str):
+        return value["repr"]  # LangChain: an object that its JSON does not have
     kind = kind_of(value)
     if kind == "reasoning" and not reasoning:
         left_out["reasoning"] += 1
         return None
     if kind in MEDIA and _is_medium(value):
         text = text_of_medium(value)
-        if text is not None:
+        if text is not None and (reasoning or value.get("type") != "document"):  # of documents beside a question
             return {"type": "text", "text": text}
         inner = _inner(value)
         mime = next((str(part[key]) for part in (value, inner) for key in _MIMES if part.get(key)), "")
@@ -278,6 +280,8 @@ def text_of_medium(part: Mapping[Any, Any]) -> str | None:
         said = place.get("transcript")
         if isinstance(said, str) and said.strip():
             return said
+        if place.get("type") == "content":  # a source of Anthropic
+            return text_of_content(place.get("content"))
         mime = next((place[key] for key in _MIMES if isinstance(place.get(key), str)), "")
         data = next((place[key] for key in ("data", "blob", "content") if isinstance(place.get(key), str)), None)
         if data is not None and _kind_of_mime(mime) == "text":

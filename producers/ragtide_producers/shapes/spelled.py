@@ -11,10 +11,12 @@ from typing import Any, Final
 from ragtide_schemas.opaque import closing_place
 
 from .document_keys import IDS, SCORES, TEXTS, WRAPPERS, is_missing, says_nothing
-from .literals import CLASS, UnreadableError, literal_of, value_of
+from .literals import CLASS, Constructed, UnreadableError, literal_of, value_of
 
 DEPTH_MAX: Final = 3
 """Times that a text may spell a text that spells a value."""
+FIELD_CHARS: Final = 160
+"""Characters in which the first field of a printed object has its mark."""
 _QUOTED_LIST: Final = re.compile(r"\s*\[\s*['\"]")
 _MAPPING_START: Final = re.compile(r"\{\s*['\"]")
 _TUPLE_START: Final = re.compile(r"\(\s*['\"]")
@@ -95,13 +97,17 @@ def _of_texts(texts: Sequence[str], depth: int) -> Any:
         return _of_text(texts[0], depth + 1)
     if all(text.lstrip()[:1] == "[" for text in texts) and all(isinstance(_tried(text), list) for text in texts):
         raise UnreadableError("each of its texts is a list: give one list with a text for each document")
-    if all(text.lstrip()[:1] == "{" for text in texts):
-        found = list(
-            takewhile(lambda item: isinstance(item, dict) and item.keys() <= _OF_DOCUMENTS, map(_tried, texts))
-        )
+    if all(text.lstrip()[:1] == "{" or "=" in text[:FIELD_CHARS] for text in texts):
+        found = list(takewhile(_is_document, map(_tried, texts)))
         if len(found) == len(texts):
             return found
     return list(texts)
+
+
+def _is_document(item: Any) -> bool:
+    if isinstance(item, Constructed):
+        return not item.keys().isdisjoint(TEXTS)
+    return isinstance(item, dict) and item.keys() <= _OF_DOCUMENTS
 
 
 def spells_a_list(text: str) -> bool:
@@ -111,7 +117,7 @@ def spells_a_list(text: str) -> bool:
 
 def _tried(text: str) -> Any:
     try:
-        return literal_of(text)
+        return literal_of(text) if text.lstrip()[:1] in ("[", "{") else value_of(text)
     except ValueError:
         return None
 

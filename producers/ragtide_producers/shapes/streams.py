@@ -16,14 +16,15 @@ from .literals import CLASS, BrokenTextError, UnreadableError, is_cut
 from .messages import message_of
 from .parts import joined, kind_of, text_of_content
 
-NOTHING, DELTA, SHOWN, BLOCK, PART, ITEM, WHOLE = range(7)
-"""What an item of a stream has: no text, the next text, the same for a program that shows it, or a finished text: of a
-block, a part, an item of the output, or of all."""
+NOTHING, DELTA, SHOWN, BLOCK, PART, ITEM, WHOLE, STEP = range(8)
+"""What an item of a stream has: no text, the next text, the same for a program that shows it, a finished text (of a
+block, a part, an item of the output, or of all), or a call of a tool: a text without another one after it is a step."""
 _NAMES: Final = ("type", "event", "event_type", "object")
 _DELTAS: Final = ("delta", "chunk", "stream", "text_generation")
 _ENDS: Final = ("done", "completed", "incomplete", "end", "stop", "failed")
 _LINE: Final = re.compile(r"[0-9a-z]:[\[{\"]")
 _STARTS: Final = ("start", "started", "created", "added", "in_progress", "queued", "ping")
+_TOOLS: Final = ("function_call_arguments", "tool_input_start", "tool_input_available")
 FIRST: Final = 200
 """Items of a list that are looked at to know whether it is a stream."""
 _TEXTS: Final = ("delta", "textDelta", "text", "chunk", "transcript", "refusal", "data")
@@ -41,8 +42,8 @@ _OF_BEDROCK: Final = (
     "citation",
 )
 _MARKS: Final = frozenset(
-    (*_NAMES, *_OF_BEDROCK, "choices", "candidates", "token", "done", "delta", "contentBlockDelta", "chunk", "data",
-     "snapshot", CLASS)
+    (*_NAMES, *_OF_BEDROCK, "choices", "candidates", "serverContent", "server_content", "token", "done", "delta",
+     "contentBlockDelta", "chunk", "data", "snapshot", CLASS)
 )  # fmt: skip
 """Keys of which every item of a stream has one."""
 
@@ -65,7 +66,7 @@ def piece_of(item: Any) -> Piece | None:
         return None
     name = next((item[key] for key in _NAMES if isinstance(item.get(key), str)), "")
     if name.lower().endswith("messagechunk") or item.get(CLASS) in _CHUNKS:
-        return Piece(DELTA, text_of_content(item.get("content"), ""))
+        return _said(item)
     data = item.get("data")
     if isinstance(data, dict | str) and item.keys() <= {"data", "event", "id", "retry"} and not name:
         inner = data if isinstance(data, dict) else _json(data)
@@ -73,16 +74,34 @@ def piece_of(item: Any) -> Piece | None:
     return _of_reply(item) or _of_bedrock(item) or _of_event(name.lower().replace("-", "_").replace(".", "_"), item)
 
 
-_CHUNKS: Final = ("AIMessageChunk", "StreamingChunk", "GenerationChunk", "ChatGenerationChunk")
+_CHUNKS: Final = ("AIMessageChunk", "StreamingChunk", "GenerationChunk", "ChatGenerationChunk", "ChoiceDelta")
 
 
 def _of_reply(item: Mapping[str, Any]) -> Piece | None:
     """Return the piece of a reply in chunks that have no names."""
     if isinstance(item.get("choices"), list):
         return _of_choices([choice for choice in item["choices"] if isinstance(choice, dict)])
+    live = item.get("serverContent", item.get("server_content"))
+    if isinstance(live, dict):  # Gemini Live
+        return _said(live.get("modelTurn", live.get("model_turn")))
     if isinstance(item.get("candidates"), list):
         candidate = next(iter(item["candidates"]), None)
-        return Piece(DELTA, text_of_content(candidate.get("content"), "")) if isinstance(candidate, dict) else None
+        return _said(candidate.get("content")) if isinstance(candidate, dict) else None
+    return _of_text(item)
+
+
+_NAMED: Final = (
+    ("type", "completion", "completion"),
+    ("event", "message", "answer"),
+    ("event", "agent_message", "answer"),
+)
+"""Key and name of an item, and the key of its text: Anthropic's completions, Dify."""
+
+
+def _of_text(item: Mapping[str, Any]) -> Piece | None:
+    for key, name, text in _NAMED:
+        if item.get(key) == name and isinstance(item.get(text), str):
+            return Piece(DELTA, item[text])
     if isinstance(item.get("token"), dict) and "generated_text" in item:
         whole = item["generated_text"]
         return Piece(WHOLE, whole) if isinstance(whole, str) else Piece(DELTA, str(item["token"].get("text") or ""))
@@ -94,11 +113,17 @@ def _of_reply(item: Mapping[str, Any]) -> Piece | None:
     return None
 
 
+def _said(content: Any) -> Piece:
+    """Return the piece of a message, of which only a part may have come."""
+    message = message_of({**content, "role": "assistant"}) if isinstance(content, dict) else None
+    return Piece(STEP if message and message.calls_tools else DELTA, message.text if message else "")
+
+
 def _of_choices(choices: Sequence[Mapping[str, Any]]) -> Piece | None:
     first = next((choice for choice in choices if choice.get("index") in (0, None)), {})
     delta = first.get("delta")
     if isinstance(delta, dict):
-        return Piece(DELTA, text_of_content(delta.get("content"), ""))
+        return _said(delta)
     if isinstance(first.get("text"), str):
         return Piece(DELTA, first["text"])
     return None if any("message" in choice for choice in choices) else Piece(NOTHING, "")
@@ -108,6 +133,8 @@ def _of_bedrock(item: Mapping[str, Any]) -> Piece | None:
     delta = item.get("contentBlockDelta")
     if isinstance(delta, dict):
         return Piece(DELTA, text_of_content(delta.get("delta"), ""))
+    if isinstance(start := item.get("contentBlockStart"), dict) and "toolUse" in (start.get("start") or ()):
+        return Piece(STEP, "")
     chunk = item.get("chunk")
     if isinstance(chunk, dict) and "bytes" in chunk:
         inner = _json(chunk["bytes"])
@@ -135,6 +162,10 @@ def _json(value: Any) -> Any:
 
 def _of_event(name: str, item: Mapping[str, Any]) -> Piece | None:
     """Return the piece of an event with a name; None if the name is none of a stream."""
+    begun = item.get("content_block") or item.get("item")
+    of_tool = isinstance(begun, dict) and begun.get("type") in ("tool_use", "function_call", "custom_tool_call")
+    if of_tool or any(word in name for word in _TOOLS):
+        return Piece(STEP, "")
     if not name.endswith((*_DELTAS, *_ENDS, *_STARTS)):
         shown = isinstance(item.get("snapshot"), str) and isinstance(item.get("text"), str)
         return Piece(SHOWN, item["text"]) if shown else None
@@ -181,8 +212,12 @@ def text_of_stream(items: Sequence[Any]) -> str | None:
         piece_of(item) is None and message_of(item) is not None for item in others
     ):
         return None
+    items = _of_one_run(items)
     pieces = [piece_of(item) for item in items]
-    texts: list[list[str]] = [[] for _ in range(WHOLE + 1)]
+    texts: list[list[str]] = [[] for _ in range(STEP + 1)]
+    last = next((piece.level for piece in reversed(pieces) if piece and (piece.level == STEP or piece.text.strip())), 0)
+    if last == STEP:
+        return ""
     for piece, item in zip(pieces, items, strict=True):
         if piece is not None:
             texts[piece.level].append(piece.text)
@@ -199,6 +234,31 @@ def text_of_stream(items: Sequence[Any]) -> str | None:
         *(text_of_content(texts[level], "") for level in (BLOCK, PART, ITEM)),
     ]
     return wholes[0] if wholes else max(found, key=len)
+
+
+_RUNS: Final = ("on_chat_model_stream", "on_llm_stream", "on_parser_stream", "on_chain_stream")
+
+
+def _of_one_run(items: Sequence[Any]) -> Sequence[Any]:
+    """Return the events of LangChain without those in which another runnable has the same text once more."""
+    runs = {(item.get("event"), item.get("run_id")): item for item in items if isinstance(item, dict)}
+    kind = next((kind for kind in _RUNS if any(name == kind for name, _ in runs)), "")
+    last = next((run for name, run in reversed(runs) if name == kind), None)
+    if not kind:
+        return items
+    kept = [item for item in items if not isinstance(item, dict) or item.get("event") not in _RUNS]
+    streams = [item for item in items if isinstance(item, dict) and item.get("event") == kind]
+    spoken = {item.get("run_id") for item in streams if (piece := piece_of(item)) and piece.text.strip()}
+    if len(spoken) > 1 and kind in _RUNS[:2]:
+        raise UnreadableError("it has the streams of several calls: give the one text that was shown")
+    return [
+        *(
+            item
+            for item in streams
+            if item.get("run_id") in spoken and (kind in _RUNS[:2] or item.get("run_id") == last)
+        ),
+        *kept,
+    ]
 
 
 def values_of_lines(text: str) -> list[Any] | None:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from ragtide_schemas.opaque import is_opaque
 from ragtide_schemas.plain_values import plain_text, unfit
 
-from .literals import CLASS, Constructed
+from .literals import CALL, CLASS, Constructed
 from .literals import UnreadableError as UnreadableError  # noqa: PLC0414 - doors catch it, and read texts here
 from .messages import Author, Message, message_of, messages_of
 from .parts import MEDIA, joined, kind_of, plain, text_of_content
@@ -31,6 +31,7 @@ SPELLED_MAX: Final = 3
 QUESTION_KEYS: Final = (
     "question", "query", "user_question", "user_query", "query_str", "query_text", "query_bundle", "user_input",
     "user_message", "input", "str_or_query_bundle", "inputs", "prompt", "text", "message", "args", "kwargs", "body",
+    "content",
 )  # fmt: skip
 """Keys of an input that may have the question, the surest first."""
 ANSWER_KEYS: Final = (
@@ -45,7 +46,7 @@ _KEYS: Final[Mapping[Meaning, tuple[str, ...]]] = {
     "answer": ANSWER_KEYS,
     "reference": (*ANSWER_KEYS, "reference_answer", "expected", "expected_response"),
 }
-MESSAGE_KEYS: Final = ("messages", "chat_messages", "history", "chat_history", "conversation")
+MESSAGE_KEYS: Final = ("messages", "contents", "chat_messages", "history", "chat_history", "conversation")
 _STRUCTURED: Final = ("structuredContent", "structured_content", "parsed")
 _STREAMS: Final = ("stream", "events", "chunks")
 _PREDICTIONS: Final = ("Prediction", "Completions")
@@ -53,6 +54,8 @@ _SURE: Final = ("answer", "response", "final_answer", "reply", "replies", "gener
 """Keys that mean an answer also deep in the JSON that a text spells."""
 _ERRORS: Final = ("error", "errors")
 _STEPS: Final = ("call", "result")
+_MODES: Final = ("values", "updates", "messages", "custom", "tasks", "checkpoints", "debug")
+"""What LangGraph writes before an item of a stream of several kinds."""
 
 
 def text_in(
@@ -147,7 +150,10 @@ class _TextSearch:
         lines = values_of_lines(stripped)
         found = text_of_stream(lines) if lines else None
         if found is None:
-            return None if lines and all(piece_of(item) for item in lines) else stripped
+            is_stream = bool(lines) and (stripped[0] != "{" or (len(lines or ()) > 1 and _have_texts(lines or ())))
+            if is_stream:
+                self.problem = "it is a stream of events that are not known: give the text that they make"
+            return None if is_stream or (lines and all(piece_of(item) for item in lines)) else stripped
         return self.of_text(found, depth, times + 1)
 
     def of_spelled(self, value: Any, *, text: str, depth: int, times: int) -> str | None:
@@ -172,8 +178,12 @@ class _TextSearch:
             or not value
             or any(left_out[kind] for kind in MEDIA)
             or (isinstance(value, dict) and not value.keys().isdisjoint((*_SURE, *_ERRORS)))
+            or (isinstance(value, dict) and any(_is_error(item) for item in value.values()))
         ):
             return found
+        if isinstance(value, dict | list) and _hides_messages(value):
+            self.problem = "it spells objects of which it is not clear which has the text: give the text alone"
+            return None
         if not isinstance(value, dict) or not (left_out["reasoning"] or value.get(CLASS) in _PREDICTIONS):
             return text
         others = [item for key, item in value.items() if isinstance(item, str) and key != CLASS]
@@ -187,6 +197,8 @@ class _TextSearch:
         given = [item for item in items if item is not None and item != "" and not _is_nan(item)]
         if given and all(isinstance(item, str) for item in given):
             return self.of_texts(given, depth, times)
+        if len(given) == 2 and given[0] in _MODES:
+            return self.read(given[1], depth, times)
         if len(given) == 1 and not isinstance(given[0], list):
             return self.read(given[0], depth, times)
         text = text_of_stream(given)
@@ -205,13 +217,10 @@ class _TextSearch:
         return self.only(distinct)
 
     def of_texts(self, texts: list[str], depth: int, times: int) -> str | None:
-        if all(text.lstrip()[:1] == "{" or text.startswith("data:") for text in texts):
-            values = [
-                value
-                for text in texts
-                for value in values_of_lines(f"{text}\n") or values_of_lines(f"data:{text}") or ()
-            ]
+        if all(text.lstrip()[:1] == "{" or text.startswith("data:") or CALL.match(text) for text in texts):
+            values = [value for text in texts for value in _values_in(text)]
             if (found := text_of_stream(values)) is not None:
+                self.problem = "" if found.strip() else "its stream has no text: give the text that was shown"
                 return self.of_text(found, depth, times + 1)
         distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
         if len(distinct) > 1:
@@ -252,10 +261,10 @@ class _TextSearch:
         """Return the text of a reply, a message, or under the surest key."""
         if depth > DEPTH_MAX:
             return None
-        for key in ("choices", "generations", "results"):
+        for key in ("choices", "candidates", "generations", "results"):
             items: Any = value.get(key)
             is_choice = isinstance(items, list) and items and (key != "results" or _is_titan(items[0]))
-            if is_choice and piece_of(value) is None:
+            if is_choice and (key == "candidates" or piece_of(value) is None):
                 return self.of_choices(items, depth, times)
         text = self.in_stream(value)
         if text is not None:
@@ -311,11 +320,43 @@ class _TextSearch:
 def _is_known(value: Any) -> bool:
     """Whether a value is surely a message, a reply or an event: if it has no text, none is searched inside."""
     if not isinstance(value, dict):
-        return bool(messages_of(value))
-    if _has_items(value.get("output")) or messages_of(value.get("messages")) or message_of(value) is not None:
+        return bool(messages_of(value)) or (isinstance(value, list) and text_of_stream(value) is not None)
+    if _is_reply(value) or messages_of(value.get("messages")) or message_of(value) is not None:
         return True
     piece = piece_of(value)
     return (piece is not None and piece.level > 0) or (_is_part(value) and kind_of(value) in _STEPS)
+
+
+def _is_error(value: Any) -> bool:
+    return isinstance(value, dict) and any(value.get(key) for key in _ERRORS)
+
+
+def _have_texts(items: Sequence[Any]) -> bool:
+    return all(isinstance(item, dict) and not item.keys().isdisjoint(ANSWER_KEYS) for item in items)
+
+
+def _hides_messages(value: Any) -> bool:
+    """Whether a value has printed objects or messages inside, so that its text is no answer."""
+    level = list(value.values() if isinstance(value, dict) else value)
+    for _ in range(DEPTH_MAX):
+        level = [item for item in level[:MAPPINGS_MAX] if isinstance(item, dict | list)]
+        if any(isinstance(item, dict) and (CLASS in item or message_of(item) is not None) for item in level):
+            return True
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return False
+
+
+def _is_reply(value: Mapping[str, Any]) -> bool:
+    """Whether a value is the reply of a model service, which may have no text."""
+    if _has_items(value.get("output")) or value.get("object") == "response" or not _OF_REPLIES.isdisjoint(value):
+        return True
+    choices: list[Any] = next((value[key] for key in ("choices", "candidates") if isinstance(value.get(key), list)), [])
+    return any(isinstance(choice, dict) and not _OF_CHOICES.isdisjoint(choice) for choice in choices)
+
+
+_OF_REPLIES: Final = frozenset(("promptFeedback", "prompt_feedback", "additional_kwargs"))
+"""Keys of replies that have no other mark: Gemini, LangChain."""
+_OF_CHOICES: Final = frozenset(("message", "delta", "finish_reason", "finishReason", "content", "text"))
 
 
 def _is_part(item: Any, *, bare: bool = True) -> bool:
@@ -323,6 +364,7 @@ def _is_part(item: Any, *, bare: bool = True) -> bool:
     if not isinstance(item, dict):
         return isinstance(item, str)
     named = isinstance(item.get("type"), str) or "block_type" in item or "part_kind" in item
+    named = named or str(item.get(CLASS)).endswith(("Part", "Block", "Content"))
     return named or (bare and len(item) <= 2 and ("text" in item or kind_of(item) != "text"))
 
 
@@ -342,6 +384,11 @@ def _are_chunks(texts: Sequence[str]) -> bool:
     if all(text[:1].isspace() for text in texts) or all(text[-1:].isspace() for text in texts):
         return False
     return any(before[-1:].isspace() or after[:1].isspace() for before, after in pairwise(texts))
+
+
+def _values_in(text: str) -> list[Any]:
+    value = spelled(text)
+    return [value] if isinstance(value, dict) else values_of_lines(text) or []
 
 
 def _is_nan(value: Any) -> bool:
