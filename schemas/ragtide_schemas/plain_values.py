@@ -107,9 +107,7 @@ def plain_scalar(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        if value.bit_length() > BITS_MAX:
-            raise UnfitError("is a number with more digits than JSON has: give its text")
-        return int.__int__(value)
+        return _whole_number(value)
     if isinstance(value, float):
         if not isfinite(value):
             raise UnfitError("is no finite number: leave the value out when it is unknown")
@@ -127,6 +125,12 @@ def plain_scalar(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
     if isinstance(value, PurePath):
         return str(value)
     return to_jsonable_python(value) if isinstance(value, _STANDARD_TEXTS) else value
+
+
+def _whole_number(value: int) -> int:
+    if value.bit_length() > BITS_MAX:
+        raise UnfitError("is a number with more digits than JSON has: give its text")
+    return int.__int__(value)
 
 
 def _number(value: Decimal | Fraction) -> Any:

@@ -248,7 +248,7 @@ class _LiteralReader:
             elif kind != _BEGUN_NAME or match[_BEGUN_NAME][-1] == "(":
                 is_bare = not self._strict or (parts.key is not None and parts.is_bare)
                 parts.add(self._value(match, kind, depth, is_bare=is_bare), match[_GAP][:GAP_CHARS])
-            elif not closing and match[_NAME] in parts.fields and len(parts.fields) > 1:
+            elif not closing and match[_NAME] in parts.fields and "\n" in match[_GAP]:
                 raise UnreadableError("it has the fields of several printed objects: give one text")
             elif parts.begins or not closing:
                 parts.name(match[_NAME])

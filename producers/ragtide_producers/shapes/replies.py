@@ -11,6 +11,7 @@ from typing import Any, Final
 from .document_keys import LISTS
 from .documents import Found, documents_of
 from .literals import BrokenTextError, value_of
+from .spelled import spelled_documents
 
 DEPTH_MAX: Final = 6
 """Levels of a reply that wrap another reply."""
@@ -78,7 +79,7 @@ def reply_documents(value: Any, depth: int = 0) -> list[Found] | None:
         return _in_mapping(value, depth)
     if isinstance(value, list) and value and all(_is_part(item) for item in value):
         return _in_parts(value, depth)
-    return _known_documents(documents_of(value))
+    return _known_documents(documents_of(spelled_documents(value)))
 
 
 def is_error(value: Any) -> bool:
@@ -134,7 +135,7 @@ def _in_text(text: str, depth: int) -> list[Found] | None:
         return None
     if isinstance(value, Mapping | list):
         return reply_documents(value, depth + 1)
-    return _known_documents(documents_of(text))
+    return _known_documents(documents_of(spelled_documents(text)))
 
 
 def _in_mapping(value: Mapping[str, Any], depth: int) -> list[Found] | None:

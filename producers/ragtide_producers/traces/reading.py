@@ -226,8 +226,11 @@ class SpanReading:
     def answers_itself(self) -> bool:
         """Whether a retrieval has the answer as its output, beside its documents or by its name.
 
-        A text that repeats the documents is no answer.
+        A text that repeats the documents is no answer, nor is one that cannot be read.
         """
+        return if_readable(self._has_own_answer, False)
+
+    def _has_own_answer(self) -> bool:
         if self.role != "retrieval" or not isinstance(self._first("outputs"), str):
             return False
         named = f"{self.span.name} {self._attributes.get(GENAI.kinds[0], '')}".lower()
