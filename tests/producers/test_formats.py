@@ -23,8 +23,8 @@ from tests.support.names import NAME_CHARACTERS
 
 from ragtide import ClaimLabels, RagInteraction, SentenceLabels
 from ragtide_producers import FileOptions, UnreadableFileError, count_rows, read_rows
-from ragtide_producers.files.cells import MISSING
 from ragtide_producers.files.formats import text
+from ragtide_producers.files.values import MISSING
 from ragtide_schemas.limits import COUNTER_MAX
 
 DATA = Path(__file__).parents[1] / "data"

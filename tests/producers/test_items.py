@@ -20,8 +20,8 @@ from tests.support.names import NAME_CHARACTERS
 
 from ragtide import RagInteraction, load
 from ragtide_producers import FileOptions, Item, UnreadableFileError, items_of, read_items
-from ragtide_producers.files.cells import MISSING
 from ragtide_producers.files.items import ROOM_BYTES, digest
+from ragtide_producers.files.values import MISSING
 
 DATA = Path(__file__).parents[1] / "data"
 TEXT = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(lambda text: text.strip() and text not in MISSING)

@@ -15,7 +15,7 @@ from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_consumers.labelers.remote.spend import FileSpend
 from ragtide_producers import FileOptions, Row, UnreadableFileError
 from ragtide_producers.files.columns import Mapped
-from ragtide_producers.files.formats.arrow import records_of
+from ragtide_producers.files.formats.parquet import records_of
 from ragtide_producers.files.interactions import rows_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.waiting import blocking_iterator

@@ -25,11 +25,10 @@ from ..given_fields import stands
 from ..shapes.document_keys import IDS, SCORES, is_missing
 from ..shapes.literals import BrokenTextError, literal_of
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
-from .cells import MISSING
 from .places import places_in, plain_name, reached, without
 from .usage import COLUMNS as USAGE_COLUMNS
 from .usage import read_usage, usage_in
-from .values import EMPTY, TABLES, TEXTS, read_value, refuse_cut
+from .values import EMPTY, MISSING, TABLES, TEXTS, read_value, refuse_cut
 
 _ANSWERERS: Final = (
     "generated", "predicted", "model", "llm", "rag", "bot", "chatbot", "ai", "assistant", "agent", "system",

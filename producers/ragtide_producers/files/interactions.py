@@ -11,7 +11,6 @@ from itertools import chain, islice
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import NamedTemporaryFile
-from types import ModuleType
 from typing import Any, Final
 
 from ragtide_schemas import ClaimLabels, InvalidEntryError, RagInteraction, SentenceLabels
@@ -24,11 +23,11 @@ from ..errors import UnreadableFileError
 from . import columns
 from .chunk_rows import whole_rows
 from .columns import Mapped
-from .formats import Record, RecordError, csv, huggingface, json, jsonl, parquet, text
+from .formats import Record, RecordError, csv, huggingface, json, parquet, text
 from .labeled import labeled_row
 
-FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": parquet, "json": json}
-"""Formats of files by name."""
+FORMATS: Final = ("jsonl", "csv", "parquet", "json")
+"""Names of the formats of files."""
 
 PARQUET: Final = (".parquet", ".pq")
 _SUFFIXES: Final = {".csv": "csv", ".tsv": "csv", **dict.fromkeys(PARQUET, "parquet"), ".json": "json"}
@@ -127,14 +126,18 @@ def pending_records(source: str | Path, options: FileOptions, start: int = 0) ->
         UnreadableFileError: the source cannot be opened, or has another format.
     """
     with _reading(source):
-        form, place = format_of(source, options), _place(source)
-        if form is jsonl:
-            yield from islice(jsonl.pending(Path(place)), start, None)
-        elif form is parquet:
-            yield from (partial(_same, record) for record in parquet.records(place, start))
-        else:
-            named = (columns.columns_named(options.columns),) if form is csv else ()
-            yield from (partial(_same, record) for record in islice(form.records(place, *named), start, None))
+        place = _place(source)
+        match format_of(source, options):
+            case "jsonl":
+                yield from islice(json.pending_lines(Path(place)), start, None)
+                return
+            case "parquet":
+                found = parquet.records(place, start)
+            case "csv":
+                found = islice(csv.records(Path(place), columns.columns_named(options.columns)), start, None)
+            case form:
+                found = islice((json if form == "json" else huggingface).records(place), start, None)
+        yield from (partial(_same, record) for record in found)
 
 
 def _same(record: Record) -> Record:
@@ -153,8 +156,11 @@ def count_rows(source: str | Path, options: FileOptions) -> int | None:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
     with _reading(source):
-        form = format_of(source, options)
-        return None if form is csv else form.count(_place(source))
+        counting: dict[str, Callable[[Any], int | None]] = {
+            "jsonl": json.count_lines, "json": json.count, "parquet": parquet.count, "huggingface": huggingface.count,
+        }  # fmt: skip
+        count = counting.get(format_of(source, options))
+        return None if count is None else count(_place(source))
 
 
 def digest_of(source: str | Path, options: FileOptions) -> str:
@@ -165,9 +171,9 @@ def digest_of(source: str | Path, options: FileOptions) -> str:
     """
     with _reading(source):
         form, place = format_of(source, options), _place(source)
-        if form is huggingface:
+        if form == "huggingface":
             return ""
-        if form is parquet:
+        if form == "parquet":
             return parquet.digest(place)
         with Path(place).open("rb") as content:
             return file_digest(content, partial(blake2b, digest_size=8)).hexdigest()
@@ -175,7 +181,6 @@ def digest_of(source: str | Path, options: FileOptions) -> str:
 
 @contextmanager
 def _reading(source: str | Path) -> Iterator[None]:
-    """Turn the errors of a format and of the file system into those of the source."""
     try:
         yield
     except RecordError as error:
@@ -206,23 +211,23 @@ def _copy_of(stream: Path) -> Path:
     return Path(copy.name)
 
 
-def format_of(source: str | Path, options: FileOptions) -> ModuleType:
-    """Return the module that reads a source."""
+def format_of(source: str | Path, options: FileOptions) -> str:
+    """Return the name of the format of a source: one of `FORMATS`, or `huggingface`."""
     if huggingface.is_huggingface(source):
         if options.format is not None:
             raise UnreadableFileError(f"format {options.format!r} is for files, but {source} is no file: leave it out")
-        return huggingface
+        return "huggingface"
     if parquet.is_url(source):
         if options.format not in (None, "parquet"):
             raise UnreadableFileError(f"{source} is a URL, of which only Parquet is read: copy the file, then score it")
-        return parquet
+        return "parquet"
     suffixes = text.bare_suffixes(Path(source))
     name = options.format or _SUFFIXES.get(suffixes[-1] if suffixes else "", "jsonl")
     if name not in FORMATS:
-        raise UnreadableFileError(unknown("format", name, list(FORMATS)))
+        raise UnreadableFileError(unknown("format", name, FORMATS))
     if options.format is None and name in ("json", "jsonl"):
-        name = json.name_by_content(Path(_place(source)), name)
-    return FORMATS[name]
+        return json.name_by_content(Path(_place(source)), name)
+    return name
 
 
 def row_of(record: Record, options: FileOptions, seen: columns.SeenColumns | None = None) -> Row:
@@ -253,7 +258,6 @@ def row_of(record: Record, options: FileOptions, seen: columns.SeenColumns | Non
 def _understood(
     record: Record, options: FileOptions, seen: columns.SeenColumns | None, left_out: Counter[str]
 ) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...], dict[str, str]]:
-    """Return the fields of an interaction, its labels, and the column of each field that has another name."""
     known = labeled_row(record.fields or {})
     fields, mapping = (record.fields or {}, options.columns) if known is None else (known.fields, {})
     given, taken = columns.interaction_fields(fields, mapping, cells=record.cells, seen=seen, left_out=left_out)

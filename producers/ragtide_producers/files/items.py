@@ -139,7 +139,6 @@ def digest(items: Sequence[Item]) -> str:
 
 
 def _items(records: Iterable[Record], place: str) -> list[Item]:
-    """Return the items in records; errors name `place` and the record's number."""
     items: dict[str, Item] = {}
     places: dict[str, str] = {}
     for record in records:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import UnreadableFileError
 from .chunk_rows import whole_rows
-from .formats import Record, huggingface, parquet
+from .formats import huggingface, parquet
 from .interactions import (
     HEAD_ROWS,
     PARQUET,
@@ -129,36 +129,29 @@ def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
 
 
 def _files_of(source: str) -> list[str]:
-    """Return the files of a source, in the order of their names."""
     if parquet.is_url(source):
-        return _files_of_url(source)
-    if huggingface.is_huggingface(source) or not Path(source).is_dir():
+        try:
+            with parquet.filesystem(source) as (files, place):
+                listed = files.glob(place) if "*" in place else files.find(place) if files.isdir(place) else [place]
+                paths = [path for path in listed if listed == [place] or _is_data(path.removeprefix(place).split("/"))]
+                found = [str(files.unstrip_protocol(path)) for path in sorted(paths)]
+        except Exception as error:  # noqa: BLE001 - the library of an object store raises errors of its own
+            raise UnreadableFileError(
+                f"{source} cannot be read ({error}): check the URL and your credentials"
+            ) from None
+    elif huggingface.is_huggingface(source) or not Path(source).is_dir():
         return [source]
-    found = sorted(path for path in Path(source).rglob("*") if _is_data(path.relative_to(source).parts))
-    return [str(path) for path in _some(found, source)]
-
-
-def _files_of_url(url: str) -> list[str]:
-    try:
-        with parquet.filesystem(url) as (files, place):
-            some = files.glob(place) if "*" in place else files.find(place) if files.isdir(place) else [place]
-            data = [path for path in sorted(some) if some == [place] or _is_data(path.removeprefix(place).split("/"))]
-            return [str(files.unstrip_protocol(path)) for path in _some(data, url)]
-    except UnreadableFileError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the library of an object store raises errors of its own
-        raise UnreadableFileError(f"{url} cannot be read ({error}): check the URL and your credentials") from None
+    else:
+        inside = sorted(path for path in Path(source).rglob("*") if _is_data(path.relative_to(source).parts))
+        found = [str(path) for path in inside]
+    if not found:
+        raise UnreadableFileError(f"{source} has no Parquet files: give a folder with files named .parquet, or a file")
+    return found
 
 
 def _is_data(parts: Sequence[str]) -> bool:
     """Return whether a path inside a folder is one of its Parquet files; names of other tools' notes begin with `_`."""
     return parts[-1].lower().endswith(PARQUET) and not any(part.startswith(("_", ".")) for part in parts)
-
-
-def _some(found: Sequence[Any], source: str) -> Sequence[Any]:
-    if not found:
-        raise UnreadableFileError(f"{source} has no Parquet files: give a folder with files named .parquet, or a file")
-    return found
 
 
 class LargeReader:
@@ -187,18 +180,14 @@ class LargeReader:
 
     def _rows(self, file: InputFile, start: int, stop: int) -> Iterator[Row]:
         options = replace(self._of.options, unnamed=file.pipeline)
-        count = 0
-        for record in self._records(file, start, stop):
-            count += 1
-            yield row_of(record, options)
-        if count < stop - start:
-            raise UnreadableFileError(f"{file.source} has fewer rows than before: begin again in a new folder")
-
-    def _records(self, file: InputFile, start: int, stop: int) -> Iterator[Record]:
-        options = self._of.options
         name, place, waiting = self._open
         # A Parquet file is opened at any row group; of another file the rows before the place are read.
-        if name != file.source or place > start or (place < start and format_of(name, options) is parquet):
+        if name != file.source or place > start or (place < start and format_of(name, options) == "parquet"):
             place, waiting = start, pending_records(file.source, options, start)
         self._open = file.source, stop, waiting
-        yield from (make() for make in islice(waiting, start - place, stop - place))
+        count = 0
+        for make in islice(waiting, start - place, stop - place):
+            count += 1
+            yield row_of(make(), options)
+        if count < stop - start:
+            raise UnreadableFileError(f"{file.source} has fewer rows than before: begin again in a new folder")

@@ -13,12 +13,18 @@ from ..shapes.literals import BrokenTextError, UnreadableError
 from ..shapes.spelled import spelled, spelled_documents
 from ..shapes.texts import text_in
 from ..shapes.turns import turns_of
-from .cells import MISSING
 from .joined import refuse_joined, separated
 from .usage import number_in, usage_number
 
 TEXTS: Final = ("question", "response", "reference_answer")
 """Fields with one text."""
+MISSING: Final = frozenset(
+    ("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL",
+     "NaN", "NaT", "None", "n/a", "nan", "null", "")
+)  # fmt: skip
+"""Texts that pandas reads as a missing value."""
+MAY_BE_TEXT: Final = frozenset(("#NA", "N/A", "NA", "n/a"))
+"""Those of them that are a name elsewhere, such as the country Namibia."""
 TABLES: Final = ("segments", "gold_scores", "covariates", "usage", "metadata")
 """Fields of names and values, of which `--map` may name one, such as `segments.lang`."""
 WHOLE: Final = ("population_size", "schema_version", "turn")
@@ -89,12 +95,9 @@ def read_value(
 
 
 def _named_value(table: str, name: str, column: str, value: Any) -> Any:
-    """Return a value of a table of names and values."""
-    if table == "metadata":
-        return value
-    if isinstance(value, str) and value.strip() in MISSING:
+    if table != "metadata" and isinstance(value, str) and value.strip() in MISSING:
         return None
-    if table == "segments":
+    if table in ("metadata", "segments"):
         return value
     if table == "usage":
         value = usage_number(name, column, value)
@@ -166,10 +169,10 @@ def _several(column: str, value: Any) -> Any:
 
 
 _READERS: Final[Mapping[str, Callable[[Any, Counter[str] | None], Any]]] = {
-    "question": lambda value, left_out: text_in(value, "question", None, left_out),
+    "question": lambda value, left_out: text_in(value, "question", left_out=left_out),
+    "response": lambda value, left_out: text_in(value, "answer", left_out=left_out),
+    "reference_answer": lambda value, left_out: text_in(value, "reference", left_out=left_out),
     "documents": lambda value, left_out: document_fields(value, left_out) if value != {} else [],
-    "response": lambda value, left_out: text_in(value, "answer", None, left_out),
-    "reference_answer": lambda value, left_out: text_in(value, "reference", None, left_out),
     "history": lambda value, _: turns_of(value),
     "steps": lambda value, _: found if isinstance(found := spelled(value), list) else None,
     "response_sentences": lambda value, _: [found] if isinstance(found := spelled(value), str) else found,

@@ -14,9 +14,8 @@ from typing import Final
 
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
-from ..cells import MAY_BE_TEXT, MISSING
 from ..columns import is_known, keeps_words
-from ..values import WHOLE
+from ..values import MAY_BE_TEXT, MISSING, WHOLE
 from .record import Record, RecordError
 from .text import text_of
 

@@ -104,7 +104,6 @@ def count(source: str | Path) -> int | None:
 
 
 def _rows(dataset: HubDataset) -> Any:
-    """Return a `Dataset` or `IterableDataset`."""
     try:
         import datasets  # noqa: PLC0415 - an extra; only this format needs it
     except ModuleNotFoundError:
@@ -124,7 +123,6 @@ def _rows(dataset: HubDataset) -> Any:
 
 
 def _split(found: Any, split: str | None) -> Any:
-    """Return the rows of a split, or of the only split."""
     if not isinstance(found, dict):
         if split is not None:
             raise RecordError(f"the data set has no splits, so it has no split {split!r}: leave split out")

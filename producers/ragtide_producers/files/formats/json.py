@@ -1,4 +1,4 @@
-"""Files of one JSON value: a list of rows, RAGChecker's results, exports of other tools, or a table of pandas.
+"""JSON Lines, and files of JSON values: lists of rows, RAGChecker's results, exports of other tools, tables of pandas.
 
 A table may be an object of columns, of rows by their index, or have its names in `columns` (`to_json` of pandas with
 `orient` = columns, index, split, table or records).
@@ -8,11 +8,15 @@ Source: amazon-science/RAGChecker, `ragchecker/container.py`; pandas, `DataFrame
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from ragtide_schemas import InvalidEntryError
+from ragtide_schemas.base import read_json_object
 from ragtide_schemas.printable import shortened
 
 from ..columns import is_known
@@ -90,13 +94,42 @@ def _is_object(line: bytes) -> bool | None:
     return not rest if not rest or rest[0] == "{" else None
 
 
-def keys_given_twice(content: bytes) -> str:
+def pending_lines(path: Path) -> Iterator[Callable[[], Record]]:
+    """Yield for every line that is not blank a function that decodes it; its number counts blank lines, too.
+
+    Raises:
+        RecordError: the file is no text, or compressed and broken.
+    """
+    for number, line in enumerate(lines_of(path), start=1):
+        content = line.strip(BETWEEN)
+        if content:
+            yield partial(_line, number, content)
+
+
+def _line(number: int, content: bytes) -> Record:
+    try:
+        fields: dict[str, Any] = read_json_object(content)
+    except InvalidEntryError as error:
+        return Record(number, problem=error.detail)
+    # A count of the bytes is enough for nearly all lines; only the others are read again.
+    if any(content.count(b'"%s"' % name.encode("utf-8", "replace")) > 1 for name in fields):
+        twice = _given_twice(content)
+        if twice:
+            return Record(number, problem=f"{twice} is given twice: leave one out")
+    return Record(number, fields, content)
+
+
+def count_lines(path: Path) -> int:
+    """Return the number of lines that are not blank, without decoding them."""
+    return sum(1 for line in lines_of(path) if line.strip(BETWEEN))
+
+
+def _given_twice(content: bytes) -> str:
     """Return the names that an object of JSON has twice, with commas; a reader would keep the last of each."""
     found: list[str] = []
 
     def twice(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        found[:] = dict.fromkeys(name for name in names if names.count(name) > 1) if len(names) < TWICE_MAX else ()
+        found[:] = (name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         return dict(pairs)
 
     try:
@@ -106,18 +139,13 @@ def keys_given_twice(content: bytes) -> str:
     return shortened(", ".join(found))
 
 
-TWICE_MAX: Final = 1000
-"""An object with more names is not searched for two of a name."""
-
-
 def _content(path: Path) -> Sequence[Any]:
-    """Return the rows of all values in a file; most files have one value."""
     try:
         with text_of(path) as file:
             values = list(_values(file.read()))
+    except RecordError:
+        raise
     except (ValueError, RecursionError) as error:
-        if isinstance(error, RecordError):
-            raise
         raise RecordError(f"the file is not JSON ({error}): correct it, or name a file of JSON Lines .jsonl") from None
     if not values:
         raise RecordError("the file is empty: it is not JSON")
