@@ -164,7 +164,7 @@ OPENLLMETRY: Final = Convention(
     ),
     inputs=("traceloop.entity.input", "gen_ai.task.input"),
     outputs=("traceloop.entity.output", "gen_ai.task.output"),
-    documents=("db.query.result.",),
+    documents=("db.query.result.", "db.search.result."),
     input_messages=("gen_ai.prompt.", "gen_ai.input.messages"),
     output_messages=("gen_ai.completion.", "gen_ai.output.messages"),
     provider=("traceloop.association.properties.ls_provider",),

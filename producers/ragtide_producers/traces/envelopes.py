@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
@@ -24,6 +24,8 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 from ragtide_schemas.plain_values import whole
 from ragtide_schemas.printable import printable
 
+from .counting import check_counts, check_json
+
 Json = dict[str, Any]
 
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
@@ -31,7 +33,7 @@ _IDS: Final = {"traceId": 16, "spanId": 8, "parentSpanId": 8, "trace_id": 16, "s
 """Fields with ids, and the bytes of each."""
 _REQUESTS: Final = ("resourceSpans", "resource_spans", "batches")
 _SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
-_SCOPE: Final = ("scope", "instrumentationLibrary", "instrumentation_library")
+_SCOPE: Final = {"instrumentationLibrary", "instrumentation_library"}
 _TIMES: Final = {"startTimeUnixNano", "endTimeUnixNano", "start_time_unix_nano", "end_time_unix_nano"}
 _EVENT_TIMES: Final = {"timeUnixNano", "time_unix_nano"}
 _HALF: Final = 0xFFFF_FFFF
@@ -58,32 +60,30 @@ def json_request(body: bytes) -> Json:
     surrogates and bytes that are not UTF-8 become the replacement character.
 
     Args:
-        body: the request, in UTF-8 (`in_utf8`).
+        body: the request, in any encoding that JSON has, with a mark before it or not.
 
     Raises:
+        TooManySpansError: the body has more elements than one request may have.
         ValueError: the body is no JSON, or holds no spans of OTLP; the message names the format if it is known.
         RecursionError: the JSON is too deep.
     """
-    text = _decoded(body, "utf-8")
+    encoding = json.detect_encoding(body)
+    text = _decoded(body, encoding)
+    check_json(body if encoding == "utf-8" else text.encode("utf-8", "surrogatepass"))
     value = _loaded(text)
     if _SURROGATE.search(text):
         value = _mended(value)
-    spans = [found for item in value for found in _resource_spans(item)] if isinstance(value, list) else None
-    if spans is None:
-        spans = _resource_spans(value)
-    elif not value:
+    if value == []:
         raise ValueError("it is an empty list")
-    for of_resource in spans:
-        _renew(of_resource)
-    return {"resourceSpans": spans}
-
-
-def in_utf8(body: bytes) -> bytes:
-    """Return JSON in UTF-8, whatever it is in, without the mark before it."""
-    encoding = json.detect_encoding(body)
-    if encoding == "utf-8":
-        return body
-    return _decoded(body, encoding).encode("utf-8", "surrogatepass")
+    items = value if isinstance(value, list) else [value]
+    of_resources = [found for item in items for found in _resource_spans(item)]
+    of_scopes = [of_scope for of_resource in of_resources for of_scope in _renewed(of_resource)]
+    spans = sum(len(of_scope.get("spans") or ()) for of_scope in of_scopes)
+    check_counts(len(of_resources), len(of_scopes), spans)
+    for of_scope in of_scopes:
+        for span in _objects(of_scope, "spans"):
+            _renew_span(span)
+    return {"resourceSpans": of_resources}
 
 
 def _decoded(body: bytes, encoding: str) -> str:
@@ -158,8 +158,8 @@ def _named(value: Json) -> str:
     return f"it has no resourceSpans; its keys are {shown}"
 
 
-def _renew(of_resource: Json) -> None:
-    """Give resource spans today's names, and base64 to their ids."""
+def _renewed(of_resource: Json) -> list[Json]:
+    """Give resource spans and their scopes today's names, and return the scopes with their spans."""
     scopes: list[Json] = []
     for key in _SCOPES:
         scopes.extend(_objects(of_resource, key))
@@ -169,19 +169,21 @@ def _renew(of_resource: Json) -> None:
         raise ValueError(f"resource spans have no scopeSpans, but {printable(min(others)[:40])!r}")
     of_resource["scopeSpans"] = scopes
     for of_scope in scopes:
-        for old in _SCOPE[1:]:
-            if old in of_scope:
-                of_scope.setdefault("scope", of_scope.pop(old))
-        for span in _objects(of_scope, "spans"):
-            for key in _TIMES & span.keys():
-                span[key] = _time(span[key], key)
-            for event in _objects(span, "events"):
-                for key in _EVENT_TIMES & event.keys():  # nothing depends on it
-                    del event[key]
-            for item in (span, *_objects(span, "links")):
-                for key in _IDS:
-                    if key in item:
-                        item[key] = _base64_id(item[key], _IDS[key])
+        for old in _SCOPE & of_scope.keys():
+            of_scope.setdefault("scope", of_scope.pop(old))
+    return scopes
+
+
+def _renew_span(span: Json) -> None:
+    """Give whole numbers to the times of a span, and base64 to its ids."""
+    for key in _TIMES & span.keys():
+        span[key] = _time(span[key], key)
+    for event in _objects(span, "events"):
+        for key in _EVENT_TIMES & event.keys():  # nothing depends on it
+            del event[key]
+    for item in (span, *_objects(span, "links")):
+        for key in _IDS.keys() & item.keys():
+            item[key] = _base64_id(item[key], _IDS[key])
 
 
 def with_typed_values(value: Any) -> Any:
@@ -241,51 +243,48 @@ def mended_wire(body: bytes) -> bytes:
     Raises:
         google.protobuf.message.DecodeError: the body is not such a request.
     """
-    request = _of_bytes().FromString(body)
-    _mend(request, trace_service_pb2.ExportTraceServiceRequest.DESCRIPTOR)
+    of_bytes, texts = _of_bytes()
+    request = of_bytes.FromString(body)
+    _mend(request, texts)
     wire: bytes = request.SerializeToString()
     return wire
 
 
 @cache
-def _of_bytes() -> type[Message]:
-    """Return the class of requests whose texts are bytes: on the wire both are the same."""
+def _of_bytes() -> tuple[type[Message], frozenset[str]]:
+    """Return the class of requests whose texts are bytes, and the full names of these fields: the wire is the same."""
     pool = descriptor_pool.DescriptorPool()
+    texts: set[str] = set()
     for module in (common_pb2, resource_pb2, trace_pb2, trace_service_pb2):
         file = descriptor_pb2.FileDescriptorProto()
         module.DESCRIPTOR.CopyToProto(file)
-        waiting = list(file.message_type)
+        waiting = [(f"{file.package}.{message.name}", message) for message in file.message_type]
         while waiting:
-            message = waiting.pop()
-            waiting.extend(message.nested_type)
+            name, message = waiting.pop()
+            waiting.extend((f"{name}.{inner.name}", inner) for inner in message.nested_type)
             for field in message.field:
                 if field.type == FieldDescriptor.TYPE_STRING:
                     field.type = FieldDescriptor.TYPE_BYTES
+                    texts.add(f"{name}.{field.name}")
         pool.Add(file)
-    name = trace_service_pb2.ExportTraceServiceRequest.DESCRIPTOR.full_name
-    found: type[Message] = message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
-    return found
+    request = pool.FindMessageTypeByName(trace_service_pb2.ExportTraceServiceRequest.DESCRIPTOR.full_name)
+    return message_factory.GetMessageClass(request), frozenset(texts)
 
 
-def _mend(message: Any, wanted: Descriptor) -> None:
+def _mend(message: Any, texts: frozenset[str]) -> None:
     for field, value in message.ListFields():
-        known = wanted.fields_by_name[field.name]
         is_list = not hasattr(value, "ListFields") and not isinstance(value, bytes | int | float | bool)
-        if known.type == FieldDescriptor.TYPE_MESSAGE:
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
             for item in value if is_list else (value,):
-                _mend(item, known.message_type)
-        elif known.type == FieldDescriptor.TYPE_STRING and is_list:
-            value[:] = [_utf8(item) for item in value]
-        elif known.type == FieldDescriptor.TYPE_STRING:
+                _mend(item, texts)
+        elif field.full_name in texts and is_list:
+            value[:] = map(_utf8, value)
+        elif field.full_name in texts:
             setattr(message, field.name, _utf8(value))
 
 
 def _utf8(text: bytes) -> bytes:
-    try:
-        found = text.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        found = text.decode("utf-8", "replace")
-    mended: str = whole(found)
+    mended: str = whole(_decoded(text, "utf-8"))
     return mended.encode()
 
 

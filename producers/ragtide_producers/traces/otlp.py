@@ -13,7 +13,7 @@ from ragtide_schemas.printable import printable
 from ragtide_schemas.times import EARLIEST, PER_SECOND, unit_since_1970, utc_now
 
 from ..errors import InvalidTracesError, UnreadableFileError
-from .counting import check_counts, check_json, check_protobuf
+from .counting import check_protobuf
 from .span import Span, SpanEvent
 
 try:
@@ -23,7 +23,7 @@ try:
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
     from opentelemetry.proto.trace.v1 import trace_pb2
 
-    from .envelopes import in_utf8, json_request, mended_wire, old_scopes, with_typed_values
+    from .envelopes import json_request, mended_wire, old_scopes, with_typed_values
 except ModuleNotFoundError:
     raise ConfigurationError("reading traces needs opentelemetry-proto: pip install 'ragtide[web]'") from None
 
@@ -67,10 +67,7 @@ def decode_request(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest
 def _json_request(body: bytes) -> ExportTraceServiceRequest:
     request = ExportTraceServiceRequest()
     try:
-        body = in_utf8(body)
-        check_json(body)
         fields = json_request(body)
-        _check_counts(fields)
         try:
             ParseDict(fields, request, ignore_unknown_fields=True)
         except ParseError:
@@ -80,14 +77,6 @@ def _json_request(body: bytes) -> ExportTraceServiceRequest:
         detail = printable(str(error)[:200])
         raise InvalidTracesError(f"the body is not a request of traces in JSON ({detail}): {REMEDY}") from None
     return request
-
-
-def _check_counts(fields: Mapping[str, Any]) -> None:
-    of_resources = fields["resourceSpans"]
-    check_counts(len(of_resources), 0, 0)
-    of_scopes = [of_scope for of_resource in of_resources for of_scope in of_resource.get("scopeSpans") or ()]
-    check_counts(len(of_resources), len(of_scopes), 0)
-    check_counts(len(of_resources), len(of_scopes), sum(len(of_scope.get("spans") or ()) for of_scope in of_scopes))
 
 
 def _protobuf_request(body: bytes) -> ExportTraceServiceRequest:

@@ -38,7 +38,7 @@ from .conventions import (
     WRITING_WORDS,
     Role,
 )
-from .span import Span, SpanEvent
+from .span import Span
 
 _MESSAGE_KEYS: Final = ("messages", "choices", "contents", "candidates")
 """Keys of the messages in the request or reply of a model service."""
@@ -114,9 +114,7 @@ class SpanReading:
             role = roles.get(kind.strip('"').lower()) if isinstance(kind, str) else None  # MLflow writes JSON
             if role is not None:
                 return "other" if self._does_not(role) else role
-        if self._flattened("documents").items or any(event.name in RESULT_EVENTS for event in self.span.events):
-            return "retrieval"
-        return self._role_by_name()
+        return "retrieval" if self._flattened("documents").items else self._role_by_name()
 
     def _does_not(self, role: Role) -> bool:
         """Return whether the span does something else than its role says."""
@@ -183,10 +181,7 @@ class SpanReading:
             raise BrokenTextError("a document is missing among its attributes")
         if flat.items:
             return self._with_ids(self._found(flat.items, documents_of))
-        events = [_fields(event) for event in self.span.events if event.name in RESULT_EVENTS]
-        if events:
-            return self._found(events, documents_of)
-        given = self._value("documents")
+        given = self.value("documents")
         return None if given is None else self._found(given)
 
     @cached_property
@@ -262,6 +257,10 @@ class SpanReading:
         return isinstance(operation, str) and operation in AGENT_OPERATIONS
 
     @property
+    def _is_of_application(self) -> bool:
+        return self.role == "other" or self.is_agent
+
+    @property
     def searches(self) -> bool:
         """Whether the name of the span or of its tool indicates a search."""
         return any(role_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self._names)
@@ -289,34 +288,35 @@ class SpanReading:
     @cached_property
     def query(self) -> str | None:
         """The query of a retrieval."""
-        return self.text_of([self._value("query")], "question") or self.question(QUESTION_KEYS)
+        return self.text_of([self.value("query")], "question") or self.question(QUESTION_KEYS)
 
     @cached_property
     def inputs(self) -> Any:
         """The input of the span, a JSON text as its value; None without one."""
-        return self._value("inputs")
+        return self.value("inputs")
 
     def question(self, keys: tuple[str, ...]) -> str | None:
         """Return the question in the input of the span, or the last of the user in the messages of an agent."""
-        last = (_spelled(last_of(self._messages(which), "user")) for which in ("input_messages",))
-        return self._said(self.inputs, last, "question", keys)
+        self._whole()
+        found = self.text_of([self.inputs], "question", keys)
+        if found is not None or not self._is_of_application:
+            return found
+        # The message may be the input of a chain as JSON, without a text if the input is streamed (LangChain).
+        return self.text_of([_spelled(last_of(self.input_messages, "user"))], "question", keys)
 
     def answer(self, keys: tuple[str, ...]) -> str | None:
         """Return the answer in the output of the span, or the last of the assistant in the messages of an agent."""
-        return self._said(self._output, self._given("output_messages"), "answer", keys)
+        self._whole()
+        found = self.text_of([self._output], "answer", keys)
+        if found is not None or not self._is_of_application:
+            return found
+        return self.text_of(self._given("output_messages"), "answer")
 
     @property
     def prints_object(self) -> bool:
         """Whether the output of the span is only the name of an object, or a printed object that is cut."""
         value = self._first("outputs")
         return isinstance(value, str) and is_opaque(value)
-
-    def _said(self, value: Any, messages: Iterable[Any], meaning: Meaning, keys: tuple[str, ...]) -> str | None:
-        self._whole()
-        found = self.text_of([value], meaning, keys)
-        # A message may be the input of a chain as JSON, without a text if the input is streamed (LangChain).
-        is_own = found is not None or (self.role != "other" and not self.is_agent)
-        return found if is_own else self.text_of(messages, meaning, keys)
 
     @cached_property
     def last_question(self) -> str | None:
@@ -392,26 +392,25 @@ class SpanReading:
 
     def number(self, which: str, *keys: str) -> float | None:
         """Return an attribute that is a number, or the number under one of the keys of a JSON object."""
-        found = if_readable(lambda: self._value(which), None)
+        found = if_readable(lambda: self.value(which), None)
         if isinstance(found, Mapping):
             found = next((found[key] for key in keys if isinstance(found.get(key), int | float)), None)
         known = isinstance(found, int | float) and not isinstance(found, bool) and abs(found) <= NUMBER_MAX
         return float(found) if known and found is not None else None
 
-    def mapping(self, which: str) -> Mapping[str, Any] | None:
-        """Return an attribute that is a JSON object, by its column in the table.
+    def value(self, which: str) -> Any:
+        """Return an attribute by its column in the table, a JSON text as its value; None without one.
 
         Raises:
-            UnreadableError: the object is cut.
+            UnreadableError: the value is cut.
         """
-        found = self._value(which)
-        return found if isinstance(found, Mapping) else None
+        return _spelled(self._first(which))
 
     def _whole(self) -> None:
         if self.span.dropped_attributes:
             raise BrokenTextError(f"{self.span.dropped_attributes} of its attributes were dropped")
         if self._events_cut:
-            raise BrokenTextError("a message among its events is cut")
+            raise BrokenTextError("the content of an event is cut")
 
     @cached_property
     def _output(self) -> Any:
@@ -461,28 +460,33 @@ class SpanReading:
         """Return the attributes with the contents of events; an attribute of the span wins."""
         found: dict[str, Any] = {}
         messages: dict[str, list[Any]] = {}
+        results = 0
         for event in self.span.events:
+            if event.name in RESULT_EVENTS and (fields := under(event.attributes, f"{event.name}.")):
+                found.update({f"{event.name}.{results}.{key}": self._in_event(text) for key, text in fields.items()})
+                results += 1
             for row in EVENTS.get(event.name, ()):
                 given = first(event.attributes, row.keys)
-                if given is None:
-                    continue
-                if row.author is None:
+                if given is not None and row.author is None:
                     found.setdefault(row.attribute, given)
-                else:
+                elif given is not None and row.author is not None:
                     finish = {"finish_reason": reason} if (reason := event.attributes.get("finish_reason")) else {}
                     messages.setdefault(row.attribute, []).append(finish | self._message(given, row.author))
         return {**messages, **found, **self.span.attributes}
 
     def _message(self, given: Any, author: str) -> Any:
-        try:
-            value = value_of(given) if isinstance(given, str) else given
-        except BrokenTextError:
-            self._events_cut = True
-            return {"role": author, "content": ""}
+        value = self._in_event(given)
         if isinstance(value, dict) and not value.keys().isdisjoint(("role", "message", "tool_calls")):
             return {"role": author, **value}
         is_blocks = isinstance(value, list) and value and all(isinstance(part, dict) for part in value)
         return {"role": author, "content": value if is_blocks else given}
+
+    def _in_event(self, given: Any) -> Any:
+        try:
+            return value_of(given) if isinstance(given, str) else given
+        except BrokenTextError:
+            self._events_cut = True
+            return ""
 
     def _with_ids(self, found: list[Found] | None) -> list[Found] | None:
         """Return the documents with the ids of the output, where the attributes have none (LangChain)."""
@@ -492,9 +496,6 @@ class SpanReading:
         if [document.text for document in listed] != [document.text for document in found]:
             return found
         return [old._replace(id=old.id or new.id) for old, new in zip(found, listed, strict=True)]
-
-    def _value(self, which: str) -> Any:
-        return _spelled(self._first(which))
 
     def text_of(self, values: Iterable[Any], meaning: Meaning, keys: tuple[str, ...] | None = None) -> str | None:
         """Return the text in the first of the values that has one."""
@@ -554,10 +555,6 @@ class SpanReading:
     def _flattened(self, which: str) -> Flattened:
         groups = (value for name, value in self._columns.get(which, ()) if name.endswith("."))
         return next((found for found in map(flattened, groups) if found.items), Flattened([], gap=False))
-
-
-def _fields(event: SpanEvent) -> dict[str, Any]:
-    return {key: _spelled(value) for key, value in under(event.attributes, f"{event.name}.").items()}
 
 
 def _spelled(value: Any) -> Any:

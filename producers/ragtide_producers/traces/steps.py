@@ -7,7 +7,6 @@ is the same and no other document has it.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ragtide_schemas.retrieval_steps import STEPS_MAX, StepKind, step_name
@@ -25,14 +24,6 @@ _VARYING: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]{4
 _NAMELESS: Final[dict[StepKind, str]] = {"retriever": "retriever", "reranker": "reranker"}
 
 
-@dataclass(slots=True)
-class _FoundStep:
-    name: str
-    kind: StepKind
-    documents: dict[str, Found] = field(default_factory=dict)
-    """By text or id, in the order in which they were returned."""
-
-
 def steps_of(group: SpanGroup, documents: Sequence[Found]) -> list[dict[str, Any]] | None:
     """Return the steps of an interaction as its field has them; None if there is one step or none.
 
@@ -44,43 +35,37 @@ def steps_of(group: SpanGroup, documents: Sequence[Found]) -> list[dict[str, Any
         group: spans of the interaction.
         documents: that the generator got.
     """
-    steps = if_readable(lambda: _steps(group), ())
-    if not 2 <= len(steps) <= STEPS_MAX or len({step.name for step in steps}) < len(steps):
+    returned = if_readable(lambda: _returned(group), None) or {}
+    counts = Counter(name for name, _ in returned)
+    names = {step: f"{step[0][:50]}_{step[1]}" if counts[step[0]] > 1 else step[0] for step in returned}
+    if not 2 <= len(returned) <= STEPS_MAX or len(set(names.values())) < len(names):
         return None
-    places = {step.name: _places(step, documents) for step in steps}
-    retrievers = [step for step in steps if step.kind == "retriever"]
-    if {place for step in retrievers for place in places[step.name]} != set(range(len(documents))):
+    places = {step: _places(list(found.values()), documents) for step, found in returned.items()}
+    retrievers = {step: found for step, found in returned.items() if step[1] == "retriever"}
+    if {place for step in retrievers for place in places[step]} != set(range(len(documents))):
         return None
-    known = all(document.text is not None for step in retrievers for document in step.documents.values())
-    found = []
-    for step in steps:
-        fields: dict[str, Any] = {
-            "name": step.name,
-            "kind": step.kind,
-            "documents": places[step.name],
-            "returned": len(step.documents),
-        }
-        if known and step.kind == "retriever" and len(retrievers) > 1:
-            others = {key for other in retrievers if other is not step for key in other.documents}
-            fields["shared"] = len(step.documents.keys() & others)
-        found.append(fields)
+    known = all(document.text is not None for found in retrievers.values() for document in found.values())
+    by_document = Counter(key for found in retrievers.values() for key in found)
+    steps: list[dict[str, Any]] = []
+    for step, found in returned.items():
+        fields = {"name": names[step], "kind": step[1], "documents": places[step], "returned": len(found)}
+        if known and step in retrievers and len(retrievers) > 1:
+            fields["shared"] = sum(by_document[key] > 1 for key in found)
+        steps.append(fields)
+    return steps
+
+
+def _returned(group: SpanGroup) -> dict[tuple[str, StepKind], dict[str, Found]]:
+    """Return what each step returned in its order, by text or id.
+
+    The steps have the order in which their spans ended, so that a reranker comes after its retrievers.
+    """
+    found: dict[tuple[str, StepKind], dict[str, Found]] = {}
+    for node, kind in sorted(_leaves(group.retrievals), key=lambda leaf: (leaf[0].span.end_ns, leaf[0].span.start_ns)):
+        step = found.setdefault((_name_of(node, kind), kind), {})
+        for document in node.documents or ():
+            step.setdefault(key_of(document), document)
     return found
-
-
-def _steps(group: SpanGroup) -> list[_FoundStep]:
-    """Return the steps in the order in which their spans ended, so that a reranker comes after its retrievers."""
-    found: dict[tuple[str, StepKind], _FoundStep] = {}
-    readings = sorted(_leaves(group.retrievals), key=lambda leaf: (leaf[0].span.end_ns, leaf[0].span.start_ns))
-    for reading, kind in readings:
-        name = _name_of(reading, kind)
-        step = found.setdefault((name, kind), _FoundStep(name, kind))
-        for document in reading.documents or ():
-            step.documents.setdefault(key_of(document), document)
-    names = Counter(name for name, _ in found)
-    for (name, kind), step in found.items():
-        if names[name] > 1:
-            step.name = f"{name[:50]}_{kind}"
-    return list(found.values())
 
 
 def _leaves(retrievals: Sequence[Node]) -> Iterator[tuple[Node, StepKind]]:
@@ -91,56 +76,52 @@ def _leaves(retrievals: Sequence[Node]) -> Iterator[tuple[Node, StepKind]]:
     """
     waiting = list(retrievals)
     while waiting:
-        reading = waiting.pop()
-        parts = _parts(reading)
-        if reading.documents is None:
+        node = waiting.pop()
+        parts = _parts(node)
+        if node.documents is None:
             waiting.extend(parts)
-        elif reading.role == "rerank":
-            yield reading, "reranker"
-        elif not parts:
-            yield reading, "retriever"
+            continue
+        inside = {key_of(document) for part in parts for document in part.documents or ()}
+        if node.role == "rerank":
+            yield node, "reranker"
+        elif not parts or not inside.issuperset(map(key_of, node.documents)):
+            yield node, "retriever"
         else:
-            inside = {key_of(document) for part in parts for document in part.documents or ()}
-            if not all(key_of(document) in inside for document in reading.documents):
-                yield reading, "retriever"
-                continue
             waiting.extend(parts)
             if not any(part.role == "rerank" for part in parts):
-                yield reading, "reranker"
+                yield node, "reranker"
 
 
-def _parts(reading: Node) -> list[Node]:
+def _parts(retrieval: Node) -> list[Node]:
     """Return the retrievals right inside a retrieval; one of the same name is the same retrieval, seen twice."""
     found: list[Node] = []
-    waiting = list(reading.parts)
-    name = _name_of(reading, "retriever")
+    waiting = list(retrieval.parts)
+    name = _name_of(retrieval, "retriever")
     while waiting:
         part = waiting.pop()
-        if _name_of(part, "retriever") == name and part.role == reading.role:
+        if _name_of(part, "retriever") == name and part.role == retrieval.role:
             waiting.extend(part.parts)
         else:
             found.append(part)
     return found
 
 
-def _name_of(reading: Node, kind: StepKind) -> str:
-    given = reading.own.get("step") or reading.span.attributes.get(HAYSTACK_NAME) or reading.tool_name
+def _name_of(node: Node, kind: StepKind) -> str:
+    given = node.own.get("step") or node.span.attributes.get(HAYSTACK_NAME) or node.tool_name
     return step_name(_VARYING.sub(" ", str(given)[:400])) or _NAMELESS[kind]
 
 
-def _places(step: _FoundStep, documents: Sequence[Found]) -> list[int]:
+def _places(returned: Sequence[Found], documents: Sequence[Found]) -> list[int]:
     """Return the indexes of the interaction's documents that a step returned, in the step's order."""
     by_text = {document.text: index for index, document in enumerate(documents)}
-    by_id: dict[str, int | None] = {}
-    for index, document in enumerate(documents):
-        if document.id is not None:
-            by_id[document.id] = None if document.id in by_id else index
-    own_ids = Counter(document.id for document in step.documents.values())
+    by_id = {document.id: index for index, document in enumerate(documents)}
+    ids = Counter(document.id for document in documents)
+    own_ids = Counter(document.id for document in returned)
     found: dict[int, None] = {}
-    for document in step.documents.values():
+    for document in returned:
         place = None if document.text is None else by_text.get(document.text)
-        if place is None and document.id is not None and own_ids[document.id] == 1:
-            place = by_id.get(document.id)
+        if place is None and document.id is not None and own_ids[document.id] == ids[document.id] == 1:
+            place = by_id[document.id]
         if place is not None:
             found[place] = None
     return list(found)

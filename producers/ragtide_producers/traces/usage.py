@@ -150,8 +150,8 @@ def tokens_of(call: SpanReading) -> CallTokens | None:
     A usage object has OpenAI's details, or nothing but the keys that leave no doubt about what is counted in them:
     Langfuse's `input_cached_tokens` may be counted in `input` or beside it.
     """
-    usage = if_readable(lambda: call.mapping("input_tokens"), {})
-    if usage is None:
+    usage: Any = if_readable(lambda: call.value("input_tokens"), {})
+    if not isinstance(usage, Mapping):
         columns = ("input_tokens", "output_tokens", "cache_read", "cache_write")
         return _tokens(*(call.number(column) for column in columns))
     counted = {key for key, value in usage.items() if value}
