@@ -47,6 +47,13 @@ FORMS = {
     "full width": "Ｔｈｅ ｆｉｎａｌ ｅｆｆｉｃｉｅｎｃｙ ｏｆ ｔｈｅ ｆｌｏｗ ｉｓ ８５ ｐｅｒｃｅｎｔ."
     " The configuration file is verified.",
     "letters of formulas": "The 𝐟𝐢𝐧𝐚𝐥 𝑒𝑓𝑓𝑖𝑐𝑖𝑒𝑛𝑐𝑦 of the flow is 𝟖𝟓 percent. The configuration file is verified.",
+    "noncharacters for hyphens": "The final effi\ufffe\nciency of the flow is 85 per\uffffcent."
+    " The configu\x02ration file is veri\x02\nfied.",
+    "hyphens that do not break": "The final effi\u2011\nciency of the flow is 85 percent."
+    " The configuration file is verified.",
+    "numbers of glyphs": "The (cid:2)nal e(cid:3)ciency of the (cid:4)ow is 85 percent."
+    " The con(cid:2)guration (cid:2)le is veri(cid:2)ed.",
+    "zeros": "The final effi\u200dciency of the flow is 85 percent. The con\x00guration file is veri\x00ed.",
     "single letters": "The f i n a l efficiency of the f l o w is 85 percent. The configuration file is verified.",
 }
 
@@ -130,7 +137,7 @@ def test_only_blanks_and_ligatures_change(text: str, others: str) -> None:
         assert set(after) <= set(before) | set("fil")
 
 
-@given(st.text(max_size=60))
+@given(st.text(max_size=60) | st.text(st.sampled_from("aeuZ ¨ˆ˜ˇ˚¸\u0301\u0304ﬁ"), max_size=12))
 def test_plain_letters_are_plain(text: str) -> None:
     found = plain_letters(text)
     assert plain_letters(found) == found

@@ -29,11 +29,11 @@ MARKS = (
     "\\ref{tab:1}", "\ue200cite\ue202turn0search3\ue201", "\ue200cite\ue202turn0search3\ue202turn1view0\ue201",
     "[источник 2]", "[Quelle: 3]", "[Seite 4]", "[来源 1]", "[出典3]", "[مصدر 2]", "[מקור 3]", "[स्रोत 1]",
     "[출처 1]", "〖1〗", "[§ 3]", "[id=3]", "[Source A]", "\\[1\\]", "<co>1</co>", "$^1$", "$^{[1]}$",
-    "[1]、[2]",
+    "[1]、[2]", "[1 and 2]", "[1 und 2]", "^1^", "^[1]^", "⁽¹⁾", "⟨1⟩", "〈2〉", "[cite_start]", "{cite:1}",
 )  # fmt: skip
 APART = (
     "(Source: doc-3)", "(doc 3)", "(Documents 2, 4)", "(p. 4)", "(ID: 7)", "(см. стр. 4)", "（来源1）",
-    "(Data: Sources (1, 5))", "{ref:1}", "<|cite:1|>", "<doc_1>", "<1>",
+    "(Data: Sources (1, 5))", "{ref:1}", "(sources 1 and 2)", "(cf. [1])", "<|cite:1|>", "<doc_1>", "<1>",
 )  # fmt: skip
 """Marks that must stand apart; in round brackets, which are content without a word for a source."""
 
@@ -48,7 +48,8 @@ CONTENT = (
     "10³", "m²", "km²", "H₂O", "10<sup>3</sup>", "x<sup>2</sup>", "C++ <vector>", "std::vector<int32>",
     "<b>5</b>", "<year>1889</year>", "<result>5</result>", "<h2>", "m$^2$", "10$^3$", "\\[x\\]", "<your name>",
     "【重要】", "「1」", "$5 and $6", "@user", "user@example.com", "**1**", "## 1. The pump", "#1", "100 %",
-    "[опора 3]", "[第3]",
+    "[опора 3]", "[第3]", "2^3^", "⟨x, y⟩", "〈title〉", "[yes and no]", "[1 or 2]", "[a] man", "f(x)", "[Paris]",
+    "{name}", "{source}",
 )  # fmt: skip
 
 SENTENCES = {
@@ -113,6 +114,12 @@ def test_a_number_between_sentences_is_a_mark_and_one_within_a_sentence_is_conte
     first, second = SENTENCES["en"]
     assert compared(f"{first} (1) {second} (2)") == [first, second]
     assert readable("Open the valve (3).") == "Open the valve (3)."
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("text", ["{}[a] {}[i]", "<co: 1>{}</co: 1> <co>{}</co: 2>", "[cite_start]{} [cite: 1] {}"])
+def test_a_note_and_the_tags_around_cited_words_are_marks(text: str) -> None:
+    assert compared(text.format(*SENTENCES["en"])) == [*SENTENCES["en"]]
 
 
 @pytest.mark.pure

@@ -20,13 +20,15 @@ LOST: Final = "\ufffd"
 _INVISIBLE: Final = re.compile(
     # A soft hyphen, or the sign that stands for one, where a line was joined. At the end of a line it stays a hyphen.
     r"(?<=[^\W\d_])[\u00ad¬][ \xa0]{1,3}(?=[^\W\d_])(?![A-ZÀ-ÖØ-ÞΑ-ΩА-ЯЁ])"
-    r"|\u00ad(?![ \t\xa0]{0,9}[\n\r])|[\u2060\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-    r"|(?<=[A-Za-z\u00c0-\u052f])\u200b(?=[A-Za-z\u00c0-\u052f])"
+    r"|[\u00ad\ufffe\uffff](?![ \t\xa0]{0,9}[\n\r])|[\u2060\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    r"|(?<=[A-Za-z\u00c0-\u052f])[\u200b-\u200d](?=[A-Za-z\u00c0-\u052f])"
 )
-_CONTROL: Final = re.compile(r"(?:(?<=[a-zà-ÿ])|(?<=[a-zà-ÿ] ))[\x0b\x0c\x0e\x0f\x1b-\x1f](?=[a-zà-ÿ])")
+_CONTROL: Final = re.compile(r"(?:(?<=[a-zà-ÿ])|(?<=[a-zà-ÿ] ))[\x00\x0b\x0c\x0e\x0f\x1b-\x1f](?=[a-zà-ÿ])")
 """Where fonts of TeX have the ligatures."""
+_GLYPH: Final = re.compile(r"\(cid:\d{1,5}\)")
+"""A glyph of which an extractor knows the number alone."""
 _ODD: Final = re.compile(
-    "[\x00\u00ad\u2060\u200b\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069¬\x91-\x97\x0b\x0c\x0e\x0f\x1b-\x1f]"
+    "[\x00\u00ad\u2060\u200b-\u200f\ufeff\ufffe\uffff\u202a-\u202e\u2066-\u2069¬\x91-\x97\x0b\x0c\x0e\x0f\x1b-\x1f]"
 )
 _READ: Final = {
     **dict.fromkeys((0, 0x1C, 0x1D, 0x1E, 0x1F), " "),
@@ -37,26 +39,38 @@ _READ: Final = {
 
 def mask_letters(text: str) -> str:
     """Return a text of the same length in which characters that nobody sees are nothing, and others what they mean."""
-    if not _ODD.search(signs_of(text)):
-        return text
-    return _INVISIBLE.sub(nothing, _CONTROL.sub(LOST, text).translate(_READ))
+    if _ODD.search(signs_of(text)):
+        text = _INVISIBLE.sub(nothing, _CONTROL.sub(LOST, text).translate(_READ))
+    return _GLYPH.sub(lambda found: LOST + nothing(found)[1:], text) if "(cid:" in text else text
 
 
 _FORMS: Final = re.compile(
     "[\u2e80-\u2fdf\uf900-\ufaff\ufb00-\ufdfb\ufe70-\ufefc\uff01-\uff9f\uffa0-\uffe6\U0001d400-\U0001d7ff]+"
 )
 """Forms of letters and digits: ligatures, Arabic forms, full and half width, radicals, letters of formulas."""
+_ODD_FORMS: Final = re.compile(f"{_FORMS.pattern}|[¨ˆ˜ˇ˚¸]")
 
 
 def plain_letters(text: str) -> str:
     """Return a text in which each letter and digit has its usual form; raised numbers and fractions stay.
 
-    >>> plain_letters("ﬁnal, １２, cafe\u0301, m²")
-    'final, 12, café, m²'
+    >>> plain_letters("ﬁnal, １２, cafe\u0301, f¨ur, m²")
+    'final, 12, café, für, m²'
     """
     if has_plain_letters(text):
         return text
-    return normalize("NFC", _FORMS.sub(lambda found: normalize("NFKC", found[0]), text))
+    text = _ACCENT.sub(_accented, _FORMS.sub(lambda found: normalize("NFKC", found[0]), text))
+    return normalize("NFC", text)
+
+
+_ACCENTS: Final = dict(zip("¨ˆ˜ˇ˚¸", "\u0308\u0302\u0303\u030c\u030a\u0327", strict=True))
+_ACCENT: Final = re.compile("(?<![¨ˆ˜ˇ˚¸])(?<![¨ˆ˜ˇ˚¸] )([¨ˆ˜ˇ˚¸]) ?([^\\W\\d_])")
+"""An accent apart from the letter after it, as TeX prints it."""
+
+
+def _accented(found: re.Match[str]) -> str:
+    whole = normalize("NFC", found[2] + _ACCENTS[found[1]])
+    return whole if len(whole) == 1 else found[0]
 
 
 def has_plain_letters(text: str) -> bool:
@@ -65,7 +79,7 @@ def has_plain_letters(text: str) -> bool:
         return True
     signs = signs_of(text)
     # A mark that combines with a letter of ASCII is alone among the signs.
-    return not (_FORMS.search(signs) or any(map(combining, frozenset(signs)))) and is_normalized("NFC", signs)
+    return not (_ODD_FORMS.search(signs) or any(map(combining, frozenset(signs)))) and is_normalized("NFC", signs)
 
 
 # --- Divided words ---
@@ -74,7 +88,7 @@ _Computed = TypeVar("_Computed")
 _LIGATURE: Final = re.compile("ffi|ffl|ff|fi|fl")
 _ALONE: Final = frozenset({"ffi", "ffl", "ff", "fi", "fl"})
 _WORD: Final = re.compile(r"[^\W_]+")
-_TRACE: Final = re.compile(r"[\x01-\x08\x0e-\x1a\ufffd\ue000-\uf8ff]")
+_TRACE: Final = re.compile(r"[\x01-\x08\x0e-\x1a\x7f-\x84\x86-\x90\x98-\x9f\ufffd\ue000-\uf8ff]")
 _AS_LETTERS: Final = bytes(
     120 if code >= 0xC0 or (code < 0x80 and chr(code).isalpha()) else code for code in range(256)
 )
@@ -82,7 +96,7 @@ _WITHIN_CHARACTER: Final = bytes(range(0x80, 0xC0))
 """Make an x of each letter of a text in UTF-8, and of each character beyond ASCII: three alone divide a word."""
 _DIVIDER: Final = re.compile(" f[fil]{1,2} ")
 _SPACED: Final = re.compile(r"(?<!\w)[^\W\d_](?: [^\W\d_]){3,80}(?!\w)")
-_HYPHEN: Final = re.compile(r"(?<!\w)([^\W\d_]{2,30})- ([^\W\d_]{2,30})(?!\w)")
+_HYPHEN: Final = re.compile(r"(?<!\w)([^\W\d_]{2,30})(?:- |[\x01-\x08\x0e-\x1a] ?)([^\W\d_]{2,30})(?!\w)")
 _WITHIN: Final = re.compile(r"f(?<=[^\W\d_f]f)[fil]{1,2}[^\W\d_]")
 _LONGEST: Final = 40
 _NEAR: Final = 60

@@ -46,7 +46,7 @@ def readable(text: str) -> str:
 _SOURCE: Final = (
     r"(?:sources?|src|docs?|documents?|refs?|references?|chunks?|passages?|contexts?|citations?|cite[sd]?|"
     r"results?|pages?|pp?|notes?|footnotes?|fn|ids?|idx|index|snippets?|excerpts?|evidence|nodes?|kb|"
-    r"источник(?:и|у|а)?|документ(?:ы|а)?|ссылк[аи]|стр|страниц[аы]|фрагмент|сноска|см|"
+    r"источник(?:и|у|а)?|документ(?:ы|а)?|ссылк[аи]|стр|страниц[аы]|фрагмент|сноска|см|cf|vgl|ср|"
     r"quellen?|siehe|dokumente?|seiten?|fußnote|abschnitt|fuentes?|página|referencia|fonte|fonti|voir|see|źródło|"
     r"kaynak|kilde|källa|sumber|nguồn|πηγή|מקור|المصدر|مصدر|منبع|स्रोत|"
     r"来源|來源|资料|資料|文档|文檔|文献|文獻|参考|參考|引用|出典|出所|参照|注|脚注|출처|문서|참고)"
@@ -62,7 +62,7 @@ _TARGET: Final = r"(?:\([^()\s]{1,2000}\)|\{[\w =\"]{1,40}\})?"
 _CANDIDATES: Final = re.compile(
     # Code and formulas, in which no mark is looked for. Each alternative begins with a character, for speed.
     r"`(?P<code>``.*?```|[^`\n]{1,300}`)|\$(?P<formula>(?!\^[{\[\d])(?<![\w$]\$)(?![\s$])[^$\n]{1,200}(?<!\s)\$(?![\d$]))"
-    r"|\$(?P<raised>\^\{?\[?\d[\d, –-]{0,12}\]?\}?\$)"
+    r"|\$(?P<raised>\^\{?\[?\d[\d, –-]{0,12}\]?\}?\$)|\^(?P<caret>\[?\d[\d, –-]{0,12}\]?\^)"
     # [1], [[1]](address), [^note], [oaicite:0]{index=0}
     rf"|\[(?P<square>\[?(?P<in_square>[^\[\]\n]{{1,300}})\]{{1,2}}){_TARGET}"
     r"|\{(?P<brace>\{?(?P<in_brace>[^{}\n]{1,100})\}{1,2})"
@@ -78,13 +78,13 @@ _CANDIDATES: Final = re.compile(
     re.DOTALL,
 )
 _WIDE: Final = re.compile(
-    rf"(?P<wide>[【［〔〖⟦（](?P<in_wide>[^【】［］〔〕〖〗⟦⟧（）\n]{{1,300}})[】］〕〗⟧）]){_TARGET}"
+    rf"(?P<wide>[【［〔〖⟦⟨〈⁅（](?P<in_wide>[^【】［］〔〕〖〗⟦⟧⟨⟩〈〉⁅⁆（）\n]{{1,300}})[】］〕〗⟧⟩〉⁆）]){_TARGET}"
     rf"|(?P<private>[{_PRIVATE}](?:[\w:.,|-]{{0,60}}[{_PRIVATE}]){{1,20}})"
-    rf"|(?P<superscript>[{_SUPERSCRIPT}]{{1,4}}(?:[⁻⁽⁾˒,][{_SUPERSCRIPT}]{{1,4}}){{0,5}})|(?P<dagger>[†‡]+)"
+    rf"|(?P<superscript>⁽?[{_SUPERSCRIPT}]{{1,4}}(?:[⁻⁽⁾˒,][{_SUPERSCRIPT}]{{1,4}}){{0,5}}⁾?)|(?P<dagger>[†‡]+)"
 )
 """Candidates that begin outside ASCII."""
-_MAY_BEGIN: Final = ("[", "(", "{", "<", "##", "@@", "\\", "$^")
-_MAY_BEGIN_WIDE: Final = re.compile(rf"[【［〔〖⟦（{_PRIVATE}{_SUPERSCRIPT}†‡]")
+_MAY_BEGIN: Final = ("[", "(", "{", "<", "##", "@@", "\\", "^")
+_MAY_BEGIN_WIDE: Final = re.compile(rf"[【［〔〖⟦⟨〈⁅（{_PRIVATE}{_SUPERSCRIPT}⁽†‡]")
 _PREFIX: Final = re.compile(r"(?::[a-zA-Z]{1,30}|[\^\\])\Z")
 """What may stand before a square bracket: `^[2]`, `:word[oaicite:0]{index=0}`."""
 
@@ -95,6 +95,9 @@ _HASH: Final = re.compile(r"[0-9a-f-]{8,64}", re.IGNORECASE)
 _GLUED: Final = re.compile(r"([^\W\d_]{1,30})([_:.#-]{0,2})([\w.:#†‡–-]*)")
 _TURN: Final = re.compile(r"\d{1,6}[a-z]{1,20}\d{1,6}")
 _DATE: Final = re.compile(r"\d{1,4}[-–]\d{1,2}[-–]\d{1,4}|(?:1\d|20)\d\d(?:[-–](?:1\d|20)?\d\d)?")
+_KEY: Final = re.compile("(?:cite|citation|ref)_[a-z]{1,20}", re.IGNORECASE)
+_NOTE: Final = re.compile("[a-z]|[ivx]{2,4}")
+_AND: Final = set_of("and und et y e i og och en ve dan và και и и і および 和 및 與 与")
 _PUNCTUATION: Final = frozenset(",;:()[]{}#№§@^|&–—-.~_/")
 _TAGS: Final = re.compile(
     "refs?|references?|cite[sd]?|citations?|sources?|src|docs?|documents?|chunks?|passages?|footnotes?|fn|co|sup",
@@ -137,8 +140,11 @@ def is_mark(inside: str, *, labeled: bool = False, files: bool = False) -> bool:
             pending = "+" if piece == "+" else pending
             after_id = False
         elif not any(map(str.isdigit, core)) and not _is_file(core, files or has_label):
-            if has_label and not (pending or after_id) and len(core) == 1 and core.isupper():  # [Source A]
-                n_ids, after_id = n_ids + 1, True
+            if _KEY.fullmatch(core) or (has_label and not (pending or after_id) and len(core) == 1 and core.isupper()):
+                n_ids, after_id = n_ids + 1, True  # [cite_start], [Source A]
+                continue
+            if after_id and core.lower() in _AND:
+                after_id = False
                 continue
             is_source = WORD_OF_SOURCE.fullmatch(core) is not None
             if after_id or (pending and pending != "+"):
@@ -221,11 +227,12 @@ def _without(text: str, candidates: re.Pattern[str], files: bool) -> str:
 def _is_square(found: re.Match[str], text: str, files: bool) -> bool:
     start, end = found.span()
     square, inside = found["square"], found["in_square"]
-    if (square[0] == "[") != square.endswith("]]") or not is_mark(inside, files=files):
-        return False
     before = text[max(start - 3, 0) : start]
     rest, last = before.rstrip(_BLANK), before[-1:]
-    if last == "]":  # the end of another mark
+    is_note = last in _STOPS and _NOTE.fullmatch(inside) is not None  # of the sentence before it
+    if (square[0] == "[") != square.endswith("]]") or not (is_note or is_mark(inside, files=files)):
+        return False
+    if is_note or last == "]":  # the end of another mark
         return True
     if (
         last in ("_", "$", '"', "'", "[")
@@ -244,10 +251,8 @@ def _is_square(found: re.Match[str], text: str, files: bool) -> bool:
 
 def _is_brace(found: re.Match[str], text: str, files: bool) -> bool:
     inside, before = found["in_brace"], text[max(found.start() - 3, 0) : found.start()]
-    if not found["brace"].startswith("{") and (
-        (":" in inside and not WORD_OF_SOURCE.match(inside))
-        or before[-1:].isalnum()
-        or before[-1:] in ("_", "}", "]", ")")
+    if not (found["brace"].startswith("{") or WORD_OF_SOURCE.match(inside)) and (
+        ":" in inside or before[-1:].isalnum() or before[-1:] in ("_", "}", "]", ")")
     ):
         return False
     return not before.rstrip(_BLANK).endswith(("$", "\\", "^", '"', "=", "∈", ":")) and is_mark(inside, files=files)
@@ -296,6 +301,7 @@ _IS_MARK: Final[Mapping[str, Callable[[re.Match[str], str, bool], bool]]] = {
     "code": lambda *_: False,
     "formula": lambda *_: False,
     "raised": lambda found, text, files: _is_raised(text, *found.span()),
+    "caret": lambda found, text, files: _is_raised(text, *found.span()),
     "angle": lambda found, text, files: (
         not text[found.start() - 1 : found.start()].isalnum()
         and found["in_angle"][0] not in "hH "

@@ -39,8 +39,8 @@ _LINE_ENDS: Final = re.compile("\r+\n?|[\x0b\x0c\x85\u2028\u2029]")
 _HIDDEN: Final = re.compile(r"<!--|<(script|style)\b[^<>]*>", re.IGNORECASE)
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][\w:.-]{0,30}|[!?][a-zA-Z]{2,20})(?:\s[^<>]*)?/?>")
 _INLINE: Final = set_of(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark meter q ruby "
-    "rp rt s samp small span strike strong sub sup time tt u var wbr"
+    "a abbr acronym b bdi bdo big citation cite co code data del dfn em fn font footnote i img input ins kbd label mark "
+    "meter q ref ruby rp rt s samp small span strike strong sub sup time tt u var wbr"
 )
 _BLOCKS: Final = set_of(
     "address article aside blockquote body br button caption center col colgroup dd details dialog dir div dl "
@@ -176,11 +176,11 @@ def _link(found: re.Match[str]) -> str:
 def _without_tags(text: str) -> str:
     """Return a text without HTML: blocks are lines, rows have cells, and inline tags are nothing."""
     text = _without_hidden(text)
-    closed = {found[2].lower() for found in _TAG.finditer(text) if found[1]} | {"!doctype", "?xml"}
+    closed = {found[2].lower().rstrip(":") for found in _TAG.finditer(text) if found[1]} | {"!doctype", "?xml"}
     parts: list[str] = []
     at, rows = 0, 0
     for found in _TAG.finditer(text):
-        name, n = found[2].lower(), len(found[0])
+        name, n = found[2].lower().rstrip(":"), len(found[0])
         if name not in _INLINE and name not in _BLOCKS and name not in closed:
             continue  # such as <your name>
         between = text[at : found.start()]
@@ -546,7 +546,7 @@ def assemble(text: str, parts: Sequence[tuple[int, int]]) -> tuple[str, list[int
         chunk = text[start:end]
         if number:
             last = pieces[-1] if pieces else ""
-            if last[-1:] in "-‐\u00ad¬" and last[-2:-1].isalpha() and chunk[:1].islower():
+            if last[-1:] in "-‐‑\u00ad\x02\ufffe¬" and last[-2:-1].isalpha() and chunk[:1].islower():
                 pieces[-1] = last[:-1]
                 at -= 1
             else:

@@ -331,7 +331,7 @@ def _claims(reader: "_SentenceReader", found: Sequence[Block]) -> Iterator[Sente
                 in_sources = False
             is_page = in_links and sentence.plain.strip(".").isdecimal()  # the rest of `manual.pdf, p. 3`
             in_links = is_page or answers.is_about_links(sentence.plain, linked=reader.is_linked(sentence))
-            if in_links or answers.is_courtesy(sentence.plain):
+            if in_links or answers.is_courtesy(sentence.plain) or not answers.without_emptied(sentence.plain).strip():
                 continue
             if following is not None and place == len(sentences) - 1:
                 if len(sentences) == 1 and answers.is_stock_heading(sentence.plain):
