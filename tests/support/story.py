@@ -460,7 +460,7 @@ async def _publish(redis: Any, settings: Settings, now: datetime) -> None:
 
 
 def _invalid(number: int) -> bytes:
-    return json.dumps({"pipeline": LEGACY, "question": number, "documents": [], "response": "?"}).encode()
+    return json.dumps({"pipeline": LEGACY, "question": [number], "documents": [], "response": "?"}).encode()
 
 
 async def _show(folder: Path, port: int) -> None:
