@@ -154,6 +154,7 @@ REPEATED: Final = (
     ("", "I cannot say. ", ""),
     ("I cannot say", ", but I do not know", ""),
     ("", "##0$$ ", ""),
+    ("<think>data: ", "<!--$a", ""),
     ("", "【4:0†source】", ""),
     ("[Data: Sources (", "1, ", ")]"),
 )

@@ -43,8 +43,7 @@ _BEGUN: Final = re.compile(
 _FIELDS: Final = re.compile(r"[a-z_]\w{0,60}=(?:['\"\[{<\d-]|None\b|True\b|False\b|[A-Z]\w{0,80}\()")
 FEWEST, DENSITY = 1_000, 12
 """A printed value has at most so many lists, objects and calls, and one more for so many characters."""
-GAP_CHARS: Final = 200
-"""Characters of white space between two items that are looked at."""
+_QUOTES: Final = ("'", '"')
 _SEQUENCE: Final = re.compile(r"(?:np\.|numpy\.|pd\.|pandas\.)?(?:array|Series|Index|deque)\(\s*[\[(]")
 _OF_ONE: Final = frozenset(
     ("array", "ndarray", "Series", "Index", "list", "tuple", "set", "frozenset", "deque", "str_", "bytes_", "bool_",
@@ -137,7 +136,7 @@ def _spelled_out(value: Any, depth: int = 0) -> Any:
     if depth > DEPTH_MAX:
         raise ValueError("the value is too deep")
     if isinstance(value, list):
-        return [_spelled_out(item, depth + 1) for item in value]
+        return [_spelled_out(item, depth + 1) if item else item for item in value]
     return {key: _spelled_out(item, depth + 1) for key, item in value.items()}
 
 
@@ -179,10 +178,10 @@ class _Parts:
     """Whether it may be a name without quotes, such as `dtype=object`."""
 
     def add(self, value: Any, gap: str) -> None:
-        if self.begins and self.key is not None:
-            self.fields[self.key] = value
-        elif self.begins:
+        if self.begins and self.key is None:
             self.items.append(value)
+        elif self.key is not None and self.begins:
+            self.fields[self.key] = value
         elif self.key is not None and isinstance(value, str) and _is_piece(self.fields[self.key], gap):
             self.fields[self.key] += value  # as `pprint` writes a long text
         elif self.fields or not gap:
@@ -199,6 +198,27 @@ class _Parts:
             self.key, self.begins, self.commas = None, True, self.commas + 1
         else:
             self.name(str(self.items.pop()), is_bare=mark == "=")
+
+    def whole_items(self, *, is_array: bool) -> list[Any]:
+        """Return the items, of which some have no comma after them.
+
+        NumPy writes no commas at all. `pprint` cuts a long text into pieces in lines of their own.
+        """
+        items, gaps = self.items, self.gaps
+        in_pieces = all(
+            _is_piece(items[place], gap) and isinstance(items[place + 1], str) for place, gap in gaps.items()
+        )
+        if in_pieces == (is_array and self.commas == 0):
+            raise ValueError("a comma is missing: the texts may be one or several")
+        if not in_pieces:
+            return items
+        joined: list[Any] = []
+        for place, item in enumerate(items):
+            if place - 1 in gaps:
+                joined[-1] += item
+            else:
+                joined.append(item)
+        return joined
 
     def name(self, key: str, *, is_bare: bool = True) -> None:
         if self.begins and self.key is not None:
@@ -218,7 +238,11 @@ class _LiteralReader:
     def value(self, *, fields: bool = False) -> Any:
         """Return the one value of the text, or the fields that it lists as Pydantic writes a model as text."""
         parts = self._parts("", 0)
-        if parts.gaps and all("\n" in gap for gap in parts.gaps.values()) and all(map(_is_printed, parts.items)):
+        if (
+            parts.gaps
+            and all("\n" in gap for gap in parts.gaps.values())
+            and all(isinstance(item, dict) and CLASS in item for item in parts.items)
+        ):
             return parts.items  # as a program prints one after the other
         if (
             parts.begins
@@ -239,15 +263,14 @@ class _LiteralReader:
             raise ValueError("the value is too deep")
         parts = _Parts()
         for match in self._tokens:
-            kind, mark = match.lastindex or 0, match[_MARK]
-            if kind == _MARK and mark == closing and not (parts.begins and parts.key is not None):
-                parts.items = _by_gaps(parts.items, parts.gaps, parts.commas == 0 and closing == "]")
-                return parts
-            if kind == _MARK and mark not in _CLOSING:
-                parts.separate(mark)
+            kind = match.lastindex or 0
+            if kind == _MARK and match[_MARK] not in _CLOSING:
+                if match[_MARK] == closing and not (parts.begins and parts.key is not None):
+                    return parts
+                parts.separate(match[_MARK])
             elif kind != _BEGUN_NAME or match[_BEGUN_NAME][-1] == "(":
                 is_bare = not self._strict or (parts.key is not None and parts.is_bare)
-                parts.add(self._value(match, kind, depth, is_bare=is_bare), match[_GAP][:GAP_CHARS])
+                parts.add(self._value(match, kind, depth, is_bare=is_bare), match[_GAP])
             elif not closing and match[_NAME] in parts.fields and "\n" in match[_GAP]:
                 raise UnreadableError("it has the fields of several printed objects: give one text")
             elif parts.begins or not closing:
@@ -267,14 +290,16 @@ class _LiteralReader:
         if kind == _MARK:
             closing = _CLOSING[match[_MARK]]
             parts = self._parts(closing, depth + 1)
-            return parts.fields if parts.fields or (closing == "}" and not parts.items) else parts.items
+            items = parts.whole_items(is_array=closing == "]") if parts.gaps else parts.items
+            return parts.fields if parts.fields or (closing == "}" and not items) else items
         name = match[_NAME]
         if kind == _BEGUN_NAME and name not in _NAMED:
             parts = self._parts(")", depth + 1)
+            items = parts.whole_items(is_array=False) if parts.gaps else parts.items
             short = name.rpartition(".")[2]
             if short in _OF_ONE:
-                return parts.items[0] if parts.items else []
-            return {CLASS: short, **parts.fields} if parts.fields else parts.items
+                return items[0] if items else []
+            return {CLASS: short, **parts.fields} if parts.fields else items
         if kind == _NAME and (is_bare or name in _NAMED or name == "NaT"):
             return _NAMED.get(name, name if is_bare else None)
         raise ValueError(f"{match[0][:40]!r} has no quotes, or is no value")
@@ -289,36 +314,13 @@ class _LiteralReader:
         return None if self._strict else text
 
 
-def _by_gaps(items: list[Any], gaps: Mapping[int, str], without_commas: bool) -> list[Any]:
-    """Return items of which some have no comma after them.
-
-    NumPy writes no commas at all. `pprint` cuts a long text into pieces in lines of their own.
-    """
-    if not gaps:
-        return items
-    in_pieces = all(_is_piece(items[place], gap) and isinstance(items[place + 1], str) for place, gap in gaps.items())
-    if without_commas and not in_pieces:
-        return items
-    if without_commas or not in_pieces:
-        raise ValueError("a comma is missing: the texts may be one or several")
-    joined: list[Any] = []
-    for place, item in enumerate(items):
-        if place - 1 in gaps:
-            joined[-1] += item
-        else:
-            joined.append(item)
-    return joined
-
-
-def _is_printed(item: Any) -> bool:
-    return isinstance(item, dict) and CLASS in item
-
-
 def _is_piece(item: Any, gap: str) -> bool:
     return isinstance(item, str) and item[-1:].isspace() and "\n" in gap
 
 
 def _unquoted(token: str) -> str:
+    if token[0] in _QUOTES and token[:3] != '"""' and "\\" not in token:
+        return token[1:-1]
     start = len(token) - len(token.lstrip("bBrRuU"))
     width = 3 if token.startswith('"""', start) and len(token) >= start + 6 else 1
     inner = token[start + width : -width]

@@ -122,65 +122,55 @@ def tool_results_of(value: Any) -> list[Any]:
     """
     found: list[Any] = []
     for item in reversed(value if isinstance(value, list) else []):
-        message = message_of(item)
-        results = _results_in(item, message)
-        if not results and message is not None and message.author == "user" and message.text.strip():
+        results = [result for _, result in _results_in(item)]
+        message = None if results else message_of(item)
+        if message is not None and message.author == "user" and message.text.strip():
             break
         found.extend(reversed(results))
     return found[::-1]
-
-
-def _results_in(item: Any, message: Message | None) -> list[Any]:
-    if not isinstance(item, dict):
-        return []
-    inner = next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), None)
-    content = next((item[key] for key in _CONTENT_KEYS if item.get(key)), None)
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    found = [result for part in parts if (result := _result(part)) is not None]
-    if found or message is None or message.author != "tool":
-        return found
-    if content is None:
-        return _results_in(inner, message)
-    if isinstance(content, list) and not message.text.strip():
-        return [content]
-    return [message.text] if message.text.strip() else []
-
-
-def _result(part: Mapping[str, Any]) -> Any:
-    """Return the result of a tool in a part of a message; None for another part."""
-    block = next((part[key] for key in _RESULT_BLOCKS if isinstance(part.get(key), dict)), None)
-    if block is not None:
-        return block if block.get("status") == "error" else _value(block)
-    return _value(part) if part.get("type") in _RESULT_PARTS else None
-
-
-def _value(part: Mapping[str, Any]) -> Any:
-    given = [part[key] for key in ("result", "response", "content", "output") if part.get(key) is not None]
-    return next((value for value in given if value), given[0] if given else None)
 
 
 def results_by_call(value: Any) -> dict[str, Any]:
     """Return the results of tools in a list of messages, by the id of the call."""
     found: dict[str, Any] = {}
     for item in value if isinstance(value, list) else []:
-        if not isinstance(item, dict):
-            continue
-        inner = next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), item)
-        content: list[Any] = next((inner[key] for key in _CONTENT_KEYS if isinstance(inner.get(key), list)), [])
-        for part in (part for part in content if isinstance(part, dict)):
-            block = next((part[key] for key in _RESULT_BLOCKS if isinstance(part.get(key), dict)), part)
-            result, call = _result(part), _call_id(block)
-            if call and result is not None:
-                found.setdefault(call, result)
-        call = _call_id({key: inner.get(key) for key in _CALL_IDS[1:]})
-        if call:
-            for result in _results_in(item, message_of(item)):
+        for call, result in _results_in(item):
+            if call is not None:
                 found.setdefault(call, result)
     return found
 
 
-def _call_id(part: Mapping[str, Any]) -> str | None:
-    return next((part[key] for key in _CALL_IDS if isinstance(part.get(key), str) and part[key]), None)
+def _results_in(item: Any) -> list[tuple[str | None, Any]]:
+    """Return the results of tools in a message, each with the id of its call."""
+    if not isinstance(item, dict):
+        return []
+    holder = next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), item)
+    content = next((holder[key] for key in _CONTENT_KEYS if holder.get(key)), None)
+    if content is None:
+        return []
+    call = _first(holder, _CALL_IDS[1:])
+    found: list[tuple[str | None, Any]] = []
+    for part in (part for part in content if isinstance(part, dict)) if isinstance(content, list) else ():
+        block = next((part[key] for key in _RESULT_BLOCKS if isinstance(part.get(key), dict)), None)
+        if block is not None and block.get("status") == "error":
+            result: Any = block
+        elif block is not None or part.get("type") in _RESULT_PARTS:
+            result = _first(block or part, ("result", "response", "content", "output"), object)
+        else:
+            continue
+        found += [(_first(block or part, _CALL_IDS) or call, result)] if result is not None else []
+    message = None if found else message_of(item)
+    if message is None or message.author != "tool":
+        return found
+    if message.text.strip():
+        return [(call, message.text)]
+    return [(call, content)] if isinstance(content, list) else []
+
+
+def _first(part: Mapping[str, Any], keys: Sequence[str], kind: type = str) -> Any:
+    """Return the first value that is not empty under some keys, else the first of them; None without one."""
+    given = [part[key] for key in keys if part.get(key) is not None and isinstance(part[key], kind)]
+    return next(filter(None, given), given[0] if given and kind is object else None)
 
 
 def last_of(messages: Sequence[Message], author: Author) -> str | None:

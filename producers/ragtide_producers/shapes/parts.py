@@ -202,7 +202,7 @@ def plain(value: Any, left_out: Counter[str], *, reasoning: bool, depth: int = 0
     if isinstance(value, (list, tuple)):
         return [
             item
-            if type(item) is str and len(item) < SHORT
+            if (len(item) < SHORT if type(item) is str else type(item) in _EMPTY and not item)
             else plain(item, left_out, reasoning=reasoning, depth=depth + 1)
             for item in value
         ]
@@ -212,6 +212,7 @@ def plain(value: Any, left_out: Counter[str], *, reasoning: bool, depth: int = 0
 # Tuples of classes, because `isinstance` takes four times as long with a union.
 _TEXTS: Final = (str, bytes, bytearray, memoryview)
 _NUMBERS: Final = (int, float, type(None))
+_EMPTY: Final = frozenset((list, dict, type(None)))
 
 
 def _text(value: Any, left_out: Counter[str]) -> str | None:
