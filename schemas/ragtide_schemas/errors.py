@@ -70,3 +70,8 @@ class InvalidEntryError(ValueError):
         self.detail = printable(detail)
         super().__init__(self.detail)
         self.reason = reason
+
+
+def invalid(detail: str) -> InvalidEntryError:
+    """Return the error of a field that breaks the contract, with one sentence that has field, value and remedy."""
+    return InvalidEntryError(Reason.INVALID, detail)

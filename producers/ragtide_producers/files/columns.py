@@ -15,7 +15,8 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Final
 
-from ragtide_schemas import METRICS, AnswerUsage, InvalidEntryError, RagInteraction, Reason, RetrievedDocument
+from ragtide_schemas import METRICS, AnswerUsage, InvalidEntryError, RagInteraction, RetrievedDocument
+from ragtide_schemas.errors import invalid
 from ragtide_schemas.interaction import last_turns
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.metric_definitions import CLOSED_FAMILIES
@@ -236,7 +237,7 @@ def with_tables(row: Mapping[str, Any], stated: Mapping[str, Mapping[str, Any]] 
     for table, values in tables.items():
         own = {} if found.get(table) is None else read_value(table, table, found[table])
         if not isinstance(own, Mapping):
-            raise InvalidEntryError(Reason.INVALID, f"the row has {table}, too: leave one of the columns out")
+            raise invalid(f"the row has {table}, too: leave one of the columns out")
         found[table] = {**own, **values}
     return found
 
@@ -257,7 +258,7 @@ def _stated(
             elif column in seen.named:
                 values[column] = None
             else:
-                raise InvalidEntryError(Reason.INVALID, _no_column(row, target, column))
+                raise invalid(_no_column(row, target, column))
         stated[target] = values
     return stated, rest
 
@@ -280,10 +281,7 @@ def _own_columns(row: Mapping[str, Any], stated: Collection[str]) -> dict[str, s
         if name not in _FIELDS and field in _FIELDS and field not in stated:
             first = own.setdefault(field, name)
             if first != name and row[first] != row[name]:
-                raise InvalidEntryError(
-                    Reason.INVALID,
-                    f"the columns {first} and {name} have different values for one field: remove one of them",
-                )
+                raise invalid(f"the columns {first} and {name} have different values for one field: remove one of them")
     return own
 
 
@@ -408,7 +406,7 @@ def _chosen(
         if _text(field, known[0], row, read) != _text(field, columns, row, read):
             seen.differing[field] = ", ".join(known[0]), ", ".join(columns)
     if any(", ".join(columns) in seen.differing.get(field, ()) for columns in known):
-        raise InvalidEntryError(Reason.INVALID, seen.question_about(field))
+        raise invalid(seen.question_about(field))
     return known[0] if known else []
 
 
@@ -496,8 +494,7 @@ def history_in(
 def _refuse_missing(row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
     for name in ("question", "documents", "response"):
         if fields.get(name) is None:
-            raise InvalidEntryError(
-                Reason.INVALID,
+            raise invalid(
                 f"{name} is missing: add it, or name its column with --map {name}=COLUMN; the row has: "
                 f"{', '.join(row)[:200] or 'nothing'}{_OF_A_TRACE if name == 'documents' and 'spans' in row else ''}",
             )
@@ -517,7 +514,6 @@ def _refuse_typos(rest: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
     for name in rest:
         meant = _meant(name, missing) if len(name) <= NAME_MAX_CHARS else None
         if meant is not None:
-            raise InvalidEntryError(
-                Reason.INVALID,
-                f"{name} is not a field of this schema; did you mean {meant}? Correct its name, or move it to metadata",
+            raise invalid(
+                f"{name} is not a field of this schema; did you mean {meant}? Correct its name, or move it to metadata"
             )

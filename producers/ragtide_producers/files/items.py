@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final
 from pydantic import Field, StringConstraints
 from pydantic_core import to_json
 
-from ragtide_schemas import EarlierTurn, InvalidEntryError, RagInteraction, Reason
+from ragtide_schemas import EarlierTurn, InvalidEntryError, RagInteraction
 from ragtide_schemas.base import Metadata, Name, NotBlank, WireModel
+from ragtide_schemas.errors import invalid
 from ragtide_schemas.interaction import History
 from ragtide_schemas.limits import METADATA_MAX_BYTES, QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
 from ragtide_schemas.plain_values import LeftOut
@@ -184,7 +185,7 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
         segments = {"dataset": str(dataset)} if dataset else {}
     question = next((name for name in QUESTIONS if name in rest), None)
     if question is None:
-        raise InvalidEntryError(Reason.INVALID, f"question is missing: add it, as one of {', '.join(QUESTIONS[:4])}")
+        raise invalid(f"question is missing: add it, as one of {', '.join(QUESTIONS[:4])}")
     named = next((name for name in IDS if name in rest), None)
     if item_id is None and named is not None:
         item_id = _id(named, rest.pop(named))
@@ -223,7 +224,7 @@ ROOM_BYTES: Final = METADATA_MAX_BYTES * 3 // 4
 
 def _id(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidEntryError(Reason.INVALID, f"{name} is {str(value)[:60]!r}: give a text or a whole number")
+        raise invalid(f"{name} is {str(value)[:60]!r}: give a text or a whole number")
     return str(value)
 
 
@@ -238,7 +239,7 @@ def _reference_answer(rest: dict[str, Any]) -> str | None:
         if value is None or (isinstance(value, str) and not value.strip()):
             continue
         if not isinstance(value, str):
-            raise InvalidEntryError(Reason.INVALID, f"{name} is {str(value)[:60]!r}: give a text or a list of texts")
+            raise invalid(f"{name} is {str(value)[:60]!r}: give a text or a list of texts")
         if not isinstance(rest[name], list):
             del rest[name]
         return value

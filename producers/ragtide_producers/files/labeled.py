@@ -7,7 +7,8 @@ Source: Friel et al., RAGBench (arXiv:2407.11005), columns of `rungalileo/ragben
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from ragtide_schemas import ClaimLabels, InvalidEntryError, Reason, SentenceLabels
+from ragtide_schemas import ClaimLabels, InvalidEntryError, SentenceLabels
+from ragtide_schemas.errors import invalid
 
 Row = Mapping[str, Any]
 
@@ -56,9 +57,7 @@ def labeled_row(row: Row) -> LabeledRow | None:
     except InvalidEntryError as error:
         raise InvalidEntryError(error.reason, f"its labels: {error.detail}") from None
     except (AttributeError, IndexError, KeyError, TypeError):
-        raise InvalidEntryError(
-            Reason.INVALID, "its labels are not in RAGBench's form: give lists of [key, text] and of objects"
-        ) from None
+        raise invalid("its labels are not in RAGBench's form: give lists of [key, text] and of objects") from None
 
 
 def is_ragbench(row: Row) -> bool:

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from ragtide_schemas import AnswerUsage, InvalidEntryError, Reason
+from ragtide_schemas import AnswerUsage
+from ragtide_schemas.errors import invalid
 from ragtide_schemas.printable import shortened
 from ragtide_schemas.suggestions import closest, unknown
 
@@ -88,8 +89,7 @@ def usage_in(
         if unit is not None:
             numbers[field], taken[field] = number if unit == 1 else number * unit, column
             if name != field and 0 < numbers[field] < _SHORTEST_S.get(field, 0):
-                raise InvalidEntryError(
-                    Reason.INVALID,
+                raise invalid(
                     f"{field}, from the column {column}, is {numbers[field]:.3g} seconds, which no answer takes: "
                     f"correct the unit in the column's name, or name it with --map usage.{_in_ms(field)}={column}",
                 )
@@ -114,7 +114,7 @@ def usage_number(name: str, column: str, value: Any) -> float | None:
         InvalidEntryError: there is no such field, or the number has separators.
     """
     if name not in COLUMNS:
-        raise InvalidEntryError(Reason.INVALID, f"usage.{name}: {unknown('number', name, _FIELDS)}")
+        raise invalid(f"usage.{name}: {unknown('number', name, _FIELDS)}")
     names = (plain_name(column), plain_name(column.rpartition(".")[2])) if name in _FIELDS else ()
     known = next((COLUMNS[own] for own in names if own in COLUMNS and COLUMNS[own].field == name), COLUMNS[name])
     found = _number(column, value, known.field, known.unit)
@@ -138,9 +138,7 @@ def read_usage(given: Any) -> tuple[dict[str, Any] | None, Any]:
     for key in others:
         meant = closest(str(key), set(_FIELDS) - numbers.keys(), likeness=_TYPO)
         if meant is not None:
-            raise InvalidEntryError(
-                Reason.INVALID, f"usage.{key} is not a field of this schema; did you mean {meant}? Correct its name"
-            )
+            raise invalid(f"usage.{key} is not a field of this schema; did you mean {meant}? Correct its name")
     return usage or None, given if others else None
 
 
@@ -178,7 +176,6 @@ def number_in(column: str, text: str) -> float | None:
     except ValueError:
         if _SEPARATED.fullmatch(text[:100]) is None:
             return None
-    raise InvalidEntryError(
-        Reason.INVALID,
-        f"{column} is {shortened(text)!r}, and its separators may mean thousands or a fraction: write it like 1234.5",
+    raise invalid(
+        f"{column} is {shortened(text)!r}, and its separators may mean thousands or a fraction: write it like 1234.5"
     )

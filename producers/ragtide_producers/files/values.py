@@ -6,7 +6,7 @@ from contextlib import suppress
 from math import isnan
 from typing import Any, Final
 
-from ragtide_schemas import InvalidEntryError, Reason
+from ragtide_schemas.errors import invalid
 
 from ..shapes.documents import document_fields
 from ..shapes.literals import BrokenTextError, UnreadableError
@@ -83,10 +83,9 @@ def read_value(
             return value
         cut = "is cut: " if isinstance(error, BrokenTextError) else ""
         shown = "" if cut else f" is {str(value)[:60]!r}:"
-        raise InvalidEntryError(Reason.INVALID, f"{field}, from the column {column},{shown} {cut}{error}") from None
+        raise invalid(f"{field}, from the column {column},{shown} {cut}{error}") from None
     if found is None and not own and value not in ("", [], {}):
-        raise InvalidEntryError(
-            Reason.INVALID,
+        raise invalid(
             f"the column {column} has no {field} that can be read: {str(value)[:60]!r}: name the column of each field "
             f"with --map {field}=COLUMN",
         )
@@ -105,7 +104,7 @@ def _named_value(table: str, name: str, column: str, value: Any) -> Any:
         value = number_in(column, value)
     if value is None:
         place = "" if column == f"{table}.{name}" else f", from the column {column},"
-        raise InvalidEntryError(Reason.INVALID, f"{table}.{name}{place} is no number: correct it")
+        raise invalid(f"{table}.{name}{place} is no number: correct it")
     return value
 
 
@@ -124,8 +123,7 @@ def refuse_cut(field: str, column: str, value: Any) -> None:
         limit = f"{TEXT_MAX_BYTES:,} bytes, the most of a TEXT of MySQL"
     else:
         return
-    raise InvalidEntryError(
-        Reason.INVALID,
+    raise invalid(
         f"{field}, from the column {column}, has exactly {limit}, so its end was probably cut off: export the whole "
         "text as JSON Lines; if it is whole, add a space to it",
     )
@@ -138,8 +136,7 @@ def _word(field: str, column: str, word: str, *, cells: bool) -> str | None:
     if field == "reference_answer" and (cells or word.strip() in _NEVER_WORDS):
         return None
     if cells or word.strip() in _NEVER_WORDS:
-        raise InvalidEntryError(
-            Reason.INVALID,
+        raise invalid(
             f"{field}, from the column {column}, is {word!r}, which may be a missing value: leave the cell "
             f'empty, or write "{word.strip()}" with quotes as part of the cell if the word is meant',
         )
@@ -157,7 +154,7 @@ def _whole(field: str, text: str) -> int:
     with suppress(ValueError, OverflowError):
         if (found := float(text)).is_integer():
             return int(found)
-    raise InvalidEntryError(Reason.INVALID, f"{field} is {text[:60]!r}: it must be a whole number")
+    raise invalid(f"{field} is {text[:60]!r}: it must be a whole number")
 
 
 def _several(column: str, value: Any) -> Any:
