@@ -174,7 +174,7 @@ def interaction_fields(
     seen = seen or SeenColumns()
     compared = partial(read_value, cells=cells)
     read = partial(compared, left_out=left_out)
-    row = _with_dotted_names(_unwrapped(row, mapping))
+    row = _lifted(row, mapping)
     stated, rest = _stated(row, mapping, seen)
     taken = {target: ", ".join(values) for target, values in stated.items()}
     rest = with_tables(rest, {target: stated.pop(target) for target in mapping if target.partition(".")[0] in TABLES})
@@ -263,11 +263,12 @@ def _stated(
     return stated, rest
 
 
-_PLACES_MAX: Final = 500
+_NAMES_MAX: Final = 500
+"""Names of a row that are compared with those that may be meant; few rows have more."""
 
 
 def _no_column(row: Mapping[str, Any], target: str, column: str) -> str:
-    places = list(islice(places_in(row), _PLACES_MAX))
+    places = list(islice(places_in(row), _NAMES_MAX))
     near = closest(column, places)
     meant = "; it has: " if near is None else f"; did you mean {near!r}? It has: "
     return f"{target} is mapped to the column {column!r}, which the row lacks{meant}{', '.join(places)[:200]}"
@@ -303,11 +304,19 @@ def _own_value(field: str, column: str, value: Any, read: Callable[..., Any], *,
     return read(field, column, value, own=field in TEXTS and isinstance(value, str))
 
 
-def _with_dotted_names(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the row with values in objects that have known names, such as `attributes.input.value`, as columns.
+def _lifted(row: Mapping[str, Any], mapping: Mapped) -> Mapping[str, Any]:
+    """Return a row in which values of its objects are columns: those of a whole reply, and those with known names.
 
-    CSV reads such columns as objects, and an object `model` with an `answer` is like a column `model_answer`.
+    APIs wrap a reply in `data` or `results`. CSV has columns such as `attributes.input.value`, and an object `model`
+    with an `answer` is like a column `model_answer`.
     """
+    stated = {column.partition(".")[0] for column in columns_named(mapping)}
+    for name in _REPLIES:
+        inner = row.get(name) if name not in stated else None
+        names = {plain_name(str(key)) for key in inner} if isinstance(inner, Mapping) else set()
+        if names & {"response", *COLUMNS["response"]} and names & {"documents", *COLUMNS["documents"]}:
+            row = {**row[name], **without(row, (name,))}
+            break
     nested = [
         f"{column}.{key}"
         for column, value in row.items()
@@ -318,8 +327,7 @@ def _with_dotted_names(row: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in (*_DOTTED, *nested):
         if name not in row and isinstance(row.get(name.partition(".")[0]), Mapping):
             found = reached(row, name)
-            if found is not None:
-                row = {**without(row, found[0]), name: found[1]}
+            row = row if found is None else {**without(row, found[0]), name: found[1]}
     return row
 
 
@@ -334,18 +342,6 @@ def _known_name(column: str) -> str:
 
 
 _DIGITS_MAX: Final = 3
-
-
-def _unwrapped(row: Mapping[str, Any], mapping: Mapped) -> Mapping[str, Any]:
-    """Return a row with the columns of the reply that is in one of them, as APIs wrap it in `data` or `results`."""
-    stated = {column.partition(".")[0] for column in columns_named(mapping)}
-    for name in _REPLIES:
-        inner = row.get(name)
-        if isinstance(inner, Mapping) and name not in stated:
-            names = {plain_name(str(key)) for key in inner}
-            if names & {"response", *COLUMNS["response"]} and names & {"documents", *COLUMNS["documents"]}:
-                return {**inner, **without(row, (name,))}
-    return row
 
 
 def _has_chunks(value: Any) -> bool:
@@ -511,7 +507,7 @@ def _meant(name: str, missing: frozenset[str]) -> str | None:
 def _refuse_typos(rest: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
     # `story` and `step` are columns of some data sets, and like `history` and `steps`.
     missing = _FIELDS.difference(fields, ("history", "steps"))
-    for name in rest:
+    for name in islice(rest, _NAMES_MAX):
         meant = _meant(name, missing) if len(name) <= NAME_MAX_CHARS else None
         if meant is not None:
             raise invalid(

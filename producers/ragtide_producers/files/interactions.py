@@ -259,13 +259,13 @@ def _understood(
     record: Record, options: FileOptions, seen: columns.SeenColumns | None, left_out: Counter[str]
 ) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...], dict[str, str]]:
     known = labeled_row(record.fields or {})
-    fields, mapping = (record.fields or {}, options.columns) if known is None else (known.fields, {})
+    fields, mapping = (record.fields or {}, options.columns) if known is None else (known[0], {})
     given, taken = columns.interaction_fields(fields, mapping, cells=record.cells, seen=seen, left_out=left_out)
     if known is None:
         named = options.unnamed if options.pipeline is None else options.pipeline
         return ({} if named is None else {"pipeline": named}) | given, (), taken
     named = fields["source"] if options.pipeline is None else options.pipeline
-    return {"pipeline": named} | given, () if known.labels is None else (known.labels,), {}
+    return {"pipeline": named} | given, () if known[1] is None else (known[1],), {}
 
 
 def name_of(source: str | Path) -> str:

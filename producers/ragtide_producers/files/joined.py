@@ -34,12 +34,12 @@ def separated(value: Any) -> Any:
 
 
 def refuse_joined(column: str, text: str) -> None:
-    """Refuse a text that may be several documents.
+    """Refuse a text that may be several documents; a column with a number has one.
 
     Raises:
         UnreadableError: the text has a separator of documents.
     """
-    found = _separator(text, in_list=plain_name(column) in _LISTS)
+    found = None if column[-1:].isdecimal() else _separator(text, in_list=plain_name(column) in _LISTS)
     if found is not None:
         raise UnreadableError(
             f"it is one text and may be several documents, joined by {found!r}: write a JSON list of texts, such as "

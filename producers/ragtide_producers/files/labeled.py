@@ -4,8 +4,8 @@ Source: Friel et al., RAGBench (arXiv:2407.11005), columns of `rungalileo/ragben
 `ragchecker/container.py`.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 from ragtide_schemas import ClaimLabels, InvalidEntryError, SentenceLabels
 from ragtide_schemas.errors import invalid
@@ -35,25 +35,16 @@ _OWN: Final = ("query_id", "query", "gt_answer", "response")
 _CHUNK: Final = frozenset(("doc_id", "text"))
 
 
-class LabeledRow(NamedTuple):
-    """A row with ragtide's own columns, and its labels."""
-
-    fields: dict[str, Any]
-    labels: SentenceLabels | ClaimLabels | None
-
-
-def labeled_row(row: Row) -> LabeledRow | None:
+def labeled_row(row: Row) -> tuple[dict[str, Any], SentenceLabels | ClaimLabels | None] | None:
     """Return a row of RAGBench, or a result of RAGChecker, with our columns and its labels; None for another row.
 
     Raises:
         InvalidEntryError: the labels contradict each other, or have another form.
     """
-    if not (is_ragbench(row) or _is_ragchecker(row)):
-        return None
-    read: tuple[Callable[[Row], dict[str, Any]], Callable[[Row], SentenceLabels | ClaimLabels | None]]
-    read = (ragbench_fields, _sentence_labels) if is_ragbench(row) else (_ragchecker_fields, _claim_labels)
     try:
-        return LabeledRow(read[0](row), read[1](row))
+        if is_ragbench(row):
+            return ragbench_fields(row), _sentence_labels(row)
+        return (_ragchecker_fields(row), _claim_labels(row)) if _is_ragchecker(row) else None
     except InvalidEntryError as error:
         raise InvalidEntryError(error.reason, f"its labels: {error.detail}") from None
     except (AttributeError, IndexError, KeyError, TypeError):
@@ -141,10 +132,9 @@ def _is_ragchecker(row: Row) -> bool:
 
 def _ragchecker_fields(result: Row) -> dict[str, Any]:
     fields = {name: result[name] for name in _OWN if name in result} | {"source": "ragchecker"}
-    if isinstance(result.get("retrieved_context"), list):
-        # As documents of the schema all chunks stay: the labels are about all.
-        fields["documents"] = [_document(chunk) for chunk in result["retrieved_context"]]
-    return fields
+    chunks = result.get("retrieved_context")
+    # As documents of the schema all chunks stay: the labels are about all.
+    return fields | ({"documents": list(map(_document, chunks))} if isinstance(chunks, list) else {})
 
 
 def _document(chunk: Any) -> Any:

@@ -73,10 +73,6 @@ class LargeInput:
         """
         return shard_of(self.rows, number, shards)
 
-    def file_at(self, place: int) -> InputFile:
-        """Return the file of the row at a place."""
-        return self.files[bisect_right(self.ends, place)]
-
     def reader(self) -> "LargeReader":
         """Return a reader of the rows."""
         return LargeReader(self)
@@ -84,7 +80,7 @@ class LargeInput:
     def source_of(self, place: int, row: Row) -> str:
         """Return the file of the row at a place."""
         del row
-        return self.file_at(place).source
+        return self.files[bisect_right(self.ends, place)].source
 
     def description(self) -> Any:
         """Return what identifies the input, as values of JSON: the files may have moved to another folder."""
@@ -131,10 +127,10 @@ def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
 def _files_of(source: str) -> list[str]:
     if parquet.is_url(source):
         try:
-            with parquet.filesystem(source) as (files, place):
-                listed = files.glob(place) if "*" in place else files.find(place) if files.isdir(place) else [place]
-                paths = [path for path in listed if listed == [place] or _is_data(path.removeprefix(place).split("/"))]
-                found = [str(files.unstrip_protocol(path)) for path in sorted(paths)]
+            files, place = parquet.filesystem(source)
+            listed = files.glob(place) if "*" in place else files.find(place) if files.isdir(place) else [place]
+            paths = [path for path in listed if listed == [place] or _is_data(path.removeprefix(place).split("/"))]
+            found = [str(files.unstrip_protocol(path)) for path in sorted(paths)]
         except Exception as error:  # noqa: BLE001 - the library of an object store raises errors of its own
             raise UnreadableFileError(
                 f"{source} cannot be read ({error}): check the URL and your credentials"

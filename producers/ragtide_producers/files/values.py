@@ -76,7 +76,9 @@ def read_value(
         refuse_cut(field, column, value)
     try:
         if field == "documents":
-            value = _several(column, value)
+            value = separated(value)
+            if isinstance(value, str) and isinstance(spelled_documents(value), str):
+                refuse_joined(column, value)
         found = _READERS[field](value, left_out)
     except UnreadableError as error:
         if own and len(value) < _OBJECT_CHARS and isinstance(error, BrokenTextError):
@@ -155,14 +157,6 @@ def _whole(field: str, text: str) -> int:
         if (found := float(text)).is_integer():
             return int(found)
     raise invalid(f"{field} is {text[:60]!r}: it must be a whole number")
-
-
-def _several(column: str, value: Any) -> Any:
-    """Return the value of documents that may be joined to one text; a column with a number has one document."""
-    value = separated(value)
-    if isinstance(value, str) and not column[-1:].isdecimal() and isinstance(spelled_documents(value), str):
-        refuse_joined(column, value)
-    return value
 
 
 _READERS: Final[Mapping[str, Callable[[Any, Counter[str] | None], Any]]] = {

@@ -49,7 +49,7 @@ def _rows(part: Any) -> list[dict[str, Any] | Exception]:
 def _record(number: int, row: dict[str, Any] | Exception) -> Record:
     if isinstance(row, Exception):
         return Record(number, problem=f"a value cannot be read ({shortened(str(row))}): give it another type")
-    return Record.of(number, present(row, maps=True))
+    return Record.of(number, present(row))
 
 
 def records(path: str | Path, start: int = 0) -> Iterator[Record]:
@@ -93,9 +93,8 @@ def is_url(source: str | Path) -> bool:
     return "://" in str(source)
 
 
-@contextmanager
-def filesystem(url: str) -> Iterator[tuple[Any, str]]:
-    """Yield the file system of a URL, and the place in it.
+def filesystem(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the place in it.
 
     Raises:
         RecordError: fsspec, or the package that it needs for the URL, is not installed.
@@ -103,22 +102,20 @@ def filesystem(url: str) -> Iterator[tuple[Any, str]]:
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra; only URLs need it
 
-        found = url_to_fs(url)
+        files, place = url_to_fs(url)
     except ModuleNotFoundError:
         raise RecordError("reading a URL needs fsspec: pip install 'ragtide[recorder]'") from None
     except (ImportError, ValueError) as error:
         raise RecordError(f"the URL cannot be used ({error}): give a URL that fsspec knows") from None
-    yield found
+    return files, str(place)
 
 
 @contextmanager
 def _content(path: str | Path) -> Iterator[IO[bytes]]:
     if is_url(path):
-        with filesystem(str(path)) as (files, place), files.open(place, "rb") as content:
-            yield content
-    else:
-        with Path(path).open("rb") as content:
-            yield content
+        files, place = filesystem(str(path))
+    with files.open(place, "rb") if is_url(path) else Path(path).open("rb") as content:
+        yield content
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from uuid import UUID
 from ragtide_schemas.plain_values import LeftOut, UnfitError, plain_value
 
 _TABLES: Final = ("covariates", "gold_scores", "usage", "segments", "metadata")
-"""Fields with names and values."""
+"""Fields with names and values, of which Arrow has an empty one as a list."""
 _PLAIN: Final = frozenset((str, int, float, bool, type(None)))
 _DEPTH_MAX: Final = 40
 
@@ -39,16 +39,11 @@ class RecordError(ValueError):
     """A file has another format than expected; the message names the remedy."""
 
 
-def present(row: Mapping[str, Any], *, maps: bool = False) -> dict[str, Any]:
-    """Return a row of a table without missing values, with plain ones.
-
-    Args:
-        row: values by column.
-        maps: whether lists of pairs are maps, as Arrow returns them.
-    """
-    cleaned = {name: _clean(value, 0, maps=maps) for name, value in row.items()}
+def present(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of a table without missing values, with plain ones; lists of pairs are maps, as Arrow has them."""
+    cleaned = {name: _clean(value, 0) for name, value in row.items()}
     fields = {name: value for name, value in plain_fields(cleaned).items() if not _is_missing(value)}
-    return fields | {name: {} for name in _TABLES if maps and fields.get(name) == []}
+    return fields | {name: {} for name in _TABLES if fields.get(name) == []}
 
 
 def plain_fields(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -74,16 +69,16 @@ def _plain(name: str, value: Any) -> Any:
     return value
 
 
-def _clean(value: Any, depth: int, *, maps: bool) -> Any:
+def _clean(value: Any, depth: int) -> Any:
     if depth > _DEPTH_MAX:
         return value
-    if maps and isinstance(value, list) and value and all(isinstance(pair, tuple) for pair in value):
+    if isinstance(value, list) and value and all(isinstance(pair, tuple) for pair in value):
         table = {str(name): part for name, part in value}
         value = table if len(table) == len(value) else list(map(list, value))
     if isinstance(value, dict):
-        return {name: _clean(part, depth + 1, maps=maps) for name, part in value.items() if not _is_missing(part)}
+        return {name: _clean(part, depth + 1) for name, part in value.items() if not _is_missing(part)}
     if isinstance(value, list) and not _PLAIN.issuperset(map(type, value)):
-        return [_clean(part, depth + 1, maps=maps) for part in value]
+        return [_clean(part, depth + 1) for part in value]
     return value
 
 
