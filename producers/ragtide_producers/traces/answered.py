@@ -1,6 +1,7 @@
 """The documents in the reply of a service that retrieves and answers in one call, by the table of such services."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from ..shapes.documents import Found
@@ -61,16 +62,11 @@ def answered_in(replies: Iterable[Any]) -> Answered:
     """Return the documents in the first of the replies that has them, and the first remedy."""
     found, remedy = None, None
     for reply in replies:
-        known: dict[tuple[str | None, str | None], Found] = {}
-        states_documents = False
-        for shape, listed in _lists(reply):
-            if listed is None:
-                remedy = remedy or shape.switch or None
-            for item in listed if isinstance(listed, list) else ():
-                if (document := _document(shape, item)) is not None:
-                    known[document.text, document.id] = document
-            states_documents = states_documents or listed == []
-        if found is None and (known or states_documents):
+        lists = list(_lists(reply))
+        remedy = remedy or next((shape.switch for shape, listed in lists if listed is None and shape.switch), None)
+        documents = [_document(shape, item) for shape, listed in lists if isinstance(listed, list) for item in listed]
+        known = {(document.text, document.id): document for document in documents if document is not None}
+        if found is None and (known or any(listed == [] for _, listed in lists)):
             found = list(known.values())
     return Answered(found, remedy)
 
@@ -80,28 +76,18 @@ def _lists(value: Any) -> Iterator[tuple[AnsweredShape, Any]]:
     stack = [(value, 0)]
     while stack:
         at, depth = stack.pop()
-        if isinstance(at, str):
-            at = _value(at)
+        if isinstance(at, str) and at[:1] in ("{", "[") and may_be_answered(at):
+            with suppress(BrokenTextError):
+                at = value_of(at)
         if depth > DEPTH_MAX:
             continue
-        if isinstance(at, list):
-            stack.extend((item, depth + 1) for item in reversed(at))
-        elif isinstance(at, Mapping):
+        inner: Iterable[Any] = at if isinstance(at, list) else ()
+        if isinstance(at, Mapping):
             shape = next((known for known in ANSWERED_SHAPES if _fits(known, at)), None)
+            inner = at.values() if shape is None else ()
             if shape is not None:
                 yield shape, next((at[key] for key in shape.keys if key in at), None)
-            else:
-                stack.extend((item, depth + 1) for item in reversed(list(at.values())))
-
-
-def _value(text: str) -> Any:
-    """Return the value of a text inside a reply that is JSON with such documents; None for another text."""
-    if text[:1] not in ("{", "[") or not may_be_answered(text):
-        return None
-    try:
-        return value_of(text)
-    except BrokenTextError:
-        return None
+        stack.extend((item, depth + 1) for item in reversed(list(inner)))
 
 
 def _fits(shape: AnsweredShape, value: Mapping[str, Any]) -> bool:

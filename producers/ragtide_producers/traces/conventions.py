@@ -5,7 +5,7 @@ Each row names the version of its project whose source or documentation was read
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, cast
+from typing import Final, Literal, cast, get_args
 
 from ..shapes.messages import Author
 
@@ -247,9 +247,8 @@ HAYSTACK: Final = Convention(
 HAYSTACK_NAME: Final = "haystack.component.name"
 """Attribute with the name of a component in its pipeline."""
 
-MESSAGE_KEYS: Final = ("gen_ai.event.content", "message", "content", "body")
+_MESSAGE_KEYS: Final = ("gen_ai.event.content", "message", "content", "body")
 """Attributes of an event that have a message."""
-MESSAGE_AUTHORS: Final[tuple[Author, ...]] = ("system", "user", "assistant", "tool")
 
 GENAI: Final = Convention(
     name="OpenTelemetry GenAI",
@@ -294,15 +293,15 @@ GENAI: Final = Convention(
     tool_name=("gen_ai.tool.name", "mcp.tool.name"),
     call_id=("gen_ai.tool.call.id",),
     events=(
-        EventContent("gen_ai.client.inference.operation.details", ("gen_ai.input.messages",), "gen_ai.input.messages"),
-        EventContent(
-            "gen_ai.client.inference.operation.details", ("gen_ai.output.messages",), "gen_ai.output.messages"
+        *(
+            EventContent("gen_ai.client.inference.operation.details", (name,), name)
+            for name in ("gen_ai.input.messages", "gen_ai.output.messages")
         ),
         *(
-            EventContent(f"gen_ai.{author}.message", MESSAGE_KEYS, "gen_ai.input.messages", author)
-            for author in MESSAGE_AUTHORS
+            EventContent(f"gen_ai.{author}.message", _MESSAGE_KEYS, "gen_ai.input.messages", author)
+            for author in get_args(Author)
         ),
-        EventContent("gen_ai.choice", MESSAGE_KEYS, "gen_ai.output.messages", "assistant"),
+        EventContent("gen_ai.choice", _MESSAGE_KEYS, "gen_ai.output.messages", "assistant"),
         EventContent("gen_ai.content.prompt", ("gen_ai.prompt", "gen_ai.event.content"), "gen_ai.prompt"),
         EventContent("gen_ai.content.completion", ("gen_ai.completion", "gen_ai.event.content"), "gen_ai.completion"),
     ),

@@ -5,14 +5,15 @@ is looked at once, or skipped with the text that it belongs to.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from ragtide_runtime.outside.json_values import has_more_values
 from ragtide_schemas.printable import printable
 
 from ..errors import InvalidTracesError, TooManySpansError
 
+REMEDY: Final = "send the body that an OpenTelemetry exporter sends, with its Content-Type"
+_NO_PROTOBUF: Final = f"the body is not a request of traces in protobuf: {REMEDY}"
 RESOURCES_MAX: Final = 10_000
 """Most resources of one request; a Collector sends one for each application."""
 SCOPES_MAX: Final = 50_000
@@ -32,39 +33,31 @@ JSON_PARTS_MAX: Final = 1_000_000
 """Most objects and lists of a request in JSON, which needs about two for each attribute."""
 JSON_COMMAS_MAX: Final = 4_000_000
 
-_LIMITS: Final[Mapping[str, int]] = {
-    "resources": RESOURCES_MAX,
-    "scopes": SCOPES_MAX,
-    "spans": REQUEST_SPANS_MAX,
-}
+_LIMITS: Final[Mapping[str, int]] = {"resources": RESOURCES_MAX, "scopes": SCOPES_MAX, "spans": REQUEST_SPANS_MAX}
 
 
-@dataclass(frozen=True)
-class CountedMessage:
+class CountedMessage(NamedTuple):
     """A message of the wire, with the fields that hold further messages."""
 
     name: str
-    children: "dict[int, CountedMessage]" = field(default_factory=dict)
+    children: "dict[int, CountedMessage]"
 
 
-_VALUE: Final = CountedMessage("values")
+_VALUE: Final = CountedMessage("values", {})
 _PAIR: Final = CountedMessage("attributes", {2: _VALUE})
 _ITEMS: Final = CountedMessage("lists", {1: _VALUE})
 _VALUE.children.update({5: _ITEMS, 6: CountedMessage("mappings", {1: _PAIR})})
-_SPAN: Final = CountedMessage(
-    "spans",
-    {
-        9: _PAIR,
-        11: CountedMessage("events", {3: _PAIR}),
-        13: CountedMessage("links", {4: _PAIR}),
-        15: CountedMessage("statuses"),
-    },
+_SPAN_PARTS: Final = {
+    9: _PAIR,
+    11: CountedMessage("events", {3: _PAIR}),
+    13: CountedMessage("links", {4: _PAIR}),
+    15: CountedMessage("statuses", {}),
+}
+_SCOPE: Final = CountedMessage(
+    "scopes", {1: CountedMessage("scope names", {3: _PAIR}), 2: CountedMessage("spans", _SPAN_PARTS)}
 )
-_SCOPE_SPANS: Final = CountedMessage("scopes", {1: CountedMessage("scope names", {3: _PAIR}), 2: _SPAN})
-_RESOURCE: Final = CountedMessage("resource attributes", {1: _PAIR, 3: CountedMessage("entities")})
-_REQUEST: Final = CountedMessage(
-    "requests", {1: CountedMessage("resources", {1: _RESOURCE, 2: _SCOPE_SPANS, 1000: _SCOPE_SPANS})}
-)
+_RESOURCE: Final = CountedMessage("resource attributes", {1: _PAIR, 3: CountedMessage("entities", {})})
+_REQUEST: Final = CountedMessage("requests", {1: CountedMessage("resources", {1: _RESOURCE, 2: _SCOPE, 1000: _SCOPE})})
 
 
 def check_protobuf(body: bytes) -> None:  # noqa: PLR0912, PLR0915 - a call for each field would cost more than the field
@@ -140,12 +133,6 @@ def check_protobuf(body: bytes) -> None:  # noqa: PLR0912, PLR0915 - a call for 
         raise InvalidTracesError(_NO_PROTOBUF) from None
 
 
-_NO_PROTOBUF: Final = (
-    "the body is not a request of traces in protobuf: send the body that an OpenTelemetry exporter sends, with its "
-    "Content-Type"
-)
-
-
 def _varint(body: bytes, value: int, at: int) -> tuple[int, int]:
     """Return a number of several bytes, of which the first was read, and the place after it."""
     for shift in range(7, 70, 7):
@@ -154,7 +141,7 @@ def _varint(body: bytes, value: int, at: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         if byte < 128:
             return value, at
-    raise InvalidTracesError(_NO_PROTOBUF)
+    raise IndexError
 
 
 def _is_vector(body: bytes, at: int, size: int) -> bool:

@@ -106,7 +106,9 @@ def _retrieves(call: Node) -> bool:
 
 
 def _ends_there(node: Node, anchor: Node | None) -> bool:
-    return node.is_final if node.role == "llm" else anchor is None and node.answers_itself
+    if node.role == "llm":
+        return if_readable(lambda: node.is_final, True)
+    return anchor is None and node.answers_itself
 
 
 def retrievals_of(tree: Tree) -> list[Node]:

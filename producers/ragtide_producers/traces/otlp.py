@@ -13,7 +13,7 @@ from ragtide_schemas.printable import printable
 from ragtide_schemas.times import EARLIEST, PER_SECOND, unit_since_1970, utc_now
 
 from ..errors import InvalidTracesError, UnreadableFileError
-from .counting import check_protobuf
+from .counting import REMEDY, check_protobuf
 from .span import Span, SpanEvent
 
 try:
@@ -33,8 +33,6 @@ DEPTH_MAX: Final = 20
 """Levels of lists and mappings in an attribute; deeper values are left out."""
 VECTOR_MIN: Final = 16
 """A list of at least so many numbers is an embedding. No score rests on it, so it is left out."""
-
-REMEDY: Final = "send the body that an OpenTelemetry exporter sends, with its Content-Type"
 
 _UNIT: Final = "nanoseconds"
 _EARLIEST_NS: Final = int(EARLIEST.timestamp()) * PER_SECOND[_UNIT]

@@ -20,8 +20,22 @@ from ..shapes.parts import plain
 from ..shapes.replies import is_error, reply_documents
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
 from .answered import Answered, answered_in, may_be_answered
-from .attributes import Flattened, first, flattened, hidden, shown, under
-from .columns import DECISIVE_KINDS, EVENTS, OWN, PLACES, RESULT_EVENTS, ROLES, by_prefix, role_by_words
+from .attributes import (
+    DECISIVE_KINDS,
+    EVENTS,
+    OWN,
+    PLACES,
+    RESULT_EVENTS,
+    ROLES,
+    Flattened,
+    by_prefix,
+    first,
+    flattened,
+    hidden,
+    role_by_words,
+    shown,
+    under,
+)
 from .conventions import (
     AGENT_OPERATIONS,
     CONVENTIONS,
@@ -197,8 +211,8 @@ class SpanReading:
 
     @property
     def has_output(self) -> bool:
-        """Whether an attribute has the output of the span."""
-        return self._first("outputs") is not None or (self.role != "llm" and self._event_output is not None)
+        """Whether an attribute has the output of the span, cut or not."""
+        return self._first("outputs") is not None or if_readable(lambda: self._event_output is not None, True)
 
     @property
     def is_error(self) -> bool:
@@ -221,19 +235,15 @@ class SpanReading:
     def answers_itself(self) -> bool:
         """Whether a retrieval has the answer as its output, beside its documents or by its name.
 
-        A text that repeats the documents is no answer, nor is one that cannot be read.
+        A text that repeats the documents is no answer, and an output that cannot be read is none.
         """
-        return if_readable(self._has_own_answer, False)
-
-    def _has_own_answer(self) -> bool:
         if self.role != "retrieval" or not isinstance(self._first("outputs"), str):
             return False
         named = f"{self.span.name} {self._attributes.get(GENAI.kinds[0], '')}".lower()
         if SERVED_MODEL in self._attributes or any(word in named for word in RAG_WORDS):
-            return self.text_of([self._output], "answer") is not None
-        if not isinstance(self._output, str) or not self._own_documents:
-            return False
-        return not all((document.text or "") in self._output for document in self._own_documents)
+            return if_readable(lambda: self.text_of([self._output], "answer") is not None, True)
+        output, documents = if_readable(lambda: (self._output, self._own_documents), (None, None))
+        return isinstance(output, str) and not all((document.text or "") in output for document in documents or ())
 
     @cached_property
     def rerank_inputs(self) -> list[Found]:

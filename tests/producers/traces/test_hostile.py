@@ -141,6 +141,30 @@ def test_spans_with_wrong_ids_are_left_out(trace_id: str) -> None:
     assert list(spans_of(decode_request(json.dumps(body).encode(), "json"))) == []
 
 
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"openinference.span.kind": "RETRIEVER", "input.value": "Open?", "output.value": '["The tower i'},
+        {"gen_ai.operation.name": "retrieve_and_generate", "openinference.span.kind": "RETRIEVER", "output.value": "["},
+        {"openinference.span.kind": "TOOL", "tool.id": "1", "llm.output_messages.0.message.content": "{"},
+        {
+            "openinference.span.kind": "RETRIEVER",
+            "retrieval.documents.1.document.content": "Text.",
+            "output.value": "a",
+        },
+    ],
+)
+def test_a_content_that_is_cut_stops_no_other_interaction(attributes: dict[str, Any]) -> None:
+    """The roots of a trace stand beside each other, and the last has an interaction."""
+    whole = {"ragtide.question": "Open?", "ragtide.documents": ["It is."], "ragtide.response": "Yes."}
+    trace = [
+        Span("0" * 31 + "1", f"{number + 1:016x}", None, "root", START_NS + number, START_NS + 9, attributes=given)
+        for number, given in enumerate((attributes, whole))
+    ]
+    assert interactions_of(trace, OPTIONS)[-1].interaction is not None
+    assert len(explain_traces(trace, OPTIONS)[0].spans) == 2
+
+
 @pytest.mark.parametrize("parent", [lambda number: number - 1, lambda _: 0], ids=["a chain", "a star"])
 def test_ten_thousand_spans_of_every_role_end(parent: Any) -> None:
     roles = ["RETRIEVER", "LLM", "CHAIN", "TOOL", "RERANKER"]
