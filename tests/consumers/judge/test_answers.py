@@ -176,7 +176,10 @@ SOURCES = ("d0", "d1", "d2", "r", "a")
         ("0a, 9z", ["0a", "9z"]), (["general"], ["general"]), ("well known fact", ["well_known_fact"]),
         (["none"], []), ("N/A", []), ("None.", []), ([], []),
         ("0c-0a", None), ("0a-1b", None), ("0a-9z", None), ("0a or 0b", None), ("not 0a", None), ("all", None),
-        ("all but 0a", None), ("0a, ..., 0c", None), ("0a: like 0b", None), ("0a - 0b - 0c", None), ("- 0a\n- 0b", None),
+        ("all but 0a", None), ("0a, ..., 0c", None), ("0a: like 0b", None), ("0a - 0b - 0c", None),
+        ("- 0a\n- 0b", ["0a", "0b"]), ("1. 0a\n2. 1b", ["0a", "1b"]), ("“0a”, “0b”", ["0a", "0b"]), ("0.a", ["0a"]),
+        ("document 0: a, b", ["0a", "0b"]), ("Document 1 sentence a", ["1a"]), ("no relevant sentences", []),
+        ("empty list", []), ("none of document 0a", None), ("0a, b", None),
         ("", None), (None, None), ({}, None), (["0a", 3], None), ([["0a"]], None),
     ],
 )  # fmt: skip
@@ -202,6 +205,8 @@ def test_keys_of_sources_are_read_too(value: object, keys: list[str] | None) -> 
     [
         ("Yes, fully supported", True), ("yes (0a)", True), ("Fully supported.", True), ("Verdict: yes", True),
         ("No. Nothing supports it", False), ("no, 0a does not say it", False), ("Partially supported", False),
+        ("✅ Yes", True), ("❌", False), ("\\boxed{yes}", True), ("<answer>No</answer>", False), ("Answer - yes", True),
+        ("It is not true.", False), ("はい", True), ("**Answer: Yes**.", True), ("value-added", None),
         ("是，完全支持", True), ("Да, полностью", True),
         ("Yes and no", None), ("Yes, but only partly", None), ("No issues, fully supported", None), ("yes/no", None),
         ("No; it is supported", None), ("Yes. No.", None), ("not sure", None), ("", None),

@@ -126,6 +126,7 @@ FORMS: dict[str, Any] = {
     "a completion in an envelope": lambda text: {
         "code": 0, "message": "ok", "data": {"choices": [{"message": {"content": text}}]},
     },
+    "JSON in an envelope": lambda text: {"code": 200, "msg": "success", "data": text},
     "text in an envelope": lambda text: {"result": {"response": text}, "success": True, "errors": [], "messages": []},
     "an empty error beside it": lambda text: {
         "error": {"code": "", "message": None}, "base_resp": {"status_code": 0, "status_msg": ""},
@@ -179,6 +180,7 @@ OUTAGES: dict[str, Any] = {
     },
     "an error in a stream": sse(chunk({"content": "{"}), {"error": {"message": "its own words"}}),
     "a stream without an end": sse(chunk({"content": "{"}), done=False),
+    "a stream without an answer": b"data: [DONE]\n\n",
     "a page": b"<!doctype html><html><title>its own words</title></html>",
     "a page about rules": b"<html><style>p{}</style>its own words<p>Moderation, usage policies, max_tokens</p></html>",
     "plain words": b"upstream connect error: its own words",
@@ -250,6 +252,7 @@ async def test_an_overload_inside_asks_for_fewer_calls(server: ScriptedJudge) ->
             "output": [],
         },
         {"candidates": [{"finishReason": "SAFETY"}]},
+        [{"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}],
     ],
     ids=repr,
 )

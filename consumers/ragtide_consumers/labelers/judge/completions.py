@@ -151,7 +151,7 @@ def _messages(reply: Members) -> Iterator[tuple[Members, Members]]:
         yield {"content": "" if _part(reply, "token").get("special") else text}, {}
     if isinstance(text := reply.get("generated_text"), str):
         yield {"content": text}, _part(reply, "details")
-    for name in ("response", "result", "output", "text"):  # of Ollama, and gateways
+    for name in ("response", "result", "output", "text", "data", "generation"):  # of Ollama, gateways, Llama
         if _is_answer(text := reply.get(name), reply):
             yield {"content": text}, {}
 
@@ -166,13 +166,14 @@ def _joined(events: Sequence[Members]) -> Members:
     calls: dict[str, list[str]] = {}
     others: dict[str, list[str]] = {"refusal": [], "reasoning": []}
     tokens = (0, 0, 0)
-    finish, ended = "", False
+    finish, ended, is_empty = "", False, True
     for event in events:
         message, holders = _message_in(event)
         if fault_in(event, {}, holders, _finish(holders)) is not None:
             return event
-        if _text(_part(event, "response"), "status") in ("completed", "incomplete"):
-            return event  # the last one of the Responses API, with the whole answer
+        if _text(_part(event, "response"), "status") in ("completed", "incomplete") or _blocked(holders):
+            return event  # the last one of the Responses API, with the whole answer; or Gemini's only one
+        is_empty &= message is None
         is_whole = "message" in _first(event.get("choices")) or isinstance(event.get("generated_text"), str)
         ended |= is_whole or event.get("done") is True or event.get("type") == "message_stop"
         ended |= any(_text(holder, name) is not None for holder in holders for name in _FINISHES[:-1])
@@ -189,8 +190,8 @@ def _joined(events: Sequence[Members]) -> Members:
             calls.setdefault(index, []).extend(_arguments_of(_part(call, "function") or call))
         if "type" in event:
             calls.setdefault("", []).extend(_arguments_of(message))
-    if not ended:
-        return {"error": "the stream broke off before its end"}
+    if is_empty or not ended:
+        return {"error": "the stream is empty" if is_empty and ended else "the stream broke off before its end"}
     message = {"content": "".join(texts), **{name: "".join(pieces) for name, pieces in others.items()}}
     message["tool_calls"] = [{"arguments": "".join(pieces)} for pieces in calls.values()]
     counts = dict(zip(("prompt_tokens", "completion_tokens"), tokens, strict=False))

@@ -24,7 +24,8 @@ VALUE_CHARS: Final = 300
 # --- Keys ---
 
 _TOKEN: Final = re.compile(r"[\w.]+|[^\w\s]")
-_AROUND: Final = frozenset({*"()[]{}<>\"'`*#", ""})
+_AROUND: Final = frozenset({*"()[]{}<>\"'`*#“”„‘’«»", ""})
+_BULLET: Final = re.compile(r"^\s{0,9}(?:[-*•]|\d{1,3}[.)])\s{1,9}", re.MULTILINE)
 _SEPARATES: Final = frozenset({",", ";", "/", "|", "&", "+", "、", "and", "und", "et", "и", "和", "及"})
 _TO: Final = frozenset({"-", "–", "—", "~", "to", "through", "thru", "bis", "до", "по", "至", "到"})
 _DOCUMENTS: Final = frozenset({"document", "documents", "doc", "docs", "документ", "документа", "文档"})
@@ -35,6 +36,7 @@ _LABELS: Final = _DOCUMENTS | {
 _WHOLE: Final = frozenset({"all", "every", "entire", "whole", "весь", "все"})
 _NOTHING: Final = frozenset({"none", "n/a", "na", "null", "nothing", "empty", "no", "-", "—", "–", "нет", "无", "[]"})
 _FILLERS: Final = _LABELS | _WHOLE | {"of", "in", "from"}
+_OF_NOTHING: Final = _FILLERS | {"relevant", "supporting", "such", "applicable", "list", "item", "items", "."}
 _INVENTED: Final = re.compile(r"[0-9]{1,5}[a-z]{1,4}|[a-z][0-9]{1,5}(?:\.[0-9]{1,5})?")
 """A key that would be one if it existed."""
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
@@ -76,12 +78,15 @@ def key_in(value: object, known: Collection[str]) -> str | None:
 
 def _keys_in(text: str, known: Collection[str], runs: dict[str, list[str]]) -> list[str] | None:
     plain = normalize("NFKC", text[:TEXT_CHARS]).casefold().strip()
-    if plain in _NOTHING or normalize_key(plain) in _NOTHING:
+    first, *others = plain.split() or [""]
+    if normalize_key(plain) in _NOTHING | {""} or (
+        first in _NOTHING and _OF_NOTHING.issuperset(map(normalize_key, others))
+    ):
         return []
     special = normalize_key(plain).replace(" ", "_").replace("-", "_")
     if special in SPECIAL_KEYS:
         return [special]
-    words = _TOKEN.findall(plain.replace("...", "–").replace("..", "–").replace("\n", ","))
+    words = _TOKEN.findall(_BULLET.sub("", plain).replace("...", "–").replace("..", "–").replace("\n", ","))
     read = _KeyWords(known, runs)
     if all(map(read.take, words)):
         return read.found if read.is_whole else None
@@ -98,7 +103,7 @@ class _KeyWords:
     def __init__(self, known: Collection[str], runs: dict[str, list[str]]) -> None:
         self._known = known
         self._runs = runs
-        self._last = self._label = ""
+        self._last = self._label = self._document = ""
         self._of_all = self._begins_range = False
         self.found: list[str] = []
 
@@ -119,6 +124,9 @@ class _KeyWords:
             self._begins_range = bool(self._last) and not self._begins_range
             return self._begins_range
         key = self._key(word)
+        if not key and word.isdecimal() and self._label in _DOCUMENTS and not (self._of_all or self._last):
+            self._document = word  # `document 0: a, b`
+            return True
         if self._begins_range:
             run = self._between(self._last, key or self._last.rstrip(_LETTERS) + word)
             self.found += run[1:]
@@ -145,6 +153,9 @@ class _KeyWords:
             return f"d{word}"  # a whole document as a source
         if word in self._known or word in SPECIAL_KEYS:
             return word
+        for spelling in (word.replace(".", "").replace("_", ""), self._document + word):
+            if spelling in self._known:
+                return spelling
         return word if _INVENTED.fullmatch(word) else ""
 
     def _run(self, kind: str) -> list[str]:
@@ -168,18 +179,21 @@ def _kind(key: str) -> str:
 # --- Words ---
 
 _YES: Final = frozenset({
-    "yes", "true", "y", "t", "1", "да", "верно", "истина", "是", "对", "真", "sí", "oui", "ja", "supported",
-    "fully supported", "yes fully supported", "yes it is fully supported",
+    "yes", "true", "y", "t", "1", "1.0", "да", "верно", "истина", "是", "是的", "对", "对的", "真", "はい", "네", "예",
+    "sí", "si", "sì", "sim", "oui", "ja", "tak", "evet", "correct", "entailed", "it is true", "supported",
+    "fully supported", "yes fully supported", "yes it is fully supported", "✅", "✔", "✓",
 })  # fmt: skip
 _NO: Final = frozenset({
-    "no", "false", "n", "f", "0", "partly", "partially", "partial", "not fully", "нет", "ложь", "неверно", "частично",
-    "否", "不是", "假", "部分", "non", "nein", "unsupported", "not supported", "not fully supported",
-    "no not supported", "partly supported", "partially supported",
+    "no", "false", "n", "f", "0", "0.0", "нет", "ложь", "неверно", "否", "不是", "假", "いいえ", "아니요", "non", "não",
+    "nein", "nie", "hayır", "incorrect", "unsupported", "it is false", "it is not true", "not true", "not entailed",
+    "❌", "✗", "✘", "partly", "partially", "partial", "not fully", "частично", "部分", "not supported",
+    "not fully supported", "no not supported", "partly supported", "partially supported",
 })  # fmt: skip
 _ENDS: Final = " \t\r\n.,;:!?'\"`*()[]。，！“”‘’«»"
+_WRAPPED: Final = re.compile(r"\\[a-z]{1,10}\{|</?[a-z_]{1,20}>|[*`${}]|^[✅✔✓❌✗✘]\ufe0f?\s{1,9}")
 _LABEL: Final = re.compile(
     r"(?:(?:the |my |final )?(?:answer|verdict|score|rating|grade|label|result|value|fully[_ ]supported|ответ|оценка"
-    r"|вердикт)) ?(?:[:=：]|is\b) ?"
+    r"|вердикт))(?: ?[:=：]| [–—-](?= )| ?is\b) ?"
 )
 _FRACTION: Final = re.compile(r"\s{0,9}[.,][0-9]")
 _PAUSE: Final = re.compile(r"[;(\n—–。，；：（]|[.,:](?![0-9])| -+ ")
@@ -197,7 +211,8 @@ def stated(text: str) -> tuple[str, str]:
     >>> stated("**Answer:** Yes, fully supported."), stated("4.5 (of 5)")
     (('yes', 'fully supported'), ('4.5', 'of 5'))
     """
-    plain = normalize("NFKC", text[:VALUE_CHARS]).casefold().replace("*", "").replace("`", "").rstrip(_ENDS)
+    plain = normalize("NFKC", text[:VALUE_CHARS]).casefold()
+    plain = _WRAPPED.sub("", plain).rstrip(_ENDS)
     if not _FRACTION.match(plain):
         plain = plain.lstrip(_ENDS)
     if label := _LABEL.match(plain):
