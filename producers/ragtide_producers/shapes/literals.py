@@ -44,6 +44,7 @@ _FIELDS: Final = re.compile(r"[a-z_]\w{0,60}=(?:['\"\[{<\d-]|None\b|True\b|False
 FEWEST, DENSITY = 1_000, 12
 """A printed value has at most so many lists, objects and calls, and one more for so many characters."""
 _QUOTES: Final = ("'", '"')
+_BRACKETS: Final = ("{", "[", '"', "(")
 _SEQUENCE: Final = re.compile(r"(?:np\.|numpy\.|pd\.|pandas\.)?(?:array|Series|Index|deque)\(\s*[\[(]")
 _OF_ONE: Final = frozenset(
     ("array", "ndarray", "Series", "Index", "list", "tuple", "set", "frozenset", "deque", "str_", "bytes_", "bool_",
@@ -88,10 +89,8 @@ def value_of(text: str, *, strict: bool = False) -> Any:
     """
     stripped = text.strip()
     try:
-        if stripped[:1] in ("{", "[", '"', "(") and stripped and len(stripped) <= TEXT_MAX:
+        if len(stripped) <= TEXT_MAX and (stripped.startswith(_BRACKETS) or _SEQUENCE.match(stripped)):
             return _read(stripped, strict=strict)
-        if _SEQUENCE.match(stripped) and len(stripped) <= TEXT_MAX:
-            return _read(stripped, strict=False)
     except UnreadableError:
         raise
     except ValueError:
@@ -99,7 +98,7 @@ def value_of(text: str, *, strict: bool = False) -> Any:
     else:
         value = _constructed(stripped, text)
     if isinstance(value, str) and is_cut(stripped):
-        raise BrokenTextError(f"{stripped[:40]!r} begins a value that does not end")
+        raise BrokenTextError(f"{stripped[:40]!r} begins a value that does not end: give all of it")
     return value
 
 

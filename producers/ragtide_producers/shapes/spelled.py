@@ -42,32 +42,17 @@ def _of_text(text: str, depth: int) -> Any:
         return []
     if _TABLE_END.search(stripped[-80:]) or (stripped[0] == "<" and _ARRAY_START.match(stripped)):
         raise UnreadableError("it is the text of a pandas table, which may be cut: write a JSON list of texts")
-    if stripped[0] not in '[{("' and not _ARRAY_START.match(stripped):
-        found = value_of(text)  # a text such as `Document(page_content='...')`
-        return stripped if isinstance(found, str) else found
-    try:
-        found = _literal(stripped)
-    except ValueError as error:
+    found = value_of(stripped, strict=True)
+    if found == stripped and stripped.startswith(('[""', '{""')):
+        found = value_of(stripped.replace('""', '"'), strict=True)  # quotes that a writer of CSV doubled once too often
+    if isinstance(found, str) and found in (stripped, stripped.replace('""', '"')):
         if _begins_a_value(stripped):
             raise UnreadableError(
-                f"it begins a list or an object and cannot be read as one ({error}): {_REMEDY}"
-            ) from None
+                "it begins a list or an object and cannot be read as one: write a JSON list of texts, such as "
+                '["first text", "second text"]'
+            )
         return stripped
-    if isinstance(found, str | list) and depth < DEPTH_MAX:
-        return spelled_documents(found, depth + 1)
-    return found
-
-
-_REMEDY: Final = 'write a JSON list of texts, such as ["first text", "second text"]'
-
-
-def _literal(text: str) -> Any:
-    try:
-        return literal_of(text)
-    except ValueError:
-        if not text.startswith(('[""', '{""')):
-            raise
-        return literal_of(text.replace('""', '"'))  # quotes that a writer of CSV doubled once too often
+    return spelled_documents(found, depth + 1) if isinstance(found, str | list) and depth < DEPTH_MAX else found
 
 
 def _begins_a_value(text: str) -> bool:
