@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -12,8 +13,11 @@ import pytest
 from pydantic import BaseModel
 from tests.support.forms import ANSWER, CHUNKS, FORMS, NOTHING, PNG, REFUSED, THOUGHT, Form
 
+from ragtide_producers.files.columns import interaction_fields
+from ragtide_producers.given_fields import interaction_of
 from ragtide_producers.shapes.documents import documents_in
 from ragtide_producers.shapes.texts import UnreadableError, text_in
+from ragtide_schemas import InvalidEntryError, RagInteraction
 
 
 def read(form: Form, value: Any, left_out: Counter[str] | None = None) -> Any:
@@ -45,6 +49,32 @@ def test_a_form_is_read_as_its_text_and_what_is_left_out_is_counted(form: Form) 
 def test_the_json_of_a_form_is_read_as_the_form(form: Form) -> None:
     if form.value is not None and form.value == form.value and not isinstance(form.value, float):
         assert read(form, json.dumps(form.value)) in expected(form)
+
+
+FIELDS = {"question": "question", "answer": "response", "reference": "reference_answer", "documents": "documents"}
+
+
+def written(read: Callable[[dict[str, Any]], RagInteraction], field: str, value: Any) -> Any:
+    """Text or texts of a field of an interaction, or `REFUSED`."""
+    row = {"interaction_id": "i", "pipeline": "p", "question": "q", "documents": ["d"], "response": "r", field: value}
+    try:
+        found = read(row)
+    except InvalidEntryError:
+        return REFUSED
+    return [document.text for document in found.documents] if field == "documents" else getattr(found, field)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[form.name for form in FORMS])
+def test_a_file_reads_a_form_under_the_name_of_its_field_as_the_sdk_does(form: Form) -> None:
+    try:
+        text = json.dumps(form.value)
+    except TypeError:
+        return  # no file has such an object
+    for value in (json.loads(text), text):
+        in_file = written(
+            lambda row: RagInteraction.from_fields(interaction_fields(row, {})[0]), FIELDS[form.meaning], value
+        )
+        assert in_file == written(interaction_of, FIELDS[form.meaning], value)
 
 
 def test_the_names_of_forms_are_their_own() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from dataclasses import field as attribute
 from functools import lru_cache, partial
 from itertools import islice
+from math import isnan
 from typing import Any, Final
 
 from ragtide_schemas import METRICS, AnswerUsage, InvalidEntryError, RagInteraction, RetrievedDocument
@@ -28,7 +29,7 @@ from ..shapes.literals import BrokenTextError, literal_of
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
 from .places import places_in, plain_name, reached, without
 from .usage import COLUMNS as USAGE_COLUMNS
-from .usage import read_usage, usage_in
+from .usage import KEYS_MAX, read_usage, usage_in
 from .values import EMPTY, MISSING, TABLES, TEXTS, read_value, refuse_cut
 
 _ANSWERERS: Final = (
@@ -91,7 +92,7 @@ _NUMBERED: Final = frozenset((
     "documents", "document", "doc", "ctx", "chunk", "retrieved_document", "retrieved_chunk", *COLUMNS["documents"],
 )) - {*CITED, "search_results", "context_data"}  # fmt: skip
 """Names that may have a number, such as `context_1` and `context_2`: each is a document."""
-_KNOWN: Final = frozenset((*(name for names in COLUMNS.values() for name in names), *USAGE_COLUMNS))
+_KNOWN: Final = frozenset((*_FIELDS, *(name for names in COLUMNS.values() for name in names), *USAGE_COLUMNS))
 _RANKS: Final = {field: {name: rank for rank, name in enumerate(names)} for field, names in COLUMNS.items()}
 _NESTED: Final = frozenset(name for field in (*TEXTS, "documents") for name in COLUMNS[field] if "_" in name)
 """Known names that may be divided into that of an object and that of a value in it."""
@@ -121,7 +122,7 @@ class SeenColumns:
 def is_known(column: str) -> bool:
     """Return whether a column is a field of an interaction, or has one under another name."""
     name = plain_name(column)
-    return name in _FIELDS or name in _KNOWN or name.partition(".")[0] in _FIELDS or _base(name)[0] in _NUMBERED
+    return name in _KNOWN or name.partition(".")[0] in _FIELDS or _base(name)[0] in _NUMBERED
 
 
 def keeps_words(column: str, field: str) -> bool:
@@ -263,12 +264,8 @@ def _stated(
     return stated, rest
 
 
-_NAMES_MAX: Final = 500
-"""Names of a row that are compared with those that may be meant; few rows have more."""
-
-
 def _no_column(row: Mapping[str, Any], target: str, column: str) -> str:
-    places = list(islice(places_in(row), _NAMES_MAX))
+    places = list(islice(places_in(row), KEYS_MAX))
     near = closest(column, places)
     meant = "; it has: " if near is None else f"; did you mean {near!r}? It has: "
     return f"{target} is mapped to the column {column!r}, which the row lacks{meant}{', '.join(places)[:200]}"
@@ -288,7 +285,7 @@ def _own_columns(row: Mapping[str, Any], stated: Collection[str]) -> dict[str, s
 
 def _own_value(field: str, column: str, value: Any, read: Callable[..., Any], *, cells: bool) -> Any:
     """Return the value of a field under its own name: it is taken as it stands, unless it may spell something else."""
-    if value is None:
+    if value is None or (isinstance(value, float) and isnan(value)):
         return EMPTY.get(field) if cells else None
     if field == "documents":
         if isinstance(value, str) and value.lstrip()[:1] == "[":
@@ -320,7 +317,7 @@ def _lifted(row: Mapping[str, Any], mapping: Mapped) -> Mapping[str, Any]:
     nested = [
         f"{column}.{key}"
         for column, value in row.items()
-        if isinstance(value, Mapping) and len(value) <= _KEYS_MAX and plain_name(column) not in _KNOWN
+        if isinstance(value, Mapping) and len(value) <= KEYS_MAX and plain_name(column) not in _KNOWN
         for key in value
         if _known_name(f"{column}.{key}") in _NESTED
     ]
@@ -329,9 +326,6 @@ def _lifted(row: Mapping[str, Any], mapping: Mapped) -> Mapping[str, Any]:
             found = reached(row, name)
             row = row if found is None else {**without(row, found[0]), name: found[1]}
     return row
-
-
-_KEYS_MAX: Final = 100
 
 
 def _known_name(column: str) -> str:
@@ -507,7 +501,7 @@ def _meant(name: str, missing: frozenset[str]) -> str | None:
 def _refuse_typos(rest: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
     # `story` and `step` are columns of some data sets, and like `history` and `steps`.
     missing = _FIELDS.difference(fields, ("history", "steps"))
-    for name in islice(rest, _NAMES_MAX):
+    for name in islice(rest, KEYS_MAX):
         meant = _meant(name, missing) if len(name) <= NAME_MAX_CHARS else None
         if meant is not None:
             raise invalid(

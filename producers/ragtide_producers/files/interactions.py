@@ -137,11 +137,7 @@ def pending_records(source: str | Path, options: FileOptions, start: int = 0) ->
                 found = islice(csv.records(Path(place), columns.columns_named(options.columns)), start, None)
             case form:
                 found = islice((json if form == "json" else huggingface).records(place), start, None)
-        yield from (partial(_same, record) for record in found)
-
-
-def _same(record: Record) -> Record:
-    return record
+        yield from (lambda record=record: record for record in found)
 
 
 def made_id(record: Record) -> str:

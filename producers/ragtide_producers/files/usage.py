@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from ragtide_schemas import AnswerUsage
@@ -82,10 +83,12 @@ def usage_in(
     names = {plain_name(str(column)): column for column in values}
     for name in sorted(names.keys() & _RANKS.keys(), key=_RANKS.__getitem__):
         column, field = names[name], COLUMNS[name].field if name in COLUMNS else _TIMES[name]
-        found = _number(column, values[column], field, COLUMNS[name].unit if name in COLUMNS else None)
-        if field in numbers or found is None:
+        if field in numbers:
             continue
-        number, unit = found
+        unit = COLUMNS[name].unit if name in COLUMNS else None
+        number, unit = _number(column, values[column], field, unit)
+        if number is None:
+            continue
         if unit is not None:
             numbers[field], taken[field] = number if unit == 1 else number * unit, column
             if name != field and 0 < numbers[field] < _SHORTEST_S.get(field, 0):
@@ -117,8 +120,8 @@ def usage_number(name: str, column: str, value: Any) -> float | None:
         raise invalid(f"usage.{name}: {unknown('number', name, _FIELDS)}")
     names = (plain_name(column), plain_name(column.rpartition(".")[2])) if name in _FIELDS else ()
     known = next((COLUMNS[own] for own in names if own in COLUMNS and COLUMNS[own].field == name), COLUMNS[name])
-    found = _number(column, value, known.field, known.unit)
-    return None if found is None else found[0] * (found[1] or 1)
+    number, unit = _number(column, value, known.field, known.unit)
+    return None if number is None else number * (unit or 1)
 
 
 def read_usage(given: Any) -> tuple[dict[str, Any] | None, Any]:
@@ -135,13 +138,15 @@ def read_usage(given: Any) -> tuple[dict[str, Any] | None, Any]:
     # The model of the field refuses what is no number in its range.
     usage = {**{field: given[field] for field in _FIELDS if field in given}, **numbers}
     others = given.keys() - set(taken.values()) - set(_FIELDS)
-    for key in others:
+    for key in islice(others, KEYS_MAX):
         meant = closest(str(key), set(_FIELDS) - numbers.keys(), likeness=_TYPO)
         if meant is not None:
             raise invalid(f"usage.{key} is not a field of this schema; did you mean {meant}? Correct its name")
     return usage or None, given if others else None
 
 
+KEYS_MAX: Final = 500
+"""Keys that are compared with those that may be meant."""
 _TYPO: Final = 0.85
 """Least likeness at which an unknown key is a misspelled field: `total_tokens` is none."""
 
@@ -151,14 +156,14 @@ _WITH_UNIT: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([A-Za-z\u00b5
 _NUMBER_MAX: Final = 1e300
 
 
-def _number(column: str, value: Any, field: str, unit: float | None) -> tuple[float, float | None] | None:
-    """Return the number of 0 or more in a value, with its own unit or the given one; None if it has none."""
+def _number(column: str, value: Any, field: str, unit: float | None) -> tuple[float | None, float | None]:
+    """Return the number of 0 or more in a value, None if it has none, and its own unit or the given one."""
     if isinstance(value, str):
         found = _WITH_UNIT.fullmatch(value.strip()[:40]) if field in _SHORTEST_S else None
         own = _UNITS.get(found[2].lower()) if found else None
         value, unit = number_in(column, found[1] if found and own else value), own or unit
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _NUMBER_MAX
-    return (value, unit) if is_number else None
+    return value if is_number else None, unit
 
 
 def number_in(column: str, text: str) -> float | None:

@@ -37,10 +37,6 @@ TEXT_MAX_BYTES: Final = 65_535
 """Most bytes of a TEXT of MySQL, which cuts, too."""
 
 
-_OBJECT_CHARS: Final = 40
-"""A text of fewer characters is none of a broken object."""
-
-
 def read_value(
     target: str,
     column: str,
@@ -81,8 +77,8 @@ def read_value(
                 refuse_joined(column, value)
         found = _READERS[field](value, left_out)
     except UnreadableError as error:
-        if own and len(value) < _OBJECT_CHARS and isinstance(error, BrokenTextError):
-            return value
+        if own and isinstance(error, BrokenTextError) and not {"'", '"'} & set(value):
+            return value  # such as one bracket
         cut = "is cut: " if isinstance(error, BrokenTextError) else ""
         shown = "" if cut else f" is {str(value)[:60]!r}:"
         raise invalid(f"{field}, from the column {column},{shown} {cut}{error}") from None
