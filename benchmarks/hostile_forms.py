@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from ragtide_consumers.labelers.judge import answers as judge_answers
 from ragtide_consumers.labelers.judge import faults, sloppy_json
 from ragtide_consumers.labelers.judge import values as judge_values
-from ragtide_consumers.text import answers, letters, marks, markup, reasoning, sentences
+from ragtide_consumers.text import answers, keys, letters, marks, markup, reasoning, sentences
 from ragtide_producers.given_fields import interaction_of
 from ragtide_producers.shapes import documents, literals, messages, parts, replies, texts, turns
 from ragtide_schemas import RagInteraction
@@ -281,7 +281,7 @@ OF_TEXTS: Final[Mapping[str, Callable[[str], object]]] = {
     "judge: last_object": judge_answers.last_object,
     "judge: sloppy_json.read": lambda text: sloppy_json.read(text, 0),
     "judge: stated": judge_values.stated,
-    "judge: letters_of": faults.letters_of,
+    "text: letters_of": keys.letters_of,
 }
 READERS: Final[dict[str, Callable[[Any], object]]] = {**OF_VALUES, **OF_TEXTS}
 """Every function that reads foreign text, by its group and name."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from .marks import FILE, WORD_OF_SOURCE, nothing, set_of
+from .marks import EXTENSION, FILE, WORD_OF_SOURCE, nothing, set_of
 
 _URL: Final = re.compile(
     r"(?:\bhttps?://|\bftp://|\bwww\.)[^\s<>\"'»”“|]{1,2000}|\bdoi:\s{0,3}10\.\d{3,9}/[^\s<>\"]{1,300}", re.IGNORECASE
@@ -95,17 +95,12 @@ _OF_LINKS: Final = set_of(
 _SOURCES: Final = set_of(
     "source sources reference references citation citations bibliography footnotes источник источники ссылки "
     "литература сноски quelle quellen literatur referenzen références fuentes fuente referencias bibliografía"
-)
-_SOURCES_LONG: Final = frozenset(
-    map(
-        tuple,
-        (
-            ["works", "cited"], ["further", "reading"], ["source", "documents"], ["sources", "used"], ["see", "also"],
-            ["source", "files"], ["related", "documents"], ["documents", "used"], ["retrieved", "documents"],
-            ["список", "литературы"], ["использованные", "источники"], ["список", "источников"], ["см", "также"],
-        ),
-    )
-)  # fmt: skip
+) | {
+    "works cited", "further reading", "source documents", "sources used", "see also", "source files",
+    "related documents", "documents used", "retrieved documents", "список литературы", "использованные источники",
+    "список источников", "см также",
+}  # fmt: skip
+"""Lines that name sources, in words."""
 
 _SOURCE: Final = re.compile(
     rf"\W{{0,4}}(?:\[\^?\w{{1,20}}\]|(?:[\w-]{{1,40}} ){{0,5}}{FILE}|doi\b|isbn\b|[A-ZÀ-ÖА-ЯЁ][\w’'-]{{1,40}},? (?:[A-ZА-ЯЁ]\.|et al|и др))",
@@ -117,10 +112,7 @@ _AUTHOR_IN_LIST: Final = re.compile(r"\W{0,4}[^\W\d_a-zа-яё]")
 def begins_sources(text: str) -> bool:
     """Return whether a line names sources and nothing else: `Sources: a.pdf`, `References`."""
     head, colon, rest = text.partition(":") if ":" in text[:60] else (text, "", "")
-    if len(head) > 60:
-        return False
-    words = words_of(head)
-    if not ((len(words) == 1 and words[0] in _SOURCES) or words in _SOURCES_LONG):
+    if len(head) > 60 or " ".join(words_of(head)) not in _SOURCES:
         return False
     return not rest.strip() or is_source(rest) or (bool(colon) and len(words_of(rest[:400])) <= 12 and ". " not in rest)
 
@@ -141,39 +133,29 @@ def is_about_links(text: str, *, linked: bool) -> bool:
         text: the sentence without links and citations.
         linked: whether there was one in it.
     """
-    if not linked and (text.find(".", 0, -2) < 0 or not _EXTENSION.search(text)):
-        return False
-    if len(text) > 300:
+    if len(text) > 300 or (not linked and (text.find(".", 0, -2) < 0 or not _EXTENSION.search(text))):
         return False
     if _FILE_NAME.fullmatch(text.strip(" .,;:-–—•📄📎🔗")):
         return True
     return all(word in _OF_LINKS or word.isdigit() for part in _FILE_NAME.split(text) for word in words_of(part))
 
 
-_EXTENSION: Final = re.compile(
-    r"\.(?:pdf|docx?|odt|rtf|txt|md|rst|html?|csv|tsv|xlsx?|pptx?|epub|jsonl?|xml|ya?ml)\b", re.IGNORECASE
-)
+_EXTENSION: Final = re.compile(rf"{EXTENSION}\b", re.IGNORECASE)
 
 
-_COURTESY: Final = frozenset(
-    {
-        "sure", "sure thing", "certainly", "of course", "absolutely", "definitely", "great", "great question", "good question",
-        "that's a great question", "thank you", "thanks", "thank you for your question", "thanks for asking",
-        "thanks for your question", "thank you for asking", "you're welcome", "you are welcome", "no problem", "my pleasure",
-        "happy to help", "glad to help", "i'm happy to help", "i'd be happy to help", "i would be happy to help",
-        "i'd be glad to help", "i can help with that", "i can help you with that", "hello", "hi", "hi there", "hello there",
-        "hey", "dear user", "dear customer", "good luck", "enjoy", "have a great day", "have a nice day", "best regards",
-        "kind regards", "regards", "sincerely", "cheers", "take care", "ok", "okay", "alright", "got it", "understood",
-        "here you go", "here it is", "here is the answer", "here's the answer", "here is my answer", "let me help you",
-        "let me help", "let me explain", "i hope so", "all the best", "have a good day", "absolutely happy to help",
-        "конечно", "разумеется", "безусловно", "с удовольствием", "хорошо", "отличный вопрос", "хороший вопрос",
-        "спасибо за вопрос", "спасибо за ваш вопрос", "благодарю за вопрос", "пожалуйста", "рад помочь", "рада помочь",
-        "буду рад помочь", "буду рада помочь", "всегда рад помочь", "здравствуйте", "привет", "добрый день", "добрый вечер",
-        "доброе утро", "с уважением", "удачи", "хорошего дня", "всего доброго", "обращайтесь", "не за что", "спасибо",
-        "вот ответ", "вот мой ответ", "понял", "понятно", "с радостью помогу", "рады помочь", "всегда пожалуйста", "ок",
-    }
-)  # fmt: skip
-"""Whole sentences that are courtesy, in small letters without punctuation."""
+_COURTESY: Final = frozenset({
+    "sure thing", "of course", "definitely", "thank you", "thanks for asking", "thank you for asking",
+    "you're welcome", "you are welcome", "no problem", "my pleasure", "glad to help", "i'd be glad to help",
+    "i can help with that", "i can help you with that", "hi there", "hello there", "hey", "dear user",
+    "dear customer", "good luck", "enjoy", "best regards", "kind regards", "regards", "sincerely", "cheers",
+    "take care", "alright", "got it", "understood", "here you go", "here it is", "here is the answer",
+    "here's the answer", "here is my answer", "let me help", "let me explain", "i hope so", "all the best",
+    "have a good day", "absolutely happy to help", "разумеется", "безусловно", "с удовольствием", "рада помочь",
+    "добрый день", "добрый вечер", "доброе утро", "с уважением", "удачи", "хорошего дня", "всего доброго",
+    "не за что", "спасибо", "вот ответ", "вот мой ответ", "понял", "понятно", "с радостью помогу", "рады помочь",
+    "всегда пожалуйста", "ок",
+})  # fmt: skip
+"""Whole sentences that are courtesy, in small letters without punctuation, beside those that only begin so."""
 
 _OPENING: Final = set_of(
     "sure certainly absolutely ok okay great hello hi please well also and thanks конечно здравствуйте привет хорошо пожалуйста"
@@ -185,8 +167,8 @@ _COURTESY_BEGINS: Final = tuple(
             "let me know if", "let me know whether", "let us know if", "let me know how", "feel free to", "do not hesitate to", "don't hesitate to",
             "i hope this", "i hope that", "i hope it helps", "hope this", "hope that helps", "hope it helps", "i trust this",
             "if you have any", "if you have more questions", "if you have further", "if you have other", "if you have additional",
-            "if you need any", "if you need more", "if you need further", "if you need anything", "if you need additional", "if you need help",
-            "if you want me to", "if you want more", "if you'd like more", "if you'd like me to", "if you would like", "if you'd like", "if there is anything else",
+            "if you need any", "if you need more", "if you need further", "if you need additional", "if you need help",
+            "if you want me to", "if you want more", "if you would like", "if you'd like", "if there is anything else",
             "if there's anything else", "if anything is unclear", "is there anything", "would you like", "do you want me to", "do you want more", "shall i", "should i",
             "can i help you", "how can i help", "what else can i", "anything else", "may i help",
             "i'm happy to help", "i'm here to help", "i am here to help", "i'd be happy to", "i would be happy to", "i'll be happy to", "happy to help", "glad i could help",
@@ -194,7 +176,7 @@ _COURTESY_BEGINS: Final = tuple(
             "let me help you", "i'm glad", "it was a pleasure",
             "дайте знать", "дай знать", "сообщите если", "сообщите мне если", "надеюсь", "если у вас", "если у тебя", "если возникнут", "если появятся", "если остались",
             "если нужна", "если нужно", "если вам нужна", "если вам нужно", "если потребуется", "если хотите", "если что то", "не стесняйтесь", "обращайтесь",
-            "хотите", "могу ли я", "могу я", "чем еще", "чем я могу", "буду рад", "буду рада", "рад был", "рада была", "рад помочь", "всегда рад", "спасибо за", "спасибо что",
+            "хотите", "могу ли я", "могу я", "чем еще", "чем я могу", "буду рад", "рад был", "рада была", "рад помочь", "всегда рад", "спасибо за", "спасибо что",
             "благодарим за", "благодарю за", "нужна ли", "нужно ли вам", "есть ли еще",
         }
     )

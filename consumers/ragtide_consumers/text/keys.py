@@ -21,6 +21,20 @@ def letters(index: int) -> str:
     return name
 
 
+def letters_of(name: str) -> str:
+    """Return the letters and digits of a name in lower case, which are the same in every spelling.
+
+    >>> letters_of("max_tokens"), letters_of("Max Tokens")
+    ('maxtokens', 'maxtokens')
+    """
+    return _letters_of(name[:80])
+
+
+@lru_cache(maxsize=1024)  # the names of fields and reasons, which are few
+def _letters_of(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
 def response_keys(n_sentences: int) -> tuple[str, ...]:
     """Return the keys of a response's sentences, in order."""
     return tuple(letters(index) for index in range(n_sentences))

@@ -54,7 +54,8 @@ _SOURCE: Final = (
 """Words for a source. They are needed only where the shape alone does not tell a mark from content."""
 WORD_OF_SOURCE: Final = re.compile(_SOURCE, re.IGNORECASE)
 
-FILE: Final = r"[\w./\\%+-]{0,120}\.(?:pdf|docx?|odt|rtf|txt|md|rst|html?|csv|tsv|xlsx?|pptx?|epub|jsonl?|xml|ya?ml)"
+EXTENSION: Final = r"\.(?:pdf|docx?|odt|rtf|txt|md|rst|html?|csv|tsv|xlsx?|pptx?|epub|jsonl?|xml|ya?ml)"
+FILE: Final = rf"[\w./\\%+-]{{0,120}}{EXTENSION}"
 
 _PRIVATE: Final = "\ue000-\uf8ff"
 _SUPERSCRIPT: Final = "¹²³⁰⁴-⁹"

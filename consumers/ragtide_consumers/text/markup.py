@@ -293,15 +293,15 @@ def blocks(text: str, *, answer: bool = False) -> list[Block]:
     lines = _BlockReader(text)
     at = 0
     code = ""
-    front = _front_matter(lines.lines)
-    first, last = front or (-1, -1)
+    front, n_front = _front_matter(lines.lines), 0
     for number, line in enumerate(lines.lines):
         start, at = at, at + len(line) + 1
         body = line.strip(SPACE)
-        if not body or number in (first, last):
+        if not body or (front and number in (0, front)):
             if not body and "\x00" in line and lines.group:
                 continue  # a line of marks alone does not end a paragraph
             lines.ends_section()
+            n_front = len(lines.blocks) if number == front else n_front
             continue
         start += line.index(body[0]) if line[0] != body[0] else 0
         end = start + len(body)
@@ -314,14 +314,17 @@ def blocks(text: str, *, answer: bool = False) -> list[Block]:
         elif code[-1:] == " ":
             if any(map(str.isalnum, body)):
                 lines.add(Block([(start, end)]))
-        elif first < number < last:
+        elif 0 < number < front:
             lines.group[:] = [(lines.group[0][0] if lines.group else start, end)]
         else:
             lines.number = number
             _take(lines, line, start, body)
     lines.end_group()
-    found = _with_front_matter(lines.blocks, front, lines.lines, answer)
-    return [block for block in found if block.parts]
+    found = lines.blocks
+    if 0 < n_front < len(found):  # front matter goes with the first sentence after it
+        head, *found = found
+        found[0].parts[:0] = [] if answer else head.parts
+    return found
 
 
 def _take(lines: _BlockReader, line: str, start: int, body: str) -> None:
@@ -455,31 +458,15 @@ def _are_columns(gaps: set[int], near: set[int]) -> bool:
     return bool(near) and (gaps <= near or near <= gaps)
 
 
-def _front_matter(split: Sequence[str]) -> tuple[int, ...]:
-    """Return the numbers of the lines that begin and end front matter; nothing without it."""
-    if split[0].strip() not in ("---", "+++"):
-        return ()
-    fence = split[0].strip()
-    for number, line in enumerate(split[1:60], start=1):
-        if line.strip() in (fence, "...") and number > 1:
-            return (0, number)
+def _front_matter(lines: Sequence[str]) -> int:
+    """Return the number of the line that ends front matter; 0 without it."""
+    fence = lines[0].strip()
+    for number, line in enumerate(lines[1:60] if fence in ("---", "+++") else (), start=1):
+        if number > 1 and line.strip() in (fence, "..."):
+            return number
         if line.strip() and not re.match(r"[\w-]{1,40}[ \t]{0,3}[:=]|[ \t]+\S|-[ \t]", line):
-            return ()
-    return ()
-
-
-def _with_front_matter(found: list[Block], front: tuple[int, ...], split: Sequence[str], answer: bool) -> list[Block]:
-    """Return blocks in which the front matter goes with the first sentence after it; an answer is left without it."""
-    if not front or len(found) < 2:
-        return found
-    end = sum(len(line) + 1 for line in split[: front[1]])
-    before = [block for block in found if block.parts[0][0] < end]
-    after = found[len(before) :]
-    if not before or not after:
-        return found
-    if not answer:
-        after[0].parts = [part for block in before for part in block.parts] + after[0].parts
-    return after
+            break
+    return 0
 
 
 def _paragraphs(text: str, group: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:

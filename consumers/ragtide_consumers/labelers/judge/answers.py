@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from ...text.keys import normalize_key
+from ragtide_schemas.plain_values import whole
+
+from ...text.keys import letters_of, normalize_key
 from ...text.reasoning import TAG, after_block, meaning_of, without_reasoning, without_silent_analysis
 from .sloppy_json import NoJson, ReadingBudget, Sloppy, one_value
 from .sloppy_json import read as read_sloppy
@@ -114,15 +115,6 @@ def is_refusal(text: str) -> bool:
     return "{" not in said and _REFUSAL.search(said[:_REFUSAL_CHARS].lower()) is not None
 
 
-def whole_characters(text: str) -> str:
-    """Return a text in which a half of a surrogate pair is replaced."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
 # --- Objects ---
 
 _ESCAPED_START: Final = r"[\[{](?:\\n|\s){0,80}\\[\"'\\]"
@@ -154,15 +146,6 @@ def _unambiguous(members: list[tuple[str, Any]]) -> dict[str, Any]:
 _STRICT: Final = json.JSONDecoder(strict=False, parse_constant=_refuse, object_pairs_hook=_unambiguous)
 
 
-def _letters(name: object) -> str:
-    return _letters_of(str(name)[:80])
-
-
-@lru_cache(maxsize=1024)  # the names of members, which are nearly always those of the schema
-def _letters_of(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())
-
-
 class _Ambiguous(Exception):  # noqa: N818  # never leaves this module
     """There are several answers in one value, and nothing says which counts."""
 
@@ -172,14 +155,14 @@ class _Shape:
 
     def __init__(self, schema: Schema) -> None:
         self._properties: Mapping[str, Schema] = schema["properties"]
-        self.spellings = {_letters(name): name for name in self._properties}
+        self.spellings = {letters_of(name): name for name in self._properties}
         self._lists = [name for name, of in self._properties.items() if of.get("type") == "array"] or [
             *self._properties
         ]
 
-    def name(self, spelling: object) -> str | None:
+    def name(self, spelling: str) -> str | None:
         """Return the name of a field that has this spelling; None if no field has it."""
-        return self.spellings.get(_letters(spelling))
+        return self.spellings.get(letters_of(spelling))
 
     def rank(self, value: Mapping[str, Any]) -> int:
         """Return 2 for all lists that were asked for, 1 for some of the fields, 0 for none."""
@@ -352,13 +335,13 @@ def _correction(text: str, start: int, value: Any, shape: _Shape) -> dict[str, A
     before = text[max(0, start - 80) : start].rstrip()
     if not before.endswith((":", "=", "：")):
         return None
-    letters = _letters(before[:-1].rpartition("\n")[2])
+    letters = letters_of(before[:-1].rpartition("\n")[2])
     return next(({name: value} for spelling, name in shape.spellings.items() if letters.endswith(spelling)), None)
 
 
 def _is_named_draft(text: str, start: int) -> bool:
     before = _BEFORE.search(text, max(0, start - 80), start)
-    return before is not None and _letters(before[1]) in _DRAFTS
+    return before is not None and letters_of(before[1]) in _DRAFTS
 
 
 def _values(text: str, budget: ReadingBudget) -> Iterator[tuple[int, Any]]:
@@ -418,7 +401,7 @@ def _value_at(text: str, start: int, budget: ReadingBudget) -> tuple[Any, int] |
 
 
 def _whole_characters(value: Any) -> Any:
-    return json.loads(whole_characters(json.dumps(value, ensure_ascii=False)))
+    return json.loads(whole(json.dumps(value, ensure_ascii=False)))
 
 
 def _answers(value: Any, shape: _Shape, budget: ReadingBudget, depth: int) -> dict[str, Any] | None:
@@ -433,7 +416,7 @@ def _answers(value: Any, shape: _Shape, budget: ReadingBudget, depth: int) -> di
     if isinstance(value, dict):
         if shape.rank(value):
             return value
-        children = [child for name, child in value.items() if _letters(name) not in _DRAFTS]
+        children = [child for name, child in value.items() if letters_of(name) not in _DRAFTS]
     elif isinstance(value, list):
         children = value
     elif isinstance(value, str) and "{" in value:

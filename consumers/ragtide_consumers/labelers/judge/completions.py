@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ragtide_schemas.limits import REPLY_TOKENS_MAX
+from ragtide_schemas.plain_values import whole
 
+from ...text.keys import letters_of
 from ...text.reasoning import before_open_block
-from .answers import JudgeAnswer, last_object, whole_characters
+from .answers import JudgeAnswer, last_object
 from .costs import CallPrice
-from .faults import Members, as_json, fault_in, letters_of
+from .faults import Members, as_json, fault_in
 
 _CUT_OFF: Final = frozenset({
     "length", "maxtokens", "maxoutputtokens", "modellength", "modelcontextwindowexceeded", "incomplete", "limit",
@@ -246,7 +248,7 @@ def _answer(message: Members, *, cut_off: bool) -> tuple[str, str | None]:
         for name in _REASONINGS:
             text = text or last_object(_text(message, name) or "")
         text = text or last_object("\n".join(thoughts))
-    return whole_characters(text), whole_characters(refusal) or None
+    return whole(text), whole(refusal) or None
 
 
 def _content(message: Members | None) -> object:

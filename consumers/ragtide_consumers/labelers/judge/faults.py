@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ...text.keys import letters_of
 from ..remote.posting import ErrorReply
 
 Members = Mapping[str, Any]
@@ -116,11 +117,6 @@ def _status(said: object, depth: int = 0) -> int | None:
                 if any(part in letters for part in parts):
                     return status
     return next((found for value in named.values() if (found := _status(value, depth + 1)) is not None), None)
-
-
-def letters_of(text: str) -> str:
-    """Return the letters of a name, in lower case."""
-    return "".join(letter for letter in text[:80].lower() if letter.isalpha())
 
 
 def as_json(value: object) -> str:
