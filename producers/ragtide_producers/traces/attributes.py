@@ -24,8 +24,7 @@ OWN: Final = "ragtide."
 PLACES: Final[dict[str, list[tuple[str, int]]]] = {}
 """For each attribute the columns of contents that it stands in, with its place there: the preferred are first."""
 for _column in fields(Convention):
-    is_content = _column.name not in ("kinds", "marks", "result_events")
-    if is_content and get_type_hints(Convention)[_column.name] == tuple[str, ...]:
+    if _column.name not in ("kinds", "marks") and get_type_hints(Convention)[_column.name] == tuple[str, ...]:
         _names = dict.fromkeys(name for row in CONVENTIONS for name in getattr(row, _column.name))
         for _place, _name in enumerate(_names):
             PLACES.setdefault(_name, []).append((_column.name, _place))
@@ -34,7 +33,7 @@ EVENTS: Final[dict[str, list[EventContent]]] = {}
 for _row in CONVENTIONS:
     for _event in _row.events:
         EVENTS.setdefault(_event.name, []).append(_event)
-RESULT_EVENTS: Final = frozenset(name for row in CONVENTIONS for name in row.result_events)
+RESULT_EVENTS: Final = frozenset(name[:-1] for row in CONVENTIONS for name in row.documents if name.endswith("."))
 """Events of which each is a found document."""
 
 _PREFIXES: Final = {OWN, *(name for name in PLACES if name.endswith("."))}

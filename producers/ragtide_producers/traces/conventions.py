@@ -48,14 +48,12 @@ class Convention:
     query: tuple[str, ...] = ()
     """The query of a retrieval, as text."""
     documents: tuple[str, ...] = ()
-    """The documents of a retrieval."""
+    """The documents of a retrieval; an event with such a beginning of names as its own name is one of them."""
     found: tuple[str, ...] = ()
     """The number of the found documents."""
     no_list_is_empty: bool = False
     """Whether a retrieval with a visible input and no output found nothing: flattened names have no empty list."""
     events: tuple[EventContent, ...] = ()
-    result_events: tuple[str, ...] = ()
-    """Events of which each is a found document."""
     tool_name: tuple[str, ...] = ()
     call_id: tuple[str, ...] = ()
     """The id of the call of a tool, which the messages repeat with its result."""
@@ -173,7 +171,6 @@ OPENLLMETRY: Final = Convention(
     switch="TRACELOOP_TRACE_CONTENT=true",
     marks=("traceloop.", "db.vector", "db.system"),
     found=("db.vector.query.result_count",),
-    result_events=("db.query.result", "db.search.result"),
     tool_name=("traceloop.entity.name",),
 )
 

@@ -161,7 +161,7 @@ def _failed(tree: Tree, *roles: str) -> str | None:
     """Return that a span with one of the roles failed; of tools only those count that search."""
     failed = (node for node in tree.nodes if node.span.failed and node.role in roles)
     found = next((node for node in failed if node.role != "tool" or node.searches), None)
-    return None if found is None else f"{_short(found.span.name)} failed"
+    return None if found is None else f"{found.short_name} failed"
 
 
 def _short(name: str) -> str:

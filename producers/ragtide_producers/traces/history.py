@@ -44,20 +44,16 @@ def history_of(
         UnreadableError: `explicit` holds no turns.
     """
     if explicit is not None:
-        return last_turns(without_present(_explicit_turns(explicit), question))
+        given = turns_of(if_readable(lambda: value_of(explicit), None) if isinstance(explicit, str) else explicit)
+        if given is None:
+            form = 'give a list of JSON such as [{"question": "...", "response": "..."}]'
+            raise UnreadableError(f"ragtide.history holds no turns (got {str(explicit)[:60]!r}): {form}")
+        return last_turns(without_present(given, question))
     for found in () if given_only else _candidates(group):
         turns = last_turns(without_present(found, question))
         if turns:
             return without_documents(turns, documents or ())
     return []
-
-
-def _explicit_turns(value: Any) -> list[Turn]:
-    found = turns_of(if_readable(lambda: value_of(value), None) if isinstance(value, str) else value)
-    if found is None:
-        form = 'give a list of JSON such as [{"question": "...", "response": "..."}]'
-        raise UnreadableError(f"ragtide.history holds no turns (got {str(value)[:60]!r}): {form}")
-    return found
 
 
 def _candidates(group: SpanGroup) -> Iterator[list[Turn]]:

@@ -182,18 +182,12 @@ def _value(value: AnyValue, depth: int = 0) -> Any:
     if depth == DEPTH_MAX:
         return None
     if kind == "array_value":
-        return _list(value, depth)
+        items = value.array_value.values
+        is_vector = all(item.HasField("double_value") or item.HasField("int_value") for item in items)
+        return None if len(items) >= VECTOR_MIN and is_vector else [_value(item, depth + 1) for item in items]
     if kind == "kvlist_value":
         return {pair.key: _value(pair.value, depth + 1) for pair in value.kvlist_value.values}
     return None
-
-
-def _list(value: AnyValue, depth: int) -> list[Any] | None:
-    items = value.array_value.values
-    numbers = (item.HasField("double_value") or item.HasField("int_value") for item in items)
-    if len(items) >= VECTOR_MIN and all(numbers):
-        return None
-    return [_value(item, depth + 1) for item in items]
 
 
 def read_capture(path: Path) -> list[Span]:

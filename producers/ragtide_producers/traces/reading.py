@@ -79,6 +79,12 @@ def if_readable(read: Callable[[], _Read], otherwise: _Other) -> _Read | _Other:
         return otherwise
 
 
+def number_of(value: Any) -> float | None:
+    """Return a value that is a number of tokens or dollars; None for another value, and for one that is too large."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= NUMBER_MAX
+    return float(value) if known else None
+
+
 class SpanReading:
     """The content of one span, read when it is asked for.
 
@@ -164,7 +170,7 @@ class SpanReading:
                 shows = {key: text for key, text in shown(value).items() if key.rpartition(".")[2] in TEXTS}
             if shows and shows != "null":
                 begin = printable((shows if isinstance(shows, str) else repr(shows))[:SEEN_CHARS])
-                return f"{name} of the span {self._short_name!r} begins with {begin!r}"
+                return f"{name} of the span {self.short_name!r} begins with {begin!r}"
         return None
 
     @cached_property
@@ -276,7 +282,8 @@ class SpanReading:
         return any(role_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self._names)
 
     @property
-    def _short_name(self) -> str:
+    def short_name(self) -> str:
+        """The name of the span for a message."""
         return printable(self.span.name[:SEEN_CHARS])
 
     @property
@@ -344,7 +351,7 @@ class SpanReading:
             return found
         whole = None if self.calls_tools else self.text_of([self._output], "answer")
         if whole is None and found is not None:
-            raise UnreadableError(f"the span {self._short_name!r} has several answers: send the one that was shown")
+            raise UnreadableError(f"the span {self.short_name!r} has several answers: send the one that was shown")
         return whole
 
     @cached_property
@@ -405,8 +412,7 @@ class SpanReading:
         found = if_readable(lambda: self.value(which), None)
         if isinstance(found, Mapping):
             found = next((found[key] for key in keys if isinstance(found.get(key), int | float)), None)
-        known = isinstance(found, int | float) and not isinstance(found, bool) and abs(found) <= NUMBER_MAX
-        return float(found) if known and found is not None else None
+        return number_of(found)
 
     def value(self, which: str) -> Any:
         """Return an attribute by its column in the table, a JSON text as its value; None without one.
@@ -530,7 +536,7 @@ class SpanReading:
         except BrokenTextError:
             raise
         except UnreadableError as error:
-            raise UnreadableError(f"{content} of the span {self._short_name!r} cannot be read: {error}") from None
+            raise UnreadableError(f"{content} of the span {self.short_name!r} cannot be read: {error}") from None
         finally:
             self.left_out |= Counter({f"{content}.{kind}": number for kind, number in left_out.items()})
 

@@ -14,7 +14,7 @@ from ragtide_schemas import AnswerUsage
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TOKENS_MAX
 
 from .grouping import SpanGroup
-from .reading import NUMBER_MAX, SpanReading, if_readable
+from .reading import SpanReading, if_readable, number_of
 
 TOLD: Final = "trace"
 """Source of a cost that the spans state."""
@@ -165,17 +165,10 @@ def tokens_of(call: SpanReading) -> CallTokens | None:
 
 
 def _tokens(prompt: Any, completion: Any, cache_read: Any, cache_write: Any) -> CallTokens | None:
-    numbers = [_whole(count) for count in (prompt, completion, cache_read or 0, cache_write or 0)]
-    known = [number for number in numbers if number is not None]
+    numbers = [number_of(count) for count in (prompt, completion, cache_read or 0, cache_write or 0)]
+    known = [int(number) for number in numbers if number is not None and number.is_integer()]
     if len(known) < len(numbers):
         return None
     tokens = CallTokens(prompt=known[0], completion=known[1], cache_read=known[2], cache_write=known[3])
     # Every call has a prompt: tracers write 0 for a call whose tokens they do not know, such as one that is streamed.
     return tokens if tokens.prompt > 0 and tokens.are_possible else None
-
-
-def _whole(number: Any) -> int | None:
-    is_number = isinstance(number, int | float) and not isinstance(number, bool)
-    if not is_number or not abs(number) <= NUMBER_MAX:  # not a number is not smaller
-        return None
-    return int(number) if number == int(number) else None
