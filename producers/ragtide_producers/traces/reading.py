@@ -1,6 +1,5 @@
 """The content of one span: its role, its question, documents and answer, by the table of dialects."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -574,24 +573,20 @@ class SpanReading:
 
 
 def _spelled(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith('["') and value.endswith('"]'):
-        return _texts(value)
-    return None if value == "null" else value_of(value) if isinstance(value, str) else value
-
-
-def _texts(text: str) -> Any:
-    """Return the value of a list that begins with a text; its texts may stand between quotes as they are (Spring AI).
+    """Return the value that a text spells; the texts of a list may stand between quotes as they are (Spring AI).
 
     Raises:
-        UnreadableError: a quote in a text makes the end of the text uncertain.
+        UnreadableError: the value is cut, or a quote in a text makes the end of the text uncertain.
     """
+    if not isinstance(value, str) or value == "null":
+        return None if value == "null" else value
+    if not (value.startswith('["') and value.endswith('"]')):
+        return value_of(value)
     with suppress(BrokenTextError):
-        value = value_of(text)
-        if not isinstance(value, str):
-            return value
-    with suppress(ValueError, RecursionError):
-        return json.loads(text, strict=False)
-    texts = text[2:-2].split('", "')
+        found = value_of(value)
+        if not isinstance(found, str):
+            return found
+    texts = value[2:-2].split('", "')
     if any(text.count('"') % 2 for text in texts):
         raise UnreadableError(
             "the texts of a list are not escaped, and a quote in one hides where it ends: let the application send JSON"
