@@ -31,8 +31,10 @@ _PRINTED: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CALL: Final = re.compile(r"[A-Z]\w{2,80}\(\s{0,200}(?:[a-z_]\w{0,60}(?:=[A-Z<'\"\[{(]|=?$)|$)")
-_MARK: Final = re.compile(r"""\\.|['"]|[][(){}]""", re.DOTALL)
-_BEFORE_QUOTES: Final = ("", "(", "[", "{", ",", ":", "=")
+_MARK: Final = re.compile(r"""\\.|(?<![^\s([{,:=])['"]|[][(){}]""", re.DOTALL)
+_BEFORE_QUOTES: Final = frozenset(("", "(", "[", "{", ",", ":", "="))
+_REST: Final = {quote: re.compile(rf"[^{quote}\\]*(?:\\.[^{quote}\\]*)*{quote}", re.DOTALL) for quote in "'\""}
+"""The rest of a text in quotes."""
 
 
 def is_opaque(text: str) -> bool:
@@ -60,15 +62,20 @@ def never_closes(text: str) -> bool:
 
 def closing_place(text: str) -> int:
     """Return the place of the bracket that closes the first one; -1 if none does, or a quote is never closed."""
-    depth, quote = 0, ""
-    for mark in _MARK.finditer(text):
-        character = mark[0]
-        if quote or character[0] == "\\":
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character if text[max(0, mark.start() - 50) : mark.start()].rstrip()[-1:] in _BEFORE_QUOTES else ""
-        else:
+    depth = at = 0
+    while (mark := _MARK.search(text, at)) is not None:
+        character, at = mark[0], mark.end()
+        if character in _REST:
+            before = text[at - 2 : at - 1]
+            if before.isspace():
+                before = text[max(0, at - 50) : at - 1].rstrip()[-1:]
+            if before in _BEFORE_QUOTES:
+                rest = _REST[character].match(text, at)
+                if rest is None:
+                    return -1
+                at = rest.end()
+        elif character[0] != "\\":
             depth += 1 if character in "([{" else -1
             if depth <= 0:
-                return mark.start()
-    return -1 if depth or quote else len(text)
+                return at - 1
+    return -1 if depth else len(text)

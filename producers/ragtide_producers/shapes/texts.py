@@ -16,7 +16,7 @@ from .literals import UnreadableError as UnreadableError  # noqa: PLC0414 - door
 from .messages import Author, Message, message_of, messages_of
 from .parts import MEDIA, joined, kind_of, plain, text_of_content
 from .spelled import spelled
-from .streams import piece_of, text_of_output, text_of_stream, values_of_lines
+from .streams import FIRST, piece_of, text_of_output, text_of_stream, values_of_lines
 
 Meaning = Literal["question", "answer", "reference"]
 
@@ -218,7 +218,8 @@ class _TextSearch:
 
     def of_texts(self, texts: list[str], depth: int, times: int) -> str | None:
         if all(text.lstrip()[:1] == "{" or text.startswith("data:") or CALL.match(text) for text in texts):
-            values = [value for text in texts for value in _values_in(text)]
+            is_stream = text_of_stream([value for text in texts[:FIRST] for value in _values_in(text)]) is not None
+            values = [value for text in texts for value in _values_in(text)] if is_stream else []
             if (found := text_of_stream(values)) is not None:
                 self.problem = "" if found.strip() else "its stream has no text: give the text that was shown"
                 return self.of_text(found, depth, times + 1)
