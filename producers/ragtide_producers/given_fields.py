@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TEXTS: Final[Mapping[str, "Meaning"]] = {"question": "question", "response": "answer", "reference_answer": "reference"}
 """What the text of each field is."""
 _NOTHING: Final[Mapping["Meaning", str | None]] = {"answer": "", "reference": None}
-_MAY_SPELL: Final = re.compile(r"\s*(?:[\[{(\"']|[A-Za-z_][\w.]*[\[(=]|\w{1,8}:[ \[{\"]|data:|\S{40})")
+_MAY_SPELL: Final = re.compile(r"\s*(?:[\[{(\"']|[A-Za-z_][\w.]*[\[(=]|\w{1,9}:[ \[{\"]|data:|\S{40})")
 """Beginning of a text that may spell a value, a stream or a medium; other texts are taken as they stand."""
 _MARKS: Final = frozenset("([:=")
 BEGINNING: Final = 40

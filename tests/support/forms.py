@@ -566,6 +566,39 @@ DUMPED_FORMS: Final = (
          "".join(f"data: {json.dumps({'event': 'message', 'id': 'm', 'answer': piece})}\n\n" for piece in CHUNKS)
          + 'data: {"event": "message_end", "metadata": {"retriever_resources": []}}\n\n'),
     Form("events of an application of its own", "every door", 'data: {"word": "The"}\n\ndata: {"word": " pump"}\n\n', REFUSED),
+    Form("printed text with a call", "haystack-ai 3.4 ChatMessage.__repr__",
+         "ChatMessage(_role=<ChatRole.ASSISTANT: 'assistant'>, _content=[TextContent(text='I look.'), "
+         "ToolCall(tool_name='search', arguments={}, id=None)], _meta={})", NOTHING),
+    Form("printed message with its role", "llama-index-core 0.14 ChatResponse.__str__", f"assistant: {ANSWER}"),
+    Form("example", "dspy 3.4 Example.__repr__",
+         f"Example({{'question': '{QUESTION}', 'answer': '{ANSWER}'}}) (input_keys={{'question'}})"),
+    Form("ollama with a text and a call", "ollama 0.6 ChatResponse",
+         {"model": "m", "message": message("I look.", tool_calls=[{"function": {"name": "search"}}]), "done": True}, NOTHING),
+    Form("text of no kind under a known field", "every door", '{"answer": {"code": 4, "pages": [1]}}', REFUSED),
+    Form("special tokens", "huggingface-hub 2.4 TextGenerationStreamOutputToken",
+         [*({"index": 0, "token": {"id": 1, "text": one, "special": False}, "generated_text": None} for one in CHUNKS),
+          {"index": 9, "token": {"id": 2, "text": "</s>", "special": True}, "generated_text": None}]),
+    Form("events of Mistral's conversations", "mistralai 3.7 ConversationEvents",
+         [{"event": "conversation.response.started", "data": {"type": "conversation.response.started"}},
+          *({"event": "message.output.delta", "data": {"type": "message.output.delta", "content": one, "role": "assistant"}}
+            for one in CHUNKS),
+          {"event": "conversation.response.done", "data": {"type": "conversation.response.done", "usage": {}}}]),
+    Form("messages of Pydantic AI", "pydantic-ai 2.68 ModelMessagesTypeAdapter", [
+        {"kind": "request", "parts": [{"part_kind": "system-prompt", "content": "Be brief."},
+                                      {"part_kind": "user-prompt", "content": QUESTION}]},
+        {"kind": "response", "parts": [{"part_kind": "tool-call", "tool_name": "search", "args": "{}"}]},
+        {"kind": "request", "parts": [{"part_kind": "tool-return", "tool_name": "search", "content": FILTER}]},
+        {"kind": "response", "parts": [{"part_kind": "thinking", "content": THOUGHT}, {"part_kind": "text", "content": ANSWER}]}]),
+    Form("printed response of Pydantic AI", "pydantic-ai 2.68 ModelResponse.__repr__",
+         f"ModelResponse(parts=[ThinkingPart(content='{THOUGHT}'), TextPart(content='{ANSWER}')], model_name='m')"),
+    Form("text and call of Pydantic AI", "pydantic-ai 2.68 ModelResponse.__repr__",
+         "ModelResponse(parts=[TextPart(content='I look.'), ToolCallPart(tool_name='search', args='{}')])", NOTHING),
+    Form("events of Pydantic AI", "pydantic-ai 2.68 PartStartEvent, PartDeltaEvent", [
+        {"index": 0, "event_kind": "part_start", "part": {"content": FIRST, "part_kind": "text"}},
+        {"index": 0, "event_kind": "part_delta", "delta": {"content_delta": SECOND, "part_delta_kind": "text"}}]),
+    Form("question of Pydantic AI", "pydantic-ai 2.68 ModelRequest", {"kind": "request", "parts": [
+        {"part_kind": "system-prompt", "content": "Be brief."}, {"part_kind": "user-prompt", "content": QUESTION}]},
+        QUESTION, "question"),
     Form("question beside a document", "anthropic 2.14 DocumentBlockParam", message([
         {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": FILTER}}, text(QUESTION)], "user"),
         QUESTION, "question"),
@@ -623,6 +656,13 @@ DOCUMENT_FORMS: Final = tuple(
          [{"type": "document", "source": {"type": "content", "content": [text(one)]}} for one in BOTH], BOTH, ()),
         ("documents in JSON each", "langchain-core 1.8 Document.model_dump_json",
          [json.dumps({"id": None, "metadata": {}, "page_content": one, "type": "Document"}) for one in BOTH], BOTH, ()),
+        ("references of an answer", "boto/botocore botocore/data/bedrock-agent-runtime/2023-07-26/service-2.json",
+         {"output": {"text": THOUGHT}, "citations": [{
+             "generatedResponsePart": {"textResponsePart": {"text": THOUGHT}},
+             "retrievedReferences": [{"content": {"text": one}} for one in BOTH]}]}, BOTH, ()),
+        ("resource that was read", "mcp 2.3 ReadResourceResult", {"contents": [{"uri": "a", "text": one} for one in BOTH]}, BOTH, ()),
+        ("nothing found, in words", "mcp 2.3 CallToolResult", {"content": [text("No results found.")], "isError": False}, (), ()),
+        ("error of a tool", "mcp 2.3 CallToolResult", {"content": [text("Error: timeout")], "isError": True}, REFUSED, ()),
         ("lines of JSON", "langchain-core 1.8 Document.model_dump_json",
          "\n".join(json.dumps({"metadata": {}, "page_content": one}) for one in BOTH), REFUSED, ()),
         ("fields of printed documents in lines", "langchain-core 1.8 Document.__str__",

@@ -19,6 +19,7 @@ LISTS: Final = ranked(
     "structuredContent structured_content "
     "documents retrieved_documents docs results matches points hits nodes source_nodes source_documents chunks "
     "passages contexts context retrieved_contexts snippets sources references records rows items data value values "
+    "retrievedReferences citations contents "
     "result objects output outputs content response return_value artifact kwargs articles entries "
     "retrievalResults"
 )

@@ -60,7 +60,9 @@ def documents_in(value: Any, left_out: Counter[str] | None = None) -> list[Found
     spelled = _few(spelled_documents(value))
     if spelled is not value and spelled != value:
         spelled = plain(spelled, counts, reasoning=True)
-    found = [] if value is None and not counts else documents_of(spelled)
+    from .replies import reply_documents  # noqa: PLC0415 - it reads with `documents_of`
+
+    found = [] if value is None and not counts else reply_documents(spelled)
     if left_out is not None:
         left_out.update(counts)
     if not found and counts:

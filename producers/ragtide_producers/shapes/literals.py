@@ -33,9 +33,9 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '
 _ESCAPE: Final = re.compile(r"""\\(?:(?P<mark>[ntr'"\\\n])|(?P<hex>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}))""")
 _ENUM: Final = re.compile(r"<\w+\.\w+: (.+)>", re.DOTALL)
 """A member of an enumeration with its value, such as `<ChatRole.USER: 'user'>`."""
-CALL: Final = re.compile(r"[A-Za-z_][\w.]{0,80}(?:\[[\w., ]{1,80}\])?\(\s{0,200}[a-z_]\w{0,60} ?[=:]")
-_OMITTED: Final = re.compile(r"\) \((?:\d{1,9}(?: [a-z ]{0,20}\)?)?)?$")
-"""What DSPy writes after a prediction that has more completions."""
+CALL: Final = re.compile(r"[A-Za-z_][\w.]{0,80}(?:\[[\w., ]{1,80}\])?\(\s{0,200}(?:[a-z_]\w{0,60} ?[=:]|\{['\"])")
+_OMITTED: Final = re.compile(r"\) \((?:\d{1,9}(?: [a-z ]{0,20}\)?)?|input_keys=(?:None|\{[^{}]{0,180}\})\))?$")
+"""What DSPy writes after a prediction that has more completions, and after an example."""
 _BEGUN: Final = re.compile(
     r"""\{\s*(?:['"]|$)|\[\s*(?:[\[{"']|$|[A-Z]\w{2,80}\()|[a-z_]\w{0,60}=(?:None [a-z_]\w{0,60}=|['"\[{])"""
 )
@@ -51,6 +51,7 @@ _OF_ONE: Final = frozenset(
      "float16", "float32", "float64", "int8", "int16", "int32", "int64")
 )  # fmt: skip
 """Calls whose first argument is the value: `array(['a'], dtype=object)`, `np.str_('a')`, `list(['a'])`."""
+_ENDS: Final = (*")}'\"]0123456789", "None", "True", "False")
 _CLOSING: Final = {"[": "]", "{": "}", "(": ")"}
 _NAMED: Final[dict[str, Any]] = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
 
@@ -129,7 +130,7 @@ def _read(stripped: str, *, strict: bool) -> Any:
 def _spelled_out(value: Any, depth: int = 0) -> Any:
     """Return a value of JSON in which the texts that spell objects are their fields; each text is read once."""
     if isinstance(value, str):
-        return _constructed(value, value) if value[-1:] in (")", "}", "'", '"', "]") else value
+        return _constructed(value, value) if value.endswith(_ENDS) else value
     if not isinstance(value, list | dict):
         return value
     if depth > DEPTH_MAX:
@@ -268,7 +269,8 @@ class _LiteralReader:
                     return parts
                 parts.separate(match[_MARK])
             elif kind != _BEGUN_NAME or match[_BEGUN_NAME][-1] == "(":
-                is_bare = not self._strict or (parts.key is not None and parts.is_bare)
+                is_field = closing == ")" and bool(parts.fields)  # Haystack: Document(id=a1, content: 'text')
+                is_bare = not self._strict or is_field or (parts.key is not None and parts.is_bare)
                 parts.add(self._value(match, kind, depth, is_bare=is_bare), match[_GAP])
             elif not closing and match[_NAME] in parts.fields and "\n" in match[_GAP]:
                 raise UnreadableError("it has the fields of several printed objects: give one text")

@@ -31,6 +31,11 @@ _RESULT_BLOCKS: Final = ("toolResult", "functionResponse", "function_response")
 _CALL_IDS: Final = ("id", "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "call_id")
 
 
+_OF_PARTS: Final[Mapping[Any, Author]] = {
+    "request": "user", "ModelRequest": "user", "response": "assistant", "ModelResponse": "assistant",
+}  # fmt: skip
+
+
 class Message(NamedTuple):
     """One message of a chat."""
 
@@ -76,6 +81,8 @@ def message_of(item: Any) -> Message | None:
     if not isinstance(item, dict):
         return None
     author = next((found for key in _AUTHOR_KEYS if (found := _author(item.get(key)))), None)
+    if author is None and isinstance(item.get("parts"), list):  # Pydantic AI
+        author = _OF_PARTS.get(item.get("kind") or item.get(CLASS))
     if author is None and "additional_kwargs" in item and any(item.get(key) for key in _CALL_KEYS):
         author = "assistant"  # LangChain: the printed fields of a message
     if author is None:
@@ -109,7 +116,13 @@ def _author(word: Any) -> Author | None:
 def _has_call(content: Any) -> bool:
     parts = content if isinstance(content, list) else []
     return any(
-        isinstance(part, dict) and (part.get("type") in _CALL_PARTS or any(part.get(key) for key in _CALL_BLOCKS))
+        isinstance(part, dict)
+        and (
+            (part.get("type") or part.get("part_kind")) in _CALL_PARTS
+            or part.get(CLASS) in ("ToolCall", "ToolCallPart")
+            or any(part.get(key) for key in _CALL_BLOCKS)
+            or part.keys() >= {"tool_name", "arguments"}
+        )
         for part in parts
     )
 

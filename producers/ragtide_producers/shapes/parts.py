@@ -34,7 +34,7 @@ _WORDS: Final[Mapping[Kind, tuple[str, ...]]] = {
         "execution_result",
         "error",
     ),
-    "call": ("tool", "function", "_call", "executable", "approval"),
+    "call": ("tool", "function", "_call", "executable", "approval", "system_prompt", "retry_prompt"),
     "image": ("image", "picture", "screenshot"),
     "audio": ("audio", "speech"),
     "video": ("video",),
@@ -43,10 +43,10 @@ _WORDS: Final[Mapping[Kind, tuple[str, ...]]] = {
 }
 """Words in the name of a part that say its kind, the surest kind first."""
 _THOUGHTS: Final = re.compile(r"reasoning|thinking|thought|rationale|chain_of_thought")
-_NAMES: Final = ("type", "block_type", "part_kind", "kind")
+_NAMES: Final = ("type", "block_type", "part_kind", "kind", "part_delta_kind")
 TEXT_KEYS: Final = (
     "text", "content", "value", "refusal", "parts", "blocks", "message_content", "citationsContent", "guardContent",
-    "resource", "message", "markdown", "transcript",
+    "resource", "message", "markdown", "transcript", "content_delta",
 )  # fmt: skip
 """Keys under which a part has its text."""
 _TEXT_KEYS: Final = frozenset(TEXT_KEYS)
@@ -60,7 +60,7 @@ _ALONE: Final = frozenset(
 _BESIDE: Final = frozenset(
     ("videoMetadata", "video_metadata", "thoughtSignature", "thought_signature", "detail", "score", "id", "index")
 )
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _URL: Final = re.compile(r"data:(\w{1,20})/[\w.+-]{1,80}((?:;[\w=.+-]{1,80}){0,4}),", re.IGNORECASE)
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_\r\n-]{4,}={0,2}\s?")
 _MAGIC: Final[Mapping[str, Kind]] = {
@@ -93,6 +93,9 @@ def kind_of(part: Mapping[str, Any]) -> Kind:
     for key in _NAMES:
         if isinstance(part.get(key), str):
             return _kind_of_name(part[key][:NAME_CHARS])
+    name = part.get(CLASS)
+    if isinstance(name, str) and name.endswith(("Part", "Block", "PartDelta")):
+        return _kind_of_name(name[:NAME_CHARS])
     if not part or len(part) > len(_BESIDE) or not _TEXT_KEYS.isdisjoint(part):
         return "text"
     (*keys,) = part.keys() - _BESIDE
@@ -101,14 +104,14 @@ def kind_of(part: Mapping[str, Any]) -> Kind:
 
 @lru_cache(maxsize=4_096)
 def _kind_of_name(name: str) -> Kind:
-    plain = _HUMP.sub("_", name).replace("-", "_").replace(".", "_").lower()
+    plain = HUMP.sub("_", name).replace("-", "_").replace(".", "_").lower()
     kinds = (kind for kind, words in _WORDS.items() if any(word in plain for word in words))
     return "text" if "transcript" in plain else next(kinds, "text")
 
 
 @lru_cache(maxsize=4_096)
 def _is_thought(key: str) -> bool:
-    return _THOUGHTS.search(_HUMP.sub("_", key).lower()) is not None
+    return _THOUGHTS.search(HUMP.sub("_", key).lower()) is not None
 
 
 def text_of_content(content: Any, between: str = "\n") -> str:
@@ -301,7 +304,7 @@ def _of_object(value: Any) -> Any:
     store = getattr(value, "__dict__", {}).get("_store")  # DSPy
     named = fields_of(value) if not isinstance(store, Mapping) else store
     if named is not None:
-        return {CLASS: type(value).__name__, **named}
+        return {CLASS: type(value).__name__, **named} if named else None
     if type(value).__module__.partition(".")[0] in ("numpy", "pandas") and hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, AbstractSet) and len(value) > 1:

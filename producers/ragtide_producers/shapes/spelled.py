@@ -24,7 +24,7 @@ _ARRAY_START: Final = re.compile(
     r"(?:np\.|numpy\.|pd\.|pandas\.)?(?:array|Series|Index|DataFrame|deque|tensor)\(|<\w{1,40}Array>"
 )
 _TABLE_END: Final = re.compile(r"dtype: \w{1,40}$|\[\d{1,12} rows x \d{1,12} columns\]$")
-_OF_DOCUMENTS: Final = frozenset((*TEXTS, *IDS, *SCORES, *WRAPPERS, CLASS, "title", "type", "name"))
+_OF_DOCUMENTS: Final = frozenset((*TEXTS, *IDS, *SCORES, *WRAPPERS, CLASS, "title", "type", "name", "class_name"))
 
 
 def spelled_documents(value: Any, depth: int = 0) -> Any:
@@ -91,7 +91,7 @@ def _of_texts(texts: Sequence[str], depth: int) -> Any:
 
 def _is_document(item: Any) -> bool:
     if isinstance(item, Constructed):
-        return not item.keys().isdisjoint(TEXTS)
+        return not item.keys().isdisjoint((*TEXTS, *WRAPPERS))
     return isinstance(item, dict) and item.keys() <= _OF_DOCUMENTS
 
 

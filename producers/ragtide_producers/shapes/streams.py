@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 
 from .literals import CLASS, BrokenTextError, UnreadableError, is_cut
 from .messages import message_of
-from .parts import joined, kind_of, text_of_content
+from .parts import HUMP, joined, kind_of, text_of_content
 
 NOTHING, DELTA, SHOWN, BLOCK, PART, ITEM, WHOLE, STEP = range(8)
 """What an item of a stream has: no text, the next text, the same for a program that shows it, a finished text (of a
 block, a part, an item of the output, or of all), or a call of a tool: a text without another one after it is a step."""
-_NAMES: Final = ("type", "event", "event_type", "object")
+_NAMES: Final = ("type", "event", "event_type", "event_kind", "object")
 _DELTAS: Final = ("delta", "chunk", "stream", "text_generation")
 _ENDS: Final = ("done", "completed", "incomplete", "end", "stop", "failed")
 _LINE: Final = re.compile(r"[0-9a-z]:[\[{\"]")
@@ -27,7 +27,7 @@ _STARTS: Final = ("start", "started", "created", "added", "in_progress", "queued
 _TOOLS: Final = ("function_call_arguments", "tool_input_start", "tool_input_available")
 FIRST: Final = 200
 """Items of a list that are looked at to know whether it is a stream."""
-_TEXTS: Final = ("delta", "textDelta", "text", "chunk", "transcript", "refusal", "data")
+_TEXTS: Final = ("delta", "textDelta", "text", "chunk", "transcript", "refusal", "data", "content")
 _FINISHED: Final = (
     ("response", WHOLE), ("message", WHOLE), ("item", ITEM), ("part", PART), ("content_block", BLOCK), ("text", BLOCK),
     ("refusal", BLOCK), ("transcript", BLOCK), ("content", BLOCK),
@@ -65,16 +65,25 @@ def piece_of(item: Any) -> Piece | None:
     if _MARKS.isdisjoint(item):
         return None
     name = next((item[key] for key in _NAMES if isinstance(item.get(key), str)), "")
+    if not name and str(item.get(CLASS)).endswith("Event"):
+        name = HUMP.sub("_", item[CLASS]).removesuffix("_Event")
     if name.lower().endswith("messagechunk") or item.get(CLASS) in _CHUNKS:
         return _said(item)
     data = item.get("data")
-    if isinstance(data, dict | str) and item.keys() <= {"data", "event", "id", "retry"} and not name:
+    if isinstance(data, dict | str) and item.keys() <= {"data", "event", "id", "retry", CLASS} and not name:
         inner = data if isinstance(data, dict) else _json(data)
         return piece_of(inner) if isinstance(inner, dict) else Piece(NOTHING, "")
     return _of_reply(item) or _of_bedrock(item) or _of_event(name.lower().replace("-", "_").replace(".", "_"), item)
 
 
-_CHUNKS: Final = ("AIMessageChunk", "StreamingChunk", "GenerationChunk", "ChatGenerationChunk", "ChoiceDelta")
+_CHUNKS: Final = (
+    "AIMessageChunk",
+    "StreamingChunk",
+    "GenerationChunk",
+    "ChatGenerationChunk",
+    "ChoiceDelta",
+    "ChatMessageStreamDelta",
+)
 
 
 def _of_reply(item: Mapping[str, Any]) -> Piece | None:
@@ -104,10 +113,11 @@ def _of_text(item: Mapping[str, Any]) -> Piece | None:
             return Piece(DELTA, item[text])
     if isinstance(item.get("token"), dict) and "generated_text" in item:
         whole = item["generated_text"]
-        return Piece(WHOLE, whole) if isinstance(whole, str) else Piece(DELTA, str(item["token"].get("text") or ""))
+        said = "" if item["token"].get("special") else item["token"].get("text") or ""
+        return Piece(WHOLE, whole) if isinstance(whole, str) else Piece(DELTA, str(said))
     if isinstance(item.get("done"), bool) and ("message" in item or "response" in item):
         given = item.get("message", item.get("response"))
-        return Piece(DELTA, text_of_content(given.get("content") if isinstance(given, dict) else given, ""))
+        return _said(given) if isinstance(given, dict) else Piece(DELTA, text_of_content(given, ""))
     if isinstance(item.get("delta"), str) and any(key in item for key in ("text", "message", "response", "raw")):
         return Piece(DELTA, item["delta"])  # LlamaIndex: the rest is the text so far
     return None
@@ -116,7 +126,9 @@ def _of_text(item: Mapping[str, Any]) -> Piece | None:
 def _said(content: Any) -> Piece:
     """Return the piece of a message, of which only a part may have come."""
     message = message_of({**content, "role": "assistant"}) if isinstance(content, dict) else None
-    return Piece(STEP if message and message.calls_tools else DELTA, message.text if message else "")
+    if message is not None and message.calls_tools:
+        return Piece(STEP, "")
+    return Piece(DELTA, message.text if message is not None else "")
 
 
 def _of_choices(choices: Sequence[Mapping[str, Any]]) -> Piece | None:
@@ -164,8 +176,8 @@ def _of_event(name: str, item: Mapping[str, Any]) -> Piece | None:
     """Return the piece of an event with a name; None if the name is none of a stream."""
     begun = item.get("content_block") or item.get("item")
     of_tool = isinstance(begun, dict) and begun.get("type") in ("tool_use", "function_call", "custom_tool_call")
-    if of_tool or any(word in name for word in _TOOLS):
-        return Piece(STEP, "")
+    if name == "part_start" or of_tool or any(word in name for word in _TOOLS):
+        return _said({"parts": [item.get("part")]}) if name == "part_start" else Piece(STEP, "")  # Pydantic AI
     if not name.endswith((*_DELTAS, *_ENDS, *_STARTS)):
         shown = isinstance(item.get("snapshot"), str) and isinstance(item.get("text"), str)
         return Piece(SHOWN, item["text"]) if shown else None

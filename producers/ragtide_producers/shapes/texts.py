@@ -35,7 +35,7 @@ QUESTION_KEYS: Final = (
 )  # fmt: skip
 """Keys of an input that may have the question, the surest first."""
 ANSWER_KEYS: Final = (
-    "answer", "response", "final_answer", "output", "outputs", "result", "reply", "replies", "answers",
+    "answer", "response", "final_answer", "final_output", "output", "outputs", "result", "reply", "replies", "answers",
     "generation", "completion", "text", "content", "output_text", "message", "choices", "data", "response_txt",
     "outputText", "generated_text", "parts", "init_parameters", "combined_chunk_content",
     "generated_answer", "generated_texts", "pred",
@@ -50,7 +50,17 @@ MESSAGE_KEYS: Final = ("messages", "contents", "chat_messages", "history", "chat
 _STRUCTURED: Final = ("structuredContent", "structured_content", "parsed")
 _STREAMS: Final = ("stream", "events", "chunks")
 _PREDICTIONS: Final = ("Prediction", "Completions")
-_SURE: Final = ("answer", "response", "final_answer", "reply", "replies", "generation", "completion", "output_text")
+_SURE: Final = (
+    "answer",
+    "response",
+    "final_answer",
+    "final_output",
+    "reply",
+    "replies",
+    "generation",
+    "completion",
+    "output_text",
+)
 """Keys that mean an answer also deep in the JSON that a text spells."""
 _ERRORS: Final = ("error", "errors")
 _STEPS: Final = ("call", "result")
@@ -143,6 +153,7 @@ class _TextSearch:
         if is_opaque(stripped):
             self.problem = f"{stripped[:60]!r} is the name of an object and no text: give the text that it yields"
             return None
+        stripped = stripped.removeprefix(f"{self.author}: ").lstrip() or stripped  # LlamaIndex: str() of a message
         value: Any = spelled(stripped) if times <= SPELLED_MAX else stripped
         if value != stripped:
             read = self.of_text if isinstance(value, str) else partial(self.of_spelled, text=stripped)
@@ -180,6 +191,8 @@ class _TextSearch:
             or (isinstance(value, dict) and not value.keys().isdisjoint((*_SURE, *_ERRORS)))
             or (isinstance(value, dict) and any(_is_error(item) for item in value.values()))
         ):
+            if found is None and isinstance(value, dict) and any(value.get(key) for key in _SURE) and not self.problem:
+                self.problem = "its answer has no text that is known: give the text alone"
             return found
         if isinstance(value, dict | list) and _hides_messages(value):
             self.problem = "it spells objects of which it is not clear which has the text: give the text alone"
