@@ -125,12 +125,6 @@ def is_known(column: str) -> bool:
     return name in _KNOWN or name.partition(".")[0] in _FIELDS or _base(name)[0] in _NUMBERED
 
 
-def keeps_words(column: str, field: str) -> bool:
-    """Return whether a column may have a field, so that its words are read with those of the field."""
-    name = plain_name(column)
-    return name == field or name in COLUMNS[field]
-
-
 def check_target(target: str) -> None:
     """Check that `--map` may name a field.
 

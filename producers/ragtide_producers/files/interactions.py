@@ -239,29 +239,26 @@ def row_of(record: Record, options: FileOptions, seen: columns.SeenColumns | Non
     left_out: Counter[str] = Counter()
     now = utc_now()
     try:
-        fields, labels, taken = _understood(record, options, seen, left_out)
+        known = labeled_row(record.fields)
+        given, mapping = (record.fields, options.columns) if known is None else (known[0], {})
+        fields, taken = columns.interaction_fields(given, mapping, cells=record.cells, seen=seen, left_out=left_out)
+        unnamed = options.unnamed if known is None else given["source"]
+        named = unnamed if options.pipeline is None else options.pipeline
+        fields = fields if named is None else {"pipeline": named} | fields
         if is_left_out(fields.get("interaction_id")):
             fields["interaction_id"] = made_id(record)
-        interaction = sent(RagInteraction.from_fields, _in_run(fields, options), now)
+        if options.run is not None:
+            fields |= {"run": options.run, "interaction_id": f"{options.run}/{fields['interaction_id']}"}
+            fields |= {} if options.population_size is None else {"population_size": options.population_size}
+        interaction = sent(RagInteraction.from_fields, fields, now)
     except InvalidEntryError as error:
         return Row(record.number, problem=error.detail)
     _, unit = time_in(fields.get("occurred_at"), now)
     if unit is not None:
         taken = {**taken, "occurred_at": f"{taken.get('occurred_at', 'occurred_at')} in {unit}"}
-    return Row(record.number, interaction, labels=labels, columns=taken, left_out=left_out + interaction.left_out)
-
-
-def _understood(
-    record: Record, options: FileOptions, seen: columns.SeenColumns | None, left_out: Counter[str]
-) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...], dict[str, str]]:
-    known = labeled_row(record.fields or {})
-    fields, mapping = (record.fields or {}, options.columns) if known is None else (known[0], {})
-    given, taken = columns.interaction_fields(fields, mapping, cells=record.cells, seen=seen, left_out=left_out)
-    if known is None:
-        named = options.unnamed if options.pipeline is None else options.pipeline
-        return ({} if named is None else {"pipeline": named}) | given, (), taken
-    named = fields["source"] if options.pipeline is None else options.pipeline
-    return {"pipeline": named} | given, () if known[1] is None else (known[1],), {}
+    labels = () if known is None or known[1] is None else (known[1],)
+    shown = taken if known is None else {}
+    return Row(record.number, interaction, labels=labels, columns=shown, left_out=left_out + interaction.left_out)
 
 
 def name_of(source: str | Path) -> str:
@@ -283,12 +280,3 @@ def name_of(source: str | Path) -> str:
     for ending in (*text.PACKED, "".join(Path(name).suffixes[-1:])):
         name = name.removesuffix(ending)
     return name
-
-
-def _in_run(fields: dict[str, Any], options: FileOptions) -> dict[str, Any]:
-    if options.run is None:
-        return fields
-    own: dict[str, Any] = {"run": options.run, "interaction_id": f"{options.run}/{fields['interaction_id']}"}
-    if options.population_size is not None:
-        own["population_size"] = options.population_size
-    return fields | own

@@ -14,7 +14,8 @@ from typing import Final
 
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
-from ..columns import is_known, keeps_words
+from ..columns import COLUMNS, is_known
+from ..places import plain_name
 from ..values import MAY_BE_TEXT, MISSING, WHOLE
 from .record import Record, RecordError
 from .text import text_of
@@ -22,6 +23,8 @@ from .text import text_of
 _NUMBERS: Final = ("covariates", "gold_scores", "usage")
 """Fields whose values are all numbers."""
 
+_WORDS: Final = frozenset(("question", "response", *COLUMNS["question"], *COLUMNS["response"]))
+"""Columns in which a word such as `None` may be the text, so that nobody guesses."""
 _SEPARATORS: Final = (",", ";", "\t", "|")
 
 
@@ -93,7 +96,7 @@ def _is_missing(column: str, cell: str) -> bool:
     text = cell.strip()
     if not text or text not in MISSING:
         return not text
-    name = column.partition(".")[0]
-    if not is_known(name) or keeps_words(name, "question") or keeps_words(name, "response"):
+    name = plain_name(column.partition(".")[0])
+    if not is_known(name) or name in _WORDS:
         return False
-    return text not in MAY_BE_TEXT or name in (*_NUMBERS, *WHOLE) or keeps_words(name, "documents")
+    return text not in MAY_BE_TEXT or name in (*_NUMBERS, *WHOLE, "documents", *COLUMNS["documents"])
