@@ -29,7 +29,7 @@ from ..shapes.literals import BrokenTextError, literal_of
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
 from .places import places_in, plain_name, reached, without
 from .usage import COLUMNS as USAGE_COLUMNS
-from .usage import KEYS_MAX, read_usage, usage_in
+from .usage import KEYS_MAX, usage_of
 from .values import EMPTY, MISSING, TABLES, TEXTS, read_value, refuse_cut
 
 _ANSWERERS: Final = (
@@ -194,7 +194,9 @@ def interaction_fields(
             _put_documents_beside(column, row[column], fields, taken, read)
     _put_history(row, fields, taken, used)
     rest = {name: value for name, value in rest.items() if name not in used and name != taken.get("history")}
-    not_usage = _put_usage(rest, fields, taken, left_out)
+    usage, of_usage, not_usage = usage_of(fields.pop("usage", None), rest, left_out)
+    fields |= {"usage": usage} if usage else {}
+    taken |= of_usage
     others = {*taken.values(), *(name for name in rest if plain_name(name) == "user_id")}
     rest = {name: value for name, value in rest.items() if name not in others and value is not None}
     _refuse_typos(rest, fields)
@@ -434,24 +436,6 @@ def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str
         fields["history"] = last_turns(without_present(given or (), fields.get("question"))) or None
     elif (found := history_in(row, fields.get("question"), without=used)) is not None:
         taken["history"], fields["history"] = found[0], found[1] or None
-
-
-def _put_usage(
-    row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str], left_out: Counter[str] | None
-) -> Any:
-    """Put the usage of an answer into its fields; return what the field has that is no usage.
-
-    Numbers in a column of their own complete those of the field `usage`.
-    """
-    usage, rest = read_usage(fields.pop("usage", None))
-    numbers, of = usage_in(row, left_out)
-    for field, number in numbers.items():
-        if usage is None or usage.get(field) is None:
-            usage = {**(usage or {}), field: number}
-            taken[f"usage.{field}"] = of[field]
-    if usage is not None:
-        fields["usage"] = usage
-    return rest
 
 
 def history_in(

@@ -124,25 +124,38 @@ def usage_number(name: str, column: str, value: Any) -> float | None:
     return None if number is None else number * (unit or 1)
 
 
-def read_usage(given: Any) -> tuple[dict[str, Any] | None, Any]:
-    """Return the usage in a value of the field, and what of it is not usage and belongs to the metadata.
+def usage_of(
+    given: Any, row: Mapping[str, Any], left_out: Counter[str] | None = None
+) -> tuple[dict[str, Any], dict[str, str], Any]:
+    """Return the usage of an answer, the columns of other numbers in it, and what of the field is none.
 
-    APIs of models return a `usage` with further numbers, such as `total_tokens`. Such an object is metadata, too.
+    Columns complete the field. APIs of models return a `usage` with further numbers, such as `total_tokens`. Such an
+    object is metadata, too.
+
+    Args:
+        given: value of the field `usage`.
+        row: other columns and their values.
+        left_out: counts times that were not read, because nothing says their unit.
 
     Raises:
-        InvalidEntryError: a key is a misspelled field, or as `usage_in`.
+        InvalidEntryError: a key of the field is misspelled, or as `usage_in`.
     """
-    if not isinstance(given, Mapping):
-        return None, given
-    numbers, taken = usage_in(given)
+    own = given if isinstance(given, Mapping) else {}
+    numbers, taken = usage_in(own)
     # The model of the field refuses what is no number in its range.
-    usage = {**{field: given[field] for field in _FIELDS if field in given}, **numbers}
-    others = given.keys() - set(taken.values()) - set(_FIELDS)
+    usage = {**{field: own[field] for field in _FIELDS if field in own}, **numbers}
+    others = own.keys() - set(taken.values()) - set(_FIELDS)
     for key in islice(others, KEYS_MAX):
         meant = closest(str(key), set(_FIELDS) - numbers.keys(), likeness=_TYPO)
         if meant is not None:
             raise invalid(f"usage.{key} is not a field of this schema; did you mean {meant}? Correct its name")
-    return usage or None, given if others else None
+    found, columns = usage_in(row, left_out)
+    more = {field: number for field, number in found.items() if usage.get(field) is None}
+    return (
+        {**usage, **more},
+        {f"usage.{field}": columns[field] for field in more},
+        given if others or given is not own else None,
+    )
 
 
 KEYS_MAX: Final = 500
