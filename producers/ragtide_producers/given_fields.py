@@ -45,8 +45,7 @@ def interaction_of(fields: Mapping[str, Any]) -> RagInteraction:
         return sent(RagInteraction.from_fields, fields, utc_now())
     left_out = LeftOut()
     for name, value in others.items():
-        meaning = TEXTS.get(name)
-        others[name] = _documents(value, left_out) if meaning is None else _text(name, value, meaning, left_out)
+        others[name] = _read(name, value, left_out)
     return sent(RagInteraction.from_fields, {**fields, **others}, utc_now()).with_left_out(left_out)
 
 
@@ -69,42 +68,30 @@ def _stands(text: str) -> bool:
     return _MAY_SPELL.match(text) is None
 
 
-def _text(name: str, value: Any, meaning: "Meaning", left_out: LeftOut) -> Any:
+def _read(name: str, value: Any, left_out: LeftOut) -> Any:
+    from .shapes.documents import document_fields  # noqa: PLC0415 - see above
     from .shapes.texts import UnreadableError, text_in  # noqa: PLC0415 - see above
 
+    meaning = TEXTS.get(name)
     found: Counter[str] = Counter()
+    read: Any
     try:
-        text = text_in(value, meaning, left_out=found)
+        read = document_fields(value, found) if meaning is None else text_in(value, meaning, left_out=found)
     except UnreadableError as error:
         raise InvalidEntryError(Reason.INVALID, f"{name} cannot be read: {_remedy(value, str(error))}") from None
-    if text is None:
-        if isinstance(value, str) and value.strip() and meaning != "question":
-            return _NOTHING[meaning]  # such as a reply whose answer is null
-        if isinstance(value, int | float | bytes) or (isinstance(value, str) and not value.strip()):
-            return value
-        raise InvalidEntryError(Reason.INVALID, f"{name} has no text: {_remedy(value, 'give its text')}")
-    _count(name, found, left_out)
-    return text
-
-
-def _documents(value: Any, left_out: LeftOut) -> Any:
-    from .shapes.documents import document_fields  # noqa: PLC0415 - see above
-    from .shapes.texts import UnreadableError  # noqa: PLC0415 - see above
-
-    found: Counter[str] = Counter()
-    try:
-        documents = document_fields(value, found)
-    except UnreadableError as error:
-        raise InvalidEntryError(Reason.INVALID, f"documents cannot be read: {_remedy(value, str(error))}") from None
-    _count("documents", found, left_out)
-    # A document that has the fields of the schema keeps its metadata.
-    given = value if isinstance(value, list) and len(value) == len(documents) else documents
-    return [item if _is_document(item) else read for item, read in zip(given, documents, strict=True)]
-
-
-def _count(name: str, found: Counter[str], left_out: LeftOut) -> None:
     for kind, number in found.items():
         count_left_out(left_out, f"{name}.{kind}", number)
+    if meaning is None:  # A document that has the fields of the schema keeps its metadata.
+        given = value if isinstance(value, list) and len(value) == len(read) else read
+        return [item if _is_document(item) else new for item, new in zip(given, read, strict=True)]
+    if read is not None:
+        return read
+    is_text = isinstance(value, str) and bool(value.strip())
+    if is_text and meaning in _NOTHING:
+        return _NOTHING[meaning]  # such as a reply whose answer is null
+    if isinstance(value, str | int | float | bytes) and not is_text:
+        return value
+    raise InvalidEntryError(Reason.INVALID, f"{name} has no text: {_remedy(value, 'give its text')}")
 
 
 def _remedy(value: Any, otherwise: str) -> str:
