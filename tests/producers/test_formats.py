@@ -410,6 +410,21 @@ def test_a_chunk_whose_answer_is_uncertain_is_named_and_never_lost(tmp_path: Pat
     assert "up to row 2" in told(file)[0]
 
 
+def test_chunks_stand_in_the_order_of_their_ranks(tmp_path: Path) -> None:
+    rows = [{**row, "rank": rank} for row, rank in zip(exploded(WHOLE[:1]), (3, 1, 2), strict=True)]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert told(file) == [["two", "three", "one"]]
+
+
+def test_chunks_of_one_answer_that_differ_in_another_column_are_refused_with_its_name(tmp_path: Path) -> None:
+    rows = [{**row, "weather": number} for number, row in enumerate(exploded(WHOLE[:1]))]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert len(told(file)) == 3
+    assert all("weather" in problem for problem in told(file))
+
+
 def test_rows_of_one_document_that_differ_otherwise_stay_apart(tmp_path: Path) -> None:
     rows = [{**row, "answer": str(number)} for number, row in enumerate(exploded(WHOLE))]
     file = tmp_path / "rows.jsonl"

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from ragtide_schemas import RagInteraction
@@ -25,7 +25,7 @@ from .places import plain_name
 _OF_CHUNKS: Final = frozenset((
     "chunk", "context", "doc", "document", "file", "filename", "id", "index", "node", "order", "page", "passage",
     "path", "position", "rank", "retrieved", "retrieval", "retrieve", "segment", "source", "title", "uri", "url",
-    "distance", "relevance", "score", "similarity",
+    "distance", "relevance", "score", "similarity", "chunkid", "did", "docid", "docno", "pid",
 ))  # fmt: skip
 """Words in the names of columns that are about one chunk."""
 _OF_ANSWERS: Final = frozenset(RagInteraction.model_fields) - {"source"}
@@ -84,13 +84,29 @@ def whole_rows(records: Iterable[Record], mapping: Mapped) -> Iterator[Record]:
     mapped = tuple((field, (given,) if isinstance(given, str) else tuple(given)) for field, given in mapping.items())
     seen = array("q", bytes(8 * _REMEMBERED))
     group: list[Record] = []
+    problem = ""
     for record in records:
-        if not group or not _are_one(_header(tuple(group[-1].fields or ()), mapped), group[-1], record):
-            yield from _joined(group, mapped, seen)
-            group = [record]
+        header = _header(tuple(group[-1].fields or ()), mapped) if group else None
+        if header is None or not _are_one(header, group[-1], record):
+            others = _others(header, group[-1], record) if header is not None else []
+            cause = _DIFFERENT.format(", ".join(map(shortened, others))) if others else ""
+            yield from _joined(group, mapped, seen, problem or cause)
+            group, problem = [record], cause
         elif len(group) <= DOCUMENTS_MAX:
             group.append(record)
-    yield from _joined(group, mapped, seen)
+    yield from _joined(group, mapped, seen, problem)
+
+
+def _others(header: _Header, first: Record, second: Record) -> list[str]:
+    """Return the columns because of which two chunks with the id and the texts of one answer are not joined."""
+    one, other = first.fields, second.fields
+    if None in (header.chunk, header.id, one, other) or not one or not other or one.keys() != other.keys():
+        return []
+    same = one[header.id or ""] is not None and all(one[name] == other[name] for name in header.known)
+    if not same or one[header.chunk or ""] == other[header.chunk or ""]:
+        return []
+    named = {header.chunk, *header.facts, *header.known}
+    return [name for name in one if one[name] != other[name] and name not in named][:3]
 
 
 def _are_one(header: _Header, first: Record, second: Record) -> bool:
@@ -102,15 +118,17 @@ def _are_one(header: _Header, first: Record, second: Record) -> bool:
     return bool(different) and different <= header.facts | {header.chunk} and all(map(_is_chunk, chunks))
 
 
-def _joined(group: Sequence[Record], mapped: _Mapped, seen: "array[int]") -> Iterator[Record]:
+def _joined(group: Sequence[Record], mapped: _Mapped, seen: "array[int]", problem: str) -> Iterator[Record]:
     fields = group[0].fields if group else None
     header = _header(tuple(fields or ()), mapped)
     if fields is None or header.chunk is None or not _is_chunk(fields[header.chunk]):
         yield from group
         return
-    rows = [record.fields or {} for record in group]
+    rows = sorted((record.fields or {} for record in group), key=partial(_rank, header))
     named = None if header.id is None else fields[header.id]
-    if named is not None and _is_apart(header, rows, seen):
+    if problem:
+        yield replace(group[0], fields=None, problem=problem)
+    elif named is not None and _is_apart(header, rows, seen):
         yield replace(group[0], fields=None, problem=_APART.format(shortened(str(named))))
     elif len(group) == 1:
         yield group[0]
@@ -123,6 +141,15 @@ def _joined(group: Sequence[Record], mapped: _Mapped, seen: "array[int]") -> Ite
                 del whole[name]
                 whole[f"chunk_{name}" if is_known(name) else name] = [row[name] for row in rows]
         yield replace(group[0], fields=whole, content=b"\n".join(record.content for record in group))
+
+
+def _rank(header: _Header, row: Mapping[str, Any]) -> float:
+    """Return the rank that a row states for its chunk; 0 if it states none, so that rows stay in their order."""
+    stated = next((row[name] for name in header.facts if plain_name(name).endswith("rank")), None)
+    try:
+        return float(stated or 0)
+    except (TypeError, ValueError):
+        return 0.0
 
 
 def _is_chunk(value: Any) -> bool:
@@ -169,6 +196,10 @@ _FACTS: Final = {
 _APART: Final = (
     "the answer {!r} came before with another document: put the rows of one answer next to each other, or give each "
     "answer an id of its own"
+)
+_DIFFERENT: Final = (
+    "it has the id, the question and the response of a row beside it, and another document, but differs in {}: leave "
+    "this column out if the rows are the chunks of one answer, otherwise give each answer an id of its own"
 )
 _UNKNOWN: Final = (
     "it has the question and the response of the next row, up to row {}, and another document: if the rows are the "

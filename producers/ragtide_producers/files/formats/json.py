@@ -24,7 +24,7 @@ from .csv import separator_of
 from .record import Record, RecordError
 from .text import lines_of, text_of
 
-LISTS: Final = ("results", "testCases", "test_cases", "records", "examples", "data", "rows", "samples")
+LISTS: Final = ("results", "testCases", "test_cases", "test_results", "records", "examples", "data", "rows", "samples")
 """Names of the list of rows in one JSON object: of RAGChecker, and of exports of other tools."""
 
 
@@ -194,6 +194,8 @@ def _rows(content: Any) -> Sequence[Any]:
 
 
 def _of_columns(table: Mapping[str, Any]) -> Sequence[Any]:
+    if any(isinstance(column, str) for column in table.values()):
+        raise RecordError(_NO_ROWS)
     columns = {name: column.values() if isinstance(column, dict) else column for name, column in table.items()}
     indices = [list(column) for column in table.values() if isinstance(column, dict)]
     sizes = {name: len(column) for name, column in columns.items() if column is not None and hasattr(column, "__len__")}

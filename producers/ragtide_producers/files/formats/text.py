@@ -37,6 +37,7 @@ _OTHER_FILES: Final = {
     b"Obj\x01": "Avro: save it as Parquet or JSON Lines",
     b"%PDF": "a PDF: give a file with rows of questions, documents and responses",
     b"7z\xbc\xaf": "a 7z archive: unpack it",
+    b"\x04\x22\x4d\x18": "compressed with lz4: decompress it, or use zst",
     b"\xd0\xcf\x11\xe0": "an old Excel or Word file: save it as CSV",
 }
 
