@@ -272,7 +272,6 @@ OF_TEXTS: Final[Mapping[str, Callable[[str], object]]] = {
     "text: plain_letters": letters.plain_letters,
     "text: mended": lambda text: letters.mended([[text]], [text[: len(text) // 2]], ""),
     "text: without_reasoning": reasoning.without_reasoning,
-    "text: before_open_block": reasoning.before_open_block,
     "text: answer_of": reasoning.answer_of,
     "text: locate_sentences": sentences.locate_sentences,
     "text: locate_sentences, answer": partial(sentences.locate_sentences, answer=True),

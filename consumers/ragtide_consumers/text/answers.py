@@ -73,6 +73,10 @@ def _address(found: re.Match[str]) -> str:
     return "\x00" * len(address) + whole[len(address) :]
 
 
+def _any(*phrases: str, before: str = "") -> re.Pattern[str]:
+    return re.compile(f"(?:{'|'.join(phrases)}){before}")
+
+
 _SPACES: Final = re.compile(r"[^\w'’%]+")
 
 
@@ -161,25 +165,21 @@ _OPENING: Final = set_of(
     "sure certainly absolutely ok okay great hello hi please well also and thanks конечно здравствуйте привет хорошо пожалуйста"
 )
 
-_COURTESY_BEGINS: Final = tuple(
-    sorted(
-        {
-            "let me know if", "let me know whether", "let us know if", "let me know how", "feel free to", "do not hesitate to", "don't hesitate to",
-            "i hope this", "i hope that", "i hope it helps", "hope this", "hope that helps", "hope it helps", "i trust this",
-            "if you have any", "if you have more questions", "if you have further", "if you have other", "if you have additional",
-            "if you need any", "if you need more", "if you need further", "if you need additional", "if you need help",
-            "if you want me to", "if you want more", "if you would like", "if you'd like", "if there is anything else",
-            "if there's anything else", "if anything is unclear", "is there anything", "would you like", "do you want me to", "do you want more", "shall i", "should i",
-            "can i help you", "how can i help", "what else can i", "anything else", "may i help",
-            "i'm happy to help", "i'm here to help", "i am here to help", "i'd be happy to", "i would be happy to", "i'll be happy to", "happy to help", "glad i could help",
-            "thank you for your", "thanks for your", "thank you for reaching", "thanks for reaching", "thank you for contacting", "have a great", "have a nice",
-            "let me help you", "i'm glad", "it was a pleasure",
-            "дайте знать", "дай знать", "сообщите если", "сообщите мне если", "надеюсь", "если у вас", "если у тебя", "если возникнут", "если появятся", "если остались",
-            "если нужна", "если нужно", "если вам нужна", "если вам нужно", "если потребуется", "если хотите", "если что то", "не стесняйтесь", "обращайтесь",
-            "хотите", "могу ли я", "могу я", "чем еще", "чем я могу", "буду рад", "рад был", "рада была", "рад помочь", "всегда рад", "спасибо за", "спасибо что",
-            "благодарим за", "благодарю за", "нужна ли", "нужно ли вам", "есть ли еще",
-        }
-    )
+_COURTESY_BEGINS: Final = (
+    "let me know if", "let me know whether", "let us know if", "let me know how", "feel free to", "do not hesitate to", "don't hesitate to",
+    "i hope this", "i hope that", "i hope it helps", "hope this", "hope that helps", "hope it helps", "i trust this",
+    "if you have any", "if you have more questions", "if you have further", "if you have other", "if you have additional",
+    "if you need any", "if you need more", "if you need further", "if you need additional", "if you need help",
+    "if you want me to", "if you want more", "if you would like", "if you'd like", "if there is anything else",
+    "if there's anything else", "if anything is unclear", "is there anything", "would you like", "do you want me to", "do you want more", "shall i", "should i",
+    "can i help you", "how can i help", "what else can i", "anything else", "may i help",
+    "i'm happy to help", "i'm here to help", "i am here to help", "i'd be happy to", "i would be happy to", "i'll be happy to", "happy to help", "glad i could help",
+    "thank you for your", "thanks for your", "thank you for reaching", "thanks for reaching", "thank you for contacting", "have a great", "have a nice",
+    "let me help you", "i'm glad", "it was a pleasure",
+    "дайте знать", "дай знать", "сообщите если", "сообщите мне если", "надеюсь", "если у вас", "если у тебя", "если возникнут", "если появятся", "если остались",
+    "если нужна", "если нужно", "если вам нужна", "если вам нужно", "если потребуется", "если хотите", "если что то", "не стесняйтесь", "обращайтесь",
+    "хотите", "могу ли я", "могу я", "чем еще", "чем я могу", "буду рад", "рад был", "рада была", "рад помочь", "всегда рад", "спасибо за", "спасибо что",
+    "благодарим за", "благодарю за", "нужна ли", "нужно ли вам", "есть ли еще",
 )  # fmt: skip
 """Begins of sentences that are courtesy as a whole."""
 
@@ -188,87 +188,78 @@ _CLAIM_IN_COURTESY: Final = set_of(
     "cependant porque pero aunque perché ma mas porém bo ale dar men fordi"
 )
 
-_PRAISE: Final = re.compile(
-    "|".join(
-        (
-            r"(?:(?:sure|yes|well|wow|hi|hello|okay|thanks) ){0,2}(?:(?:that's|that is|this is|it's|what|such) an? )?(?:(?:really|very) )?(?:great|good|excellent|interesting|wonderful|fantastic|important|"
-            r"insightful|thoughtful|nice|lovely|brilliant) question(?: to ask)?(?: (?:thanks|thank you) for asking)?",
-            r"(?:(?:это|какой) )?(?:(?:очень|действительно) )?(?:хороший|отличный|интересный|прекрасный|замечательный|важный) вопрос",
-            r"(?:(?:das ist|was für) eine )?(?:(?:sehr|wirklich) )?(?:gute|tolle|interessante|ausgezeichnete|spannende|wichtige) frage",
-            r"(?:(?:c'est|voilà) une |quelle )?(?:très )?(?:(?:bonne|excellente|belle) question|question (?:très )?(?:intéressante|pertinente))",
-            r"(?:(?:es|esa es|esta es) una |qué )?(?:muy )?(?:buena|excelente|gran|interesante) pregunta",
-            r"(?:(?:questa )?è una |che )?(?:molto )?(?:bella|buona|ottima|eccellente|interessante) domanda",
-            r"(?:(?:ess?[at] |esta )?é uma |que )?(?:muito )?(?:boa|ótima|excelente|interessante) pergunta",
-            r"(?:to )?(?:(?:bardzo|naprawdę) )?(?:dobre|świetne|ciekawe|doskonałe) pytanie",
-            r"(?:(?:este |e )?o )?(?:foarte )?(?:(?:bună|excelentă) întrebare|întrebare (?:foarte )?(?:bună|interesantă|excelentă))",
-            r"(?:det är en |vilken )?(?:(?:mycket|väldigt|riktigt) )?(?:bra|utmärkt|intressant) fråga",
-            r"(?:det er et |for et )?(?:(?:veldig|meget) )?(?:godt|bra|flott|interessant) spørsmål",
-            r"(?:bu )?(?:çok )?(?:iyi|güzel|harika) (?:bir )?soru",
-            r"(?:(?:itu|ini) )?(?:adalah )?pertanyaan (?:yang )?(?:sangat )?(?:bagus|menarik|baik)",
-            r"(?:(?:đó|đây) là (?:một )?)?câu hỏi (?:rất )?(?:hay|tuyệt vời|thú vị)",
-            r"(?:(?:αυτή )?είναι μια )?(?:πολύ )?(?:καλή|εξαιρετική|ωραία|ενδιαφέρουσα) ερώτηση",
-            r"(?:(?:זו|זאת) )?שאלה (?:טובה|מצוינת|נהדרת|מעניינת)(?: מאוד)?",
-            r"(?:(?:هذا|إنه) )?سؤال (?:جيد|رائع|ممتاز)(?: جداً?)?",
-            r"(?:(?:چه|این) )?س[وؤ]ال (?:بسیار )?(?:خوبی?|جالبی?|عالی)(?: است)?",
-            r"(?:यह (?:एक )?)?(?:बहुत )?(?:अच्छा|बढ़िया|दिलचस्प) (?:सवाल|प्रश्न)(?: है)?",
-            r"(?:这(?:真?是)(?:一?个)?)?(?:非常|很)?(?:好|棒)的?问题|问得好",
-            r"(?:とても|非常に)?(?:[良い]い|よい|素晴らしい)ご?質問(?:です)?ね?",
-            r"(?:(?:นี่)?เป็น)?คำถาม(?:ที่)?ดี(?:มาก)?(?:ครับ|ค่ะ)?",
-        )
-    )
+_PRAISE: Final = _any(
+    r"(?:(?:sure|yes|well|wow|hi|hello|okay|thanks) ){0,2}(?:(?:that's|that is|this is|it's|what|such) an? )?(?:(?:really|very) )?(?:great|good|excellent|interesting|wonderful|fantastic|important|"
+    r"insightful|thoughtful|nice|lovely|brilliant) question(?: to ask)?(?: (?:thanks|thank you) for asking)?",
+    r"(?:(?:это|какой) )?(?:(?:очень|действительно) )?(?:хороший|отличный|интересный|прекрасный|замечательный|важный) вопрос",
+    r"(?:(?:das ist|was für) eine )?(?:(?:sehr|wirklich) )?(?:gute|tolle|interessante|ausgezeichnete|spannende|wichtige) frage",
+    r"(?:(?:c'est|voilà) une |quelle )?(?:très )?(?:(?:bonne|excellente|belle) question|question (?:très )?(?:intéressante|pertinente))",
+    r"(?:(?:es|esa es|esta es) una |qué )?(?:muy )?(?:buena|excelente|gran|interesante) pregunta",
+    r"(?:(?:questa )?è una |che )?(?:molto )?(?:bella|buona|ottima|eccellente|interessante) domanda",
+    r"(?:(?:ess?[at] |esta )?é uma |que )?(?:muito )?(?:boa|ótima|excelente|interessante) pergunta",
+    r"(?:to )?(?:(?:bardzo|naprawdę) )?(?:dobre|świetne|ciekawe|doskonałe) pytanie",
+    r"(?:(?:este |e )?o )?(?:foarte )?(?:(?:bună|excelentă) întrebare|întrebare (?:foarte )?(?:bună|interesantă|excelentă))",
+    r"(?:det är en |vilken )?(?:(?:mycket|väldigt|riktigt) )?(?:bra|utmärkt|intressant) fråga",
+    r"(?:det er et |for et )?(?:(?:veldig|meget) )?(?:godt|bra|flott|interessant) spørsmål",
+    r"(?:bu )?(?:çok )?(?:iyi|güzel|harika) (?:bir )?soru",
+    r"(?:(?:itu|ini) )?(?:adalah )?pertanyaan (?:yang )?(?:sangat )?(?:bagus|menarik|baik)",
+    r"(?:(?:đó|đây) là (?:một )?)?câu hỏi (?:rất )?(?:hay|tuyệt vời|thú vị)",
+    r"(?:(?:αυτή )?είναι μια )?(?:πολύ )?(?:καλή|εξαιρετική|ωραία|ενδιαφέρουσα) ερώτηση",
+    r"(?:(?:זו|זאת) )?שאלה (?:טובה|מצוינת|נהדרת|מעניינת)(?: מאוד)?",
+    r"(?:(?:هذا|إنه) )?سؤال (?:جيد|رائع|ممتاز)(?: جداً?)?",
+    r"(?:(?:چه|این) )?س[وؤ]ال (?:بسیار )?(?:خوبی?|جالبی?|عالی)(?: است)?",
+    r"(?:यह (?:एक )?)?(?:बहुत )?(?:अच्छा|बढ़िया|दिलचस्प) (?:सवाल|प्रश्न)(?: है)?",
+    r"(?:这(?:真?是)(?:一?个)?)?(?:非常|很)?(?:好|棒)的?问题|问得好",
+    r"(?:とても|非常に)?(?:[良い]い|よい|素晴らしい)ご?質問(?:です)?ね?",
+    r"(?:(?:นี่)?เป็น)?คำถาม(?:ที่)?ดี(?:มาก)?(?:ครับ|ค่ะ)?",
 )
 """Sentences that praise the question, in the languages of the local labeler."""
 
 _LONGEST_PRAISE: Final = 60
 
-_HOPE_OR_OFFER: Final = re.compile(
-    "(?:"
-    + "|".join(
-        (
-            r"hopefully (?:this|that|it) (?:helps|answers|clarifies|clears)",
-            r"(?:ich hoffe|hoffentlich) (?:dass )?(?:(?:das|dies|es|(?:dies|mein)e antwort|diese informationen) (?:\w+ ){0,4}(?:hilft|geholfen|helfen|"
-            r"hilfreich|beantwortet|weiter)|(?:hilft|helfen) (?:ihnen|dir|euch)? ?(?:das|dies|diese))",
-            r"(?:wenn|falls|sollten|haben|hast) (?:sie|du|ihr) (?:(?:noch|sonst|weitere|mehr|andere|irgendwelche) ){1,2}(?:fragen|hilfe|informationen|details)",
-            r"(?:lassen sie es|lass es|lassen sie|lass|geben sie|gib|sagen sie|sag) (?:mich|mir) (?:gerne )?(?:wissen|bescheid)",
-            r"zögern sie nicht|zögere nicht|(?:kann|darf) ich (?:ihnen|dir) (?:noch|sonst|weiter)",
-            r"(?:j'espère|en espérant) que (?:cela|ça|ceci|cette réponse|ces informations|cette explication) (?:(?:vous|te|pourra|pourront|a|ont|est|sera) ){0,3}"
-            r"(?:t'|vous )?(?:aid\w+|util\w+|répond\w*)",
-            r"si (?:vous avez|tu as) (?:d'autres|encore des|la moindre|des) question|n'hésitez pas à|n'hésite pas à|(?:faites|fais) moi savoir|"
-            r"si (?:vous avez|tu as) besoin d(?:e plus|'autre|'aide)|puis je vous aider",
-            r"(?:espero|ojalá) (?:que )?(?:esto|eso|esta respuesta|esta información) (?:(?:te|le|les|haya|sea|resulte) ){0,3}(?:ayud\w+|sirv\w+|servido|útil|aclar\w+)",
-            r"si (?:tienes?|tienen|necesitas?|necesitan) (?:(?:más|alguna|otras?|algún|cualquier) ){1,2}(?:preguntas?|dudas?|ayuda|información|detalles)|"
-            r"no dudes? en|no duden en|(?:hágame|házmelo) saber|avísame si|(?:hay algo más|en qué más)",
-            r"spero che (?:questo|ciò|questa risposta|queste informazioni) (?:(?:ti|vi|le|possa|possano|sia|siano|stato|stata|state) ){0,3}(?:aiut\w+|util\w+|risponda|d'aiuto|essere)",
-            r"se (?:hai|ha|avete) (?:altre|ulteriori|bisogno di (?:altre|ulteriori)) (?:domande|informazioni)|non (?:esitare|esiti) a|(?:fammi|mi faccia) sapere",
-            r"espero que (?:isso|isto|ess?[at] resposta|esta resposta|estas informações) (?:(?:te|o|a|lhe|tenha|seja|sejam) ){0,3}(?:ajud\w+|úte?i[ls]|esclareça)|espero ter ajudado",
-            r"se (?:você )?(?:tiver|precisar de) (?:(?:mais|outras?|alguma) ){1,2}(?:perguntas?|dúvidas?|informações|ajuda)|não hesite em|fique à vontade para|me avise se",
-            r"mam nadzieję że (?:to|ta odpowiedź|te informacje) (?:(?:ci|państwu|panu|pani|jest|są|będzie|będą|było) ){0,2}(?:pom\w+|przydatn\w+)",
-            r"(?:jeśli|jeżeli) (?:masz|mają państwo|potrzebujesz) (?:(?:jeszcze|więcej|inne|dodatkowe|jakieś|dalsze|dodatkowych) ){1,2}(?:pytania|pytań|informacji|pomocy)|"
-            r"daj (?:mi )?znać|nie wahaj się|proszę dać znać",
-            r"sper că (?:acest lucru|aceasta|asta|acest răspuns|aceste informații) (?:(?:vă|te|v|a|ți|este|sunt|fost|i) ){0,3}(?:ajut\w*|util\w*|de ajutor)",
-            r"dacă (?:mai )?(?:aveți|ai) (?:alte |și alte )?(?:întrebări|nevoie de (?:mai mult|alt|ajutor))|nu (?:ezitați|ezita) să",
-            r"(?:jag )?hoppas (?:att )?(?:det|detta|det här|svaret) (?:(?:var|är|har|kan) )?(?:hjälp\w*|till hjälp|besvarar)",
-            r"om du (?:har|behöver) (?:(?:några|fler|andra|mer|ytterligare) ){1,2}(?:frågor|hjälp|information)|tveka inte|låt mig veta|hör gärna av",
-            r"(?:jeg )?håper (?:at )?(?:det|dette|svaret) (?:(?:var|er|har|kan) )?(?:hjelp\w*|hjalp|til hjelp|nyttig|besvarer)",
-            r"(?:hvis|om) du (?:har|trenger) (?:(?:noen|flere|andre|mer|ytterligere) ){1,2}(?:spørsmål|hjelp|informasjon)|ikke nøl|gi meg beskjed|si gjerne fra",
-            r"umarım (?:bu )?(?:(?:bilgi|bilgiler|cevap|yanıt|açıklama) )?(?:size )?(?:yardımcı|faydalı|yararlı|işinize)|başka (?:bir )?soru|daha fazla (?:bilgi|yardım|sorunuz)\w* (?:ihtiyac|var|isters)|sormaktan çekinme",
-            r"semoga (?:(?:ini|jawaban ini|informasi ini|penjelasan ini) )?(?:(?:dapat|bisa) )?(?:membantu|bermanfaat|berguna)",
-            r"(?:jika|kalau|apabila) (?:(?:anda|kamu) )?(?:memiliki|punya|ada|membutuhkan) (?:pertanyaan|informasi|bantuan) (?:lain|lebih|tambahan)|jangan ragu|beri tahu saya jika",
-            r"(?:tôi )?(?:hy|hi) vọng (?:rằng )?(?:(?:điều|thông tin|câu trả lời|những thông tin) (?:này|trên) )?(?:(?:sẽ|có thể|đã) )?(?:giúp|hữu ích)",
-            r"nếu (?:bạn|anh|chị) (?:có|còn|cần) (?:(?:thêm|bất kỳ) ){0,2}(?:câu hỏi|thắc mắc|hỗ trợ|thông tin)|đừng ngần ngại|hãy cho tôi biết nếu",
-            r"ελπίζω (?:(?:αυτό|η απάντηση|αυτές οι πληροφορίες|ότι αυτό) )?(?:(?:να|σας|σε|ήταν) ){0,3}(?:βο[ηή]θ\w*|χρήσιμ\w*)",
-            r"[αε]ά?ν (?:έχετε|έχεις|χρειάζεστε|χρειάζεσαι) (?:(?:άλλεσ|άλλη|περισσότερεσ|κάποια|επιπλέον) ){1,2}(?:ερωτήσεισ|ερώτηση|πληροφορίεσ|βοήθεια|απορίεσ)|μη διστάσε",
-            r"(?:אני )?מקוו(?:ה|ים) ש(?:זה|התשובה|המידע) (?:(?:היה|היתה) )?(?:עוזר|עזר|יעזור|מועיל|עזרה|עונה)|אם יש (?:לך|לכם) (?:עוד )?שאלות|אל תהסס",
-            r"(?:آمل|أتمنى|أرجو|نأمل) أن (?:يكون|تكون|يساعد|تساعد|يفيد|تفيد)\w* (?:هذا|هذه|ذلك|الإجابة)",
-            r"(?:إذا|إن) (?:كان|كانت) (?:لديك|لديكم) (?:أي(?:ة)? |المزيد من )?(?:أسئلة|سؤال|الأسئلة|استفسار)|لا تتردد",
-            r"امیدوارم (?:که )?(?:این )?(?:(?:پاسخ|اطلاعات|توضیحات) )?(?:(?:به|برای) شما |برایتان )?(?:کمک|مفید)|اگر س[وؤ]ال(?:ات)? (?:دیگر|بیشتر)",
-            r"(?:मुझे )?(?:उम्मीद|आशा) है (?:कि )?(?:यह|इससे|ये)(?: जानकारी)?(?: आप(?:की|को|के लिए))? (?:मदद|सहाय|उपयोगी)|(?:यदि|अगर) आप(?:के पास|के|को|का) (?:कोई )?(?:और|अन्य) (?:प्रश्न|सवाल|मदद|जानकारी)|बेझिझक",
-            r"我?希望(?:这些?|以上)?(?:信息|回答|内容|解释)?(?:能够?|可以)?(?:对[你您])?(?:有所?)?帮(?:助|到)|(?:如果|若)[你您](?:还|仍)?(?:有|需要)(?:任何)?(?:其他|更多|别的)|如有(?:其他|任何|更多)|(?:请|欢迎)随时",
-            r"(?:この|以上の)?(?:回答|情報|説明|これ)?が?(?:少しでも)?(?:お役に立て|参考になれ|ご参考になれ|お役に立ちましたら)|(?:他に|ほかに|さらに)(?:も|何か)?(?:ご質問|質問|ご不明|知りたい)|ご(?:不明な?点|質問)が|お気軽に",
-            r"(?:ฉัน|ผม)?หวังว่า(?:ข้อมูล|คำตอบ|สิ่ง)?(?:นี้|นี่|เหล่านี้)?(?:จะ)?(?:ช่วย|เป็นประโยชน์|มีประโยชน์)|(?:หาก|ถ้า)(?:คุณ|ท่าน)?(?:มี|ต้องการ)(?:คำถาม|ข้อสงสัย|ข้อมูล|ความช่วยเหลือ)(?:อื่น|เพิ่ม)|อย่าลังเล",
-        )
-    )
-    + r")\D{0,120}"
+_HOPE_OR_OFFER: Final = _any(
+    r"hopefully (?:this|that|it) (?:helps|answers|clarifies|clears)",
+    r"(?:ich hoffe|hoffentlich) (?:dass )?(?:(?:das|dies|es|(?:dies|mein)e antwort|diese informationen) (?:\w+ ){0,4}(?:hilft|geholfen|helfen|"
+    r"hilfreich|beantwortet|weiter)|(?:hilft|helfen) (?:ihnen|dir|euch)? ?(?:das|dies|diese))",
+    r"(?:wenn|falls|sollten|haben|hast) (?:sie|du|ihr) (?:(?:noch|sonst|weitere|mehr|andere|irgendwelche) ){1,2}(?:fragen|hilfe|informationen|details)",
+    r"(?:lassen sie es|lass es|lassen sie|lass|geben sie|gib|sagen sie|sag) (?:mich|mir) (?:gerne )?(?:wissen|bescheid)",
+    r"zögern sie nicht|zögere nicht|(?:kann|darf) ich (?:ihnen|dir) (?:noch|sonst|weiter)",
+    r"(?:j'espère|en espérant) que (?:cela|ça|ceci|cette réponse|ces informations|cette explication) (?:(?:vous|te|pourra|pourront|a|ont|est|sera) ){0,3}"
+    r"(?:t'|vous )?(?:aid\w+|util\w+|répond\w*)",
+    r"si (?:vous avez|tu as) (?:d'autres|encore des|la moindre|des) question|n'hésitez pas à|n'hésite pas à|(?:faites|fais) moi savoir|"
+    r"si (?:vous avez|tu as) besoin d(?:e plus|'autre|'aide)|puis je vous aider",
+    r"(?:espero|ojalá) (?:que )?(?:esto|eso|esta respuesta|esta información) (?:(?:te|le|les|haya|sea|resulte) ){0,3}(?:ayud\w+|sirv\w+|servido|útil|aclar\w+)",
+    r"si (?:tienes?|tienen|necesitas?|necesitan) (?:(?:más|alguna|otras?|algún|cualquier) ){1,2}(?:preguntas?|dudas?|ayuda|información|detalles)|"
+    r"no dudes? en|no duden en|(?:hágame|házmelo) saber|avísame si|(?:hay algo más|en qué más)",
+    r"spero che (?:questo|ciò|questa risposta|queste informazioni) (?:(?:ti|vi|le|possa|possano|sia|siano|stato|stata|state) ){0,3}(?:aiut\w+|util\w+|risponda|d'aiuto|essere)",
+    r"se (?:hai|ha|avete) (?:altre|ulteriori|bisogno di (?:altre|ulteriori)) (?:domande|informazioni)|non (?:esitare|esiti) a|(?:fammi|mi faccia) sapere",
+    r"espero que (?:isso|isto|ess?[at] resposta|esta resposta|estas informações) (?:(?:te|o|a|lhe|tenha|seja|sejam) ){0,3}(?:ajud\w+|úte?i[ls]|esclareça)|espero ter ajudado",
+    r"se (?:você )?(?:tiver|precisar de) (?:(?:mais|outras?|alguma) ){1,2}(?:perguntas?|dúvidas?|informações|ajuda)|não hesite em|fique à vontade para|me avise se",
+    r"mam nadzieję że (?:to|ta odpowiedź|te informacje) (?:(?:ci|państwu|panu|pani|jest|są|będzie|będą|było) ){0,2}(?:pom\w+|przydatn\w+)",
+    r"(?:jeśli|jeżeli) (?:masz|mają państwo|potrzebujesz) (?:(?:jeszcze|więcej|inne|dodatkowe|jakieś|dalsze|dodatkowych) ){1,2}(?:pytania|pytań|informacji|pomocy)|"
+    r"daj (?:mi )?znać|nie wahaj się|proszę dać znać",
+    r"sper că (?:acest lucru|aceasta|asta|acest răspuns|aceste informații) (?:(?:vă|te|v|a|ți|este|sunt|fost|i) ){0,3}(?:ajut\w*|util\w*|de ajutor)",
+    r"dacă (?:mai )?(?:aveți|ai) (?:alte |și alte )?(?:întrebări|nevoie de (?:mai mult|alt|ajutor))|nu (?:ezitați|ezita) să",
+    r"(?:jag )?hoppas (?:att )?(?:det|detta|det här|svaret) (?:(?:var|är|har|kan) )?(?:hjälp\w*|till hjälp|besvarar)",
+    r"om du (?:har|behöver) (?:(?:några|fler|andra|mer|ytterligare) ){1,2}(?:frågor|hjälp|information)|tveka inte|låt mig veta|hör gärna av",
+    r"(?:jeg )?håper (?:at )?(?:det|dette|svaret) (?:(?:var|er|har|kan) )?(?:hjelp\w*|hjalp|til hjelp|nyttig|besvarer)",
+    r"(?:hvis|om) du (?:har|trenger) (?:(?:noen|flere|andre|mer|ytterligere) ){1,2}(?:spørsmål|hjelp|informasjon)|ikke nøl|gi meg beskjed|si gjerne fra",
+    r"umarım (?:bu )?(?:(?:bilgi|bilgiler|cevap|yanıt|açıklama) )?(?:size )?(?:yardımcı|faydalı|yararlı|işinize)|başka (?:bir )?soru|daha fazla (?:bilgi|yardım|sorunuz)\w* (?:ihtiyac|var|isters)|sormaktan çekinme",
+    r"semoga (?:(?:ini|jawaban ini|informasi ini|penjelasan ini) )?(?:(?:dapat|bisa) )?(?:membantu|bermanfaat|berguna)",
+    r"(?:jika|kalau|apabila) (?:(?:anda|kamu) )?(?:memiliki|punya|ada|membutuhkan) (?:pertanyaan|informasi|bantuan) (?:lain|lebih|tambahan)|jangan ragu|beri tahu saya jika",
+    r"(?:tôi )?(?:hy|hi) vọng (?:rằng )?(?:(?:điều|thông tin|câu trả lời|những thông tin) (?:này|trên) )?(?:(?:sẽ|có thể|đã) )?(?:giúp|hữu ích)",
+    r"nếu (?:bạn|anh|chị) (?:có|còn|cần) (?:(?:thêm|bất kỳ) ){0,2}(?:câu hỏi|thắc mắc|hỗ trợ|thông tin)|đừng ngần ngại|hãy cho tôi biết nếu",
+    r"ελπίζω (?:(?:αυτό|η απάντηση|αυτές οι πληροφορίες|ότι αυτό) )?(?:(?:να|σας|σε|ήταν) ){0,3}(?:βο[ηή]θ\w*|χρήσιμ\w*)",
+    r"[αε]ά?ν (?:έχετε|έχεις|χρειάζεστε|χρειάζεσαι) (?:(?:άλλεσ|άλλη|περισσότερεσ|κάποια|επιπλέον) ){1,2}(?:ερωτήσεισ|ερώτηση|πληροφορίεσ|βοήθεια|απορίεσ)|μη διστάσε",
+    r"(?:אני )?מקוו(?:ה|ים) ש(?:זה|התשובה|המידע) (?:(?:היה|היתה) )?(?:עוזר|עזר|יעזור|מועיל|עזרה|עונה)|אם יש (?:לך|לכם) (?:עוד )?שאלות|אל תהסס",
+    r"(?:آمل|أتمنى|أرجو|نأمل) أن (?:يكون|تكون|يساعد|تساعد|يفيد|تفيد)\w* (?:هذا|هذه|ذلك|الإجابة)",
+    r"(?:إذا|إن) (?:كان|كانت) (?:لديك|لديكم) (?:أي(?:ة)? |المزيد من )?(?:أسئلة|سؤال|الأسئلة|استفسار)|لا تتردد",
+    r"امیدوارم (?:که )?(?:این )?(?:(?:پاسخ|اطلاعات|توضیحات) )?(?:(?:به|برای) شما |برایتان )?(?:کمک|مفید)|اگر س[وؤ]ال(?:ات)? (?:دیگر|بیشتر)",
+    r"(?:मुझे )?(?:उम्मीद|आशा) है (?:कि )?(?:यह|इससे|ये)(?: जानकारी)?(?: आप(?:की|को|के लिए))? (?:मदद|सहाय|उपयोगी)|(?:यदि|अगर) आप(?:के पास|के|को|का) (?:कोई )?(?:और|अन्य) (?:प्रश्न|सवाल|मदद|जानकारी)|बेझिझक",
+    r"我?希望(?:这些?|以上)?(?:信息|回答|内容|解释)?(?:能够?|可以)?(?:对[你您])?(?:有所?)?帮(?:助|到)|(?:如果|若)[你您](?:还|仍)?(?:有|需要)(?:任何)?(?:其他|更多|别的)|如有(?:其他|任何|更多)|(?:请|欢迎)随时",
+    r"(?:この|以上の)?(?:回答|情報|説明|これ)?が?(?:少しでも)?(?:お役に立て|参考になれ|ご参考になれ|お役に立ちましたら)|(?:他に|ほかに|さらに)(?:も|何か)?(?:ご質問|質問|ご不明|知りたい)|ご(?:不明な?点|質問)が|お気軽に",
+    r"(?:ฉัน|ผม)?หวังว่า(?:ข้อมูล|คำตอบ|สิ่ง)?(?:นี้|นี่|เหล่านี้)?(?:จะ)?(?:ช่วย|เป็นประโยชน์|มีประโยชน์)|(?:หาก|ถ้า)(?:คุณ|ท่าน)?(?:มี|ต้องการ)(?:คำถาม|ข้อสงสัย|ข้อมูล|ความช่วยเหลือ)(?:อื่น|เพิ่ม)|อย่าลังเล",
+    before=r"\D{0,120}",
 )
 """Sentences that hope to have helped or offer more help, by their first words; no number stands after these."""
 
@@ -409,69 +400,66 @@ _SAYS_FR: Final = (
 _CORE_ES: Final = r"(?:documentos?|contexto|textos?|fuentes?|pasajes?|información|fragmentos?)"
 _SAYS_ES: Final = r"(?:dice\w*|menciona\w*|contiene\w*|indica\w*|proporciona\w*|especifica\w*|incluye\w*|ofrece\w*|responde\w*|señala\w*|aparece\w*)"
 
-_REFUSALS: Final = tuple(
-    re.compile("|".join(phrases))
-    for phrases in (
-        (  # English
-            rf"\b(?:i|we) ?{_CANNOT_EN} (?:\w+ )?{_FIND_EN}\b",
-            rf"\bi ?{_CANNOT_EN} (?:\w+ )?(?:provide|help|assist|say|tell|access|give|comment|respond|see|offer|discuss|share|advise|"
-            r"recommend|complete|fulfill|comply|do (?:that|this|so))\b",
-            r"\bi (?:do not|don't|did not|didn't) (?:\w+ )?know\b",
-            r"\b(?:i|we) (?:do not|don't|did not|didn't) (?:\w+ )?have (?:\w+ ){0,2}(?:information|access|details?|data|answer|context|knowledge)\b",
-            r"\b(?:i am|i'm) (?:not (?:sure|certain|aware|allowed|permitted)|unsure)\b",
-            rf"\b{_ANY_EN}(?: \w+){{0,5}}? (?:do not|does not|did not|don't|doesn't|didn't|cannot|can't|fails? to) (?:\w+ ){{0,2}}?{_SAYS_EN}\b",
-            rf"\b(?:none|nothing)(?: \w+)? (?:of|in) (?:the |these |those |your )?{_ANY_EN}\b",
-            r"\bno (?:\w+ ){0,3}?(?:information|info|mention|answers?)\b(?! (?:desk|booth|cent(?:er|re)|kiosk|sign|board|technology|security|system|sheet|point|office)s?\b)",
-            rf"\bno (?:(?:{_GIVEN_EN}|matching|such|suitable) )+{_CORE_EN}\b",
-            rf"\bno {_CORE_EN} (?:were |was |are |is )?(?:found|available|mentions?|contains?|about|on|matching|match(?:es)?)\b",
-            rf"\b(?:(?:is|are|was|were|been) (?:\w+ )?not|isn't|aren't|wasn't|weren't|not|nowhere) (?:\w+ )?{_STATED_EN}\b(?! (?:in|by) (?:the|an?|his|her|its|their|our) (?!(?:\w+ ){{0,3}}?(?:{_CORE_EN}|text|page|question|information|data|content|list|results?|files?)\b))",
-            rf"\b(?:not|n't|nowhere) (?:\w+ )?(?:in|part of|within|among|from|by) (?:the |these |those |your |my |any )?{_ANY_EN}\b",
-            r"\b(?:information|answer|detail|details|info|it|this|that)(?: \w+){0,12}? (?:is|are|was|were) (?:not|n't) (?:\w+ )?(?:available|provided|given|found|known|clear|included|present)$",
-            r"\b(?:information|answer|details?)(?: \w+){0,6}? (?:isn't|aren't|wasn't) (?:\w+ )?(?:available|provided|given|found|included|present|there)$",
-            r"\b(?:not enough|insufficient|not sufficient|lack of|lacks?) (?:\w+ )?(?:information|context|data|details|evidence)\b",
-            r"\b(?:not possible|impossible) to (?:answer|determine|say|tell|know|find out|conclude)\b",
-            r"\b(?:cannot|can't|can not|could not|couldn't) be (?:answered|determined|inferred|found in|answered from)\b",
-            r"^(?:unknown|unanswerable|no answer|not found|n a|none|no idea|not available|no information|not mentioned|not specified|not stated|"
-            r"no data|no results?(?: found)?|nothing found|information not (?:found|available|provided))$",
-            rf"^unable to (?:\w+ )?(?:{_FIND_EN}|provide|help|assist)\b",
-            r"\b(?:beyond|outside)(?: of)? (?:my|the) (?:knowledge|scope)\b",
-        ),
-        (  # Russian
-            rf"\b{_CORE_RU}(?: \w+){{0,6}}? (?:не (?:\w+ ){{0,2}}?{_SAYS_RU}|нет\b|отсутству)",
-            rf"\b{_INFO_RU}(?: \w+){{0,6}}? (?:не (?:\w+ ){{0,2}}?{_SAYS_RU}|нет$|отсутству)",
-            rf"\b(?:нет|недостаточно|отсутству\w+|не имею|не имеется|не располагаю|не владею|не хватает) (?:\w+ ){{0,3}}?{_INFO_RU}",
-            r"\bне (?:\w+ )?(?:указан\w*|сказано|говорится|упомянут\w*|упоминается|сообщается|уточняется|приводится)\b",
-            rf"\bне (?:\w+ )?{_SAYS_RU} (?:\w+ )?(?:в|из|среди) (?:\w+ )?{_CORE_RU}",
-            r"\bя (?:\w+ )?не (?:\w+ )?(?:знаю|могу|нашел|нашла|смог|смогла|сумел\w*|располагаю|имею|владею|уверен\w*|обладаю)\b",
-            r"^(?:к сожалению |извините |простите |но )*не (?:знаю|могу|нашел|нашла|смог|смогла|уверен\w*|удалось|найдено)\b",
-            r"\bне (?:удалось|удается|могу|можем|смог|смогла) (?:\w+ ){0,2}?(?:найти|определить|обнаружить|установить|ответить|сказать|помочь|предоставить)\b",
-            r"\bневозможно (?:\w+ ){0,2}?(?:ответить|определить|сказать|установить|найти)\b",
-            r"^(?:неизвестно|нет данных|нет ответа|нет информации|не найдено|не указано|ничего не найдено|информация не найдена)$",
-            r"\b(?:затрудняюсь|у меня нет)\b",
-        ),
-        (  # German
-            r"\bich (?:\w+ ){0,12}?(?:nicht|keine\w?|nichts)\b",
-            r"\b(?:kann|konnte|weiß|weiss|habe|finde) ich (?:\w+ ){0,12}?(?:nicht|keine\w?|nichts)\b",
-            rf"\b{_CORE_DE}(?: \w+){{0,8}}? (?:{_SAYS_DE}(?: \w+){{0,8}}? (?:nicht|keine\w?|nichts)\b|(?:nicht|keine\w?|nichts) (?:\w+ ){{0,3}}?{_SAYS_DE})",
-            rf"\b{_SAYS_DE} (?:\w+ ){{0,3}}?{_CORE_DE}(?: \w+){{0,6}}? (?:nicht|keine\w?|nichts)\b",
-            r"\bkeine\w? (?:\w+ ){0,2}?(?:information\w*|angabe\w*|hinweis\w*|antwort\w*|auskunft)\b",
-            r"\bnicht (?:\w+ ){0,2}?(?:erwähnt|genannt|angegeben|hervor|beantwort\w*|ersichtlich)\b",
-        ),
-        (  # French
-            r"\b(?:je|nous) (?:ne|n')\s?(?:\w+ ){1,4}?(?:pas|rien|aucune?)\b|\b(?:je|nous) n'\w+ (?:\w+ ){0,2}?(?:pas|rien|aucune?)\b",
-            rf"\b{_CORE_FR}(?: \w+){{0,6}}? (?:ne |n')(?:\w+ )?{_SAYS_FR}",
-            r"\baucune? (?:\w+ ){0,2}?(?:informations?|mention|réponse|indication)\b",
-            r"\bn'est pas (?:\w+ )?(?:mentionn\w+|précis\w+|indiqu\w+|fourni\w*|dans le)\b",
-            r"\bil n'y a pas (?:\w+ )?d'?\s?informations?\b",
-        ),
-        (  # Spanish
-            r"^(?:(?:lo siento|lamentablemente|desafortunadamente|perdón|disculpe|pero|yo) )*no (?:lo |la )?(?:puedo|pude|he podido|sé|encuentro|encontré|dispongo)\b",
-            r"\bno (?:lo |la )?(?:puedo|pude|he podido|sé|encuentro|encontré) (?:\w+ ){0,2}?(?:responder|encontrar|contestar|determinar|ayudar\w*|información|saber)\b",
-            r"\bno (?:tengo|dispongo de|cuento con|hay) (?:\w+ ){0,2}?(?:información|datos|respuesta|mención)\b",
-            rf"\b{_CORE_ES}(?: \w+){{0,6}}? no (?:\w+ ){{0,2}}?{_SAYS_ES}",
-            r"\bno se (?:menciona\w*|indica\w*|especifica\w*|dice|encuentra (?:\w+ )?en|proporciona\w*)\b",
-        ),
-    )
+_REFUSALS: Final = (
+    _any(  # English
+        rf"\b(?:i|we) ?{_CANNOT_EN} (?:\w+ )?{_FIND_EN}\b",
+        rf"\bi ?{_CANNOT_EN} (?:\w+ )?(?:provide|help|assist|say|tell|access|give|comment|respond|see|offer|discuss|share|advise|"
+        r"recommend|complete|fulfill|comply|do (?:that|this|so))\b",
+        r"\bi (?:do not|don't|did not|didn't) (?:\w+ )?know\b",
+        r"\b(?:i|we) (?:do not|don't|did not|didn't) (?:\w+ )?have (?:\w+ ){0,2}(?:information|access|details?|data|answer|context|knowledge)\b",
+        r"\b(?:i am|i'm) (?:not (?:sure|certain|aware|allowed|permitted)|unsure)\b",
+        rf"\b{_ANY_EN}(?: \w+){{0,5}}? (?:do not|does not|did not|don't|doesn't|didn't|cannot|can't|fails? to) (?:\w+ ){{0,2}}?{_SAYS_EN}\b",
+        rf"\b(?:none|nothing)(?: \w+)? (?:of|in) (?:the |these |those |your )?{_ANY_EN}\b",
+        r"\bno (?:\w+ ){0,3}?(?:information|info|mention|answers?)\b(?! (?:desk|booth|cent(?:er|re)|kiosk|sign|board|technology|security|system|sheet|point|office)s?\b)",
+        rf"\bno (?:(?:{_GIVEN_EN}|matching|such|suitable) )+{_CORE_EN}\b",
+        rf"\bno {_CORE_EN} (?:were |was |are |is )?(?:found|available|mentions?|contains?|about|on|matching|match(?:es)?)\b",
+        rf"\b(?:(?:is|are|was|were|been) (?:\w+ )?not|isn't|aren't|wasn't|weren't|not|nowhere) (?:\w+ )?{_STATED_EN}\b(?! (?:in|by) (?:the|an?|his|her|its|their|our) (?!(?:\w+ ){{0,3}}?(?:{_CORE_EN}|text|page|question|information|data|content|list|results?|files?)\b))",
+        rf"\b(?:not|n't|nowhere) (?:\w+ )?(?:in|part of|within|among|from|by) (?:the |these |those |your |my |any )?{_ANY_EN}\b",
+        r"\b(?:information|answer|detail|details|info|it|this|that)(?: \w+){0,12}? (?:is|are|was|were) (?:not|n't) (?:\w+ )?(?:available|provided|given|found|known|clear|included|present)$",
+        r"\b(?:information|answer|details?)(?: \w+){0,6}? (?:isn't|aren't|wasn't) (?:\w+ )?(?:available|provided|given|found|included|present|there)$",
+        r"\b(?:not enough|insufficient|not sufficient|lack of|lacks?) (?:\w+ )?(?:information|context|data|details|evidence)\b",
+        r"\b(?:not possible|impossible) to (?:answer|determine|say|tell|know|find out|conclude)\b",
+        r"\b(?:cannot|can't|can not|could not|couldn't) be (?:answered|determined|inferred|found in|answered from)\b",
+        r"^(?:unknown|unanswerable|no answer|not found|n a|none|no idea|not available|no information|not mentioned|not specified|not stated|"
+        r"no data|no results?(?: found)?|nothing found|information not (?:found|available|provided))$",
+        rf"^unable to (?:\w+ )?(?:{_FIND_EN}|provide|help|assist)\b",
+        r"\b(?:beyond|outside)(?: of)? (?:my|the) (?:knowledge|scope)\b",
+    ),
+    _any(  # Russian
+        rf"\b{_CORE_RU}(?: \w+){{0,6}}? (?:не (?:\w+ ){{0,2}}?{_SAYS_RU}|нет\b|отсутству)",
+        rf"\b{_INFO_RU}(?: \w+){{0,6}}? (?:не (?:\w+ ){{0,2}}?{_SAYS_RU}|нет$|отсутству)",
+        rf"\b(?:нет|недостаточно|отсутству\w+|не имею|не имеется|не располагаю|не владею|не хватает) (?:\w+ ){{0,3}}?{_INFO_RU}",
+        r"\bне (?:\w+ )?(?:указан\w*|сказано|говорится|упомянут\w*|упоминается|сообщается|уточняется|приводится)\b",
+        rf"\bне (?:\w+ )?{_SAYS_RU} (?:\w+ )?(?:в|из|среди) (?:\w+ )?{_CORE_RU}",
+        r"\bя (?:\w+ )?не (?:\w+ )?(?:знаю|могу|нашел|нашла|смог|смогла|сумел\w*|располагаю|имею|владею|уверен\w*|обладаю)\b",
+        r"^(?:к сожалению |извините |простите |но )*не (?:знаю|могу|нашел|нашла|смог|смогла|уверен\w*|удалось|найдено)\b",
+        r"\bне (?:удалось|удается|могу|можем|смог|смогла) (?:\w+ ){0,2}?(?:найти|определить|обнаружить|установить|ответить|сказать|помочь|предоставить)\b",
+        r"\bневозможно (?:\w+ ){0,2}?(?:ответить|определить|сказать|установить|найти)\b",
+        r"^(?:неизвестно|нет данных|нет ответа|нет информации|не найдено|не указано|ничего не найдено|информация не найдена)$",
+        r"\b(?:затрудняюсь|у меня нет)\b",
+    ),
+    _any(  # German
+        r"\bich (?:\w+ ){0,12}?(?:nicht|keine\w?|nichts)\b",
+        r"\b(?:kann|konnte|weiß|weiss|habe|finde) ich (?:\w+ ){0,12}?(?:nicht|keine\w?|nichts)\b",
+        rf"\b{_CORE_DE}(?: \w+){{0,8}}? (?:{_SAYS_DE}(?: \w+){{0,8}}? (?:nicht|keine\w?|nichts)\b|(?:nicht|keine\w?|nichts) (?:\w+ ){{0,3}}?{_SAYS_DE})",
+        rf"\b{_SAYS_DE} (?:\w+ ){{0,3}}?{_CORE_DE}(?: \w+){{0,6}}? (?:nicht|keine\w?|nichts)\b",
+        r"\bkeine\w? (?:\w+ ){0,2}?(?:information\w*|angabe\w*|hinweis\w*|antwort\w*|auskunft)\b",
+        r"\bnicht (?:\w+ ){0,2}?(?:erwähnt|genannt|angegeben|hervor|beantwort\w*|ersichtlich)\b",
+    ),
+    _any(  # French
+        r"\b(?:je|nous) (?:ne|n')\s?(?:\w+ ){1,4}?(?:pas|rien|aucune?)\b|\b(?:je|nous) n'\w+ (?:\w+ ){0,2}?(?:pas|rien|aucune?)\b",
+        rf"\b{_CORE_FR}(?: \w+){{0,6}}? (?:ne |n')(?:\w+ )?{_SAYS_FR}",
+        r"\baucune? (?:\w+ ){0,2}?(?:informations?|mention|réponse|indication)\b",
+        r"\bn'est pas (?:\w+ )?(?:mentionn\w+|précis\w+|indiqu\w+|fourni\w*|dans le)\b",
+        r"\bil n'y a pas (?:\w+ )?d'?\s?informations?\b",
+    ),
+    _any(  # Spanish
+        r"^(?:(?:lo siento|lamentablemente|desafortunadamente|perdón|disculpe|pero|yo) )*no (?:lo |la )?(?:puedo|pude|he podido|sé|encuentro|encontré|dispongo)\b",
+        r"\bno (?:lo |la )?(?:puedo|pude|he podido|sé|encuentro|encontré) (?:\w+ ){0,2}?(?:responder|encontrar|contestar|determinar|ayudar\w*|información|saber)\b",
+        r"\bno (?:tengo|dispongo de|cuento con|hay) (?:\w+ ){0,2}?(?:información|datos|respuesta|mención)\b",
+        rf"\b{_CORE_ES}(?: \w+){{0,6}}? no (?:\w+ ){{0,2}}?{_SAYS_ES}",
+        r"\bno se (?:menciona\w*|indica\w*|especifica\w*|dice|encuentra (?:\w+ )?en|proporciona\w*)\b",
+    ),
 )
 """Phrases of refusals, over words in small letters without punctuation."""
 

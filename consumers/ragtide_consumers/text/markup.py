@@ -78,7 +78,6 @@ _NUMBERED_LINES: Final = re.compile(
 )
 _ROMAN: Final = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii", "xiv", "xv")
 
-_INLINE_BULLET: Final = re.compile(rf"(?<=[ \t])[{BULLETS[:9]}\uf0b7](?=[ \t])")
 _GAP: Final = re.compile(r"(?<=[^\s.!?:;,]) {2,}(?=\S)")
 _LOWER_START: Final = 40
 """Columns from which a text is wrapped by a program, even if each line begins with a capital letter."""

@@ -88,24 +88,6 @@ def without_reasoning(text: str) -> str:
     return "".join([*kept, text[at:]])
 
 
-def before_open_block(text: str) -> str:
-    """Return a text up to a reasoning block that has no end.
-
-    >>> before_open_block("hello <think>so the"), before_open_block("<think>so</think> hello")
-    ('hello ', '<think>so</think> hello')
-    """
-    at = 0
-    while (tag := TAG.search(text, at)) is not None:
-        if meaning_of(tag) == "open":
-            end = after_block(text, tag.end())
-            if end is None:
-                return text[: tag.start()]
-            at = end
-        else:
-            at = tag.end()
-    return text
-
-
 # --- Answers of applications ---
 
 _CODE: Final = re.compile(r"```.*?```|`[^`\n]{1,300}`", re.DOTALL)

@@ -13,7 +13,7 @@ from ragtide_schemas.limits import REPLY_TOKENS_MAX
 from ragtide_schemas.plain_values import whole
 
 from ...text.keys import letters_of
-from ...text.reasoning import before_open_block
+from ...text.reasoning import without_reasoning
 from .answers import JudgeAnswer, last_object
 from .costs import CallPrice
 from .faults import Members, as_json, fault_in
@@ -238,7 +238,7 @@ def _answer(message: Members, *, cut_off: bool) -> tuple[str, str | None]:
     content, refusals, thoughts = _spoken_parts(_content(message))
     called = "\n".join(_arguments(message))
     if called and content:
-        content = f"{before_open_block(content)}\n{called}"  # a thought without an end does not hide the call
+        content = f"{without_reasoning(content)}\n{called}"  # a thought without an end does not hide the call
     text = content or called
     refusal = "\n".join([*refusals, (_text(message, "refusal") or "").strip()]).strip()
     if not text and "{" in refusal:
