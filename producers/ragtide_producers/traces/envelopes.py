@@ -4,7 +4,6 @@ Sources: OpenTelemetry protocol (old names until 0.15), Grafana Tempo (`batches`
 """
 
 import base64
-import binascii
 import io
 import json
 import re
@@ -212,12 +211,11 @@ def _objects(value: Json, key: str) -> list[Json]:
 
 def _base64_id(text: Any, size: int) -> str:
     try:
-        if isinstance(text, str) and len(text) == len(base64.b64encode(bytes(size))):
-            with_base64 = base64.b64decode(text, validate=True)
-            if len(with_base64) == size:
-                return text
+        is_base64 = isinstance(text, str) and len(text) == len(base64.b64encode(bytes(size)))
+        if is_base64 and len(base64.b64decode(text, validate=True)) == size:
+            return str(text)
         return base64.b64encode(bytes.fromhex(text or "")).decode()
-    except (ValueError, TypeError, binascii.Error):
+    except (ValueError, TypeError):
         raise ValueError(f"the id {str(text)[:40]!r} is not hexadecimal") from None
 
 

@@ -550,26 +550,27 @@ class SpanReading:
             for column, place in PLACES.get(name, ()):
                 if not hidden(value):
                     found.setdefault(column, []).append((place, name, value))
-        return {
-            column: [(name, value) for _, name, value in sorted(rows, key=itemgetter(0))]
-            for column, rows in found.items()
-        }
+        return {column: [row[1:] for row in sorted(rows, key=itemgetter(0))] for column, rows in found.items()}
 
     @cached_property
     def _groups(self) -> dict[str, dict[str, Any]]:
         return by_prefix(self._attributes)
 
     def _first(self, which: str) -> Any:
-        return next(self._plain(which), None)
+        return next(self._plain(which), None) if which in self._columns else None
 
     def _plain(self, *columns: str) -> Iterator[Any]:
         """Yield the values of columns that are not flattened, as they are."""
-        rows = (row for which in columns for row in self._columns.get(which, ()))
-        return (value for name, value in rows if not name.endswith("."))
+        for which in columns:
+            for name, value in self._columns.get(which, ()):
+                if not name.endswith("."):
+                    yield value
 
     def _flattened(self, which: str) -> Flattened:
-        groups = (value for name, value in self._columns.get(which, ()) if name.endswith("."))
-        return next((found for found in map(flattened, groups) if found.items), Flattened([], gap=False))
+        for name, value in self._columns.get(which, ()) if self._groups else ():
+            if name.endswith(".") and (found := flattened(value)).items:
+                return found
+        return Flattened([], gap=False)
 
 
 def _spelled(value: Any) -> Any:
