@@ -86,9 +86,8 @@ def whole_rows(records: Iterable[Record], mapping: Mapped) -> Iterator[Record]:
     group: list[Record] = []
     problem = ""
     for record in records:
-        header = _header(tuple(group[-1].fields or ()), mapped) if group else None
-        if header is None or not _are_one(header, group[-1], record):
-            others = _others(header, group[-1], record) if header is not None else []
+        others = _columns_between(_header(tuple(group[-1].fields or ()), mapped), group[-1], record) if group else None
+        if others is None or others:
             cause = _DIFFERENT.format(", ".join(map(shortened, others))) if others else ""
             yield from _joined(group, mapped, seen, problem or cause)
             group, problem = [record], cause
@@ -97,25 +96,17 @@ def whole_rows(records: Iterable[Record], mapping: Mapped) -> Iterator[Record]:
     yield from _joined(group, mapped, seen, problem)
 
 
-def _others(header: _Header, first: Record, second: Record) -> list[str]:
-    """Return the columns because of which two chunks with the id and the texts of one answer are not joined."""
-    one, other = first.fields, second.fields
-    if None in (header.chunk, header.id, one, other) or not one or not other or one.keys() != other.keys():
-        return []
-    same = one[header.id or ""] is not None and all(one[name] == other[name] for name in header.known)
-    if not same or one[header.chunk or ""] == other[header.chunk or ""]:
-        return []
-    named = {header.chunk, *header.facts, *header.known}
-    return [name for name in one if one[name] != other[name] and name not in named][:3]
-
-
-def _are_one(header: _Header, first: Record, second: Record) -> bool:
+def _columns_between(header: _Header, first: Record, second: Record) -> list[str] | None:
+    """Return the columns because of which two chunks of one id are not of one answer; None for rows of two answers."""
     one, other = first.fields, second.fields
     if header.chunk is None or one is None or other is None or one.keys() != other.keys():
-        return False
-    different = {name for name in one if one[name] != other[name]}
-    chunks = one[header.chunk], other[header.chunk]
-    return bool(different) and different <= header.facts | {header.chunk} and all(map(_is_chunk, chunks))
+        return None
+    different = [name for name in one if one[name] != other[name]]
+    others = [name for name in different if name != header.chunk and name not in header.facts]
+    if different and not others:
+        return [] if _is_chunk(one[header.chunk]) and _is_chunk(other[header.chunk]) else None
+    has_id = header.id is not None and one[header.id] is not None and header.chunk in different
+    return others[:3] if has_id and not set(header.known) & set(others) else None
 
 
 def _joined(group: Sequence[Record], mapped: _Mapped, seen: "array[int]", problem: str) -> Iterator[Record]:
