@@ -1,6 +1,7 @@
 """The base of all wire models: frozen, finite, versioned, strict about unknown fields, with readable errors."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,10 +67,18 @@ class CoreRule:
         return core_schema.chain_schema([handler(source), rule])
 
 
+DIGITS_MAX = 4_300
+"""Digits up to which Python and Pydantic read a number."""
+_DIGITS = re.compile(rb"\d+")
+
+
 def _small_json(value: dict[str, Any]) -> dict[str, Any]:
     if not value:
         return value
-    size = len(to_json(value))  # a ValueError for half of a pair of surrogates
+    text = to_json(value)  # a ValueError for half of a pair of surrogates
+    size = len(text)
+    if size > DIGITS_MAX and any(len(run[0]) > DIGITS_MAX for run in _DIGITS.finditer(text)):
+        from_json(text)  # a ValueError for a number of more digits than JSON is read with
     if size > METADATA_MAX_BYTES:
         raise ValueError(f"must be at most {METADATA_MAX_BYTES} bytes of JSON, got {size}; keep large values elsewhere")
     return value

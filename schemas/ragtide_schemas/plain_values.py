@@ -36,7 +36,7 @@ LeftOut = Counter[str]
 
 _STANDARD_TEXTS: Final = (date, time, timedelta, UUID)
 _LISTS: Final[tuple[type[Any], ...]] = (list, tuple, deque, range, type({}.keys()), type({}.values()), type({}.items()))
-_COMMON: Final = frozenset((list, dict, tuple, int, bool, type(None)))
+_COMMON: Final = frozenset((list, dict, tuple, bool, type(None)))
 """Classes of which no value is another scalar; most values are of them."""
 _ARRAYS: Final = frozenset(("numpy", "pandas"))
 """Packages whose values have `item` and `tolist`."""

@@ -143,6 +143,7 @@ WITHOUT_JSON: list[Any] = [
     Color,
     iter([1]),
     list(range(1_000_000)),
+    10**4_400,
     "x" * METADATA_MAX_BYTES,
     pd.DataFrame({"a": [1]}),
     np.zeros(1_000_000),
