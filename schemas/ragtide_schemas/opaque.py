@@ -31,7 +31,8 @@ _PRINTED: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CALL: Final = re.compile(r"[A-Z]\w{2,80}\(\s{0,200}(?:[a-z_]\w{0,60}(?:=[A-Z<'\"\[{(]|=?$)|$)")
-_MARK: Final = re.compile(r"""\\.|(?<![^\s([{,:=])['"]|[][(){}]""", re.DOTALL)
+_MARK: Final = re.compile(r"""\\.|(?<![^\s([{,:=])(?<![^\s([{,:=]\s)['"]|[][(){}]""", re.DOTALL)
+"""A bracket, or a quote that may begin a text, because of what stands before it."""
 _BEFORE_QUOTES: Final = frozenset(("", "(", "[", "{", ",", ":", "="))
 _REST: Final = {quote: re.compile(rf"[^{quote}\\]*(?:\\.[^{quote}\\]*)*{quote}", re.DOTALL) for quote in "'\""}
 """The rest of a text in quotes."""

@@ -244,13 +244,7 @@ class _LiteralReader:
             and all(isinstance(item, dict) and CLASS in item for item in parts.items)
         ):
             return parts.items  # as a program prints one after the other
-        if (
-            parts.begins
-            or parts.commas
-            or parts.gaps
-            or bool(parts.fields) != fields
-            or len(parts.items) != (not fields)
-        ):
+        if parts.begins or parts.gaps or bool(parts.fields) != fields or len(parts.items) != (not fields):
             raise ValueError("the text is not one value")
         return parts.fields if fields else parts.items[0]
 
@@ -267,6 +261,8 @@ class _LiteralReader:
             if kind == _MARK and match[_MARK] not in _CLOSING:
                 if match[_MARK] == closing and not (parts.begins and parts.key is not None):
                     return parts
+                if not closing:
+                    raise ValueError("the text continues after its value")
                 parts.separate(match[_MARK])
             elif kind != _BEGUN_NAME or match[_BEGUN_NAME][-1] == "(":
                 is_field = closing == ")" and bool(parts.fields)  # Haystack: Document(id=a1, content: 'text')
