@@ -44,7 +44,7 @@ class Node(SpanReading):
             if not at.is_missing:
                 yield at
             at = at.parent
-        if at is not None and not self.top.is_missing:
+        if at is not None and at.depth >= self.top.depth:
             yield self.top
 
     def __contains__(self, other: "Node") -> bool:

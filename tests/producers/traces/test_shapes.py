@@ -10,6 +10,7 @@ from tests.support.traces import Branch, branch, spans
 
 from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
 from ragtide_producers.traces.options import MappingOptions
+from ragtide_producers.traces.tree import ABOVE_MAX, Tree
 
 TEXTS = ("The lock opens within five seconds.", "Helmets are lent for 2 euros.", "Park inside a green zone.")
 QUESTION = "How do I unlock a bicycle?"
@@ -367,10 +368,15 @@ def test_circles_of_parents_end() -> None:
     assert found.interaction.question == QUESTION
 
 
-def test_the_highest_span_says_what_it_knows_however_deep_the_answer_is() -> None:
+@for_each("depth", [1, 98, 99, 100, 101, 300])
+def test_the_highest_span_says_what_it_knows_however_deep_the_answer_is(depth: int) -> None:
     root = chain("ask", retriever(*TEXTS[:2]), llm(), question=QUESTION, answer=ANSWER)
-    for _ in range(300):
+    for _ in range(depth):
         root = branch("step", {}, root)
-    (found,) = found_in(branch("POST /ask", {"session.id": "s1"}, root))
+    whole = spans(branch("POST /ask", {"session.id": "s1"}, root))
+    (found,) = interactions_of(whole, MappingOptions())
     assert found.interaction is not None
     assert found.interaction.session_id == "s1"
+    for node in Tree(whole).nodes:
+        above = list(node.upwards())
+        assert len(above) == len(set(above)) == min(node.depth, ABOVE_MAX + 1)
