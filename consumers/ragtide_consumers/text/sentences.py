@@ -41,13 +41,13 @@ The library searches for the end of a quote up to the end of the line, so a line
 _WINDOW: Final = 4000
 """Characters of a window, and of the shortest line that may need windows."""
 
-_WIDE_STOPS: Final = "。！？｡"
+_TIGHT_STOP: Final = re.compile(r"[。！？｡．]|[^\w\s.,;:'\"()\[\]{}<>/\\|*_#$%&+=~^@`“”‘’«»„…–—-](?![\sa-zA-Z0-9])")
 _STOPS_BY_LENGTH: Final = 500_000
-"""Number of these stops of a line times its characters, above which it is split in windows of `_WIDE_WINDOW`.
+"""Number of possible stops without a blank of a line times its characters, above which it is split in windows.
 
 The library counts the characters before each of them anew, so a line of short Chinese sentences takes quadratic time.
 """
-_WIDE_WINDOW: Final = 1000
+_TIGHT_WINDOW: Final = 1000
 
 _ABBREVIATIONS: Final = set_of(
     "bzw z b d h u o ca nr str usw evtl ggf inkl vgl abb tab bd hrsg dr prof hr fr st mio mrd kap art abs ziff "
@@ -508,8 +508,8 @@ def _segments(language: str, line: str) -> Iterable[str]:
     if line.isascii() and line.find(".", 0, -1) < 0 and line.find("!", 0, -1) < 0 and line.find("?", 0, -1) < 0:
         return (line,)
     window = len(line)
-    if window > _WIDE_WINDOW and not line.isascii() and sum(map(line.count, _WIDE_STOPS)) * window > _STOPS_BY_LENGTH:
-        window = _WIDE_WINDOW
+    if window > _TIGHT_WINDOW and len(_TIGHT_STOP.findall(line)) * window > _STOPS_BY_LENGTH:
+        window = _TIGHT_WINDOW
     elif window > _WINDOW and sum(map(line.count, _QUOTES)) * window > _QUOTES_BY_LENGTH:
         window = _WINDOW
     pieces: Iterable[str] = _windows(language, line, window)

@@ -116,7 +116,7 @@ class _SloppyReader:
 
     def value(self, depth: int) -> Any:
         """Return the value here; `_CUT` if the text ended before it did."""
-        self._budget.use(100)
+        self._budget.use(140)
         if depth > DEPTH or self._budget.spent:
             raise NoJson
         first = self._peek()
