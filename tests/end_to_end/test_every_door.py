@@ -10,13 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.support.forms import ANSWER, FORMS, NOTHING, QUESTION, REFUSED, Door, Form
 from tests.support.http_service import http_service
 from tests.support.traces import branch, spans
 
-from ragtide import InteractionProducer, InvalidEntryError, RagInteraction
-from ragtide_producers import FileOptions, read_rows
+from ragtide import InteractionProducer, InvalidEntryError, RagInteraction, load
+from ragtide_producers import FileOptions, UnreadableFileError, read_rows
 from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.options import MappingOptions
@@ -77,8 +79,13 @@ def in_files(folder: Path, kind: str) -> list[tuple[Form, RagInteraction | None]
         if kind == "csv" and isinstance(form.value, float):
             continue  # the text of a cell
         row, path = fields_of(form, COLUMNS), folder / f"{place}.{kind}"
-        if kind == "jsonl":
-            path.write_text(json.dumps(row), encoding="utf-8")
+        if kind == "parquet":
+            try:
+                pq.write_table(pa.Table.from_pylist([row]), path, compression="none")
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+                continue  # a column has values of one type
+        elif kind != "csv":
+            path.write_text(json.dumps(row if kind == "jsonl" else [row]), encoding="utf-8")
         else:
             cells = {name: value if isinstance(value, str) else json.dumps(value) for name, value in row.items()}
             with path.open("w", newline="", encoding="utf-8") as file:
@@ -88,9 +95,20 @@ def in_files(folder: Path, kind: str) -> list[tuple[Form, RagInteraction | None]
     return found
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet"])
 def test_files(kind: str, tmp_path: Path) -> None:
     assert wrong(kind, in_files(tmp_path, kind)) == []
+
+
+def loaded(form: Form) -> RagInteraction | None:
+    try:
+        return load([{**fields_of(form, FIELDS), "pipeline": "shop"}])[0]
+    except UnreadableFileError:
+        return None
+
+
+def test_objects_that_are_loaded() -> None:
+    assert wrong("load", [(form, loaded(form)) for form in forms("sdk")]) == []
 
 
 def stored(redis: Any) -> dict[str, RagInteraction]:

@@ -111,8 +111,8 @@ def _of_text(item: Mapping[str, Any]) -> Piece | None:
     for key, name, text in _NAMED:
         if item.get(key) == name and isinstance(item.get(text), str):
             return Piece(DELTA, item[text])
-    if isinstance(item.get("token"), dict) and "generated_text" in item:
-        whole = item["generated_text"]
+    if isinstance(item.get("token"), dict) and "text" in item["token"]:
+        whole = item.get("generated_text")
         said = "" if item["token"].get("special") else item["token"].get("text") or ""
         return Piece(WHOLE, whole) if isinstance(whole, str) else Piece(DELTA, str(said))
     if isinstance(item.get("done"), bool) and ("message" in item or "response" in item):
