@@ -158,7 +158,7 @@ HAYSTACK: Final = "deepset-ai/haystack haystack/dataclasses/"
 DSPY: Final = "stanfordnlp/dspy dspy/primitives/prediction.py"
 OLLAMA: Final = "ollama/ollama-python ollama/_types.py"
 VERCEL: Final = "vercel/ai packages/ai/src/"
-MCP: Final = "modelcontextprotocol/python-sdk src/mcp/types.py"
+MCP: Final = "mcp 2.3 mcp_types/_types.py"
 SEMCONV: Final = "open-telemetry/semantic-conventions docs/gen-ai/gen-ai-output-messages.json"
 WIDE: Final = f"Prediction(\n    reasoning='{THOUGHT} It is \"unsure\".',\n    answer='{ANSWER}'\n)"
 
@@ -182,7 +182,7 @@ TEXTS: Final = (
     Form("JSON with reasoning and two fields of its own", "stanfordnlp/dspy dspy/adapters/json_adapter.py",
          json.dumps({"reasoning": THOUGHT, "verdict": ANSWER, "topic": "pump"}), REFUSED),
     Form("JSON with an empty answer", "every door", '{"answer": null}', NOTHING),
-    Form("error of a service", f"{SDK_ANTHROPIC}types/error_response.py",
+    Form("error of a service", f"{SDK_ANTHROPIC}types/shared/error_response.py",
          {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, NOTHING),
     Form("cut JSON", "mlflow/mlflow mlflow/entities/span.py", '{"answer": "The pump is', REFUSED),
     Form("number", "csv, json", 1889.0, "1889"),
@@ -220,7 +220,7 @@ OPENAI_FORMS: Final = (
          "\n".join(json.dumps(chunk(piece)) for piece in CHUNKS)),
     Form("chat chunks as texts", f"{OPENAI}chat/chat_completion_chunk.py", [json.dumps(chunk(piece)) for piece in CHUNKS]),
     Form("server-sent events", "openai/openai-python src/openai/_streaming.py", sse(*map(chunk, CHUNKS))),
-    Form("events with data", "mistralai/client-python src/mistralai/models/completionevent.py",
+    Form("events with data", "mistralai/client-python src/mistralai/client/models/completionevent.py",
          [{"data": chunk(piece)} for piece in CHUNKS]),
     Form("events of the helper", "openai/openai-python src/openai/lib/streaming/chat/_events.py",
          [one for place, piece in enumerate(CHUNKS) for one in (
@@ -397,8 +397,8 @@ HAYSTACK_FORMS: Final = (
          {"role": "assistant", "content": [{"reasoning": {"reasoning_text": THOUGHT}}, {"text": ANSWER}], "meta": {}}),
     Form("fields of a message", f"{HAYSTACK}chat_message.py",
          {"_role": "assistant", "_content": [{"text": ANSWER}], "_name": None, "_meta": {}}),
-    Form("replies", "deepset-ai/haystack haystack/components/generators/openai.py", {"llm": {"replies": [ANSWER]}}),
-    Form("replies that differ", "deepset-ai/haystack haystack/components/generators/openai.py",
+    Form("replies", "haystack-ai 3.4 haystack/components/generators/chat/openai.py", {"llm": {"replies": [ANSWER]}}),
+    Form("replies that differ", "haystack-ai 3.4 haystack/components/generators/chat/openai.py",
          {"llm": {"replies": [ANSWER, "Every 9 months."]}}, REFUSED),
     Form("generated answer", f"{HAYSTACK}answer.py", {"answers": [
         {"data": ANSWER, "query": QUESTION, "documents": [{"content": FILTER}], "meta": {}}]}),
@@ -435,10 +435,10 @@ OTHER_FORMS: Final = (
     Form("ollama chunks as lines", OLLAMA,
          "\n".join(json.dumps({"model": "m", "response": one, "done": False}) for one in CHUNKS)),
     Form("ollama generate", OLLAMA, {"model": "m", "response": ANSWER, "done": True, "context": [1, 2]}),
-    Form("text-generation-inference", "huggingface/text-generation-inference router/src/lib.rs",
+    Form("text-generation-inference", "huggingface-hub 2.4 TextGenerationStreamOutput",
          [*({"token": {"id": 1, "text": one}, "generated_text": None} for one in CHUNKS[:-1]),
           {"token": {"id": 2, "text": CHUNKS[-1]}, "generated_text": ANSWER}]),
-    Form("cohere", "cohere-ai/cohere-python src/cohere/types/chat_response.py",
+    Form("cohere", "cohere-ai/cohere-python src/cohere/v2/types/v2chat_response.py",
          {"message": message([text()]), "finish_reason": "COMPLETE"}),
     Form("cohere stream", "cohere-ai/cohere-python src/cohere/types/chat_content_delta_event.py",
          [{"type": "message-start", "id": "x"},
