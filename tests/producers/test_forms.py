@@ -133,3 +133,17 @@ def test_documents_under_the_key_of_an_answer_are_no_answer() -> None:
     documents = [{"text": ANSWER}, {"text": "The filter is cleaned."}]
     assert text_in({"result": documents}, "answer") is None
     assert text_in({"result": documents, "message": ANSWER}, "answer") == ANSWER
+
+
+def test_lists_of_up_to_twice_as_many_items_as_documents_are_read_and_longer_ones_refused() -> None:
+    texts = [f"Text {place} of the pump." for place in range(1_001)]
+    assert [document.text for document in documents_in(texts[:-1]) or ()] == texts[:-1]
+    with pytest.raises(UnreadableError, match="1,001"):
+        documents_in(texts)
+
+
+def test_a_printed_value_of_more_calls_than_text_is_refused_and_one_of_honest_density_is_read() -> None:
+    with pytest.raises(UnreadableError):
+        text_in(f"f(x=[{'f(x=1),' * 10_000}])", "answer")
+    parts = ", ".join(["TextBlock(text='The pump ', type='text')"] * 3_000)
+    assert text_in(f"Message(role='assistant', content=[{parts}])", "answer") == ("The pump " * 3_000).strip()
