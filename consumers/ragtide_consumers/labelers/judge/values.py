@@ -36,7 +36,7 @@ _LABELS: Final = _DOCUMENTS | {
 _WHOLE: Final = frozenset({"all", "every", "entire", "whole", "весь", "все"})
 _NOTHING: Final = frozenset({"none", "n/a", "na", "null", "nothing", "empty", "no", "-", "—", "–", "нет", "无", "[]"})
 _FILLERS: Final = _LABELS | _WHOLE | {"of", "in", "from"}
-_OF_NOTHING: Final = _FILLERS | {"relevant", "supporting", "such", "applicable", "list", "item", "items", "."}
+_OF_NOTHING: Final = _FILLERS | {"relevant", "supporting", "such", "applicable", "list", "item", "items"}
 _INVENTED: Final = re.compile(r"[0-9]{1,5}[a-z]{1,4}|[a-z][0-9]{1,5}(?:\.[0-9]{1,5})?")
 """A key that would be one if it existed."""
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
@@ -79,7 +79,7 @@ def key_in(value: object, known: Collection[str]) -> str | None:
 def _keys_in(text: str, known: Collection[str], runs: dict[str, list[str]]) -> list[str] | None:
     plain = normalize("NFKC", text[:TEXT_CHARS]).casefold().strip()
     first, *others = plain.split() or [""]
-    if normalize_key(plain) in _NOTHING | {""} or (
+    if {plain, normalize_key(plain)} & _NOTHING or (
         first in _NOTHING and _OF_NOTHING.issuperset(map(normalize_key, others))
     ):
         return []
