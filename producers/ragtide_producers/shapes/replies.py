@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from .document_keys import LISTS
 from .documents import Found, documents_of
-from .literals import BrokenTextError, value_of
+from .literals import BrokenTextError
 from .spelled import spelled_documents
 
 DEPTH_MAX: Final = 6
@@ -130,12 +130,12 @@ def _says_nothing(text: str) -> bool:
 
 def _in_text(text: str, depth: int) -> list[Found] | None:
     try:
-        value = value_of(text)
+        value = spelled_documents(text)
     except BrokenTextError:
         return None
     if isinstance(value, Mapping | list):
         return reply_documents(value, depth + 1)
-    return _known_documents(documents_of(spelled_documents(text)))
+    return _known_documents(documents_of(value))
 
 
 def _in_mapping(value: Mapping[str, Any], depth: int) -> list[Found] | None:
