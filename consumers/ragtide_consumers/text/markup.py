@@ -346,7 +346,7 @@ def _take(lines: _BlockReader, line: str, start: int, body: str) -> None:
         if not body:
             return
         first = body[0]
-    if not first.isalnum() and not any(map(str.isalnum, body)):
+    if not (first.isalnum() or body[-1].isalnum() or any(map(str.isalnum, body))):
         _take_rule(lines, body)
         return
     if level:
@@ -408,7 +408,8 @@ def _marker(lines: _BlockReader, body: str) -> int:
         return 0
     if simple := _SIMPLE.match(body, at):
         rest = body[simple.end() :]
-        return simple.end() if any(map(str.isalnum, rest)) or len(simple[0].strip()) == 1 else 0
+        has_word = rest[-1:].isalnum() or any(map(str.isalnum, rest))
+        return simple.end() if has_word or len(simple[0].strip()) == 1 else 0
     if numbered := _NUMBERED.match(body, at):
         number = numbered[1] or numbered[3]
         empty = numbered.end() == len(body)

@@ -24,7 +24,7 @@ _NAME: Final = rf"(?:[{_QUOTES}]?[\w $.-]{{1,80}}[{_QUOTES}”’»」]?|\"(?:[^
 _AFTER_VALUE: Final = re.compile(
     rf"[ \t\r\n]{{0,200}}(?:\}}|[,，;]\s{{0,200}}(?:{_NAME}|\}}|//|#|/\*|$)|//|#|/\*|\n\s{{0,200}}{_NAME}|$)"
 )
-_ITEM: Final = re.compile(r'[ \t\r\n]{0,200}"([^"\\]*)"[ \t\r\n]{0,200},')
+_ITEM: Final = re.compile(r"""[ \t\r\n]{0,200}(["'])([^"'\\]*)\1[ \t\r\n]{0,200},""")
 """A text of a list, as nearly all are."""
 _BEGINS: Final = frozenset("\"'{}[]:,")
 _BARE_NAME: Final = re.compile(r"([^\W\d][\w$-]{0,80}(?: [\w$-]{1,40}){0,6})\s{0,40}(?=[:：])")
@@ -42,7 +42,7 @@ class ReadingBudget:
     """Work that one answer may take, so that no answer takes more than time in proportion to its length."""
 
     def __init__(self, chars: int) -> None:
-        self._left = 20 * chars + 400_000
+        self._left = 16 * chars + 400_000
 
     def use(self, work: int) -> None:
         """Count work."""
@@ -181,7 +181,7 @@ class _SloppyReader:
         while True:
             while item := _ITEM.match(self._text, self.at):
                 self._budget.use(item.end() - self.at)
-                found.append(item[1])
+                found.append(item[2])
                 self.at = item.end()
             first = self._peek()
             while first in (",", "，") and found:
