@@ -69,13 +69,13 @@ REPR_MAX_CHARS: Final = 300
 """Most characters of an object's text."""
 
 
-class _Parts(Repr):
+class _ShortRepr(Repr):
     def repr_int(self, x: int, level: int) -> str:
         """Return the digits of a number, of which Python writes 4,300 at most."""
         return super().repr_int(x, level) if x.bit_length() < 10_000 else "a number of thousands of digits"
 
 
-_PARTS: Final = _Parts()
+_PARTS: Final = _ShortRepr()
 _PARTS.maxlevel = _PARTS.maxtuple = _PARTS.maxlist = _PARTS.maxdict = _PARTS.maxset = 2
 _PARTS.maxstring, _PARTS.maxother = 60, 80
 
