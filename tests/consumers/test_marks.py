@@ -30,12 +30,17 @@ MARKS = (
     "[источник 2]", "[Quelle: 3]", "[Seite 4]", "[来源 1]", "[出典3]", "[مصدر 2]", "[מקור 3]", "[स्रोत 1]",
     "[출처 1]", "〖1〗", "[§ 3]", "[id=3]", "[Source A]", "\\[1\\]", "<co>1</co>", "$^1$", "$^{[1]}$",
     "[1]、[2]", "[1 and 2]", "[1 und 2]", "^1^", "^[1]^", "⁽¹⁾", "⟨1⟩", "〈2〉", "[cite_start]", "{cite:1}",
+    "[3.1]", "[3.1.2]", "[2.1, 3.4]", "[§3.1]", "⟪1⟫", "[1]–[3]", "[\\[1\\]](https://example.com/a)",
 )  # fmt: skip
 APART = (
     "(Source: doc-3)", "(doc 3)", "(Documents 2, 4)", "(p. 4)", "(ID: 7)", "(см. стр. 4)", "（来源1）",
     "(Data: Sources (1, 5))", "{ref:1}", "(sources 1 and 2)", "(cf. [1])", "<|cite:1|>", "<doc_1>", "<1>",
+    "(turn0search1)", "citeturn0search1", "cite turn0search1turn0news2", "turn0search1turn0news2",
 )  # fmt: skip
 """Marks that must stand apart; in round brackets, which are content without a word for a source."""
+
+BETWEEN = ("①", "②③", "❶", "⑴", "(#1)", "(#1, #2)", "(1, 2)", "(1–3)", "(3.1)", "turn0search1", "{1}", "{1, 2}")
+"""Marks that must stand after the stop of a sentence, because they are words within it."""
 
 CONTENT = (
     "[the pump must be off]", "[sic]", "[...]", "[…]", "[edit]", "[see the manual]", "[Smith]", "[A]", "[ ]",
@@ -49,7 +54,10 @@ CONTENT = (
     "<b>5</b>", "<year>1889</year>", "<result>5</result>", "<h2>", "m$^2$", "10$^3$", "\\[x\\]", "<your name>",
     "【重要】", "「1」", "$5 and $6", "@user", "user@example.com", "**1**", "## 1. The pump", "#1", "100 %",
     "[опора 3]", "[第3]", "2^3^", "⟨x, y⟩", "〈title〉", "[yes and no]", "[1 or 2]", "[a] man", "f(x)", "[Paris]",
-    "{name}", "{source}",
+    "{name}", "{source}", "{1, 2, 3}", "{0}", "[1, 2, 3] =", "= [1, 2, 3]", "[1] + [2] = [3]", "[5, 6] ∪ [7, 8]",
+    "Chapter [2]", "see Figure [3]", "Kapitel [3]", "в главе [2]", "Track [A1]", "the [2]", "no. [2]", "Step [2]:",
+    "the vector [1, 2, 3]", "in [0, 1]", "version [3.1]", "is [3.14]", "is [10.0.0.1]", "button ②", "图①", "(#1)",
+    "turn0search1", "utf8mb4", "is [42]", "equals [1, 2]",
 )  # fmt: skip
 
 SENTENCES = {
@@ -80,6 +88,7 @@ FORMS = (
     "{body} {mark}{stop} ", "{body}{stop} {mark} ", "{body}{stop}{mark} ", "{body}{stop}\n{mark}\n",
     "{body} {mark} {mark}{stop} ", "{body}{stop} {mark} {mark}\n",
 )  # fmt: skip
+AFTER = [form for form in FORMS if "{stop} {mark}" in form or "{stop}{mark}" in form or "{stop}\n{mark}" in form]
 
 
 @pytest.mark.pure
@@ -93,6 +102,14 @@ def test_marks_change_no_sentence(sentences: Sequence[str], marks: Sequence[str]
     assert compared(text) == list(sentences)
     shown, places = place_sentences(text, [text[found.start : found.end] for found in locate_sentences(text)])
     assert (shown, len(places)) == (text, 2)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("mark", BETWEEN)
+@pytest.mark.parametrize("form", AFTER)
+def test_a_number_after_a_sentence_is_a_mark(mark: str, form: str) -> None:
+    for sentences in SENTENCES.values():
+        assert compared(marked(sentences, (mark, mark), form)) == list(sentences)
 
 
 @pytest.mark.pure
@@ -151,12 +168,12 @@ def asked(response: str, document: str = "") -> RagInteraction:
 
 
 @pytest.mark.pure
-@pytest.mark.parametrize("mark", [*MARKS, *APART])
+@pytest.mark.parametrize("mark", [*MARKS, *APART, *BETWEEN])
 def test_a_right_answer_scores_as_without_marks_and_a_wrong_one_below(mark: str) -> None:
     labeler = LocalLabeler()
     plain = labeler.label_now(asked(" ".join(SENTENCES["en"]))).scores["trace.adherence"]
     wrong = ("The pump must be serviced every 9 months.", "The filter is cleaned with cold acid.")
-    for form in FORMS:
+    for form in AFTER if mark in BETWEEN else FORMS:
         right = labeler.label_now(asked(marked(SENTENCES["en"], (mark, mark), form))).scores["trace.adherence"]
         assert right == pytest.approx(plain, abs=0.02)
         assert labeler.label_now(asked(marked(wrong, (mark, mark), form))).scores["trace.adherence"] < right - 0.1

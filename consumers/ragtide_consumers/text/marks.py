@@ -57,6 +57,7 @@ WORD_OF_SOURCE: Final = re.compile(_SOURCE, re.IGNORECASE)
 EXTENSION: Final = r"\.(?:pdf|docx?|odt|rtf|txt|md|rst|html?|csv|tsv|xlsx?|pptx?|epub|jsonl?|xml|ya?ml)"
 FILE: Final = rf"[\w./\\%+-]{{0,120}}{EXTENSION}"
 
+CIRCLED: Final = "①-⓿❶-➓"
 _PRIVATE: Final = "\ue000-\uf8ff"
 _SUPERSCRIPT: Final = "¹²³⁰⁴-⁹"
 _TARGET: Final = r"(?:\([^()\s]{1,2000}\)|\{[\w =\"]{1,40}\})?"
@@ -65,7 +66,7 @@ _CANDIDATES: Final = re.compile(
     r"`(?P<code>``.*?```|[^`\n]{1,300}`)|\$(?P<formula>(?!\^[{\[\d])(?<![\w$]\$)(?![\s$])[^$\n]{1,200}(?<!\s)\$(?![\d$]))"
     r"|\$(?P<raised>\^\{?\[?\d[\d, –-]{0,12}\]?\}?\$)|\^(?P<caret>\[?\d[\d, –-]{0,12}\]?\^)"
     # [1], [[1]](address), [^note], [oaicite:0]{index=0}
-    rf"|\[(?P<square>\[?(?P<in_square>[^\[\]\n]{{1,300}})\]{{1,2}}){_TARGET}"
+    rf"|\[(?P<square>(?:\\?\[)?(?P<in_square>[^\[\]\n]{{1,300}})\]{{1,2}}){_TARGET}"
     r"|\{(?P<brace>\{?(?P<in_brace>[^{}\n]{1,100})\}{1,2})"
     r"|\((?P<round>(?P<in_round>(?=[^)])[^()\n]{0,100}(?:\([^()\n]{1,100}\)[^()\n]{0,100}){0,8})\))"
     # <ref>1</ref>, <sup>[2]</sup>, <cite id="3"/>
@@ -79,13 +80,21 @@ _CANDIDATES: Final = re.compile(
     re.DOTALL,
 )
 _WIDE: Final = re.compile(
-    rf"(?P<wide>[【［〔〖⟦⟨〈⁅（](?P<in_wide>[^【】［］〔〕〖〗⟦⟧⟨⟩〈〉⁅⁆（）\n]{{1,300}})[】］〕〗⟧⟩〉⁆）]){_TARGET}"
+    rf"(?P<wide>[【［〔〖⟦⟨⟪〈⁅（](?P<in_wide>[^【】［］〔〕〖〗⟦⟧⟨⟩⟪⟫〈〉⁅⁆（）\n]{{1,300}})[】］〕〗⟧⟩⟫〉⁆）]){_TARGET}"
     rf"|(?P<private>[{_PRIVATE}](?:[\w:.,|-]{{0,60}}[{_PRIVATE}]){{1,20}})"
     rf"|(?P<superscript>⁽?[{_SUPERSCRIPT}]{{1,4}}(?:[⁻⁽⁾˒,][{_SUPERSCRIPT}]{{1,4}}){{0,5}}⁾?)|(?P<dagger>[†‡]+)"
+    rf"|(?P<circled>[{CIRCLED}]+)"
 )
 """Candidates that begin outside ASCII."""
 _MAY_BEGIN: Final = ("[", "(", "{", "<", "##", "@@", "\\", "^")
-_MAY_BEGIN_WIDE: Final = re.compile(rf"[【［〔〖⟦⟨〈⁅（{_PRIVATE}{_SUPERSCRIPT}⁽†‡]")
+_MAY_BEGIN_WIDE: Final = re.compile(rf"[【［〔〖⟦⟨⟪〈⁅（{_PRIVATE}{_SUPERSCRIPT}⁽†‡{CIRCLED}]")
+_BARE_KEYS: Final = re.compile(
+    r"(?<!\w)(?P<bare>(?:cite ?)?(?P<turn>[a-z]{4})\d{1,3}[a-z]{4,12}\d{1,3}"
+    r"(?P<more>(?: ?(?P=turn)\d{1,3}[a-z]{4,12}\d{1,3}){0,11}))(?!\w)"
+)
+"""Keys that lost their private characters on the way: `citeturn0search1`, `turn0search1turn0news2`."""
+_AS_BARE_KEYS: Final = bytes(97 if 97 <= code <= 122 else 48 if 48 <= code <= 57 else code for code in range(256))
+"""Make an a of each small letter and a 0 of each digit, so that one search tells whether there may be such a key."""
 _PREFIX: Final = re.compile(r"(?::[a-zA-Z]{1,30}|[\^\\])\Z")
 """What may stand before a square bracket: `^[2]`, `:word[oaicite:0]{index=0}`."""
 
@@ -105,7 +114,29 @@ _TAGS: Final = re.compile(
     re.IGNORECASE,
 )
 _STOPS: Final = frozenset(".!?。！？…؟।")
-_BLANK: Final = " \t\xa0\u202f"
+_BLANK: Final = " \t\xa0\u202f\u200b\u2060\x00"
+_BARE: Final = re.compile(r"[A-Za-z]?\d{1,6}(?: ?[,;–-] ?[A-Za-z]?\d{1,6}){0,30}")
+_SECTIONS: Final = re.compile(r"[#§]? ?\d{1,2}(?:\.\d{1,2}){0,2}(?: ?[,;–-] ?[#§]?\d{1,2}(?:\.\d{1,2}){0,2}){0,9}")
+_NUMBERS_BEFORE: Final = re.compile(r"(?:[ \xa0]?\([#\d.,;– -]{1,12}\)){1,4}[ \xa0]?\Z")
+"""Marks in a row before one in round brackets."""
+_ENDS: Final = {*_STOPS, *",;[\n\r", ""}
+_OPERATORS: Final = ("=", "≠", "≈", "≤", "≥", "∈", "∉", "⊂", "⊆", "∪", "∩", "×", "÷", "→", " +")
+_ARTICLES: Final = set_of(
+    "the a an der die das den dem des ein eine einem einen einer le la les un une el los las il lo gli"
+)
+_IS: Final = set_of("is are was were equals ist sind war est sont es son è sono")
+_COUNTED: Final = re.compile(
+    r"(?:(\w{1,12})[ \xa0])?\b(?:chapter|section|sec|figure|fig|table|step|part|track|version|level|volume|line|row|"
+    r"column|room|item|number|no|equation|eq|theorem|lemma|rule|article|appendix|phase|stage|button|option|"
+    r"question|exercise|platform|gate|"
+    r"kapitel|schritt|teil|tabelle|abbildung|nummer|nr|chapitre|étape|tableau|capítulo|paso|figura|tabla|"
+    r"глав[аеуы]|раздел[еа]?|шаг|рисун(?:ок|ке)|таблиц[аеуы]|част[ьи]|номер)\.?[ \xa0]?\Z",
+    re.IGNORECASE,
+)
+_OF_NUMBERS: Final = re.compile(
+    r"\b(?:vectors?|arrays?|lists?|intervals?|ranges?|matrix|tuples?|sets?|values?)\Z", re.IGNORECASE
+)
+"""Nouns that need a number, and the word before them: `in Chapter [2]`; after an article they need none."""
 
 
 @lru_cache(4_096)
@@ -139,7 +170,7 @@ def is_mark(inside: str, *, labeled: bool = False, files: bool = False) -> bool:
             if piece == "(" and pending:
                 pending, has_label = "", True
             pending = "+" if piece == "+" else pending
-            after_id = False
+            after_id, has_label = False, has_label or (piece == "§" and not labeled)
         elif not any(map(str.isdigit, core)) and not _is_file(core, files or has_label):
             if _KEY.fullmatch(core) or (has_label and not (pending or after_id) and len(core) == 1 and core.isupper()):
                 n_ids, after_id = n_ids + 1, True  # [cite_start], [Source A]
@@ -176,6 +207,8 @@ def _is_id(core: str, *, labeled: bool) -> bool:
             return True
         if not labeled and (sign[:1] in ("_", ":", "#") or _TURN.fullmatch(rest)):
             return True
+        if labeled and _BARE_KEYS.fullmatch(core):
+            return True
         if not labeled and not sign and len(word) == 1 and word.isascii() and len(rest) < 3 and rest.isdigit():
             return True
     return n_digits > 1 and not core.isdigit() and not _DATE.fullmatch(core) and _HASH.fullmatch(core) is not None
@@ -185,14 +218,17 @@ def without_marks(text: str, *, files: bool = False) -> str:
     """Return a text of the same length in which the marks of sources are nothing, and so are the spaces before them.
 
     A mark is what `is_mark` says in brackets of any kind, in a tag or between signs (`##0$$`); a raised number after a
-    word or a stop; a citation command of LaTeX; keys between private characters. These stay: code and formulas; what
-    belongs to a name or an operator (`array[0]`, `f(1)`, `x[1]`, `= [1, 2]`); raised numbers of units and powers (`m²`,
-    `10³`); round brackets, but for a label and its numbers, and for a number between two sentences.
+    word or a stop; a citation command of LaTeX; keys between private characters; and after the stop of a sentence also
+    `①`, `(1)`, `(#1)`, `[3.1]` and `turn0search1`. These stay: code and formulas; what belongs to a name or an operator
+    (`array[0]`, `f(1)`, `x[1]`, `= [1, 2]`, `{1, 2}`); what stands for a word (`Chapter [2]`, `the [2]`, `is [42]`);
+    raised numbers of units and powers (`m²`, `10³`); round brackets, but for a label and its numbers.
 
     Args:
         text: any text.
         files: whether names of files in brackets are marks, as in answers.
     """
+    if b"a0aaaa" in text.encode("utf-8", "surrogatepass").translate(_AS_BARE_KEYS):
+        text = _without(text, _BARE_KEYS, files)
     if not (signs := signs_of(text)):
         return text
     if any(each in signs for each in _MAY_BEGIN):
@@ -214,7 +250,7 @@ def _without(text: str, candidates: re.Pattern[str], files: bool) -> str:
             prefix = _PREFIX.search(text, max(start - 31, at), start)
             start = start if prefix is None else prefix.start()
             before = text[at:start]
-        if parts and not (before and before.strip(f"{_BLANK},;&、，")):
+        if parts and not (before and before.strip(f"{_BLANK},;&、，-–—")):
             start = at  # marks in a row
         elif not after.isalnum():
             start = at + len(before.rstrip(_BLANK))
@@ -225,29 +261,68 @@ def _without(text: str, candidates: re.Pattern[str], files: bool) -> str:
     return "".join([*parts, text[at:]]) if parts else text
 
 
+def _is_between(text: str, start: int, end: int) -> bool:
+    """Return whether a place is after the stop of a sentence, which does not go on behind it."""
+    following = text[end : end + 3].lstrip(_BLANK)[:1]
+    before = _NUMBERS_BEFORE.sub("", text[max(start - 24, 0) : start])
+    before = before.rstrip(_BLANK + "\r\n" * (following in "\r\n"))
+    return before[-1:] in _STOPS and not (text[end : end + 1].isalnum() or following.islower())
+
+
+def _stands_for_word(text: str, start: int, end: int) -> bool:
+    """Return whether numbers stand in place of a word: after an article or a noun that needs them, or in a formula."""
+    before = text[max(start - 40, 0) : start]
+    if text[end : end + 2].lstrip(_BLANK).startswith(_OPERATORS[:-1]) or text[end : end + 3].startswith(" + "):
+        return True
+    word = before.rstrip(_BLANK)
+    if word.endswith(_OPERATORS):
+        return True
+    if not word or not (word[-1].isalpha() or word[-1] == "."):
+        return False
+    if word is not before and word.rpartition(" ")[2].lower() in _ARTICLES | _IS:
+        return True
+    if "," in text[start:end] and (_OF_NUMBERS.search(word) or (text[start + 1] == "0" and len(word.split()[-1]) < 4)):
+        return True
+    counted = _COUNTED.search(before)
+    return counted is not None and (counted[1] or "").lower() not in _ARTICLES
+
+
+def _is_section(text: str, start: int, end: int, inside: str) -> bool:
+    """Return whether numbers of sections are a mark: after a stop, or after a long word at the end of a clause."""
+    if _SECTIONS.fullmatch(inside) is None:
+        return False
+    before = text[max(start - 6, 0) : start].rstrip(_BLANK)
+    is_after_word = before[-1:] == "]" or (len(before) > 3 and before[-4:].isalpha())
+    return _is_between(text, start, end) or (is_after_word and text[end : end + 3].lstrip(_BLANK)[:1] in _ENDS)
+
+
 def _is_square(found: re.Match[str], text: str, files: bool) -> bool:
     start, end = found.span()
     square, inside = found["square"], found["in_square"]
     before = text[max(start - 3, 0) : start]
     rest, last = before.rstrip(_BLANK), before[-1:]
     is_note = last in _STOPS and _NOTE.fullmatch(inside) is not None  # of the sentence before it
-    if (square[0] == "[") != square.endswith("]]") or not (is_note or is_mark(inside, files=files)):
+    is_double = square.startswith(("[", "\\["))
+    if is_double != square.endswith("]]") or not (
+        is_note or is_mark(inside, files=files) or _is_section(text, start, end, inside)
+    ):
         return False
     if is_note or last == "]":  # the end of another mark
         return True
     if (
-        last in ("_", "$", '"', "'", "[")
+        last in ("$", '"', "'", "[")
+        or (last == "_" and before[-2:-1].isalnum())
         or (last == "\\" and not inside.endswith("\\"))
         or rest.endswith(("=", "{", '":'))
         or (last == "(" and before[-2:-1].isalnum())
     ):
         return False
-    if last.isalnum() and last < "\u2e80" and square[0] != "[":
+    if last.isalnum() and last < "\u2e80" and not is_double:
         after = text[end : end + 3]
         if inside == "0" or (after[:1] == "." and after[1:2].islower()) or after.lstrip()[:1] in ("=", "("):
             return False
         return last.isdigit() or before[-2:-1].isalnum()
-    return True
+    return _BARE.fullmatch(inside) is None or not _stands_for_word(text, start, end)
 
 
 def _is_brace(found: re.Match[str], text: str, files: bool) -> bool:
@@ -256,14 +331,18 @@ def _is_brace(found: re.Match[str], text: str, files: bool) -> bool:
         ":" in inside or before[-1:].isalnum() or before[-1:] in ("_", "}", "]", ")")
     ):
         return False
+    if not found["brace"].startswith("{") and _BARE.fullmatch(inside):  # a set, or what a program fills in
+        ends = (
+            inside.isdecimal() and text[found.end() : found.end() + 1] in _STOPS and before.rstrip(_BLANK)[-1:] != ":"
+        )
+        return ends or _is_between(text, *found.span())
     return not before.rstrip(_BLANK).endswith(("$", "\\", "^", '"', "=", "∈", ":")) and is_mark(inside, files=files)
 
 
 def _is_round(found: re.Match[str], text: str, files: bool) -> bool:
     inside, before = found["in_round"], text[max(found.start() - 9, 0) : found.start()]
-    if inside.isdecimal():
-        after = text[found.end() : found.end() + 1]
-        return len(inside) < 3 and before.rstrip(_BLANK)[-1:] in _STOPS and not after.isalnum()
+    if _SECTIONS.fullmatch(inside):
+        return _is_between(text, *found.span())
     return not (before[-1:].isalnum() and inside.isalnum()) and is_mark(inside, labeled=True, files=files)
 
 
@@ -296,7 +375,7 @@ def _has_key(found: re.Match[str], text: str, files: bool) -> bool:
     return any(_NUMBER.fullmatch(part) or _is_id(part, labeled=False) for part in re.split(f"[{_PRIVATE}]", found[0]))
 
 
-_WHOLE: Final = frozenset({"code", "formula", "private", "superscript"})
+_WHOLE: Final = frozenset({"code", "formula", "private", "superscript", "circled", "bare"})
 """Candidates in which there is no other."""
 _IS_MARK: Final[Mapping[str, Callable[[re.Match[str], str, bool], bool]]] = {
     "code": lambda *_: False,
@@ -319,4 +398,15 @@ _IS_MARK: Final[Mapping[str, Callable[[re.Match[str], str, bool], bool]]] = {
     "private": _has_key,
     "superscript": lambda found, text, files: _is_raised(text, *found.span()),
     "dagger": lambda *_: True,
+    "circled": lambda found, text, files: (
+        _is_between(text, *found.span())
+        or (
+            text[max(found.start() - 3, 0) : found.start()].isalpha()
+            and text[found.start() - 1] < "\u2e80"
+            and not text[found.end() : found.end() + 1].isalnum()
+        )
+    ),
+    "bare": lambda found, text, files: (
+        found["bare"].startswith("cite") or bool(found["more"]) or _is_between(text, *found.span())
+    ),
 }
