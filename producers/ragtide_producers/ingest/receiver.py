@@ -8,8 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragtide_runtime.redis.scripts import ScriptCall, run_scripts
 
-from ..errors import IngestFullError, TooManySpansError
-from ..traces.counting import REQUEST_SPANS_MAX, check_counts
+from ..errors import IngestFullError
 from ..traces.otlp import Encoding, decode_request
 from .span_store import SpanStore, StoreCounts
 from .stored_spans import DIGEST_BYTES, RESOURCE, TraceSpans, fields_by_trace, tail_sampled_services
@@ -52,23 +51,8 @@ class ReadRequest:
 
 
 def read_request(request: ExportTraceServiceRequest) -> ReadRequest:
-    """Return a request as it will be stored.
-
-    Args:
-        request: the request; it is changed.
-
-    Raises:
-        TooManySpansError: the request has more resources, scopes or spans than one request may have.
-    """
-    resources = len(request.resource_spans)
-    check_counts(resources, 0, 0)
-    scopes = sum(len(resource.scope_spans) for resource in request.resource_spans)
-    check_counts(resources, scopes, 0)
+    """Return a request as it will be stored; it is changed."""
     spans = sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans)
-    if spans > REQUEST_SPANS_MAX:
-        raise TooManySpansError(
-            f"the request has {spans:,} spans, and at most {REQUEST_SPANS_MAX:,} are allowed: send smaller batches"
-        )
     services = tail_sampled_services(request)
     traces, invalid = fields_by_trace(request)
     return ReadRequest(traces, spans, invalid, services)
@@ -78,7 +62,7 @@ def read_body(parts: Iterable[bytes], encoding: Encoding) -> ReadRequest:
     """Return the request in a body as it will be stored.
 
     Raises:
-        TooManySpansError: as `read_request` and `decode_request`.
+        TooManySpansError: the body has more elements than one request may have.
         InvalidTracesError: the body is no request of traces.
     """
     return read_request(decode_request(b"".join(parts), encoding))

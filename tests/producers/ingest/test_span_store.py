@@ -14,7 +14,7 @@ from tests.support.ingest import Ingest, joined, requests_of
 from tests.support.wire_spans import rag, request, span
 
 from ragtide_aggregator.maintenance.repartition import Repartition
-from ragtide_producers.errors import IngestFullError, TooManySpansError
+from ragtide_producers.errors import IngestFullError
 from ragtide_producers.ingest import receiver as receiving
 from ragtide_producers.ingest import service, span_store
 from ragtide_producers.ingest.assembling import assemble
@@ -79,14 +79,6 @@ async def test_spans_beyond_the_limits_of_a_trace_are_rejected_for_good(async_re
     small = Ingest(async_redis, prefix="small", trace_bytes=1_000)
     big = await small.receiver.accept(request(*rag(answer="word " * 1_000)))
     assert big.rejected == 2
-
-
-async def test_a_request_of_too_many_spans_is_refused_whole(async_redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiving, "REQUEST_SPANS_MAX", 10)
-    ingest = Ingest(async_redis)
-    with pytest.raises(TooManySpansError, match="11 spans, and at most 10"):
-        await ingest.receiver.accept(request(*(span(number + 1) for number in range(11))))
-    assert await async_redis.keys("*") == []
 
 
 async def test_resources_are_sent_once_and_no_call_is_large(async_redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
