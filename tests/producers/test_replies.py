@@ -91,3 +91,22 @@ def test_an_error_or_a_summary_is_no_document_and_does_not_say_that_nothing_was_
 )
 def test_a_document_that_begins_like_such_a_sentence_is_one(text: str) -> None:
     assert [document.text for document in reply_documents(text) or ()] == [text]
+
+
+CHUNKS: dict[str, Any] = {
+    "a node": lambda text: {"node": {"id_": "n", "text": text, "metadata": {"file": "a.pdf"}}, "score": 0.5},
+    "a payload": lambda text: {"id": 1, "score": 0.5, "payload": {"page_content": text, "metadata": {}}},
+    "a source": lambda text: {"_id": "1", "_score": 1.0, "_source": {"content": text}},
+    "metadata": lambda text: {"id": "a", "score": 0.5, "metadata": {"text": text, "source": "a.pdf"}},
+    "properties": lambda text: {"uuid": "u", "properties": {"text": text}},
+    "parts": lambda text: {"file_id": "f", "score": 0.5, "content": [{"type": "text", "text": text}]},
+    "a pair with its score": lambda text: [{"page_content": text, "metadata": {}}, 0.5],
+    "a constructor": lambda text: {"lc": 1, "type": "constructor", "kwargs": {"page_content": text, "metadata": {}}},
+}
+
+
+@for_each("blank", ["", " \n", None])
+@pytest.mark.parametrize("name", CHUNKS)
+def test_a_blank_chunk_among_good_ones_is_left_out_wherever_its_text_stands(name: str, blank: str | None) -> None:
+    found = reply_documents([CHUNKS[name](text) for text in (BOTH[0], blank, BOTH[1])])
+    assert [document.text for document in found or ()] == BOTH

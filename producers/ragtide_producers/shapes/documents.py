@@ -148,12 +148,16 @@ def _split(items: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _is_blank(item: Any) -> bool:
-    """Whether an item of a list of documents has no document: a missing value, or an object whose text is one."""
-    if not isinstance(item, dict):
+def _is_blank(item: Any, depth: int = 0) -> bool:
+    """Whether an item of a list of documents has no document: a missing value, or an object whose texts are such."""
+    if isinstance(item, list) and depth <= DEPTH_MAX:
+        scored = len(item) == 2 and isinstance(item[1], int | float)
+        return all(_is_blank(inner, depth + 1) for inner in (item[:1] if scored else item))
+    if not isinstance(item, dict) or depth > DEPTH_MAX:
         return is_missing(item)
-    keys = given(item, TEXTS)
-    return bool(keys) and all(is_missing(item[key]) for key in keys) and WRAPPED.isdisjoint(item)
+    wrapped = (key for key in item.keys() & WRAPPERS.keys() if isinstance(item[key], dict))
+    places = item.keys() & _BLANKS | {key for key in wrapped if not TEXTS.keys().isdisjoint(item[key])}
+    return bool(places) and all(_is_blank(item[key], depth + 1) for key in places)
 
 
 def _is_textless(item: Any) -> bool:
@@ -164,7 +168,8 @@ def _is_textless(item: Any) -> bool:
     )
 
 
-_CONTENTS: Final = frozenset((*TEXTS, *LISTS, *WRAPPED))
+_BLANKS: Final = WRAPPED | TEXTS.keys()
+_CONTENTS: Final = _BLANKS | LISTS.keys()
 
 
 def _titled(item: Any) -> Found | None:
