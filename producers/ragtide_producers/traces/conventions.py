@@ -83,7 +83,7 @@ class Convention:
     switch: str = ""
     """The remedy when spans of this dialect come without content."""
     marks: tuple[str, ...] = ()
-    """Beginnings of attribute names which show the dialect of a span without a role."""
+    """Beginnings of attributes, as `name=value`, which show the dialect of a span."""
 
 
 def _roles(**words: str) -> dict[str, Role]:
@@ -124,7 +124,7 @@ OPENINFERENCE: Final = Convention(
     session=("session.id",),
     user=("user.id",),
     switch="OPENINFERENCE_HIDE_INPUTS=false, OPENINFERENCE_HIDE_OUTPUTS=false",
-    marks=("openinference.", "retrieval.documents.", "reranker.", "llm."),
+    marks=("openinference.", "retrieval.documents.", "reranker.", "llm.input", "llm.output", "llm.model", "llm.token_"),
     no_list_is_empty=True,
     tool_name=("tool.name",),
     call_id=("tool.id", "tool_call.id"),
@@ -169,7 +169,7 @@ OPENLLMETRY: Final = Convention(
     session=("traceloop.association.properties.session_id", "traceloop.association.properties.thread_id"),
     user=("traceloop.association.properties.user_id",),
     switch="TRACELOOP_TRACE_CONTENT=true",
-    marks=("traceloop.", "db.vector", "db.system"),
+    marks=("traceloop.", "llm.request.", "db.vector", "db.system"),
     found=("db.vector.query.result_count",),
     tool_name=("traceloop.entity.name",),
 )
@@ -199,6 +199,7 @@ LANGSMITH: Final = Convention(
     output_messages=("gen_ai.completion", "gen_ai.completion."),
     session=("langsmith.trace.session_id", "langsmith.metadata.session_id", "langsmith.metadata.thread_id"),
     user=("langsmith.metadata.user_id",),
+    switch="LANGSMITH_HIDE_INPUTS=false, LANGSMITH_HIDE_OUTPUTS=false",
     marks=("langsmith.",),
 )
 
@@ -335,7 +336,7 @@ SEMANTIC_KERNEL: Final = Convention(
     kinds=("gen_ai.operation.name",),
     roles=_roles(llm="chat.completions text.completions text_completions"),
     switch="SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true",
-    marks=("sk.",),
+    marks=("sk.", "gen_ai.operation.name=chat.completions", "gen_ai.operation.name=text.completions"),
 )
 
 GOOGLE_ADK: Final = Convention(

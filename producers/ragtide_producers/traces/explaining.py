@@ -8,9 +8,8 @@ from typing import Final
 from ragtide_schemas.printable import printable
 
 from ..shapes.literals import BrokenTextError, UnreadableError
-from .conventions import GENAI
 from .grouping import HIDING, SpanGroup, calls_of, groups_of, retrievals_of
-from .interactions import Mapped, interaction_of
+from .interactions import Mapped, capture_advice, interaction_of
 from .options import MappingOptions
 from .reading import SpanReading, if_readable
 from .span import Span
@@ -150,11 +149,11 @@ def _no_retrieval(tree: Tree) -> str:
         return hint if names else NO_RETRIEVAL
     name = _short(search.tool_name)
     if not search.has_output:
-        switch = search.switch or GENAI.switch
-        return f"{name} has no result on its span: let the instrumentation capture content ({switch})"
+        return f"{name} has no result on its span: {capture_advice('documents', [search], tree.nodes)}"
     if search.is_error:
         return f"the reply of {name} is an error"
-    return f"the reply of {name} has no documents: give it a list of texts, or of objects with a text"
+    why = {"truncated": "is cut", "not readable": "cannot be read"}.get(_count(search), "has no documents")
+    return f"the reply of {name} {why} ({search.seen('outputs')}): give it a list of texts, or of objects with a text"
 
 
 def _failed(tree: Tree, *roles: str) -> str | None:

@@ -30,6 +30,7 @@ UNKNOWN_SERVICE: Final = "unknown_service"
 TRUNCATED_REMEDY: Final = (
     "the content of a span is not whole: {error}: set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000, and no limit of length"
 )
+_CAPTURE: Final = "let the instrumentation capture content"
 _PLACES: Final = {
     "question": (("inputs", "query", "input_messages"), "name its key in ingest.question_keys"),
     "documents": (("reranked", "documents", "outputs"), "give a list of texts, or of objects with a text"),
@@ -173,20 +174,49 @@ def _without_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanG
     what = f"the spans have no {' and no '.join(missing)}"
     own = f"set the attribute{'s' * (len(missing) > 1)} {', '.join(f'ragtide.{name}' for name in missing)}"
     hidden = next((node.hidden_documents for node in nodes if node.hidden_documents), None)
+    advice = [f"{_CAPTURE} ({hidden})"]
     if hidden is None or "documents" not in missing:
-        used = set(group.retrievals)
         for name in missing:
             columns, remedy = _PLACES[name]
-            # Ids of documents without texts are nothing, and so is a call that only asks for tools.
+            # Ids of documents without texts are nothing, and so is a reply without a word.
             places = (
                 [node for node in group.retrievals if node.documents is None]
                 if name == "documents"
-                else [node for node in nodes if node not in used and not node.calls_tools]
+                else [node for node in nodes if node not in group.retrievals and not node.wordless]
             )
             if seen := next(filter(None, (node.seen(*columns) for node in places)), None):
                 return RefusedError(Refusal.INVALID, f"{what} in a form that can be read: {seen}: {remedy}, or {own}")
-        hidden = next((node.switch for node in nodes if node.switch), GENAI.switch)
-    return RefusedError(Refusal.NO_CONTENT, f"{what}: let the instrumentation capture content ({hidden}), or {own}")
+        advice = [_advice(name, nodes, group) for name in missing]
+        advice.sort(key=lambda text: not text.startswith(_CAPTURE))
+    return RefusedError(Refusal.NO_CONTENT, f"{what}: {advice[0]}, or {own}")
+
+
+def _advice(name: str, nodes: Sequence[Node], group: SpanGroup) -> str:
+    """Return how a content that is missing gets into the spans: by a switch, unless that is on already."""
+    near = (group.retrievals if name == "documents" else group.calls)[::-1]
+    for node in near if not any(node.hides for node in nodes) else ():
+        if name == "documents" and node.documents:
+            return f"record the texts of the documents, which have only ids in the span {node.short_name!r}"
+        if name == "response" and node.wordless:
+            return f"trace the call that answers: the reply of {node.short_name!r} has no text ({node.wordless})"
+    return capture_advice(name, near, nodes)
+
+
+def capture_advice(name: str, near: Sequence[Node], nodes: Sequence[Node]) -> str:
+    """Return how the instrumentation captures a content: by its switch, unless other content shows that it is on.
+
+    Args:
+        name: of the content, such as `response`.
+        near: the spans that should have it.
+        nodes: these and others.
+    """
+    switch = next((node.switch for node in (*near, *nodes) if node.switch), "")
+    has_two = "output" in switch.lower()  # one for what goes in, and one for what comes out
+    sides = {column for known, (columns, _) in _PLACES.items() for column in columns if known == name or not has_two}
+    alike = (node for node in nodes if node.switch == switch and not node.hides)
+    if seen := next(filter(None, (node.seen(*sorted(sides)) for node in alike)), None):
+        return f"the instrumentation captures only other content ({seen}): record it by hand"
+    return f"{_CAPTURE} ({switch or GENAI.switch})"
 
 
 def _pipeline(nodes: Sequence[Node], own: Mapping[str, Any], options: MappingOptions) -> str:

@@ -155,11 +155,26 @@ class SpanReading:
 
     @cached_property
     def switch(self) -> str:
-        """The remedy when content is not captured, of the preferred dialect of which the span has attributes."""
-        rows = (
-            row for row in CONVENTIONS for name in self._attributes if name.startswith(row.marks) or name in row.kinds
-        )
-        return next(rows, GENAI).switch
+        """The remedy when content is not captured, of the preferred dialect that marks the span; empty without one."""
+        given = [f"{name}={str(value)[:SEEN_CHARS]}" for name, value in self._attributes.items()]
+        rows = (row for row in CONVENTIONS if row.switch and any(text.startswith(row.marks) for text in given))
+        return next((row.switch for row in rows), "")
+
+    @property
+    def hides(self) -> bool:
+        """Whether a word stands for a content of the span that its sender hides."""
+        return any(isinstance(value, str) and hidden(value.strip() or "-") for value in self._attributes.values())
+
+    @property
+    def wordless(self) -> str | None:
+        """Why the reply of a model call has no text, as far as its messages can be read; None for another span."""
+        messages = if_readable(lambda: self._messages("output_messages"), [])
+        if self.role != "llm" or not messages:
+            return None
+        if messages[-1].calls_tools:
+            return "it asks for a tool"
+        is_blank = not any(message.text.strip() for message in messages)
+        return ("it has only reasoning" if self.left_out["response.reasoning"] else "it is blank") if is_blank else None
 
     def seen(self, *columns: str) -> str | None:
         """Return where the span has a content of one of the columns, and how it begins; None if it has none."""
@@ -188,7 +203,7 @@ class SpanReading:
             return self._answered.documents or []
         if self.has_output:
             return self._found(self._output)
-        if self.is_silent or any(value == 0 for value in self._plain("found")):
+        if self.is_silent or any(value == 0 for _, value in self._plain("found")):
             return []
         return None if self.told_result is None else self._found(self.told_result)
 
@@ -197,7 +212,7 @@ class SpanReading:
         """The documents in the attributes and events that have nothing else."""
         flat = self._flattened("reranked" if self.role == "rerank" else "documents")
         if flat.gap:
-            raise BrokenTextError("a document is missing among its attributes")
+            raise self._broken("a document is missing")
         if flat.items:
             return self._with_ids(self._found(flat.items, documents_of))
         given = self.value("documents")
@@ -207,7 +222,7 @@ class SpanReading:
     def _answered(self) -> Answered:
         """What the replies of a service that retrieves and answers have of its documents."""
         replies = self._plain("outputs", "output_messages")
-        return answered_in([_spelled(value) for value in replies if may_be_answered(value)])
+        return answered_in([self._spelled(*row) for row in replies if may_be_answered(row[1])])
 
     @property
     def hidden_documents(self) -> str | None:
@@ -287,7 +302,7 @@ class SpanReading:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        return (self.span.name, *map(str, self._plain("tool_name")))
+        return (self.span.name, *(str(value) for _, value in self._plain("tool_name")))
 
     @property
     def tool_name(self) -> str:
@@ -419,18 +434,24 @@ class SpanReading:
         Raises:
             UnreadableError: the value is cut.
         """
-        return _spelled(self._first(which))
+        return next((self._spelled(*row) for row in self._plain(which)), None)
+
+    def _spelled(self, name: str, value: Any) -> Any:
+        with self._named(name):
+            return _spelled(value)
 
     def _whole(self) -> None:
         if self.span.dropped_attributes:
-            raise BrokenTextError(f"{self.span.dropped_attributes} of its attributes were dropped")
+            raise self._broken(f"{self.span.dropped_attributes} attributes were dropped")
         if self._events_cut:
-            raise BrokenTextError("the content of an event is cut")
+            raise self._broken("the content of an event is cut")
+
+    def _broken(self, what: str) -> BrokenTextError:
+        return BrokenTextError(f"{what} in the span {self.short_name!r}")
 
     @cached_property
     def _output(self) -> Any:
-        given = self._first("outputs")
-        return _spelled(given) if given is not None else self._event_output
+        return self.value("outputs") if self._first("outputs") is not None else self._event_output
 
     @cached_property
     def _event_output(self) -> Any:
@@ -448,8 +469,8 @@ class SpanReading:
     @cached_property
     def _variables(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for _, value in self._columns.get("prompt_variables", ()):
-            given = shown(value) if isinstance(value, dict) else _spelled(value)
+        for name, value in self._columns.get("prompt_variables", ()):
+            given = shown(value) if isinstance(value, dict) else self._spelled(name, value)
             found.update(given if isinstance(given, Mapping) else {})
         return found
 
@@ -469,7 +490,7 @@ class SpanReading:
         """Yield the values of the attributes of a column, the preferred first."""
         for name, value in self._columns.get(which, ()):
             flat = name.endswith(".")
-            yield [item for item in flattened(value).items if item != {}] if flat else _spelled(value)
+            yield [item for item in flattened(value).items if item != {}] if flat else self._spelled(name, value)
 
     def _with_events(self) -> dict[str, Any]:
         """Return the attributes with the contents of events; an attribute of the span wins."""
@@ -532,10 +553,11 @@ class SpanReading:
         left_out: Counter[str] = Counter()
         try:
             yield left_out
-        except BrokenTextError:
-            raise
         except UnreadableError as error:
-            raise UnreadableError(f"{content} of the span {self.short_name!r} cannot be read: {error}") from None
+            named = f"the span {self.short_name!r}"
+            if named in str(error):  # with its attribute
+                raise
+            raise type(error)(f"{content} of {named} cannot be read: {error}") from None
         finally:
             self.left_out |= Counter({f"{content}.{kind}": number for kind, number in left_out.items()})
 
@@ -557,14 +579,11 @@ class SpanReading:
         return by_prefix(self._attributes)
 
     def _first(self, which: str) -> Any:
-        return next(self._plain(which), None) if which in self._columns else None
+        return next((value for _, value in self._plain(which)), None) if which in self._columns else None
 
-    def _plain(self, *columns: str) -> Iterator[Any]:
-        """Yield the values of columns that are not flattened, as they are."""
-        for which in columns:
-            for name, value in self._columns.get(which, ()):
-                if not name.endswith("."):
-                    yield value
+    def _plain(self, *columns: str) -> Iterator[tuple[str, Any]]:
+        """Yield the attributes of columns that are not flattened, as they are."""
+        return (row for which in columns for row in self._columns.get(which, ()) if not row[0].endswith("."))
 
     def _flattened(self, which: str) -> Flattened:
         for name, value in self._columns.get(which, ()) if self._groups else ():

@@ -309,6 +309,64 @@ def test_what_is_there_and_cannot_be_read_is_named_with_its_place(name: str, giv
     assert "OPENINFERENCE_HIDE" not in found.detail
 
 
+GENAI_ASKED = {"gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}]}
+
+
+def genai(*parts: dict[str, Any], documents: Any = None, **fields: Any) -> Branch:
+    """Return a trace whose root has no attributes, with these parts in the reply of the model."""
+    found = {} if documents is None else {"gen_ai.retrieval.documents": documents}
+    said = {"gen_ai.output.messages": [{"role": "assistant", "parts": list(parts)}]} if parts else {}
+    search = branch("find", {"gen_ai.operation.name": "retrieval", **found})
+    return branch("ask", {}, search, branch("chat", {"gen_ai.operation.name": "chat", **fields, **said}))
+
+
+@for_each(
+    "root, span",
+    [
+        (genai(documents=TEXTS, **GENAI_ASKED), "chat"),
+        (genai({"type": "text", "content": ANSWER}, **GENAI_ASKED), "chat"),
+        (genai({"type": "text", "content": ""}, documents=TEXTS, **GENAI_ASKED), "chat"),
+        (genai({"type": "reasoning", "content": "It rains."}, documents=TEXTS, **GENAI_ASKED), "chat"),
+        (genai({"type": "tool_call", "name": "find", "arguments": {}}, documents=TEXTS, **GENAI_ASKED), "chat"),
+        (genai({"type": "text", "content": ANSWER}, documents=[{"id": "a", "score": 0.5}], **GENAI_ASKED), "find"),
+    ],
+)
+def test_advice_names_what_is_there_and_no_switch_that_is_on(root: Branch, span: str) -> None:
+    (found,) = found_in(root)
+    assert found.refusal is Refusal.NO_CONTENT
+    assert repr(span) in found.detail
+    assert "CAPTURE_MESSAGE_CONTENT" not in found.detail
+
+
+@for_each(
+    "kind, switch",
+    [
+        ({"haystack.component.type": "OpenAIGenerator"}, "HAYSTACK_CONTENT_TRACING_ENABLED"),
+        ({"gen_ai.operation.name": "chat"}, "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"),
+        ({"llm.request.type": "chat", "gen_ai.system": "OpenAI"}, "TRACELOOP_TRACE_CONTENT"),
+        ({"langsmith.span.kind": "llm"}, "LANGSMITH_HIDE_OUTPUTS"),
+        ({"gen_ai.operation.name": "chat.completions"}, "SEMANTICKERNEL_"),
+    ],
+)
+def test_the_switch_is_that_of_the_span_without_content(kind: dict[str, str], switch: str) -> None:
+    (found,) = found_in(branch("ask", {}, retriever(TEXTS[0]), branch("chat", kind)))
+    assert found.refusal is Refusal.NO_CONTENT
+    assert switch in found.detail
+
+
+@for_each(
+    "root, attribute, span",
+    [
+        (chain("ask", retriever(TEXTS[0]), llm(), question='{"question": "How do I'), "input.value", "ask"),
+        (genai(documents=json.dumps(TEXTS)[:-9], **GENAI_ASKED), "gen_ai.retrieval.documents", "find"),
+    ],
+)
+def test_a_cut_content_is_named_with_its_place(root: Branch, attribute: str, span: str) -> None:
+    (found,) = found_in(root)
+    assert found.refusal is Refusal.TRUNCATED
+    assert f"{attribute} of the span {span!r}" in found.detail
+
+
 def test_explicit_attributes_always_win() -> None:
     root = chain(
         "ask",
