@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 TEXTS: Final[Mapping[str, "Meaning"]] = {"question": "question", "response": "answer", "reference_answer": "reference"}
 """What the text of each field is."""
 _NOTHING: Final[Mapping["Meaning", str | None]] = {"answer": "", "reference": None}
-_MAY_SPELL: Final = re.compile(r"\s*(?:[\[{(\"']|[A-Za-z_][\w.]*[\[(=]|\w{1,9}:[ \[{\"]|data:|\S{40})")
+_MAY_SPELL: Final = re.compile(
+    r"\s*(?:[\[{(\"']|[A-Za-z_][\w.]*[\[(=]|\w{1,9}:[ \[{\"]|data:|\S{40}|(?:Node|Doc) ID: |> Source \(|Run\w+:\n)"
+)
 """Beginning of a text that may spell a value, a stream or a medium; other texts are taken as they stand."""
 _MARKS: Final = frozenset("([:=")
 BEGINNING: Final = 40
@@ -62,6 +64,9 @@ def stands(name: str, value: Any) -> bool:
 def _stands(text: str) -> bool:
     """Whether a text is taken as it stands, because it can spell no value, no stream and no medium."""
     head = text[:BEGINNING]
+    end = text.find("\n")
+    if end > 0 and text.startswith(text[:end], end + 1):
+        return False  # such as a growing text, printed each time
     # Nearly every text has such a beginning, and a search with the pattern would take longer.
     if " " in head and head[0].isalpha() and _MARKS.isdisjoint(head):
         return True

@@ -472,9 +472,8 @@ def read_json_object(payload: bytes, max_bytes: int | None = ENTRY_MAX_BYTES) ->
     try:
         value = json_value(payload)
     except ValueError as error:
-        raise InvalidEntryError(
-            Reason.NOT_JSON, f"the entry is not valid JSON: {error}; send one UTF-8 JSON object"
-        ) from None
+        remedy = "write the number as a text" if "number out of range" in str(error) else "send one UTF-8 JSON object"
+        raise InvalidEntryError(Reason.NOT_JSON, f"the entry is not valid JSON: {error}; {remedy}") from None
     if not isinstance(value, dict):
         raise InvalidEntryError(
             Reason.INVALID, f"the entry is a JSON {_json_type(value)}; send one JSON object with the schema's fields"

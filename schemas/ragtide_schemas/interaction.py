@@ -229,8 +229,8 @@ class RagInteraction(VersionedModel):
     question: Annotated[str, StringConstraints(max_length=QUESTION_MAX_CHARS), NotBlank, IsText]
     """The question of the user."""
     documents: Annotated[tuple[_Document, ...], Field(max_length=DOCUMENTS_MAX), BeforeValidator(_documents)]
-    """The retrieved documents, best first, or an empty list; a string is a document with this text. A single string is
-    one document."""
+    """The retrieved documents, best first, or an empty list; a string is a document with this text, in the list or
+    alone."""
     response: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), IsText]
     """The pipeline's response; an empty text, or only white space, means that there was no response."""
     response_sentences: Annotated[tuple[str, ...], Field(fail_fast=True)] | None = None

@@ -166,6 +166,7 @@ OWN_JSON: Final = {
     "answer in JSON of its own",
     "list of numbers as a text",
     "JSON with reasoning and a field of its own",
+    "JSON of an application",
 }
 """Texts of JSON without a known field: a field that is named as the response is trusted, an output of a span is not."""
 

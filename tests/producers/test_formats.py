@@ -3,10 +3,12 @@
 import bz2
 import csv
 import gzip
+import io
 import json
 import lzma
 import os
 import threading
+import zipfile
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -191,6 +193,14 @@ def test_bad_cells_of_a_csv_are_named_by_line_and_the_others_are_read(tmp_path: 
         ("a.csv.xz", lzma.compress(b"question\n")[:-9], "cannot be decompressed"),
         ("a.jsonl.bz2", b"plain text", "cannot be decompressed"),
         ("a.csv.zst", pa.compress(b"question\n" * 99, codec="zstd", asbytes=True)[:-3], "cannot be decompressed"),
+        ("a.jsonl.gz", gzip.compress(gzip.compress(b'{"a": 1}')), "compressed twice"),
+        ("a.jsonl.br", b"\x1b\x5f\x00\xf8", "brotli"),
+        ("a.csv.snappy", b"\xe0\x01\xf0\x10question", "snappy"),
+        ("a.jsonl.sz", b"\xff\x06\x00\x00sNaPpY", "snappy"),
+        ("a.jsonl.Z", b"\x1f\x9d\x90{", "compress"),
+        ("a.jsonl.7z", b"7z\xbc\xaf\x27\x1c", "7z"),
+        ("a.tar.gz", gzip.compress(b"a.jsonl"), "tar"),
+        ("a.zip", b"PK\x03\x04 and no more", "a zip that cannot be read"),
     ],
     ids=only_texts,
 )
@@ -208,10 +218,28 @@ ROWS: list[dict[str, Any]] = [
 LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
 CELLS = "pipeline,question,documents,response\n" + "".join(f"p,q{number},d\u00e9,r\n" for number in range(3))
 INDENTED = "\n".join(json.dumps(row, indent=2) for row in ROWS)
+
+
+def zipped(*contents: bytes) -> bytes:
+    with io.BytesIO() as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for number, content in enumerate(contents):
+                archive.writestr(f"{number}.jsonl", content)
+        return file.getvalue()
+
+
+def test_a_zip_of_several_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(zipped(LINES.encode(), LINES.encode()))
+    with pytest.raises(UnreadableFileError, match="several files"):
+        list(read_rows(tmp_path / "a.csv", FileOptions()))
+
+
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
     "xz": lzma.compress,
+    "lzma": lambda content: lzma.compress(content, format=lzma.FORMAT_ALONE),
+    "zip": zipped,
     "zst": lambda content: bytes(pa.compress(content, codec="zstd", asbytes=True)),
 }
 

@@ -139,6 +139,8 @@ def test_questions_alone_are_enough_and_get_ids_that_stay(questions: list[str]) 
         ({"ground_truth": "a", "answer": "what a model said"}, "a", {"answer": "what a model said"}),
         ({"reference": "a", "answer": "what a model said"}, "a", {"answer": "what a model said"}),
         ({"answer": "a"}, "a", {}),
+        ({"Ground Truth": "a", "Answer": "what a model said"}, "a", {"Answer": "what a model said"}),
+        ({"Expected Output": "a", "UserId": "u"}, "a", {}),
         ({"answer": ["a", "b"]}, "a", {"answer": ["a", "b"]}),
         ({"answer": []}, None, {"answer": []}),
         ({"reference_answer": None, "answer": ""}, None, {"answer": ""}),
@@ -150,6 +152,7 @@ def test_the_reference_answer_is_found_and_everything_else_is_metadata(
     row: dict[str, Any], reference: str | None, metadata: dict[str, Any]
 ) -> None:
     assert items_of([{"query": "q", "query_id": 7, **row}]) == [Item("7", "q", reference, {}, metadata)]
+    assert items_of([{"User Input": "q", "Query ID": 7, **row}]) == [Item("7", "q", reference, {}, metadata)]
 
 
 def test_rows_of_ragbench_are_items_whose_stored_response_is_no_reference() -> None:

@@ -464,11 +464,21 @@ def _refuse_missing(row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
         if fields.get(name) is None:
             raise invalid(
                 f"{name} is missing: add it, or name its column with --map {name}=COLUMN; the row has: "
-                f"{', '.join(row)[:200] or 'nothing'}{_OF_A_TRACE if name == 'documents' and 'spans' in row else ''}",
+                f"{', '.join(row)[:200] or 'nothing'}{_of_whole(name, row)}",
             )
 
 
-_OF_A_TRACE: Final = "; the documents of a trace are in its spans: send them with OpenTelemetry, or add a column"
+def _of_whole(field: str, row: Mapping[str, Any]) -> str:
+    """Return why a row of a whole trace or conversation has no field."""
+    if field == "documents" and "spans" in row:
+        return "; the documents of a trace are in its spans: send them with OpenTelemetry, or add a column"
+    column = next((name for name in row if plain_name(name) in WHOLE_CONVERSATIONS), None)
+    if field != "question" or column is None:
+        return ""
+    return (
+        f"; {column} may have several questions and answers: write a row for each, or name the places of one, such as "
+        f"--map question={column}.0.content"
+    )
 
 
 @lru_cache(4096)  # every row of a file has the same names

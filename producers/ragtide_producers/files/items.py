@@ -26,6 +26,7 @@ from .formats import Record
 from .formats.record import plain_fields
 from .interactions import FileOptions, made_id, read_records
 from .labeled import dataset_of, is_ragbench, row_id
+from .places import plain_name
 from .values import read_value
 
 QUESTIONS: Final = ("question", *COLUMNS["question"])
@@ -177,23 +178,24 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
     Raises:
         InvalidEntryError: the question is missing, or a field has a wrong type or is outside its bounds.
     """
-    given = with_tables(fields)
-    rest = {name: value for name, value in given.items() if value is not None and name not in _OF_THE_OLD_RUN}
-    item_id, segments = None, rest.pop("segments", None) or {}
+    given = ((name, value) for name, value in with_tables(fields).items() if value is not None)
+    rest = {name: value for name, value in given if plain_name(name) not in _OF_THE_OLD_RUN}
+    columns = {plain_name(name): name for name in reversed(rest)} | {name: name for name in rest}
+    item_id, segments = None, rest.pop(columns.get("segments", ""), None) or {}
     if is_ragbench(rest):
         item_id, dataset = row_id(rest), dataset_of(rest)
         segments = {"dataset": str(dataset)} if dataset else {}
-    question = next((name for name in QUESTIONS if name in rest), None)
+    question = next((columns[name] for name in QUESTIONS if name in columns), None)
     if question is None:
         raise invalid(f"question is missing: add it, as one of {', '.join(QUESTIONS[:4])}")
-    named = next((name for name in IDS if name in rest), None)
+    named = next((columns[name] for name in IDS if name in columns), None)
     if item_id is None and named is not None:
         item_id = _id(named, rest.pop(named))
-    own = rest.pop("metadata", None) or {}
-    cluster = rest.pop("cluster", None)
+    own = rest.pop(columns.get("metadata", ""), None) or {}
+    cluster = rest.pop(columns.get("cluster", ""), None)
     asked = rest.pop(question)
     asked = asked if question == "question" else read_value("question", question, asked)
-    reference_answer = _reference_answer(rest)
+    reference_answer = _reference_answer(rest, columns)
     metadata = {**that_fit(rest, own), **own} if isinstance(own, dict) else own
     past = history_in(rest, asked)
     checked = _CheckedItem.from_fields(
@@ -228,13 +230,14 @@ def _id(name: str, value: Any) -> str:
     return str(value)
 
 
-def _reference_answer(rest: dict[str, Any]) -> str | None:
+def _reference_answer(rest: dict[str, Any], columns: Mapping[str, str]) -> str | None:
     """Remove the right answer from a row's fields and return it; a list of right answers stays in the fields."""
-    for name in REFERENCES:
+    for known in REFERENCES:
+        name = columns.get(known, known)
         value = rest.get(name)
         if isinstance(value, list):
             value = next((item for item in value if item is not None), None)
-        if name in COLUMNS["reference_answer"] or isinstance(value, int | float):
+        if known in COLUMNS["reference_answer"] or isinstance(value, int | float):
             value = read_value("reference_answer", name, value)
         if value is None or (isinstance(value, str) and not value.strip()):
             continue

@@ -27,6 +27,53 @@ _TABLE_END: Final = re.compile(r"dtype: \w{1,40}$|\[\d{1,12} rows x \d{1,12} col
 _OF_DOCUMENTS: Final = frozenset((*TEXTS, *IDS, *SCORES, *WRAPPERS, CLASS, "title", "type", "name", "class_name"))
 
 
+_NODE: Final = re.compile(
+    r"(?:Node|Doc) ID: (?P<id>\S{1,512})\nText: (?P<wrapped>.*?)(?:\nScore: +(?:None|(?P<score>-?\d{1,12}\.\d{1,12})))?"
+    r"|> Source \(Doc id: (?P<doc_id>[^()\n]{1,512})\): (?P<text>.*)",
+    re.DOTALL,
+)
+_NODES: Final = ("Node ID: ", "Doc ID: ", "> Source (Doc id: ")
+_NEXT_NODE: Final = re.compile(r"\n(?=(?:Node|Doc) ID: |> Source \(Doc id: )")
+CUT_MARK: Final = "..."
+
+
+def _printed_nodes(text: str) -> list[dict[str, Any]] | None:
+    """Return the nodes in a text that LlamaIndex made: `str(node)`, or `get_formatted_sources()`; None otherwise."""
+    if not text.startswith(_NODES):
+        return None
+    matches = [_NODE.fullmatch(piece.strip()) for piece in _NEXT_NODE.split(text)]
+    found: list[dict[str, Any]] = []
+    for match in matches:
+        if match is None:
+            return None
+        wrapped = match["wrapped"]
+        whole = match["text"] if wrapped is None else wrapped.replace("-\n", "-").replace("\n", " ")
+        if whole.endswith(CUT_MARK):
+            raise UnreadableError(
+                f"the text of the node {match['id'] or match['doc_id']} ends with {CUT_MARK}, where LlamaIndex cuts: "
+                "give node.get_content() of each node"
+            )
+        node = {"text": whole, "id": match["id"] or match["doc_id"]}
+        found.append(node if match["score"] is None else {**node, "score": float(match["score"])})
+    return found
+
+
+def output_of_run(text: str) -> str | None:
+    """Return the final output in the text of a run of OpenAI's agents, another text as it is; None without an output.
+
+    Raises:
+        UnreadableError: the text is that of an error, or was cut.
+    """
+    if not text.startswith(("RunResult:\n- ", "RunResultStreaming:\n- ", "RunErrorDetails:\n- ")):
+        return text
+    _, output, rest = text.partition("\n- Final output (")
+    kind, _, rest = rest.partition("):\n")
+    lines, end, _ = rest.rpartition(" new item(s)\n")[0].rpartition("\n- ")
+    if not output or not end:
+        raise UnreadableError("it is a printed run of an agent without its whole output: give result.final_output")
+    return None if kind == "NoneType" else "\n".join(line.removeprefix("    ") for line in lines.split("\n"))
+
+
 def spelled_documents(value: Any, depth: int = 0) -> Any:
     """Return a value in which the texts that spell lists or objects of documents are these."""
     if isinstance(value, str):
@@ -42,6 +89,8 @@ def _of_text(text: str, depth: int) -> Any:
         return []
     if _TABLE_END.search(stripped[-80:]) or (stripped[0] == "<" and _ARRAY_START.match(stripped)):
         raise UnreadableError("it is the text of a pandas table, which may be cut: write a JSON list of texts")
+    if (nodes := _printed_nodes(stripped)) is not None:
+        return nodes
     found = value_of(stripped, strict=True)
     if found == stripped and stripped.startswith(('[""', '{""')):
         found = value_of(stripped.replace('""', '"'), strict=True)  # quotes that a writer of CSV doubled once too often
@@ -78,6 +127,9 @@ def _of_list(items: Sequence[Any], depth: int) -> Any:
 
 def _of_texts(texts: Sequence[str], depth: int) -> Any:
     """Return texts of which one spells a whole list, or each spells an object that is surely a document."""
+    nodes = [_printed_nodes(text) for text in texts]
+    if any(nodes):
+        return [node for text, printed in zip(texts, nodes, strict=True) for node in printed or (text,)]
     if len(texts) == 1 and depth < DEPTH_MAX and spells_a_list(texts[0]):
         return _of_text(texts[0], depth + 1)
     if all(text.lstrip()[:1] == "[" for text in texts) and all(isinstance(_tried(text), list) for text in texts):

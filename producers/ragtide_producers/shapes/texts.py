@@ -15,7 +15,7 @@ from .literals import CALL, CLASS, Constructed
 from .literals import UnreadableError as UnreadableError  # noqa: PLC0414 - doors catch it, and read texts here
 from .messages import Author, Message, message_of, messages_of
 from .parts import MEDIA, joined, kind_of, plain, text_of_content
-from .spelled import spelled
+from .spelled import output_of_run, spelled
 from .streams import FIRST, piece_of, text_of_output, text_of_stream, values_of_lines
 
 Meaning = Literal["question", "answer", "reference"]
@@ -63,6 +63,20 @@ _SURE: Final = (
 )
 """Keys that mean an answer also deep in the JSON that a text spells."""
 _ERRORS: Final = ("error", "errors")
+_ASIDE: Final = (*_ERRORS, "prompt", "query", "question", "input")
+"""Keys beside an answer whose objects have none."""
+_CHOICES: Final = {"choices": "", "candidates": "", "generations": "", "results": "outputText", "completions": "data"}
+"""Keys of choices beside each other, with the key that the first of them must have: Titan, AI21."""
+_OF_OTHER_CALLS: Final = (
+    {"embedding"}, {"embeddings"}, {"flagged", "categories"}, {"index", "relevance_score"}, {"b64_json"},
+    {"created", "data"},
+)  # fmt: skip
+"""Keys of replies to calls that give no answer: embeddings, moderation, ranking, images."""
+_OBJECTS: Final = frozenset(
+    ("list", "embedding", "model", "batch", "file", "assistant", "thread", "thread.run", "thread.run.step",
+     "vector_store", "fine_tuning.job")
+)  # fmt: skip
+"""Values of `object` in OpenAI's replies that have no answer of their own."""
 _STEPS: Final = ("call", "result")
 _MODES: Final = ("values", "updates", "messages", "custom", "tasks", "checkpoints", "debug")
 """What LangGraph writes before an item of a stream of several kinds."""
@@ -123,7 +137,8 @@ class _TextSearch:
                 if found is not None or _is_known(item):
                     return found
             inner = (item.items() if isinstance(item, dict) else () for item in level)
-            level = [item for items in inner for key, item in items if isinstance(item, dict) and key not in _ERRORS]
+            aside = _ERRORS if self.meaning == "question" else _ASIDE
+            level = [item for items in inner for key, item in items if isinstance(item, dict) and key not in aside]
             level = level[:MAPPINGS_MAX]
         return None
 
@@ -153,7 +168,9 @@ class _TextSearch:
         if is_opaque(stripped):
             self.problem = f"{stripped[:60]!r} is the name of an object and no text: give the text that it yields"
             return None
-        stripped = stripped.removeprefix(f"{self.author}: ").lstrip() or stripped  # LlamaIndex: str() of a message
+        said = stripped.removeprefix(f"{self.author}: ").lstrip()  # LlamaIndex: str() of a message
+        printed = None if said == "None" != stripped else output_of_run(said or stripped)
+        stripped = (printed or "").strip()
         value: Any = spelled(stripped) if times <= SPELLED_MAX else stripped
         if value != stripped:
             read = self.of_text if isinstance(value, str) else partial(self.of_spelled, text=stripped)
@@ -164,8 +181,19 @@ class _TextSearch:
             is_stream = bool(lines) and (stripped[0] != "{" or (len(lines or ()) > 1 and _have_texts(lines or ())))
             if is_stream:
                 self.problem = "it is a stream of events that are not known: give the text that they make"
-            return None if is_stream or (lines and all(piece_of(item) for item in lines)) else stripped
+            if not stripped or is_stream or (lines and all(piece_of(item) for item in lines)):
+                return None
+            return self.last_of_growing(stripped) if self.meaning == "answer" else stripped
         return self.of_text(found, depth, times + 1)
+
+    @staticmethod
+    def last_of_growing(text: str) -> str:
+        """Return the last line of a text whose lines are one growing text, as a loop over a stream prints it."""
+        end = text.find("\n")
+        if end < 0 or not text.startswith(text[:end], end + 1):
+            return text
+        lines = [line for line in text.split("\n") if line.strip()]
+        return lines[-1] if " " in lines[-1] and joined(lines) == lines[-1] else text
 
     def of_spelled(self, value: Any, *, text: str, depth: int, times: int) -> str | None:
         """Return the text in a value that a text spells, or the text: an application may answer in JSON or in code."""
@@ -175,11 +203,16 @@ class _TextSearch:
             return text
         found = self.of_mapping(value, depth, times) if isinstance(value, dict) else self.read(value, depth, times)
         if found is None and isinstance(value, dict) and not _is_known(value):
-            nested = _TextSearch(self.meaning, _SURE, self.left_out, self.problem)
-            inner = [item for key, item in value.items() if isinstance(item, dict) and key not in _ERRORS]
-            texts = (nested.search(item) for item in inner[:ALTERNATIVES_MAX])
-            found = next((text for text in texts if text is not None), None)
-            self.problem = nested.problem
+            inner = [item for key, item in value.items() if isinstance(item, dict) and key not in _ASIDE]
+            for item in inner[:ALTERNATIVES_MAX]:
+                keys = ANSWER_KEYS if _has_generated(item) else _SURE
+                nested = _TextSearch(self.meaning, keys, self.left_out, self.problem)
+                found = nested.search(item)
+                self.problem = nested.problem
+                if found is not None:
+                    break
+            if found is None and (_is_of_another_call(value) or any(map(_has_generated, inner))):
+                self.problem = self.problem or "it is a reply without an answer: give the answer, or an empty text"
         left_out = self.left_out - before
         if (
             found is not None
@@ -223,6 +256,9 @@ class _TextSearch:
         return self.of_text(text, depth, times + 1) if text is not None else self.of_alternatives(given, depth, times)
 
     def of_alternatives(self, items: list[Any], depth: int, times: int) -> str | None:
+        messages = [message_of(item) for item in items] if self.author == "assistant" else []
+        calls = [place for place, message in enumerate(messages, start=1) if message and message.calls_tools]
+        items = items[max(calls, default=0) :]  # what was said before a call of a tool is a step
         texts = (self.read(item, depth + 1, times) for item in items[:ALTERNATIVES_MAX])
         distinct = list(dict.fromkeys(text for text in texts if text is not None))
         if depth and (len(distinct) > 1 or len(items) > ALTERNATIVES_MAX):
@@ -275,16 +311,21 @@ class _TextSearch:
         """Return the text of a reply, a message, or under the surest key."""
         if depth > DEPTH_MAX:
             return None
-        for key in ("choices", "candidates", "generations", "results"):
+        for key, mark in _CHOICES.items():
             items: Any = value.get(key)
-            is_choice = isinstance(items, list) and items and (key != "results" or _is_titan(items[0]))
+            is_choice = (
+                isinstance(items, list) and items and (not mark or (isinstance(items[0], dict) and mark in items[0]))
+            )
             if is_choice and (key == "candidates" or piece_of(value) is None):
                 return self.of_choices(items, depth, times)
         text = self.in_stream(value)
         if text is not None:
             return self.of_text(text, depth, times + 1)
-        for key in _STRUCTURED:
-            found = self.under_keys(value[key], depth + 1, times) if isinstance(value.get(key), dict) else None
+        for key in (*_STRUCTURED, "stream"):
+            inner = value.get(key)
+            found = self.under_keys(inner, depth + 1, times) if isinstance(inner, dict) else None
+            if key == "stream" and isinstance(inner, list):
+                found = self.read(inner, 0, times)
             if found is not None:
                 return found
         message = message_of(value)
@@ -345,6 +386,25 @@ def _is_error(value: Any) -> bool:
     return isinstance(value, dict) and any(value.get(key) for key in _ERRORS)
 
 
+def _is_of_another_call(value: Mapping[str, Any]) -> bool:
+    """Whether a value is the reply to a call that gives no answer, such as one for embeddings."""
+    if value.get("object") in _OBJECTS and not {"id", "data"}.isdisjoint(value):
+        return True
+    lists = (value[key] for key in ("data", "results", "predictions") if isinstance(value.get(key), list))
+    places = (value, *(item for items in lists for item in items[:1] if isinstance(item, dict)))
+    return any(place.keys() >= keys for place in places for keys in _OF_OTHER_CALLS)
+
+
+def _has_generated(value: Mapping[str, Any]) -> bool:
+    """Whether a value has nothing but the answers of Haystack's builder of answers, perhaps none."""
+    answers = value.get("answers")
+    return (
+        isinstance(answers, list)
+        and len(value) == 1
+        and all(isinstance(item, dict) and item.keys() >= {"data", "query"} for item in answers)
+    )
+
+
 def _have_texts(items: Sequence[Any]) -> bool:
     return all(isinstance(item, dict) and not item.keys().isdisjoint(ANSWER_KEYS) for item in items)
 
@@ -380,10 +440,6 @@ def _is_part(item: Any, *, bare: bool = True) -> bool:
     named = isinstance(item.get("type"), str) or "block_type" in item or "part_kind" in item
     named = named or str(item.get(CLASS)).endswith(("Part", "Block", "Content"))
     return named or (bare and len(item) <= 2 and ("text" in item or kind_of(item) != "text"))
-
-
-def _is_titan(item: Any) -> bool:
-    return isinstance(item, dict) and "outputText" in item
 
 
 def _has_items(output: Any) -> bool:

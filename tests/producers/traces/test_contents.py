@@ -56,7 +56,12 @@ def roots(form: Form) -> list[Branch]:
     return [trace(found=branch("search", attributes), answer=ANSWER) for attributes in (search, of_genai)]
 
 
-OF_ITS_OWN = ("answer in JSON of its own", "JSON with reasoning and a field of its own", "list of numbers as a text")
+OF_ITS_OWN = (
+    "answer in JSON of its own",
+    "JSON of an application",
+    "JSON with reasoning and a field of its own",
+    "list of numbers as a text",
+)
 """An application may answer so in a text; as an output it is the state of a program, and refused."""
 
 

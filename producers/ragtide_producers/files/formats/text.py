@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import os
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,16 +31,36 @@ _MARKS: Final = (
 )
 """Byte order marks, with the encoding of each; that of UTF-32 begins as that of UTF-16."""
 _OTHER_FILES: Final = {
-    b"PK\x03\x04": "a zip or Excel file: unpack it, or save it as CSV",
     b"PAR1": "Parquet: name it .parquet, or give --format parquet",
     b"SQLi": "a database of SQLite: export the table as CSV",
     b"ARRO": "a file of Arrow or Feather: save it as Parquet",
     b"Obj\x01": "Avro: save it as Parquet or JSON Lines",
     b"%PDF": "a PDF: give a file with rows of questions, documents and responses",
     b"7z\xbc\xaf": "a 7z archive: unpack it",
+    b"Rar!": "a rar archive: unpack it",
+    b"\x1f\x9d": "compressed with compress (.Z): decompress it, or use gz",
+    b"\xff\x06\x00\x00sNaP": "compressed with snappy: decompress it, or use zst",
     b"\x04\x22\x4d\x18": "compressed with lz4: decompress it, or use zst",
     b"\xd0\xcf\x11\xe0": "an old Excel or Word file: save it as CSV",
 }
+
+
+_OTHER_ENDINGS: Final = {
+    ".br": "brotli", ".snappy": "snappy", ".sz": "snappy", ".z": "compress", ".lz4": "lz4", ".lzo": "lzo", ".7z": "7z",
+    ".rar": "rar", ".tar": "tar", ".tgz": "tar",
+}  # fmt: skip
+"""Compressions and archives that are not read, of which some have no first bytes of their own, by a name's ending."""
+
+
+def _zip(raw: BinaryIO) -> Any:
+    try:
+        archive = zipfile.ZipFile(raw)
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        if len(members) == 1:
+            return archive.open(members[0])
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise RecordError(f"it is a zip that cannot be read ({error}): unpack it") from None
+    raise RecordError("it is a zip of several files, or an Excel file: unpack it, or save it as CSV")
 
 
 def _zstd(raw: BinaryIO) -> Any:
@@ -54,7 +75,9 @@ PACKED: Final[dict[str, tuple[bytes, Callable[[BinaryIO], Any]]]] = {
     ".gz": (b"\x1f\x8b", lambda raw: gzip.GzipFile(fileobj=raw)),
     ".bz2": (b"BZh", bz2.BZ2File),
     ".xz": (b"\xfd7zXZ\x00", lzma.LZMAFile),
+    ".lzma": (b"\x5d\x00\x00", lzma.LZMAFile),
     ".zst": (b"\x28\xb5\x2f\xfd", _zstd),
+    ".zip": (b"PK\x03\x04", _zip),
 }
 """First bytes and decompression by the ending of a file's name."""
 
@@ -98,29 +121,36 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, str]]:
     """
     with path.open("rb") as raw:
         start, suffix = raw.peek(8)[:8], path.suffix.lower()
-        packed = next((ending for ending, (mark, _) in PACKED.items() if start.startswith(mark)), None)
-        packed = packed or (suffix if suffix in PACKED else None)
+        packed = _packed(start) or (suffix if suffix in PACKED else None)
         try:
             stream: Any = raw
             if packed:
                 most = max(UNPACKED_MAX, RATIO_MAX * os.fstat(raw.fileno()).st_size)
                 stream = io.BufferedReader(_Unpacked(PACKED[packed][1](raw), most))
                 start = stream.peek(8)[:8]
+                if twice := _packed(start):
+                    raise RecordError(f"it is compressed twice ({twice[1:]} in {packed[1:]}): decompress it once")
             known = next((_OTHER_FILES[mark] for mark in _OTHER_FILES if start.startswith(mark)), None)
             if known:
                 raise RecordError(f"it is {known}")
+            if other := next((_OTHER_ENDINGS.get(ending) for ending in bare_suffixes(path)[-1:]), None):
+                raise RecordError(f"its name is that of a file of {other}, which is not read: unpack it, or rename it")
             mark, encoding = next((found for found in _MARKS if start.startswith(found[0])), (b"", "utf-8"))
             if not mark and 0 in start[:2]:
                 encoding = _without_mark(start)
             if encoding == "utf-8":
                 stream.read(len(mark))
             yield cast("BinaryIO", stream), encoding
-        except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError) as error:
             if not packed or (isinstance(error, OSError) and error.errno is not None):
                 raise
             raise RecordError(
                 f"it cannot be decompressed ({error}): give a whole file of {packed[1:]}, or text"
             ) from None
+
+
+def _packed(start: bytes) -> str | None:
+    return next((ending for ending, (mark, _) in PACKED.items() if start.startswith(mark)), None)
 
 
 def _without_mark(start: bytes) -> str:
