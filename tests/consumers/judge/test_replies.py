@@ -126,6 +126,23 @@ FORMS: dict[str, Any] = {
     "a completion in an envelope": lambda text: {
         "code": 0, "message": "ok", "data": {"choices": [{"message": {"content": text}}]},
     },
+    "AI21": lambda text: {
+        "id": 1, "prompt": {"text": "", "tokens": []},
+        "completions": [{"data": {"text": text, "tokens": []}, "finishReason": {"reason": "endoftext"}}],
+    },
+    "Titan": lambda text: {
+        "inputTextTokenCount": 7, "results": [{"tokenCount": 3, "outputText": text, "completionReason": "FINISH"}],
+    },
+    "Vertex": lambda text: {"predictions": [{"content": text, "safetyAttributes": {"blocked": False}}], "metadata": {}},
+    "Vertex with candidates": lambda text: {"predictions": [{"candidates": [{"author": "1", "content": text}]}]},
+    "Vertex with texts": lambda text: {"predictions": [text]},
+    "Llama on Bedrock": lambda text: {
+        "generation": text, "prompt_token_count": 7, "generation_token_count": 3, "stop_reason": "stop",
+    },
+    "Mistral on Bedrock": lambda text: {"outputs": [{"text": text, "stop_reason": "stop"}]},
+    "Cohere's other address": lambda text: {"generations": [{"text": text, "finish_reason": "COMPLETE"}], "prompt": ""},
+    "Anthropic's other address": lambda text: {"completion": text, "stop_reason": "stop_sequence"},
+    "watsonx": lambda text: {"results": [{"generated_text": text, "stop_reason": "eos_token"}]},
     "JSON in an envelope": lambda text: {"code": 200, "msg": "success", "data": text},
     "text in an envelope": lambda text: {"result": {"response": text}, "success": True, "errors": [], "messages": []},
     "an empty error beside it": lambda text: {
@@ -217,6 +234,8 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "a type of error": ({"error": {"type": "authentication_error", "message": "its own words"}}, "judge.api_key"),
     "no quota": ({"code": 402, "message": "its own words"}, "balance"),
     "no such model": ({"error": {"code": 404, "message": "its own words: no model"}}, "judge.model"),
+    "no model in words": ({"error": "its own words: model 'm' not found, try pulling it first"}, "judge.model"),
+    "a search": ({"results": [{"title": "its own words", "content": "A page."}]}, "judge.base_url"),
     "another service": ({"object": "list", "data": [{"embedding": [0.5]}], "note": "its own words"}, "judge.base_url"),
     "a state": ({"status": "its own words"}, "judge.base_url"),
 }  # fmt: skip
@@ -230,6 +249,15 @@ async def test_a_mistake_of_the_settings_is_named_after_one_call(server: Scripte
         with pytest.raises(EndpointMisconfigured, match="its own words") as caught:
             await labeler.label(TOWER)
     assert remedy in str(caught.value)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("state", ["in_progress", "queued"])
+async def test_an_unfinished_response_is_named_after_one_call(server: ScriptedJudge, state: str) -> None:
+    server.always = Raw(json.dumps(of_responses("{}") | {"status": state}).encode())
+    async with judge(server, breaker_pause_s=60) as labeler:
+        with pytest.raises(EndpointMisconfigured, match="not finished"):
+            await labeler.label(TOWER)
     assert len(server.requests) == 1
 
 
@@ -277,12 +305,37 @@ async def test_the_words_of_an_error_inside_are_bounded_printable_and_without_th
 NAMES = st.sampled_from([
     "choices", "message", "delta", "content", "error", "errors", "code", "status", "type", "text", "output", "response",
     "result", "data", "finish_reason", "usage", "tool_calls", "parts", "candidates", "done", "base_resp", "detail",
+    "results", "predictions", "completions", "outputText", "finishReason", "output",
 ])  # fmt: skip
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 600) | st.sampled_from(["", "{", "error", "stop", "429", "message"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
     max_leaves=20,
 )
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("body", "finish"),
+    [
+        ({"results": [{"tokenCount": 3, "outputText": "{", "completionReason": "LENGTH"}]}, "length"),
+        ({"results": [{"tokenCount": 3, "outputText": "", "completionReason": "CONTENT_FILTERED"}]}, "content_filter"),
+        ({"completions": [{"data": {"text": "{"}, "finishReason": {"reason": "length"}}]}, "length"),
+        ({"object": "response", "status": "incomplete", "output": []}, "length"),
+        ({"generation": "{", "stop_reason": "length"}, "length"),
+    ],
+    ids=repr,
+)
+def test_the_reason_of_the_end_is_read_in_every_form(body: Any, finish: str) -> None:
+    found = read_reply(body, None)
+    assert (found.finish, found.fault) == (finish, None)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("form", ["Titan", "Llama on Bedrock", "Ollama", "Gemini", "Responses"])
+def test_the_tokens_are_read_in_every_form(form: str) -> None:
+    found = read_reply(FORMS[form]("{}"), None)
+    assert (found.prompt_tokens, found.completion_tokens) == (7, 3)
 
 
 @pytest.mark.pure

@@ -16,7 +16,7 @@ from ...text.keys import letters_of
 from ...text.reasoning import without_reasoning
 from .answers import JudgeAnswer, last_object
 from .costs import CallPrice
-from .faults import Members, as_json, fault_in
+from .faults import Members, NoCompletion, as_json, fault_in
 
 _CUT_OFF: Final = frozenset({
     "length", "maxtokens", "maxoutputtokens", "modellength", "modelcontextwindowexceeded", "incomplete", "limit",
@@ -28,12 +28,18 @@ _FILTERED: Final = (
 """Reasons of an end, in letters: of OpenAI, Anthropic, Gemini, Mistral, Bedrock, Zhipu, Cohere."""
 _FAILED: Final = frozenset({"failed", "abort", "aborted", "cancelled", "canceled", "insufficientsystemresource"})
 """Further ones of an answer that a server gave up, beside those that name an error."""
+_UNFINISHED: Final = frozenset({"inprogress", "queued"})
+"""States of a response that is made in the background."""
 _FINISHES: Final = (
     "finish_reason", "native_finish_reason", "stop_reason", "finishReason", "stopReason", "done_reason", "stop_type",
-    "status",
+    "completionReason", "status",
 )  # fmt: skip
 _SIGNS: Final = frozenset({*_FINISHES, "done", "stop", "model", "role", "usage"}) - {"status"}
 """Members of which one stands beside a text that is an answer."""
+_CHOICES: Final = ("choices", "candidates", "completions", "predictions", "generations", "results", "outputs")
+"""Lists of which the first entry has the answer: of OpenAI, Gemini, AI21, Vertex, Cohere, Titan, Mistral on Bedrock."""
+_SEARCHED: Final = frozenset({"results", "outputs"})
+"""Lists that other services have, too: an entry of them is an answer only as any text is one."""
 _PARTS: Final = 1000
 """Most parts of a message that are read."""
 _DEPTH: Final = 4
@@ -97,6 +103,10 @@ def read_reply(reply: object, price: CallPrice | None) -> JudgeAnswer:
     message, holders = _message_in(reply)
     finish = _finish(holders)
     fault = fault_in(reply, message, holders, finish)
+    if fault is None and any(
+        letters_of(_text(holder, "status") or "") in _UNFINISHED and "output" in holder for holder in holders
+    ):
+        fault = NoCompletion(200, '{"message": "the response is not finished"}')
     text, refusal = _answer(message or {}, cut_off=finish == "length")
     if message is None and (blocked := _blocked(holders)):
         finish, refusal, fault = "content_filter", blocked, None
@@ -127,18 +137,13 @@ def _message_in(reply: object, depth: int = 0) -> tuple[Members | None, list[Mem
         found, holders = _message_in(reply.get(name), depth + 1)
         if holders:
             return found, [*holders, reply]
-    choice = _first(reply.get("choices")) or _first(reply.get("candidates"))
+    choice = _choice(reply)[1]
     return ({} if _finish([choice]) in ("length", "content_filter") else None), [choice, reply]
 
 
 def _messages(reply: Members) -> Iterator[tuple[Members, Members]]:
     """Yield the message as each API has it, and the object beside it that may have the reason of its end."""
-    choice = _first(reply.get("choices")) or _first(reply.get("candidates"))  # of OpenAI, of Gemini
-    for name in ("message", "delta", "content"):
-        if isinstance(message := choice.get(name), Mapping):
-            yield message, choice
-    if isinstance(text := choice.get("text"), str):
-        yield {"content": text}, choice
+    yield from _chosen(*_choice(reply))
     if "choices" in reply:
         return
     if isinstance(items := reply.get("output"), list):  # of the Responses API
@@ -153,9 +158,32 @@ def _messages(reply: Members) -> Iterator[tuple[Members, Members]]:
         yield {"content": "" if _part(reply, "token").get("special") else text}, {}
     if isinstance(text := reply.get("generated_text"), str):
         yield {"content": text}, _part(reply, "details")
-    for name in ("response", "result", "output", "text", "data", "generation"):  # of Ollama, gateways, Llama
+    for name in ("response", "result", "output", "text", "data", "generation", "completion", "outputText", "reply"):
+        # Of Ollama, gateways, Llama, older models of Anthropic, a stream of Titan.
         if _is_answer(text := reply.get(name), reply):
             yield {"content": text}, {}
+
+
+def _chosen(listed: str, choice: Members) -> Iterator[tuple[Members, Members]]:
+    for name in ("message", "delta", "content"):
+        if isinstance(message := choice.get(name), Mapping):
+            yield message, choice
+    for holder in (choice, _part(choice, "data"), _choice(choice)[1]):
+        for name in ("text", "outputText", "generated_text", "content"):
+            text = holder.get(name)
+            if isinstance(text, str) and (listed not in _SEARCHED or _is_answer(text, choice)):
+                yield {"content": text}, choice
+
+
+def _choice(reply: Members) -> tuple[str, Members]:
+    """Return the name of the list of choices in a reply, and the first of them; a text is the text of one."""
+    for name in _CHOICES:
+        entries = reply.get(name)
+        if isinstance(entries, list) and entries and isinstance(entries[0], str):
+            return name, {"text": entries[0]}
+        if choice := _first(entries):
+            return name, choice
+    return "", {}
 
 
 def _is_answer(text: object, beside: Members) -> bool:
@@ -205,7 +233,11 @@ def _finish(holders: Iterable[Members]) -> str:
     """Return `length`, `content_filter` or `error` as the reason of the end; empty for any other."""
     for holder in holders:
         details = _part(holder, "incomplete_details")
-        for reason in [_text(details, "reason"), *(_text(holder, name) for name in _FINISHES)]:
+        for reason in [
+            _text(details, "reason"),
+            _text(_part(holder, "finishReason"), "reason"),
+            *(_text(holder, name) for name in _FINISHES),
+        ]:
             letters = letters_of(reason or "")
             if letters in _CUT_OFF:
                 return "length"
@@ -338,21 +370,44 @@ def _items(value: object, name: str) -> list[Any]:
     return items[:_PARTS] if isinstance(items, list) else []
 
 
-_PROMPT: Final = ("prompt_tokens", "input_tokens", "promptTokenCount", "inputTokens", "prompt_eval_count")
-_COMPLETION: Final = ("completion_tokens", "output_tokens", "outputTokens", "eval_count")
+_PROMPT: Final = (
+    "prompt_tokens",
+    "input_tokens",
+    "promptTokenCount",
+    "inputTokens",
+    "prompt_eval_count",
+    "prompt_token_count",
+    "inputTextTokenCount",
+)
+_COMPLETION: Final = (
+    "completion_tokens", "output_tokens", "outputTokens", "eval_count", "generation_token_count", "tokenCount",
+    "totalOutputTextTokenCount",
+)  # fmt: skip
 
 
 def _tokens(holders: Iterable[Members]) -> tuple[int, int, int]:
     """Return the tokens of the prompt, of the answer with its thoughts, and those of the prompt from a cache."""
+    found = (0, 0, 0)
     for holder in holders:
-        for counted in (_part(holder, "usage"), _part(holder, "usageMetadata"), holder):
+        for counted in (
+            _part(holder, "usage"),
+            _part(holder, "usageMetadata"),
+            _part(_part(holder, "meta"), "billed_units"),
+            holder,
+        ):
             prompt = max(_whole(counted, name) for name in _PROMPT)
             completion = max(_whole(counted, name) for name in _COMPLETION)
             completion += _whole(counted, "candidatesTokenCount") + _whole(counted, "thoughtsTokenCount")
             details = _part(counted, "prompt_tokens_details") or _part(counted, "input_tokens_details")
             if prompt or completion:
-                return prompt, completion, min(_whole(details, "cached_tokens"), prompt)
-    return 0, 0, 0
+                found = (
+                    found[0] or prompt,
+                    found[1] or completion,
+                    found[2] or min(_whole(details, "cached_tokens"), prompt),
+                )
+            if all(found[:2]):
+                return found
+    return found
 
 
 def _whole(value: object, name: str) -> int:

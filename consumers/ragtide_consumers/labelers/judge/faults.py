@@ -1,9 +1,10 @@
 """Finds the error in a reply with success: gateways answer with the status 200 although they failed. No I/O.
 
-The cause is read from the structure of the reply, its codes and its types, never from the words of a product.
+The cause is read from the structure of the reply, its codes and its types, and from words only where there is neither.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -32,6 +33,8 @@ _KINDS: Final = (
     (400, ("invalidrequest", "badrequest", "invalidargument", "invalidparameter", "validation")),
 )
 """Status of each type of error, by a part of its name in letters."""
+
+_NO_MODEL: Final = re.compile(r"\bmodel\b[^.!?\n]{0,100}\b(?:not found|does not exist)\b|no such model", re.IGNORECASE)
 
 
 class NoCompletion(ErrorReply):
@@ -73,8 +76,9 @@ def fault_in(reply: object, message: Members | None, holders: Sequence[Members],
         said.append({"message": "the answer ended with an error", "code": next(iter(holders), {}).get("finish_reason")})
     if not said:
         return None
-    status = next((status for part in said if (status := _status(part)) is not None), 502)
-    return NoCompletion(status, as_json(said))
+    words = as_json(said)
+    by_words = 404 if _NO_MODEL.search(words[:2000]) else 502  # Ollama names no status
+    return NoCompletion(next((status for part in said if (status := _status(part)) is not None), by_words), words)
 
 
 def _is_error(value: object) -> bool:
