@@ -26,6 +26,8 @@ FORMS = {
     " The configu¬ ration file is veri\u00ad fied.",
     "hyphens at line ends": "The final effi-\nciency of the flow is 85 per- \ncent."
     " The configu-\xa0\nration file is veri¬\nfied.",
+    "hyphens before empty lines": "The final effi-\n\nciency of the flow is 85 per- \n \t\n\ncent."
+    " The configu-\r\n\r\nration file is veri\u00ad\n\nfied.",
     "hyphens in joined lines": "The final effi- ciency of the flow is 85 per- cent."
     " The configu- ration file is veri- fied.",
     "ligatures": "The ﬁnal eﬃciency of the ﬂow is 85 percent. The conﬁguration ﬁle is veriﬁed.",
@@ -89,6 +91,22 @@ def test_letters_with_accents_apart_are_the_same_letters() -> None:
         assert scored(unicodedata.normalize("NFD", text), text, question) == pytest.approx(scored(text, text, question))
 
 
+@pytest.mark.parametrize(
+    "apart",
+    [
+        "r´esum´e Fr´ed´eric Poincar´e fu¨r",
+        "re´sume´ Fre´de´ric Poincare´ fu¨r",
+        "r \u0301esum \u0301e Fr \u0301ed \u0301eric Poincare \u0301 f¨ur",
+    ],
+)
+def test_an_accent_beside_its_letter_is_on_it_if_the_other_side_has_the_word(apart: str) -> None:
+    whole = "The résumé by Frédéric Poincaré für"
+    for text, others in ((apart, whole), (f"The {apart} is, here.", whole)):
+        ((found,),), _ = mended([[plain_letters(text)]], [others], "")
+        assert found == text.replace(apart, "résumé Frédéric Poincaré für")
+        assert mended([[RIGHT]], [plain_letters(text)], "")[1] == [plain_letters(text)]
+
+
 def test_greek_capitals_are_the_same_letters() -> None:
     text = "Η αντλία συντηρείται κάθε 6 μήνες. Το φίλτρο καθαρίζεται με ζεστό νερό."
     capitals = "Η ΑΝΤΛΙΑ ΣΥΝΤΗΡΕΙΤΑΙ ΚΑΘΕ 6 ΜΗΝΕΣ. ΤΟ ΦΙΛΤΡΟ ΚΑΘΑΡΙΖΕΤΑΙ ΜΕ ΖΕΣΤΟ ΝΕΡΟ."
@@ -110,6 +128,7 @@ def test_greek_capitals_are_the_same_letters() -> None:
         ("Put the ash away.", "Put the flash away."),
         ("Der le Mann", "The file of the man."),
         ("x = a ff b", RIGHT),
+        ("Take l´eau and don´t say `a`, 5´ or it´s.", "L eau, don t, A, its."),
     ],
 )
 def test_real_words_are_never_joined(text: str, others: str) -> None:

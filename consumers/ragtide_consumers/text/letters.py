@@ -73,6 +73,26 @@ def _accented(found: re.Match[str]) -> str:
     return whole if len(whole) == 1 else found[0]
 
 
+_APART: Final = {**_ACCENTS, "´": "\u0301", "`": "\u0300", "˝": "\u030b", "˙": "\u0307"}
+_APART_OR_COMBINING: Final = "".join(_APART) + "\u0300-\u030c\u0327\u0328"
+_HAS_APART: Final = re.compile(f"[{_APART_OR_COMBINING}]")
+_TOKEN: Final = re.compile(r"\S+(?: [\u0300-\u030c\u0327\u0328]\S*)*")
+_BEFORE_LETTER: Final = re.compile(f" ?([{_APART_OR_COMBINING}])([^\\W\\d_])")
+_AFTER_LETTER: Final = re.compile(f"([^\\W\\d_]) ?([{_APART_OR_COMBINING}])")
+
+
+def _joined(letter: str, accent: str) -> str:
+    return normalize("NFC", letter + _APART.get(accent, accent))
+
+
+def _accented_ways(token: str) -> tuple[str, str]:
+    """Return a word with its accents on the letters after them, and on those before them."""
+    return (
+        _BEFORE_LETTER.sub(lambda found: _joined(found[2], found[1]), token),
+        _AFTER_LETTER.sub(lambda found: _joined(found[1], found[2]), token),
+    )
+
+
 def has_plain_letters(text: str) -> bool:
     """Return whether `plain_letters` changes nothing."""
     if text.isascii():
@@ -115,6 +135,7 @@ def mended(
 
     A word is joined only if the whole word stands on the other side: in response and question, or in the documents.
 
+    - An accent that stands beside its letter (`caf´e`, `cafe´`) is on it then.
     - A ligature that stands alone (`veri fi ed`), a hyphen before a space (`veri- fied`) and a word of single letters
       (`p u m p`) are joined then.
     - A word in two parts (`con figuration`) is joined if no part is a word of the other side, a second word of its text
@@ -159,6 +180,9 @@ class _KnownWords:
         return frozenset().union(*[_of_text(text, "ligatures", _ligatures) for text in self._texts])
 
     def mended(self, text: Sequence[str]) -> Sequence[str]:
+        if _of_text(text, "accents", _has_accents):
+            apart = "\n".join(text)
+            text = text if (whole := _TOKEN.sub(self._of_accents, apart)) == apart else whole.split("\n")
         is_suspect = _of_text(text, "suspect", _is_suspect)
         if not (is_suspect or (len(self._with_ligature) > 1 and _of_text(text, "apart", _is_apart))):
             return text
@@ -175,6 +199,15 @@ class _KnownWords:
     def _of_hyphen(self, found: re.Match[str]) -> str:
         joined = found[1] + found[2]
         return joined if joined.lower() in self._words else found[0]
+
+    def _of_accents(self, found: re.Match[str]) -> str:
+        token = found[0]
+        if len(token) > _LONGEST or not _HAS_APART.search(token):
+            return token
+        for whole in _accented_ways(token):
+            if whole != token and self._words.issuperset(_WORD.findall(whole.lower())):
+                return whole
+        return token
 
     def _of_letters(self, found: re.Match[str]) -> str:
         """Return letters with spaces as words if known words make all of them."""
@@ -258,6 +291,10 @@ def _of_text(text: Sequence[str], name: str, compute: Callable[[str], _Computed]
         text.computed[name] = compute("\n".join(text).lower())
     found: _Computed = text.computed[name]
     return found
+
+
+def _has_accents(low: str) -> bool:
+    return _HAS_APART.search(signs_of(low)) is not None
 
 
 def _is_suspect(low: str) -> bool:

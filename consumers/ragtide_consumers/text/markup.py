@@ -22,6 +22,8 @@ _ITEM: Final = "\x1e"
 BULLETS: Final = "•‣◦▪▫●○■□⁃∙►▶➤➢➔✓✔✗✘✅❌❖★☆\uf0b7\uf0a7"
 """Characters that begin an item even without a space after them."""
 
+HYPHENS: Final = "-‐‑\u00ad\x02\ufffe¬"
+"""Characters with which a line ends within a word."""
 _CELLS: Final = "|│┃║"
 SPACE: Final = " \t\x00\x0b\x0c\x1c\x1d\x1e\x1f\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u202f\u205f\u3000\ufeff"
 """White space within a line."""
@@ -246,6 +248,16 @@ class _BlockReader:
         number = self.number + after
         return self.lines[number] if 0 <= number < len(self.lines) else ""
 
+    def is_divided(self, number: int) -> bool:
+        """Return whether the last word of the open lines goes on after an empty line."""
+        end = self.group[-1][1]
+        following = next((line for line in self.lines[number + 1 : number + 3] if line.strip(SPACE)), "")
+        return (
+            self.text[end - 1] in HYPHENS
+            and self.text[end - 2 : end - 1].isalpha()
+            and following.lstrip(SPACE)[:1].islower()
+        )
+
     def end_group(self) -> None:
         """Turn the open lines into blocks: a line continues in the next one, or ends."""
         if not self.group:
@@ -297,8 +309,8 @@ def blocks(text: str, *, answer: bool = False) -> list[Block]:
         start, at = at, at + len(line) + 1
         body = line.strip(SPACE)
         if not body or (front and number in (0, front)):
-            if not body and "\x00" in line and lines.group:
-                continue  # a line of marks alone does not end a paragraph
+            if not body and lines.group and ("\x00" in line or lines.is_divided(number)):
+                continue  # neither a line of marks alone nor one within a word ends a paragraph
             lines.ends_section()
             n_front = len(lines.blocks) if number == front else n_front
             continue
@@ -533,7 +545,7 @@ def assemble(text: str, parts: Sequence[tuple[int, int]]) -> tuple[str, list[int
         chunk = text[start:end]
         if number:
             last = pieces[-1] if pieces else ""
-            if last[-1:] in "-‐‑\u00ad\x02\ufffe¬" and last[-2:-1].isalpha() and chunk[:1].islower():
+            if last[-1:] in HYPHENS and last[-2:-1].isalpha() and chunk[:1].islower():
                 pieces[-1] = last[:-1]
                 at -= 1
             else:

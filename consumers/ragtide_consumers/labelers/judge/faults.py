@@ -76,9 +76,9 @@ def fault_in(reply: object, message: Members | None, holders: Sequence[Members],
         said.append({"message": "the answer ended with an error", "code": next(iter(holders), {}).get("finish_reason")})
     if not said:
         return None
-    words = as_json(said)
-    by_words = 404 if _NO_MODEL.search(words[:2000]) else 502  # Ollama names no status
-    return NoCompletion(next((status for part in said if (status := _status(part)) is not None), by_words), words)
+    told = as_json(said)
+    by_words = 404 if _NO_MODEL.search(told[:2000]) else 502  # Ollama names no status
+    return NoCompletion(next((status for part in said if (status := _status(part)) is not None), by_words), told)
 
 
 def _is_error(value: object) -> bool:
