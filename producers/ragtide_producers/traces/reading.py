@@ -100,6 +100,7 @@ class SpanReading:
         """The result of a tool whose span has none, as the messages of a later model call repeat it."""
         self._retrieval_names = retrieval_names
         self._events_cut = False
+        self._once_found: dict[Any, Any] = {}
         self._attributes = self._with_events() if span.events else span.attributes
 
     @cached_property
@@ -328,6 +329,9 @@ class SpanReading:
 
     def question(self, keys: tuple[str, ...]) -> str | None:
         """Return the question in the input of the span, or the last of the user in the messages of an agent."""
+        return self._once(("question", keys), lambda: self._question(keys))
+
+    def _question(self, keys: tuple[str, ...]) -> str | None:
         self._whole()
         found = self.text_of([self.inputs], "question", keys)
         if found is not None or not self._is_of_application:
@@ -337,6 +341,9 @@ class SpanReading:
 
     def answer(self, keys: tuple[str, ...]) -> str | None:
         """Return the answer in the output of the span, or the last of the assistant in the messages of an agent."""
+        return self._once(("answer", keys), lambda: self._answer(keys))
+
+    def _answer(self, keys: tuple[str, ...]) -> str | None:
         self._whole()
         found = self.text_of([self._output], "answer", keys)
         if found is not None or not self._is_of_application:
@@ -373,7 +380,7 @@ class SpanReading:
         """Whether the reply of a model call asks for tools."""
         return any(message.calls_tools for message in self._messages("output_messages"))
 
-    @cached_property
+    @property
     def input_messages(self) -> list[Message]:
         """The messages that went into a model call, oldest first."""
         return self._messages("input_messages")
@@ -436,9 +443,21 @@ class SpanReading:
         """
         return next((self._spelled(*row) for row in self._plain(which)), None)
 
+    def _once(self, key: Any, read: Callable[[], _Read]) -> _Read:
+        """Return what `read` finds, or raise its error, as often as asked; it reads once."""
+        if key not in self._once_found:
+            try:
+                self._once_found[key] = read()
+            except UnreadableError as error:
+                self._once_found[key] = error
+        found: _Read | UnreadableError = self._once_found[key]
+        if isinstance(found, UnreadableError):
+            raise found.with_traceback(None)
+        return found
+
     def _spelled(self, name: str, value: Any) -> Any:
         with self._named(name):
-            return _spelled(value)
+            return self._once(name, lambda: _spelled(value))
 
     def _whole(self) -> None:
         if self.span.dropped_attributes:
@@ -475,16 +494,19 @@ class SpanReading:
         return found
 
     def _messages(self, which: str) -> list[Message]:
-        return messages_of(self._raw_messages(which))
+        return self._once(("messages", which), lambda: self._conversation(which))[1]
 
     def _raw_messages(self, which: str) -> Any:
-        """Return the first list of messages, or message, in the attributes of a column; None without one."""
+        return self._once(("messages", which), lambda: self._conversation(which))[0]
+
+    def _conversation(self, which: str) -> tuple[Any, list[Message]]:
+        """Return the first list of messages, or message, in the attributes of a column, as it is, and as read."""
         for given in self._given(which):
             inner = [given[key] for key in _MESSAGE_KEYS if given.get(key)] if isinstance(given, Mapping) else []
-            found = next((value for value in (given, *inner) if messages_of(value)), None)
-            if found is not None:
-                return found
-        return None
+            for value in (given, *inner):
+                if found := messages_of(value):
+                    return value, found
+        return None, []
 
     def _given(self, which: str) -> Iterator[Any]:
         """Yield the values of the attributes of a column, the preferred first."""
