@@ -12,11 +12,10 @@ from ragtide_schemas.opaque import is_opaque
 from ragtide_schemas.printable import printable
 
 from ..shapes.document_keys import TEXTS
-from ..shapes.documents import Found, documents_of
+from ..shapes.documents import Found, documents_in, documents_of
 from ..shapes.literals import BrokenTextError, UnreadableError, value_of
 from ..shapes.messages import Message, last_of, messages_of, results_by_call, tool_results_of
-from ..shapes.parts import plain
-from ..shapes.replies import is_error, reply_documents
+from ..shapes.replies import is_error
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
 from .answered import Answered, answered_in, may_be_answered
 from .attributes import (
@@ -215,7 +214,7 @@ class SpanReading:
         if flat.gap:
             raise self._broken("a document is missing")
         if flat.items:
-            return self._with_ids(self._found(flat.items, documents_of))
+            return self._with_ids(self._found(flat.items))
         given = self.value("documents")
         return None if given is None else self._found(given)
 
@@ -561,13 +560,9 @@ class SpanReading:
             found = (text_in(value, meaning, keys, left_out) for value in values)
             return next((text for text in found if text is not None), None)
 
-    def _found(self, value: Any, read: Callable[[Any], list[Found] | None] = reply_documents) -> list[Found] | None:
-        """Return the documents in a value, without media."""
+    def _found(self, value: Any) -> list[Found] | None:
         with self._named("documents") as left_out:
-            found = read(plain(value, left_out, reasoning=True))
-            if not found and left_out:
-                raise UnreadableError(f"there are only media ({', '.join(left_out)}): give the text of each document")
-            return found
+            return documents_in(value, left_out)
 
     @contextmanager
     def _named(self, content: str) -> Iterator[Counter[str]]:
