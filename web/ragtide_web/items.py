@@ -33,8 +33,6 @@ BATCH_BYTES: Final = 1024 * 1024
 ITEMS_LISTED_MAX: Final = 10_000
 """Most items whose outcomes an answer lists. Of more items it lists those with a problem."""
 
-NO_OBJECT: Final = "the item is not a JSON object: send an object with the schema's fields"
-
 Outcome = Literal["published", "duplicate", "dropped", "invalid", "forbidden", "full"]
 
 
@@ -221,8 +219,6 @@ def _command(
     kind: ItemKind, client: Client, payload: bytes, index: int, max_bytes: int | None
 ) -> ReadItem | PostedItem:
     shown = None
-    if max_bytes is None and not payload.startswith(b"{"):
-        return PostedItem(index=index, status="invalid", detail=NO_OBJECT)
     try:
         given = read_item(payload, max_bytes)
         named = given.get("interaction_id")

@@ -110,7 +110,7 @@ class _Splitter:
         if self._ended:
             raise ValueError("there is more after its end")
         if rest[0] not in b"[{":
-            raise ValueError("it is neither an object nor a list of objects")
+            raise ValueError(f"it begins with {rest[:4]!r}, and not as an object or a list of objects in UTF-8")
         self._begun = True
         if rest[0] == LIST:
             self._base = self._depth = 1
