@@ -39,6 +39,7 @@ PORT: Final = {"RAGTIDE_HTTP_PORT": "taken"}
 
 TABLE: Final[dict[str, tuple[Mapping[str, str], ...]]] = {
     "up --no-page": (*LABELERS, REDACTION, RECORDER, PORT),
+    "up --port 0": (*LABELERS, REDACTION, RECORDER, PORT),
     "up --port taken": ({},),
     "worker": (*LABELERS, REDACTION, PORT),
     "aggregator": (*METRICS, PORT),
@@ -142,6 +143,7 @@ def test_a_start_that_fails_leaves_nothing_behind(
                 done = run_command(capsys, *shlex.split(line.replace("taken", port)))
             assert done.code != 0, (changes, done)
             assert "Traceback" not in done.stderr, (changes, done)
+            assert "http://127.0.0.1" not in done.stderr, (changes, done)
             assert tree(folder) == before, (changes, done)
     assert processes_of(folder / "data") == []
 

@@ -80,6 +80,7 @@ def run_until_signal(
     listening: socket.socket | None = None,
     opened_page: str | None = None,
     processes: int = 0,
+    is_checked: bool = False,
 ) -> None:
     """Run roles until SIGTERM or Ctrl-C.
 
@@ -90,13 +91,13 @@ def run_until_signal(
         listening: its socket, whose address was printed; None opens and prints it when Redis answers.
         opened_page: address of the page if a browser shall open it.
         processes: in which the worker labels; 0 for this process.
+        is_checked: whether `check_here` was called.
     """
     command = names[0] if len(names) == 1 else "up"
     configure_logging(settings.log_level, command)
     if settings.redis_address is None and not (settings.data_dir / MEMORY).exists():  # a mistake leaves none
-        check_start(settings, names, apart=processes > 0)
-        if settings.http_port:
-            listening_socket(settings.http_host, settings.http_port, "RAGTIDE_HTTP_PORT").close()
+        if not is_checked:
+            check_here(settings, *names, processes=processes)
         if Role.SERVE in names and listening is None:
             listening = page_socket(settings)
     # The roles wait for a Redis that does not answer yet.
@@ -110,6 +111,22 @@ def run_until_signal(
         err.print(f"ragtide: {ending.sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
     if ending is not None and ending.code:
         raise typer.Exit(ending.code)
+
+
+def check_here(settings: Settings, *names: Role, processes: int) -> None:
+    """Build what roles need and close it again, so that a start that fails prints no address and leaves nothing.
+
+    Args:
+        settings: of the process.
+        names: the roles.
+        processes: in which the worker labels; 0 for this process.
+
+    Raises:
+        ConfigurationError: a role cannot start.
+    """
+    check_start(settings, names, apart=processes > 0)
+    if settings.http_port:
+        listening_socket(settings.http_host, settings.http_port, "RAGTIDE_HTTP_PORT").close()
 
 
 def supervised(run: RoleRun, processes: int) -> Ending:

@@ -46,7 +46,7 @@ def up(
     from ragtide_roles.worker_processes import process_count
     from ragtide_runtime.processes.processors import own_limits, own_processors
 
-    from ..roles import listen_for_page, run_until_signal
+    from ..roles import check_here, listen_for_page, run_until_signal
 
     if no_page and (open_page or port is not None):
         raise typer.BadParameter("--no-page goes with neither --open nor --port: leave out one of them")
@@ -56,6 +56,7 @@ def up(
         serve = settings.serve.model_copy(update={"port": port})
         settings = settings.model_copy(update={"serve": serve})
     recorder = [] if settings.recorder.url is None else [Role.RECORDER]
+    check_here(settings, Role.WORKER, Role.AGGREGATOR, *recorder, processes=count)
     is_asked_for = open_page or settings.serve.port is not None
     page = None if no_page else listen_for_page(settings, is_asked_for=is_asked_for)
     listening, address = (None, None) if page is None else page
@@ -66,6 +67,7 @@ def up(
         listening=listening,
         opened_page=address if open_page else None,
         processes=count,
+        is_checked=True,
     )
 
 
