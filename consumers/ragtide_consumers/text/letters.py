@@ -180,11 +180,14 @@ class _KnownWords:
         return frozenset().union(*[_of_text(text, "ligatures", _ligatures) for text in self._texts])
 
     def mended(self, text: Sequence[str]) -> Sequence[str]:
-        if _of_text(text, "accents", _has_accents):
+        traits = _of_text(text, "traits", _traits)
+        if not traits:
+            return text
+        if "accents" in traits:
             apart = "\n".join(text)
             text = text if (whole := _TOKEN.sub(self._of_accents, apart)) == apart else whole.split("\n")
-        is_suspect = _of_text(text, "suspect", _is_suspect)
-        if not (is_suspect or (len(self._with_ligature) > 1 and _of_text(text, "apart", _is_apart))):
+        is_suspect = "suspect" in traits
+        if not (is_suspect or ("apart" in traits and len(self._with_ligature) > 1)):
             return text
         found = whole = "\n".join(text)
         if is_suspect:
@@ -293,17 +296,30 @@ def _of_text(text: Sequence[str], name: str, compute: Callable[[str], _Computed]
     return found
 
 
-def _has_accents(low: str) -> bool:
-    return _HAS_APART.search(signs_of(low)) is not None
+def _is_beside_letter(low: str) -> bool:
+    return any(
+        low[found.end() : found.end() + 1].isalpha()
+        or low[found.start() - 1 : found.start()].isalpha()
+        or found[0] > "\u02ff"
+        for found in _HAS_APART.finditer(low)
+    )
 
 
-def _is_suspect(low: str) -> bool:
-    """Return whether something in a text divides words."""
+def _traits(low: str) -> frozenset[str]:
+    """Return what a text may have: accents beside their letters, something that divides words, ligatures apart."""
+    signs = signs_of(low)
+    found = []
+    if signs and _HAS_APART.search(signs) and _is_beside_letter(low):
+        found.append("accents")
     padded = f" {low} "
-    letters = padded.encode("utf-8", "surrogatepass").translate(_AS_LETTERS, _WITHIN_CHARACTER)
-    if b" x x x " in letters or b"x- x" in letters or _DIVIDER.search(padded):
-        return True
-    return _TRACE.search(signs_of(low)) is not None
+    encoded = padded.encode("utf-8", "surrogatepass")
+    letters = encoded.translate(_AS_LETTERS, b"" if len(encoded) == len(padded) else _WITHIN_CHARACTER)
+    may_divide = " fi " in padded or " fl " in padded or " ff" in padded
+    if b" x x x " in letters or b"x- x" in letters or (may_divide and _DIVIDER.search(padded)) or _TRACE.search(signs):
+        found.append("suspect")
+    if _is_apart(low):
+        found.append("apart")
+    return frozenset(found)
 
 
 def _is_apart(low: str) -> bool:

@@ -86,7 +86,7 @@ _WIDE: Final = re.compile(
     rf"|(?P<circled>[{CIRCLED}]+)"
 )
 """Candidates that begin outside ASCII."""
-_MAY_BEGIN: Final = ("[", "(", "{", "<", "##", "@@", "\\", "^")
+_MAY_BEGIN: Final = re.compile(r"[\[({<\\^]|##|@@")
 _MAY_BEGIN_WIDE: Final = re.compile(rf"[【［〔〖⟦⟨⟪〈⁅（{_PRIVATE}{_SUPERSCRIPT}⁽†‡{CIRCLED}]")
 _BARE_KEYS: Final = re.compile(
     r"(?<!\w)(?P<bare>(?:cite ?)?(?P<turn>[a-z]{4})\d{1,3}[a-z]{4,12}\d{1,3}"
@@ -231,7 +231,7 @@ def without_marks(text: str, *, files: bool = False) -> str:
         text = _without(text, _BARE_KEYS, files)
     if not (signs := signs_of(text)):
         return text
-    if any(each in signs for each in _MAY_BEGIN):
+    if _MAY_BEGIN.search(signs):
         text = _without(text, _CANDIDATES, files)
     return _without(text, _WIDE, files) if not signs.isascii() and _MAY_BEGIN_WIDE.search(signs) else text
 

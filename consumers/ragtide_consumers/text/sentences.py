@@ -20,7 +20,7 @@ from .kept_documents import KEPT, CutDocument, KeptSentences
 from .keys import document_keys, response_keys
 from .languages import evident_by_words, evident_language, language_of
 from .letters import has_plain_letters, mask_letters, mended, plain_letters
-from .marks import NOTHING, set_of, without_marks
+from .marks import NOTHING, set_of, signs_of, without_marks
 from .markup import BULLETS, SPACE, Block, assemble, blocks, has_form, is_prose, mask_marks
 from .reasoning import without_thoughts
 
@@ -508,7 +508,11 @@ def _segments(language: str, line: str) -> Iterable[str]:
     if line.isascii() and line.find(".", 0, -1) < 0 and line.find("!", 0, -1) < 0 and line.find("?", 0, -1) < 0:
         return (line,)
     window = len(line)
-    if window > _TIGHT_WINDOW and len(_TIGHT_STOP.findall(line)) * window > _STOPS_BY_LENGTH:
+    if (
+        window > _TIGHT_WINDOW
+        and (len(signs_of(line)) + line.count("!") + line.count("?")) * window > _STOPS_BY_LENGTH  # it has no more
+        and len(_TIGHT_STOP.findall(line)) * window > _STOPS_BY_LENGTH
+    ):
         window = _TIGHT_WINDOW
     elif window > _WINDOW and sum(map(line.count, _QUOTES)) * window > _QUOTES_BY_LENGTH:
         window = _WINDOW
