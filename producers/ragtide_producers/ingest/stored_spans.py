@@ -11,7 +11,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 
 from ragtide_runtime.redis.keys import TraceField
 
-from ..traces.otlp import VECTOR_MIN, has_valid_ids, is_of_ragtide, read_attributes, read_span
+from ..traces.otlp import has_valid_ids, is_of_ragtide, is_vector, read_attributes, read_span
 from ..traces.span import TAIL_SAMPLING, Span
 
 SPAN_ID_BYTES: Final = 8
@@ -79,21 +79,13 @@ def _serialized(span: WireSpan) -> bytes:
     wire: bytes = span.SerializeToString()
     if len(wire) < EMBEDDINGS_BYTES:
         return wire
-    embeddings = [at for at, pair in enumerate(span.attributes) if _is_embedding(pair.key, pair.value)]
+    pairs = enumerate(span.attributes)
+    embeddings = [at for at, pair in pairs if pair.key.endswith(".vector") or is_vector(pair.value)]
     for at in reversed(embeddings):
         del span.attributes[at]
     if embeddings:
         wire = span.SerializeToString()
     return wire
-
-
-def _is_embedding(key: str, value: object) -> bool:
-    if key.endswith(".vector"):
-        return True
-    items = value.array_value.values  # type: ignore[attr-defined]  # a message without types
-    return len(items) >= VECTOR_MIN and all(
-        item.HasField("double_value") or item.HasField("int_value") for item in items
-    )
 
 
 @dataclass(frozen=True, slots=True)

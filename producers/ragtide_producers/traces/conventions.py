@@ -155,9 +155,9 @@ OPENLLMETRY: Final = Convention(
     kinds=("gen_ai.operation.name", "llm.request.type", "traceloop.span.kind", "db.operation"),
     roles=_roles(
         retrieval="vector_db_retrieve retriever query search",
-        rerank="rerank",
-        llm="chat completion text_completion",
-        embedding="embedding embeddings",
+        rerank="rerank arerank",
+        llm="chat completion acompletion text_completion atext_completion responses aresponses anthropic_messages",
+        embedding="embedding embeddings aembedding",
         tool="tool",
     ),
     inputs=("traceloop.entity.input", "gen_ai.task.input"),

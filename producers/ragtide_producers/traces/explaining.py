@@ -11,7 +11,7 @@ from ..shapes.literals import BrokenTextError, UnreadableError
 from .grouping import HIDING, SpanGroup, calls_of, groups_of, retrievals_of
 from .interactions import Mapped, capture_advice, interaction_of
 from .options import MappingOptions
-from .reading import SpanReading, if_readable
+from .reading import SEEN_CHARS, SpanReading, if_readable
 from .span import Span
 from .tree import Node, Tree
 
@@ -144,10 +144,10 @@ def _no_retrieval(tree: Tree) -> str:
     tools = [node for node in tree.nodes if node.role == "tool"]
     search = next((tool for tool in tools if tool.searches), None)
     if search is None:
-        names = ", ".join(dict.fromkeys(_short(tool.tool_name) for tool in tools))
+        names = ", ".join(dict.fromkeys(printable(tool.tool_name[:SEEN_CHARS]) for tool in tools))
         hint = f"no name of its tools indicates a search ({names[:200]}): if one is, name it in ingest.retrieval_names"
         return hint if names else NO_RETRIEVAL
-    name = _short(search.tool_name)
+    name = printable(search.tool_name[:SEEN_CHARS])
     if not search.has_output:
         return f"{name} has no result on its span: {capture_advice('documents', [search], tree.nodes)}"
     if search.is_error:
@@ -161,7 +161,3 @@ def _failed(tree: Tree, *roles: str) -> str | None:
     failed = (node for node in tree.nodes if node.span.failed and node.role in roles)
     found = next((node for node in failed if node.role != "tool" or node.searches), None)
     return None if found is None else f"{found.short_name} failed"
-
-
-def _short(name: str) -> str:
-    return printable(name[:60])

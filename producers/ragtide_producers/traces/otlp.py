@@ -182,12 +182,18 @@ def _value(value: AnyValue, depth: int = 0) -> Any:
     if depth == DEPTH_MAX:
         return None
     if kind == "array_value":
-        items = value.array_value.values
-        is_vector = all(item.HasField("double_value") or item.HasField("int_value") for item in items)
-        return None if len(items) >= VECTOR_MIN and is_vector else [_value(item, depth + 1) for item in items]
+        return None if is_vector(value) else [_value(item, depth + 1) for item in value.array_value.values]
     if kind == "kvlist_value":
         return {pair.key: _value(pair.value, depth + 1) for pair in value.kvlist_value.values}
     return None
+
+
+def is_vector(value: AnyValue) -> bool:
+    """Whether a value is an embedding: a long list of numbers."""
+    items = value.array_value.values
+    return len(items) >= VECTOR_MIN and all(
+        item.HasField("double_value") or item.HasField("int_value") for item in items
+    )
 
 
 def read_capture(path: Path) -> list[Span]:

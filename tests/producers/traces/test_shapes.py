@@ -367,6 +367,13 @@ def test_a_cut_content_is_named_with_its_place(root: Branch, attribute: str, spa
     assert f"{attribute} of the span {span!r}" in found.detail
 
 
+@for_each("kind", ["chat", "acompletion", "atext_completion", "aresponses"])
+def test_a_call_that_a_proxy_named_by_its_function_is_a_model_call(kind: str) -> None:
+    said = {"gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": QUESTION, "gen_ai.completion.0.content": ANSWER}
+    call = branch("litellm_request", {"llm.request.type": kind, **said, "gen_ai.completion.0.role": "assistant"})
+    assert only(branch("ask", {}, retriever(*TEXTS), call)) == (QUESTION, list(TEXTS), ANSWER)
+
+
 def test_explicit_attributes_always_win() -> None:
     root = chain(
         "ask",
