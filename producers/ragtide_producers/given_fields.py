@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, RetrievedDocument
+from ragtide_schemas.opaque import begins_again
 from ragtide_schemas.plain_values import LeftOut, count_left_out, fields_of, unfit
 from ragtide_schemas.sent import sent
 from ragtide_schemas.times import utc_now
@@ -64,9 +65,8 @@ def stands(name: str, value: Any) -> bool:
 def _stands(text: str) -> bool:
     """Whether a text is taken as it stands, because it can spell no value, no stream and no medium."""
     head = text[:BEGINNING]
-    end = text.find("\n")
-    if end > 0 and text.startswith(text[:end], end + 1):
-        return False  # such as a growing text, printed each time
+    if begins_again(text):
+        return False
     # Nearly every text has such a beginning, and a search with the pattern would take longer.
     if " " in head and head[0].isalpha() and _MARKS.isdisjoint(head):
         return True

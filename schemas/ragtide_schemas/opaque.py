@@ -1,4 +1,4 @@
-"""Texts that a program printed of an object that is no text: `<generator object f at 0x7f>`, `[object Object]`."""
+"""Texts that a program printed: objects that are no text, `<generator object f at 0x7f>`; a text that grows."""
 
 import re
 from typing import Final
@@ -80,3 +80,18 @@ def closing_place(text: str) -> int:
             if depth <= 0:
                 return at - 1
     return -1 if depth else len(text)
+
+
+def begins_again(text: str) -> bool:
+    """Return whether the second line of a text begins with its first, as of a growing text that is printed each time.
+
+    Args:
+        text: without white space before it.
+    """
+    end = max(text.find("\n"), 0)
+    first, between = text[:end].rstrip(), text[end : end + _BLANKS]
+    return bool(first) and text.startswith(first, end + len(between) - len(between.lstrip()))
+
+
+_BLANKS: Final = 6
+"""Characters after a line in which the next one begins."""

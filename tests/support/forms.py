@@ -582,6 +582,10 @@ DUMPED_FORMS: Final = (
          'RunErrorDetails:\n- Last agent: Agent(name="Shop", ...)\n- 1 new item(s)', REFUSED),
     Form("printed message that only calls tools", "llama-index-core 0.14 ChatMessage.__str__", "assistant: None", NOTHING),
     Form("growing text in lines", "every door, print() in a loop", "The pump\nThe pump is serviced\nThe pump is serviced every\n" + ANSWER),
+    Form("printed messages in lines", "llama-index-core 0.14 ChatMessage.__str__",
+         f"user: {QUESTION}\nassistant: {ANSWER}", REFUSED),
+    Form("growing text in paragraphs", "every door, print() in a loop",
+         "The pump is\r\n\r\nThe pump is serviced\r\n\r\n" + ANSWER),
     Form("numbers in lines", "every door", "In litres: 1\n10\n100", "In litres: 1\n10\n100"),
     Form("embeddings", "openai 3.57 CreateEmbeddingResponse", json.dumps(
         {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}], "model": "m"}), REFUSED),

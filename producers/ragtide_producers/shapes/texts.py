@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import isfinite, isnan
 from typing import Any, Final, Literal
 
-from ragtide_schemas.opaque import is_opaque
+from ragtide_schemas.opaque import begins_again, is_opaque
 from ragtide_schemas.plain_values import plain_text, unfit
 
 from .literals import CALL, CLASS, Constructed
@@ -68,8 +68,8 @@ _ASIDE: Final = (*_ERRORS, "prompt", "query", "question", "input")
 _CHOICES: Final = {"choices": "", "candidates": "", "generations": "", "results": "outputText", "completions": "data"}
 """Keys of choices beside each other, with the key that the first of them must have: Titan, AI21."""
 _OF_OTHER_CALLS: Final = (
-    {"embedding"}, {"embeddings"}, {"flagged", "categories"}, {"index", "relevance_score"}, {"b64_json"},
-    {"created", "data"},
+    {"embedding"}, {"embeddings"}, {"flagged", "categories"}, {"categories", "category_scores"},
+    {"index", "relevance_score"}, {"b64_json"}, {"created", "data"},
 )  # fmt: skip
 """Keys of replies to calls that give no answer: embeddings, moderation, ranking, images."""
 _OBJECTS: Final = frozenset(
@@ -78,6 +78,8 @@ _OBJECTS: Final = frozenset(
 )  # fmt: skip
 """Values of `object` in OpenAI's replies that have no answer of their own."""
 _STEPS: Final = ("call", "result")
+_SAID_BY: Final = ("system: ", "user: ", "assistant: ", "tool: ")
+"""What LlamaIndex prints before the text of a message."""
 _MODES: Final = ("values", "updates", "messages", "custom", "tasks", "checkpoints", "debug")
 """What LangGraph writes before an item of a stream of several kinds."""
 
@@ -168,6 +170,8 @@ class _TextSearch:
         if is_opaque(stripped):
             self.problem = f"{stripped[:60]!r} is the name of an object and no text: give the text that it yields"
             return None
+        if stripped.startswith(_SAID_BY) and any(f"\n{author}" in stripped for author in _SAID_BY):
+            raise UnreadableError("it is a printed conversation of several messages: give the text of one")
         said = stripped.removeprefix(f"{self.author}: ").lstrip()  # LlamaIndex: str() of a message
         printed = None if said == "None" != stripped else output_of_run(said or stripped)
         stripped = (printed or "").strip()
@@ -189,10 +193,9 @@ class _TextSearch:
     @staticmethod
     def last_of_growing(text: str) -> str:
         """Return the last line of a text whose lines are one growing text, as a loop over a stream prints it."""
-        end = text.find("\n")
-        if end < 0 or not text.startswith(text[:end], end + 1):
+        if not begins_again(text):
             return text
-        lines = [line for line in text.split("\n") if line.strip()]
+        lines = [line.rstrip() for line in text.split("\n") if line.strip()]
         return lines[-1] if " " in lines[-1] and joined(lines) == lines[-1] else text
 
     def of_spelled(self, value: Any, *, text: str, depth: int, times: int) -> str | None:
@@ -388,7 +391,8 @@ def _is_error(value: Any) -> bool:
 
 def _is_of_another_call(value: Mapping[str, Any]) -> bool:
     """Whether a value is the reply to a call that gives no answer, such as one for embeddings."""
-    if value.get("object") in _OBJECTS and not {"id", "data"}.isdisjoint(value):
+    name = str(value.get("object"))
+    if (name in _OBJECTS or name.endswith(".deleted")) and not {"id", "data"}.isdisjoint(value):
         return True
     lists = (value[key] for key in ("data", "results", "predictions") if isinstance(value.get(key), list))
     places = (value, *(item for items in lists for item in items[:1] if isinstance(item, dict)))
