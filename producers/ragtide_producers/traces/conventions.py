@@ -409,6 +409,8 @@ TOOL_WORDS: Final = (
     "get_context", "query_engine", "query_index", "rag_",
 )  # fmt: skip
 """Further parts of the name of a tool that indicate a retrieval: the reply of such a tool goes to the model."""
+CONTENT_WORDS: Final = ("input", "output", "prompt", "completion", "response", "answer", "document", "message")
+"""Parts of a name that indicate a content."""
 RERANK_WORDS: Final = ("rerank", "ranker")
 PREPARED_CALLS: Final = ("._prepare_chat_with_tools",)
 """Ends of the names of spans with the role of a model that ask none: they write a request (LlamaIndex 0.14)."""

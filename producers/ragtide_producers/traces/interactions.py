@@ -210,6 +210,8 @@ def capture_advice(name: str, near: Sequence[Node], nodes: Sequence[Node]) -> st
         near: the spans that should have it.
         nodes: these and others.
     """
+    if seen := next(filter(None, (node.seen() for node in near)), None):
+        return f"no known dialect has this name: {seen}: record it under a known one"
     switch = next((node.switch for node in (*near, *nodes) if node.switch), "")
     has_two = "output" in switch.lower()  # one for what goes in, and one for what comes out
     sides = {column for known, (columns, _) in _PLACES.items() for column in columns if known == name or not has_two}

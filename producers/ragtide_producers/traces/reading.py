@@ -36,6 +36,7 @@ from .attributes import (
 )
 from .conventions import (
     AGENT_OPERATIONS,
+    CONTENT_WORDS,
     CONVENTIONS,
     DOCUMENT_KEYS,
     GENAI,
@@ -60,6 +61,9 @@ NUMBER_MAX: Final = 1e15
 
 SEEN_CHARS: Final = 60
 """Characters of a value or a name in a message."""
+
+NAME_CHARS: Final = 20
+"""Most characters of a text that is a name or a kind, and no content."""
 
 OWN_CONTENT: Final = ("question", "response", "documents")
 """Attributes, after this beginning, that make a span an interaction of its own."""
@@ -177,8 +181,15 @@ class SpanReading:
         return ("it has only reasoning" if self.left_out["response.reasoning"] else "it is blank") if is_blank else None
 
     def seen(self, *columns: str) -> str | None:
-        """Return where the span has a content of one of the columns, and how it begins; None if it has none."""
-        for name, value in (row for which in columns for row in self._columns.get(which, ())):
+        """Return where the span has a content of one of the columns, and how it begins; None if it has none.
+
+        Without columns it is a text whose name indicates a content, and is that of no dialect.
+        """
+        rows = [row for which in columns for row in self._columns.get(which, ())]
+        for name, value in rows if columns else self._attributes.items():
+            is_strange = isinstance(value, str) and name not in PLACES and len(value) > NAME_CHARS
+            if not columns and not (is_strange and any(word in name.rpartition(".")[2] for word in CONTENT_WORDS)):
+                continue
             shows = value
             if name.endswith("."):
                 shows = {key: text for key, text in shown(value).items() if key.rpartition(".")[2] in TEXTS}

@@ -329,6 +329,7 @@ def genai(*parts: dict[str, Any], documents: Any = None, **fields: Any) -> Branc
         (genai({"type": "reasoning", "content": "It rains."}, documents=TEXTS, **GENAI_ASKED), "chat"),
         (genai({"type": "tool_call", "name": "find", "arguments": {}}, documents=TEXTS, **GENAI_ASKED), "chat"),
         (genai({"type": "text", "content": ANSWER}, documents=[{"id": "a", "score": 0.5}], **GENAI_ASKED), "find"),
+        (genai(documents=TEXTS, **{"braintrust.output_json": [{"message": {"content": ANSWER}}]}), "chat"),
     ],
 )
 def test_advice_names_what_is_there_and_no_switch_that_is_on(root: Branch, span: str) -> None:
