@@ -259,8 +259,9 @@ class _TextSearch:
         return self.of_text(text, depth, times + 1) if text is not None else self.of_alternatives(given, depth, times)
 
     def of_alternatives(self, items: list[Any], depth: int, times: int) -> str | None:
-        messages = [message_of(item) for item in items] if self.author == "assistant" else []
-        calls = [place for place, message in enumerate(messages, start=1) if message and message.calls_tools]
+        first = max(0, len(items) - ALTERNATIVES_MAX)
+        messages = [message_of(item) for item in items[first:]] if self.author == "assistant" else []
+        calls = [place for place, message in enumerate(messages, first + 1) if message and message.calls_tools]
         items = items[max(calls, default=0) :]  # what was said before a call of a tool is a step
         texts = (self.read(item, depth + 1, times) for item in items[:ALTERNATIVES_MAX])
         distinct = list(dict.fromkeys(text for text in texts if text is not None))
