@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import chain
 
-from ..shapes.documents import Found, documents_of
+from ..shapes.documents import Found
 from ..shapes.prompts import context_after_instructions, context_in, parts_of
 from ..shapes.replies import reply_documents
 from ..shapes.texts import Meaning
@@ -65,7 +65,7 @@ def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
         UnreadableError: documents are missing or cut, or could be read in two ways.
     """
     if "documents" in group.anchor.own:
-        return documents_of(group.anchor.own_value("documents"))
+        return group.anchor.explicit_documents
     kept: dict[Node, list[Found]] = {}
     by_document: dict[str, list[Node]] = {}
     unknown, in_prompt = False, None

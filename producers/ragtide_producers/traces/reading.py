@@ -116,9 +116,14 @@ class SpanReading:
         """The attributes of the process that begin so."""
         return under(self.span.resource, OWN)
 
-    def own_value(self, key: str) -> Any:
-        """Return an explicit attribute, a JSON text as its value."""
-        return _spelled(self.own[key])
+    @property
+    def explicit_documents(self) -> list[Found]:
+        """The documents in the attribute `ragtide.documents`."""
+        name = f"{OWN}documents"
+        found = self._found(self._spelled(name, self.own["documents"]))
+        if found is None:
+            raise UnreadableError(f"{name} of {self.short_name!r} has no documents: give a JSON list of texts")
+        return found
 
     @property
     def is_explicit(self) -> bool:

@@ -446,3 +446,14 @@ def test_the_highest_span_says_what_it_knows_however_deep_the_answer_is(depth: i
     for node in Tree(whole).nodes:
         above = list(node.upwards())
         assert len(above) == len(set(above)) == min(node.depth, ABOVE_MAX + 1)
+
+
+@for_each(
+    "given", ["[1, 2]", json.dumps(TEXTS)[:-9], '[{"type": "image_url", "image_url": {"url": "https://a/b.png"}}]']
+)
+def test_explicit_documents_that_cannot_be_read_are_named(given: str) -> None:
+    own = {"ragtide.question": QUESTION, "ragtide.response": ANSWER, "ragtide.documents": given}
+    (found,) = found_in(branch("ask", own))
+    assert found.interaction is None
+    assert "documents of" in found.detail
+    assert "CAPTURE_MESSAGE_CONTENT" not in found.detail
