@@ -181,6 +181,12 @@ def test_a_right_answer_scores_as_without_marks_and_a_wrong_one_below(mark: str)
     assert len(cut(asked("Yes.", document)).documents[0]) == 3
 
 
+@pytest.mark.pure
+@pytest.mark.parametrize("word", ["the next step", "this list", "what it is", "the final version", "each chapter"])
+def test_a_noun_that_ends_a_sentence_needs_no_number(word: str) -> None:
+    assert readable(f"Open {word}. [2] It is {word}. [1, 2]") == f"Open {word}. It is {word}."
+
+
 async def test_a_judge_reads_no_marks_and_is_asked_about_no_sentence_of_them() -> None:
     first, second = SENTENCES["en"]
     labels = {
@@ -228,6 +234,10 @@ async def test_a_judge_reads_no_marks_and_is_asked_about_no_sentence_of_them() -
         "[Data: ",
         "([",
         "[1, ",
+        "(1)",
+        ". ①",
+        "chapter [2] ",
+        "abcd1abcd1",
     ],
 )
 def test_the_time_grows_with_the_length(unit: str) -> None:

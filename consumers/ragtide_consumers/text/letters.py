@@ -85,6 +85,7 @@ def _joined(letter: str, accent: str) -> str:
     return normalize("NFC", letter + _APART.get(accent, accent))
 
 
+@lru_cache(4_096)
 def _accented_ways(token: str) -> tuple[str, str]:
     """Return a word with its accents on the letters after them, and on those before them."""
     return (

@@ -124,19 +124,19 @@ _OPERATORS: Final = ("=", "≠", "≈", "≤", "≥", "∈", "∉", "⊂", "⊆"
 _ARTICLES: Final = set_of(
     "the a an der die das den dem des ein eine einem einen einer le la les un une el los las il lo gli"
 )
-_IS: Final = set_of("is are was were equals ist sind war est sont es son è sono")
-_COUNTED: Final = re.compile(
-    r"(?:(\w{1,12})[ \xa0])?\b(?:chapter|section|sec|figure|fig|table|step|part|track|version|level|volume|line|row|"
-    r"column|room|item|number|no|equation|eq|theorem|lemma|rule|article|appendix|phase|stage|button|option|"
-    r"question|exercise|platform|gate|"
-    r"kapitel|schritt|teil|tabelle|abbildung|nummer|nr|chapitre|étape|tableau|capítulo|paso|figura|tabla|"
-    r"глав[аеуы]|раздел[еа]?|шаг|рисун(?:ок|ке)|таблиц[аеуы]|част[ьи]|номер)\.?[ \xa0]?\Z",
-    re.IGNORECASE,
+_NEED_NUMBER: Final = _ARTICLES | set_of("is are was were equals ist sind war est sont es son è sono")
+_COUNTED: Final = set_of(
+    "chapter section sec figure fig table step part track version level volume line row column room item number no "
+    "equation eq theorem lemma rule article appendix phase stage button option question exercise platform gate kapitel "
+    "schritt teil tabelle abbildung nummer nr chapitre étape tableau capítulo paso figura tabla глава главе главы "
+    "главу раздел раздела разделе шаг рисунок рисунке таблица таблице таблицы таблицу часть части номер"
 )
-_OF_NUMBERS: Final = re.compile(
-    r"\b(?:vectors?|arrays?|lists?|intervals?|ranges?|matrix|tuples?|sets?|values?)\Z", re.IGNORECASE
+"""Nouns that need a number: `in Chapter [2]`; after an article they need none."""
+_ABBREVIATED: Final = set_of("no nr fig sec eq")
+_OF_NUMBERS: Final = set_of(
+    "vector vectors array arrays list lists interval range ranges matrix tuple set sets value values"
 )
-"""Nouns that need a number, and the word before them: `in Chapter [2]`; after an article they need none."""
+"""Nouns that need several, also after an article."""
 
 
 @lru_cache(4_096)
@@ -263,8 +263,11 @@ def _without(text: str, candidates: re.Pattern[str], files: bool) -> str:
 
 def _is_between(text: str, start: int, end: int) -> bool:
     """Return whether a place is after the stop of a sentence, which does not go on behind it."""
+    before = text[max(start - 24, 0) : start]
+    if _STOPS.isdisjoint(before):
+        return False
     following = text[end : end + 3].lstrip(_BLANK)[:1]
-    before = _NUMBERS_BEFORE.sub("", text[max(start - 24, 0) : start])
+    before = _NUMBERS_BEFORE.sub("", before) if ")" in before[-2:] else before
     before = before.rstrip(_BLANK + "\r\n" * (following in "\r\n"))
     return before[-1:] in _STOPS and not (text[end : end + 1].isalnum() or following.islower())
 
@@ -272,19 +275,20 @@ def _is_between(text: str, start: int, end: int) -> bool:
 def _stands_for_word(text: str, start: int, end: int) -> bool:
     """Return whether numbers stand in place of a word: after an article or a noun that needs them, or in a formula."""
     before = text[max(start - 40, 0) : start]
-    if text[end : end + 2].lstrip(_BLANK).startswith(_OPERATORS[:-1]) or text[end : end + 3].startswith(" + "):
-        return True
-    word = before.rstrip(_BLANK)
-    if word.endswith(_OPERATORS):
+    following, word = text[end : end + 3], before.rstrip(_BLANK)
+    if following.lstrip(_BLANK).startswith(_OPERATORS[:-1]) or following == " + " or word.endswith(_OPERATORS):
         return True
     if not word or not (word[-1].isalpha() or word[-1] == "."):
         return False
-    if word is not before and word.rpartition(" ")[2].lower() in _ARTICLES | _IS:
+    rest, _, last = word.replace("\xa0", " ").rpartition(" ")
+    last = last.lower().rstrip(".").lstrip("(\"'“«")
+    if word[-1] == ".":  # only that of an abbreviation: `no. [2]`, but `the next step. [2]`
+        return last in _ABBREVIATED
+    if word is not before and last in _NEED_NUMBER:
         return True
-    if "," in text[start:end] and (_OF_NUMBERS.search(word) or (text[start + 1] == "0" and len(word.split()[-1]) < 4)):
+    if "," in text[start:end] and (last in _OF_NUMBERS or (text[start + 1] == "0" and len(last) < 4)):
         return True
-    counted = _COUNTED.search(before)
-    return counted is not None and (counted[1] or "").lower() not in _ARTICLES
+    return last in _COUNTED and rest.rpartition(" ")[2].lower() not in _ARTICLES
 
 
 def _is_section(text: str, start: int, end: int, inside: str) -> bool:
