@@ -117,6 +117,9 @@ _STOPS: Final = frozenset(".!?。！？…؟।")
 _BLANK: Final = " \t\xa0\u202f\u200b\u2060\x00"
 _BARE: Final = re.compile(r"[A-Za-z]?\d{1,6}(?: ?[,;–-] ?[A-Za-z]?\d{1,6}){0,30}")
 _SECTIONS: Final = re.compile(r"[#§]? ?\d{1,2}(?:\.\d{1,2}){0,2}(?: ?[,;–-] ?[#§]?\d{1,2}(?:\.\d{1,2}){0,2}){0,9}")
+_ENDS_WORD: Final = re.compile(r"(?:\]|[^\W\d_]{4}|[\u0900-\u109f\u3040-\ud7ff])\Z")
+"""The end of another mark, or of a word to which no number belongs: a long one, or one of a language from India to
+Japan, where such words stand behind their number."""
 _NUMBERS_BEFORE: Final = re.compile(r"(?:[ \xa0]?\([#\d.,;– -]{1,12}\)){1,4}[ \xa0]?\Z")
 """Marks in a row before one in round brackets."""
 _ENDS: Final = {*_STOPS, *",;[\n\r", ""}
@@ -296,7 +299,7 @@ def _is_section(text: str, start: int, end: int, inside: str) -> bool:
     if _SECTIONS.fullmatch(inside) is None:
         return False
     before = text[max(start - 6, 0) : start].rstrip(_BLANK)
-    is_after_word = before[-1:] == "]" or (len(before) > 3 and before[-4:].isalpha())
+    is_after_word = _ENDS_WORD.search(before) is not None
     return _is_between(text, start, end) or (is_after_word and text[end : end + 3].lstrip(_BLANK)[:1] in _ENDS)
 
 
