@@ -83,7 +83,7 @@ _WIDE: Final = re.compile(
     rf"(?P<wide>[【［〔〖⟦⟨⟪〈⁅（](?P<in_wide>[^【】［］〔〕〖〗⟦⟧⟨⟩⟪⟫〈〉⁅⁆（）\n]{{1,300}})[】］〕〗⟧⟩⟫〉⁆）]){_TARGET}"
     rf"|(?P<private>[{_PRIVATE}](?:[\w:.,|-]{{0,60}}[{_PRIVATE}]){{1,20}})"
     rf"|(?P<superscript>⁽?[{_SUPERSCRIPT}]{{1,4}}(?:[⁻⁽⁾˒,][{_SUPERSCRIPT}]{{1,4}}){{0,5}}⁾?)|(?P<dagger>[†‡]+)"
-    rf"|(?P<circled>[{CIRCLED}]+)"
+    rf"|(?P<circled>[{CIRCLED}]+(?: [{CIRCLED}]+){{0,11}})"
 )
 """Candidates that begin outside ASCII."""
 _MAY_BEGIN: Final = re.compile(r"[\[({<\\^]|##|@@")
