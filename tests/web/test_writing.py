@@ -64,7 +64,7 @@ async def test_each_bad_item_is_told_and_the_others_are_published(async_redis: A
         told = {item["index"]: item.get("detail") for item in answer["items"]}
         assert told[0] is None
         assert "question must not be empty" in told[1]
-        assert "not a JSON object" in told[2]
+        assert "is a JSON string" in told[2]
         assert "colour is not a field" in told[3]
         lines = b'{"pipeline": \n' + json.dumps(ITEM).encode() + b"\nnull"
         status, answer = await service.post("/v1/interactions", data=lines, content_type=LINES)
