@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -487,15 +487,29 @@ def json_value(text: str | bytes | bytearray) -> Any:
     Programs write these although JSON does not have them. What they are worth depends on the field.
 
     Raises:
-        ValueError: the text is not JSON.
+        ValueError: the text is not JSON, or has more than 200 levels.
     """
     try:
         return from_json(text, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         try:
-            return json.loads(text if isinstance(text, str) else text.decode("utf-8", "surrogatepass"))
+            value = json.loads(text if isinstance(text, str) else text.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
             raise error from None
+    # Each release of Python takes another depth; `from_json` takes this one.
+    level = [value]
+    for _ in range(JSON_LEVELS_MAX + 1):
+        if not (level := [part for item in level for part in _parts(item)]):
+            return value
+    raise ValueError(f"it has more than {JSON_LEVELS_MAX} levels")
+
+
+def _parts(value: object) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+JSON_LEVELS_MAX: Final = 200
+"""Most levels of a JSON text."""
 
 
 def _json_type(value: object) -> str:

@@ -162,7 +162,7 @@ def test_two_modules_of_one_name_in_folders_of_the_user_are_never_confused(tmp_p
         ("", "own_package:A.b", r"{folder}/own_package/__init__.py has no A.b: correct the name"),
         ("import not_there_either", "own_package:A", r"No module named 'not_there_either', {file}, line 3"),
         ("from own_package import other", "own_package:A", r"ImportError: cannot import name 'other'.*{file}, line 3"),
-        ("import re; re.compile('(')", "own_package:A", r"error: missing \).*, {file}, line 3\)"),
+        ("import re; re.compile('(')", "own_package:A", r"rror: missing \).*, {file}, line 3\)"),
         ("raise SystemExit('no GPU')", "own_package:A", r"SystemExit: no GPU.*, {file}, line 3\)"),
         ("def broken(:", "own_package:A", r"SyntaxError: .*, {file}, line 3\)"),
     ],

@@ -106,6 +106,7 @@ def test_any_json_object_is_an_interaction_or_a_clear_error(fields: dict[str, An
         (b"3", Reason.INVALID, "a JSON number"),
         (b"null", Reason.INVALID, "a JSON null"),
         (b"[" * 5000 + b"]" * 5000, Reason.NOT_JSON, "JSON"),
+        (b"[NaN, " * 300 + b"1" + b"]" * 300, Reason.NOT_JSON, "more than 200 levels"),
         (b'{"a": "\xff"}', Reason.NOT_JSON, "JSON"),
         (b'{"a": "\\ud800"}', Reason.INVALID, "a is not a field"),
         (b'{"a": NaN}', Reason.INVALID, "a is not a field"),
