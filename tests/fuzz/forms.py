@@ -74,9 +74,9 @@ def thought(rng: random.Random) -> dict[str, Any]:
 def parts(rng: random.Random, text: str) -> Value:
     kind = rng.randint(0, 4)
     made: list[Any] = [
-        [{"type": "text", "text": one}, {"text": one}, {"type": "output_text", "text": one, "annotations": []},
-         {"type": "text", "content": one}, {"block_type": "text", "text": one}][kind]
-        for one in sentences(rng, text)
+        [{"type": "text", "text": sentence}, {"text": sentence}, {"type": "output_text", "text": sentence, "annotations": []},
+         {"type": "text", "content": sentence}, {"block_type": "text", "text": sentence}][kind]
+        for sentence in sentences(rng, text)
     ]  # fmt: skip
     if rng.random() < 0.5:
         made.insert(rng.choice((0, len(made))), thought(rng))
@@ -129,7 +129,7 @@ def openai_chunks(rng: random.Random, made: list[str]) -> list[Any]:
     def chunk(index: int, content: str) -> dict[str, Any]:
         return {"object": "chat.completion.chunk", "choices": [{"index": index, "delta": {"content": content}}]}
 
-    items = [chunk(0, one) for one in made]
+    items = [chunk(0, piece) for piece in made]
     if rng.random() < 0.3:
         items.insert(rng.randint(0, len(items)), chunk(1, DECOY))
     return [*items, {"object": "chat.completion.chunk", "choices": [], "usage": {}}]
@@ -140,7 +140,7 @@ def responses_events(rng: random.Random, made: list[str]) -> list[Any]:
     return [
         {"type": "response.created", "response": {"output": []}},
         {"type": "response.reasoning_text.delta", "delta": DECOY},
-        *({"type": "response.output_text.delta", "delta": one} for one in made),
+        *({"type": "response.output_text.delta", "delta": piece} for piece in made),
         *(ends if rng.random() < 0.5 else []),
     ]
 
@@ -149,7 +149,7 @@ def anthropic_events(_: random.Random, made: list[str]) -> list[Any]:
     return [
         {"type": "message_start", "message": {"role": "assistant", "content": []}},
         {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": DECOY}},
-        *({"type": "content_block_delta", "delta": {"type": "text_delta", "text": one}} for one in made),
+        *({"type": "content_block_delta", "delta": {"type": "text_delta", "text": piece}} for piece in made),
         {"type": "message_stop"},
     ]
 
@@ -158,7 +158,7 @@ def bedrock_events(_: random.Random, made: list[str]) -> list[Any]:
     return [
         {"messageStart": {"role": "assistant"}},
         {"contentBlockDelta": {"delta": {"reasoningContent": {"text": DECOY}}}},
-        *({"contentBlockDelta": {"delta": {"text": one}}} for one in made),
+        *({"contentBlockDelta": {"delta": {"text": piece}}} for piece in made),
         {"messageStop": {}},
     ]
 
@@ -169,11 +169,11 @@ def bedrock_bytes(rng: random.Random, made: list[str]) -> list[Any]:
 
 
 def gemini_chunks(_: random.Random, made: list[str]) -> list[Any]:
-    return [{"candidates": [{"content": {"parts": [{"text": one}], "role": "model"}}]} for one in made]
+    return [{"candidates": [{"content": {"parts": [{"text": piece}], "role": "model"}}]} for piece in made]
 
 
 def langchain_chunks(rng: random.Random, made: list[str]) -> list[Any]:
-    chunks = [{"type": "AIMessageChunk", "content": one, "tool_call_chunks": []} for one in made]
+    chunks = [{"type": "AIMessageChunk", "content": piece, "tool_call_chunks": []} for piece in made]
     kind = rng.randint(0, 2)
     if kind == 0:
         return chunks
@@ -183,12 +183,12 @@ def langchain_chunks(rng: random.Random, made: list[str]) -> list[Any]:
 
 
 def ollama_chunks(_: random.Random, made: list[str]) -> list[Any]:
-    said = [{"model": "m", "message": {"role": "assistant", "content": one}, "done": False} for one in made]
+    said = [{"model": "m", "message": {"role": "assistant", "content": piece}, "done": False} for piece in made]
     return [*said, {"model": "m", "message": {"role": "assistant", "content": ""}, "done": True}]
 
 
 def vercel_chunks(_: random.Random, made: list[str]) -> list[Any]:
-    deltas = [{"type": "text-delta", "id": "1", "delta": one} for one in made]
+    deltas = [{"type": "text-delta", "id": "1", "delta": piece} for piece in made]
     return [{"type": "start"}, {"type": "reasoning-delta", "delta": DECOY}, *deltas, {"type": "finish"}]
 
 

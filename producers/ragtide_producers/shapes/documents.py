@@ -111,7 +111,7 @@ def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
         sections = _sections(value)
         if sections:
             found_in = [documents_of(inner, depth + 1) for inner in sections if inner]
-            return None if None in found_in else [one for documents in found_in for one in documents or ()]
+            return None if None in found_in else [document for documents in found_in for document in documents or ()]
         items = _items(value)
         return _in_mapping(value, depth) if items is None else _in_list(items, depth)
     return _in_list(value, depth) if isinstance(value, list) else None
