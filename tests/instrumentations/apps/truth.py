@@ -4,13 +4,14 @@ An application of constructions asks a scripted model, which is a server of its 
 the prompts are known as the model got them, and the texts of the handbook in them are the true documents.
 """
 
+import html
 import itertools
 import json
 import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -118,6 +119,25 @@ def usual(messages: list[dict[str, Any]]) -> Reply:
     return answer_to(prompt_of(messages))
 
 
+def by_prompt(*cases: tuple[str, Reply | Callable[[str], Reply]], otherwise: Script = usual) -> Script:
+    """Return a script that replies to prompts by a text in them; a reply may be a function of the prompt."""
+
+    def script(messages: list[dict[str, Any]]) -> Reply:
+        prompt = prompt_of(messages)
+        for mark, reply in cases:
+            if mark in prompt:
+                return reply(prompt) if callable(reply) else reply
+        return otherwise(messages)
+
+    return script
+
+
+def failing(times: int, otherwise: Script = usual) -> Script:
+    """Return a script that fails so many times, and then replies."""
+    left = itertools.count(times, -1)
+    return lambda messages: Failure() if next(left) > 0 else otherwise(messages)
+
+
 def after_tools(*rounds: Calls | Callable[[str], Calls], final: Script = usual) -> Script:
     """Return a script that asks for tools in each round, and then answers.
 
@@ -155,7 +175,7 @@ class Model:
             messages = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
             if request.get("instructions"):
                 messages.insert(0, {"role": "system", "content": request["instructions"]})
-        found = self.script(messages)
+        found = Failure() if str(request["model"]).startswith("broken") else self.script(messages)
         self.requests.append((messages, found))
         return found
 
@@ -223,7 +243,7 @@ def saw(
             (number, place, text)
             for number, prompt in enumerate(prompts)
             for text in HANDBOOK.values()
-            for spelled in (text, json.dumps(text)[1:-1], text.replace("&", "&amp;").replace('"', "&quot;"))
+            for spelled in (text, json.dumps(text)[1:-1], repr(text)[1:-1], html.escape(text))
             if (place := prompt.find(spelled)) >= 0
         ]
         documents = dict.fromkeys(text for _, _, text in sorted(placed))
@@ -308,8 +328,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
+        # An application has several event loops, one after another: a connection belongs to one of them.
+        self.send_header("connection", "close")
         self.end_headers()
-        self.wfile.write(body)
+        with suppress(OSError):  # nobody reads a stream that is closed early
+            self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
         pass
