@@ -171,7 +171,7 @@ class Model:
         """Return the reply to a request, and remember both."""
         messages = request.get("messages")
         if messages is None:
-            given = request["input"]
+            given = request["prompt"] if "prompt" in request else request["input"]
             messages = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
             if request.get("instructions"):
                 messages.insert(0, {"role": "system", "content": request["instructions"]})
@@ -311,6 +311,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         is_response = self.path.endswith("/responses")
         whole = _response(request, reply) if is_response else _completion(request, reply)
+        if "prompt" in request:
+            text = {"text": reply, "index": 0, "finish_reason": "stop", "logprobs": None}
+            whole = {**whole, "object": "text_completion", "choices": [text]}
         if not request.get("stream"):
             self._send(whole)
             return
@@ -371,6 +374,8 @@ def _completion(request: dict[str, Any], reply: str | Calls) -> dict[str, Any]:
 
 def _completion_events(whole: dict[str, Any]) -> list[dict[str, Any]]:
     choice = whole["choices"][0]
+    if "text" in choice:
+        return [{**whole, "choices": [{**choice, "text": word}]} for word in re.split(r"(?<= )", choice["text"])]
     message = choice["message"]
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": word} for word in re.split(r"(?<= )", message["content"] or "")]
