@@ -23,7 +23,7 @@ try:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 
-    from ragtide_runtime.telemetry.span_exporter import HttpSpanExporter, SpanBatches, traces_url
+    from ragtide_runtime.telemetry.span_exporter import HttpSpanExporter, SpanBatches, otlp_url
 except ImportError as error:
     raise ImportError(f"ragtide.otel needs {error.name}: pip install 'ragtide[otel]'") from error
 
@@ -139,7 +139,7 @@ def _provider(pipeline: str) -> trace.TracerProvider:
 
 def _extend(provider: trace.TracerProvider, pipeline: str, endpoint: str, headers: dict[str, str]) -> None:
     try:
-        url = traces_url(endpoint)
+        url = otlp_url(endpoint)
     except ValueError as error:
         log.error(  # noqa: TRY400 - the trace tells nothing more
             "ragtide.otel sends no spans: the endpoint is wrong (%s); correct RAGTIDE_OTEL_ENDPOINT", error

@@ -1,4 +1,4 @@
-"""Results as spans in the traces of their interactions: where they go, once each, and never in a worker's way."""
+"""Results in the traces of their interactions: where they go, once each, and never in a worker's way."""
 
 import asyncio
 import json
@@ -9,6 +9,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsPartialSuccess,
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from tests.support.conditions import until
 from tests.support.ingest import Ingest, requests_of
@@ -18,12 +25,14 @@ from ragtide import ConfigurationError, RagInteraction
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling, ReferenceLabeling
 from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_consumers.worker import result_export
+from ragtide_consumers.worker.result_events import encode_events
 from ragtide_consumers.worker.result_export import ResultTarget, exporting_results, result_target, target_of
 from ragtide_consumers.worker.result_spans import result_span
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request, is_of_ragtide, spans_of
+from ragtide_roles.doctor.results import result_findings
 from ragtide_roles.running import in_background
 from ragtide_roles.serving import work
 from ragtide_runtime.redis.keys import DATA_FIELD, TRACEPARENT_FIELD, Streams
@@ -31,7 +40,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.telemetry import OtelSettings
 from ragtide_runtime.telemetry import span_exporter
 from ragtide_runtime.telemetry.health import ProcessTelemetry
-from ragtide_schemas import JudgedScores, MetricEvent
+from ragtide_schemas import EvaluatorScores, JudgedScores, MetricEvent, definition_of
 
 pytestmark = pytest.mark.redis
 
@@ -39,6 +48,7 @@ STREAMS = Streams("ragtide", 0)
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED = f"00-{TRACE}-{SPAN}-01"
 AT = datetime(2026, 11, 20, 12, 0, 0, 250_001, tzinfo=UTC)
+FORMS = ("log_events", "span")
 
 
 @pytest.fixture
@@ -108,6 +118,92 @@ async def scored(redis: Any, count: int) -> None:
 
 def count(process: ProcessTelemetry, outcome: str) -> float:
     return process.registry.get_sample_value("ragtide_result_spans_total", {"outcome": outcome}) or 0.0
+
+
+def places(server: OtlpServer, form: str) -> set[tuple[str, str]]:
+    """Return the traces and spans in which results arrived."""
+    if form == "span":
+        return {(span.trace_id, str(span.parent_id)) for span in server.spans_of_anyone}
+    return {(record.trace_id.hex(), record.span_id.hex()) for logs in server.logs for record in logs.log_records}
+
+
+def nanoseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1e6) * 1000
+
+
+def expected_events(scored: MetricEvent, target: ResultTarget) -> list[dict[str, Any]]:
+    """Return the attributes of each score's event, computed from the metric event alone."""
+    found = []
+    for part in scored.parts():
+        for metric, value in part.scores.items():
+            key = (part.labeler, part.labeler_version, metric)
+            definition = definition_of(metric, None)
+            optional = {
+                "gen_ai.evaluation.score.label": target.answers.get(key) or (definition and definition.band(value)),
+                "gen_ai.evaluation.explanation": target.reasons.get(key),
+                "gen_ai.response.id": target.response_id,
+            }
+            found.append(
+                {
+                    "gen_ai.evaluation.name": metric,
+                    "gen_ai.evaluation.score.value": value,
+                    "gen_ai.evaluation.evaluator.id": part.labeler,
+                    "gen_ai.evaluation.evaluator.version": part.labeler_version,
+                    "ragtide.labeler": part.labeler,
+                    "ragtide.labeler_version": part.labeler_version,
+                    "ragtide.profile": part.profile,
+                    "ragtide.pipeline": scored.pipeline,
+                    "ragtide.interaction_id": scored.interaction_id,
+                    "ragtide.labeled_at": scored.labeled_at.isoformat(),
+                    **{name: text for name, text in optional.items() if text},
+                }
+            )
+    return found
+
+
+SCORES = st.dictionaries(
+    st.sampled_from(["trace.adherence", "trace.completeness", "answer.latency_s", "criteria.polite"]),
+    st.floats(0.0, 1.0),
+    min_size=1,
+)
+PARTS = st.fixed_dictionaries(
+    {
+        "labeler": st.sampled_from(["judge", "local", "mine"]),
+        "labeler_version": st.text("ab1é/", min_size=1, max_size=9),
+        "profile": st.sampled_from(["ragbench", "short"]),
+        "scores": SCORES,
+    }
+)
+
+
+@given(first=PARTS, judged=st.none() | PARTS, beside=st.lists(PARTS, max_size=2), text=st.text(max_size=20))
+def test_every_attribute_of_a_log_event_is_that_of_the_metric_event(
+    first: dict[str, Any], judged: dict[str, Any] | None, beside: list[dict[str, Any]], text: str
+) -> None:
+    scored = event(
+        **first,
+        judged=judged and JudgedScores(**judged),
+        beside=tuple(EvaluatorScores(**part) for part in beside) or None,
+    )
+    key = (first["labeler"], first["labeler_version"], next(iter(first["scores"])))
+    target = ResultTarget(SAMPLED, "chatcmpl-9" if text else "", {key: text}, {key: text[:3]} if text else {})
+    span = result_span(scored, target)
+    assert span is not None
+    request = ExportLogsServiceRequest.FromString(encode_events([span]).SerializeToString())
+    ((logs,),) = (of_resource.scope_logs for of_resource in request.resource_logs)
+    found = []
+    for record in logs.log_records:
+        assert (record.trace_id.hex(), record.span_id.hex(), record.flags) == (TRACE, SPAN, 1)
+        assert (record.event_name, record.severity_text) == ("gen_ai.evaluation.result", "INFO")
+        assert record.time_unix_nano == nanoseconds(scored.occurred_at)
+        assert record.observed_time_unix_nano == nanoseconds(scored.labeled_at)
+        values = {one.key: getattr(one.value, str(one.value.WhichOneof("value"))) for one in record.attributes}
+        assert len(values) == len(record.attributes), "an attribute is there twice"
+        assert record.body.string_value.startswith(f"{values['gen_ai.evaluation.name']} ")
+        found.append(values)
+    rows = [[sorted(values.items()) for values in events] for events in (found, expected_events(scored, target))]
+    assert sorted(rows[0], key=repr) == sorted(rows[1], key=repr)
+    assert logs.scope.name == "ragtide.results"
 
 
 def test_a_result_is_a_span_below_the_span_that_was_evaluated() -> None:
@@ -238,34 +334,43 @@ def test_a_result_belongs_to_a_trace_that_a_backend_has(
     assert target_of(interaction(metadata=metadata, source=source), traceparent) == expected
 
 
-async def test_a_worker_sends_each_result_into_its_trace(async_redis: Any, redis_url: str, server: OtlpServer) -> None:
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_worker_sends_each_result_into_its_trace(
+    form: str, async_redis: Any, redis_url: str, server: OtlpServer
+) -> None:
     await publish(async_redis, traced(0))
     await publish(async_redis, interaction(1), SAMPLED)
     await publish(async_redis, interaction(2))
     await publish(async_redis, interaction(3), SAMPLED[:-2] + "00")
-    async with working(redis_url, server, results_headers="x-key=secret, authorization=Basic%20YTpi") as process:
+    given = {"results_form": form, "results_headers": "x-key=secret, authorization=Basic%20YTpi"}
+    async with working(redis_url, server, **given) as process:
         await scored(async_redis, 4)
-    assert {(span.trace_id, span.parent_id) for span in server.spans_of_anyone} == {(TRACE, f"{1:016x}"), (TRACE, SPAN)}
+    assert places(server, form) == {(TRACE, f"{1:016x}"), (TRACE, SPAN)}
     assert [count(process, outcome) for outcome in ("sent", "no_trace", "lost", "dropped")] == [2, 2, 0, 0]
-    _, headers, _ = server.requests[0]
+    path, headers, _ = server.requests[0]
+    assert path == {"log_events": "/v1/logs", "span": "/v1/traces"}[form]
     assert (headers["x-key"], headers["authorization"]) == ("secret", "Basic YTpi")
 
 
-async def test_no_text_of_an_interaction_is_sent(async_redis: Any, redis_url: str, server: OtlpServer) -> None:
+@pytest.mark.parametrize("form", FORMS)
+async def test_no_text_of_an_interaction_is_sent(
+    form: str, async_redis: Any, redis_url: str, server: OtlpServer
+) -> None:
     await publish(async_redis, traced())
-    async with working(redis_url, server):
+    async with working(redis_url, server, results_form=form):
         await scored(async_redis, 1)
     ((_, _, body),) = server.requests
     assert b"1889" not in body
     assert b"tower" not in body
 
 
-async def test_an_entry_that_is_delivered_again_gives_one_span(
+async def test_an_entry_that_is_delivered_again_is_sent_once(
     async_redis: Any, redis_url: str, server: OtlpServer
 ) -> None:
     await publish(async_redis, traced())
     async with working(redis_url, server):
         await scored(async_redis, 1)
+    (sent,) = server.requests
     await publish(async_redis, traced())  # a dead letter by its id: a duplicate
     async with working(redis_url, server) as process:
 
@@ -273,7 +378,7 @@ async def test_an_entry_that_is_delivered_again_gives_one_span(
             return bool(await async_redis.xlen(STREAMS.dead_letters) == 1)
 
         await until(rejected)
-    assert len(server.spans_of_anyone) == 1
+    assert server.requests == [sent]
     assert count(process, "sent") == 0
 
 
@@ -319,19 +424,60 @@ def test_a_result_that_no_span_can_be_made_of_is_counted(monkeypatch: pytest.Mon
     assert count(process, "dropped") == 1
 
 
+@pytest.mark.parametrize(
+    ("form", "status", "remedy"),
+    [
+        ("log_events", 404, 'set otel.results_form = "span"'),
+        ("log_events", 405, 'set otel.results_form = "span"'),
+        ("log_events", 401, "correct otel.results_endpoint and otel.results_headers"),
+        ("span", 404, "correct otel.results_endpoint and otel.results_headers"),
+    ],
+)
+async def test_a_backend_that_takes_no_such_results_is_named_once_and_each_result_counted(
+    form: str, status: int, remedy: str, server: OtlpServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.replies += [(status, {}, b"no such page")] * 5
+    settings, process = OtelSettings(results=True, results_endpoint=server.url, results_form=form), ProcessTelemetry()
+    async with exporting_results(settings, WorkerTelemetry(process)) as export:
+        assert export is not None
+        for _ in range(300):  # three requests
+            export.emit(event(), ResultTarget(SAMPLED))
+    assert len(server.requests) == 3
+    assert [count(process, outcome) for outcome in ("sent", "lost", "dropped")] == [0, 300, 0]
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "ragtide.otel"]
+    assert f"{server.url}/v1/{'traces' if form == 'span' else 'logs'} (status {status}: " in line
+    assert remedy in line
+
+
+async def test_events_that_a_backend_refuses_are_lost_results(server: OtlpServer) -> None:
+    partial = ExportLogsPartialSuccess(rejected_log_records=3, error_message="too old")
+    server.replies.append((200, {}, ExportLogsServiceResponse(partial_success=partial).SerializeToString()))
+    process = ProcessTelemetry()
+    settings = OtelSettings(results=True, results_endpoint=server.url)
+    async with exporting_results(settings, WorkerTelemetry(process)) as export:
+        assert export is not None
+        for _ in range(10):
+            export.emit(event(), ResultTarget(SAMPLED))
+    assert [count(process, outcome) for outcome in ("sent", "lost")] == [7, 3]
+
+
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
+@pytest.mark.parametrize(("form", "signal"), [("log_events", "logs"), ("span", "traces")])
 async def test_the_address_may_be_that_of_opentelemetrys_variables(
-    server: OtlpServer, monkeypatch: pytest.MonkeyPatch
+    form: str, signal: str, server: OtlpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ENDPOINT, f"{server.url}/api/public/otel/")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20of-environment")
-    async with exporting_results(OtelSettings(results=True), WorkerTelemetry()) as export:
-        assert export is not None
-        export.emit(event(), ResultTarget(SAMPLED))
-    ((path, headers, _),) = server.requests
-    assert (path, headers["authorization"]) == ("/api/public/otel/v1/traces", "Basic of-environment")
+    settings = OtelSettings(results=True, results_form=form)
+    for path in (f"/api/public/otel/v1/{signal}", "/elsewhere"):
+        async with exporting_results(settings, WorkerTelemetry()) as export:
+            assert export is not None
+            export.emit(event(), ResultTarget(SAMPLED))
+        found, headers, _ = server.requests.pop()
+        assert (found, headers["authorization"]) == (path, "Basic of-environment")
+        monkeypatch.setenv(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", f"{server.url}/elsewhere")
 
 
 async def test_headers_of_the_environment_do_not_go_to_an_address_of_the_settings(
@@ -352,6 +498,11 @@ async def test_headers_of_the_environment_do_not_go_to_an_address_of_the_setting
     [
         ({}, "otel.results is on without an address: set otel.results_endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT"),
         ({"results_endpoint": "tempo:4318"}, "otel.results_endpoint is wrong"),
+        ({"results_endpoint": "http://tempo:4318/v1/traces/"}, 'set otel.results_form = "span", or .*/v1/logs'),
+        (
+            {"results_endpoint": "https://loki/otlp/v1/logs", "results_form": "span"},
+            'set otel.results_form = "log_events", or .*/v1/traces',
+        ),
         ({"results_endpoint": "http://tempo:4318", "results_headers": "secret"}, "otel.results_headers cannot be read"),
     ],
 )
@@ -419,3 +570,24 @@ def test_the_spans_survive_the_wire(server: OtlpServer) -> None:
     (span,) = spans_of(decode_request(request.SerializeToString(), "protobuf"))
     assert (span.trace_id, span.parent_id, span.name) == (TRACE, SPAN, "ragtide evaluation")
     assert [one.name for one in span.events] == ["gen_ai.evaluation.result"] * 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "level", "found"),
+    [(200, "ok", "log events go to"), (400, "ok", "log events go to"), (404, "problem", "results_form"),
+     (401, "problem", "results_headers"), (None, "problem", "no answer")],
+)  # fmt: skip
+async def test_the_doctor_says_whether_a_backend_takes_results(
+    reply: int | None, level: str, found: str, server: OtlpServer
+) -> None:
+    server.replies.append((reply or 200, {}, b""))
+    settings = OtelSettings(results=True, results_endpoint=server.url if reply else "http://127.0.0.1:1")
+    (finding,) = await result_findings(settings)
+    assert (finding.level, found in finding.found) == (level, True), finding
+    assert all(body == b"" for _, _, body in server.requests), "it sends no result"
+
+
+async def test_the_doctor_says_nothing_of_results_that_stay_and_names_settings_with_which_no_worker_starts() -> None:
+    assert await result_findings(OtelSettings()) == []
+    (finding,) = await result_findings(OtelSettings(results=True, results_endpoint="http://tempo:4318/v1/traces"))
+    assert (finding.level, "results_form" in finding.found) == ("problem", True)

@@ -21,7 +21,7 @@ from tests.support.otlp_server import OtlpServer, otlp_server
 
 from ragtide import otel
 from ragtide_runtime.telemetry import span_exporter
-from ragtide_runtime.telemetry.span_exporter import HttpSpanExporter, SpanBatches, traces_url
+from ragtide_runtime.telemetry.span_exporter import HttpSpanExporter, SpanBatches, otlp_url
 
 pytestmark = pytest.mark.redis  # a server in the same process
 
@@ -219,7 +219,7 @@ def test_a_provider_of_another_kind_is_left_alone(server: OtlpServer, caplog: py
 
 
 def batches(server: OtlpServer, **options: Any) -> tuple[TracerProvider, HttpSpanExporter]:
-    exporter = HttpSpanExporter(traces_url(server.url), **options)
+    exporter = HttpSpanExporter(otlp_url(server.url), **options)
     made = TracerProvider(span_limits=WIDE, shutdown_on_exit=False)
     made.add_span_processor(SpanBatches(exporter))
     return made, exporter
@@ -285,7 +285,7 @@ def test_a_receiver_that_is_away_delays_the_end_for_few_seconds_only(
 ) -> None:
     monkeypatch.setattr(span_exporter, "LAST_S", 0.3)
     monkeypatch.setattr(span_exporter, "ATTEMPT_S", 0.5)
-    exporter = HttpSpanExporter(traces_url(server.url if away == "hangs" else "http://127.0.0.1:1"))
+    exporter = HttpSpanExporter(otlp_url(server.url if away == "hangs" else "http://127.0.0.1:1"))
     server.hangs.set()
     made = TracerProvider(shutdown_on_exit=False)
     made.add_span_processor(SpanBatches(exporter))

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import ScopeLogs
+
 from ragtide_producers.traces.interactions import Mapped, interactions_of
 from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request, spans_of
@@ -42,6 +45,14 @@ class OtlpServer:
                     of_scope.scope.name = ""
             found.extend(spans_of(request))
         return found
+
+    @property
+    def logs(self) -> list[ScopeLogs]:
+        """The log records of all requests, by scope."""
+        requests = (ExportLogsServiceRequest.FromString(body) for _, _, body in self.requests)
+        return [
+            logs for request in requests for of_resource in request.resource_logs for logs in of_resource.scope_logs
+        ]
 
     def interactions(self, **options: Any) -> list[Mapped]:
         """Return the interactions of all spans."""

@@ -1,4 +1,4 @@
-"""Sends results as spans into the traces of their interactions, if the setting `otel.results` is on.
+"""Sends results into the traces of their interactions, if the setting `otel.results` is on: as log events or as spans.
 
 A result is sent after it was committed. It waits in a bounded queue, and a thread sends it. Neither a full queue nor
 the receiver delays a worker: results that cannot be sent are dropped and counted, because Redis has them.
@@ -7,10 +7,11 @@ the receiver delays a worker: results that cannot be sent are dropped and counte
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -26,10 +27,12 @@ from ..redaction.redaction import Redaction
 from .telemetry import WorkerTelemetry
 
 if TYPE_CHECKING:
-    from ragtide_runtime.telemetry.span_exporter import SpanBatches
+    from ragtide_runtime.telemetry.span_exporter import HttpSpanExporter, SpanBatches
 
-ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-HEADER_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+VARIABLE: Final = "OTEL_EXPORTER_OTLP_{}"
+"""Name of a variable of OpenTelemetry; one for a signal has the name of the signal before `ENDPOINT` or `HEADERS`."""
+SIGNALS: Final = {"log_events": ("logs", "log events"), "span": ("traces", "spans")}
+"""The signal of each form of results: its name in addresses and variables, and what it sends."""
 QUEUE: Final = 4096
 """Most results that wait to be sent."""
 _TRACE_ID: Final = re.compile(r"(?!0{32})[0-9a-f]{32}")
@@ -113,7 +116,7 @@ def _is_context(trace_id: str, span_id: str) -> bool:
 
 
 class ResultExport:
-    """Makes a span of each result, and passes it on to be sent.
+    """Makes a span of each result, and passes it on to be sent, whole or as its log events.
 
     Args:
         batches: the queue and its sender.
@@ -186,21 +189,13 @@ async def exporting_results(
     if not settings.results:
         yield None
         return
-    try:
-        from ragtide_runtime.telemetry.span_exporter import HttpSpanExporter, SpanBatches  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise ConfigurationError(
-            "otel.results is on, but OpenTelemetry is not installed: pip install 'ragtide[otel]', or set otel.results "
-            "to false"
-        ) from None
-    url, headers = _receiver(settings, os.environ)
 
-    def report(outcome: str, spans: int) -> None:
-        telemetry.result_spans.labels(outcome).inc(spans)
+    def report(outcome: str, results: int) -> None:
+        telemetry.result_spans.labels(outcome).inc(results)
 
-    exporter = HttpSpanExporter(
-        url, headers=headers, report=report, remedy="correct otel.results_endpoint and otel.results_headers"
-    )
+    exporter = result_exporter(settings, report)
+    from ragtide_runtime.telemetry.span_exporter import SpanBatches  # noqa: PLC0415 - an extra
+
     batches = SpanBatches(exporter, queue=QUEUE)
     try:
         yield ResultExport(batches, telemetry, reasons=reasons)
@@ -210,28 +205,72 @@ async def exporting_results(
             await asyncio.to_thread(reasons.close)
 
 
+def result_exporter(settings: OtelSettings, report: Callable[[str, int], None] | None = None) -> "HttpSpanExporter":
+    """Return what sends results to their backend in the form of the settings.
+
+    Args:
+        settings: of the export.
+        report: is called with `sent` or `lost`, and a number of results.
+
+    Raises:
+        ConfigurationError: the address is missing or wrong, or the packages are not installed.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans  # noqa: PLC0415 - an extra
+
+        from ragtide_runtime.telemetry.span_exporter import HttpSpanExporter  # noqa: PLC0415
+
+        from .result_events import encode_events  # noqa: PLC0415
+    except ImportError:
+        raise ConfigurationError(
+            "otel.results is on, but OpenTelemetry is not installed: pip install 'ragtide[otel]', or set otel.results "
+            "to false"
+        ) from None
+    url, headers = _receiver(settings, os.environ)
+    is_span = settings.results_form == "span"
+    remedy = "correct otel.results_endpoint and otel.results_headers"
+    span_advice = f'no log events are taken there: set otel.results_form = "span" if it takes traces, or {remedy}'
+    return HttpSpanExporter(
+        url,
+        headers=headers,
+        remedy=remedy,
+        absent=remedy if is_span else span_advice,
+        encode=encode_spans if is_span else encode_events,
+        noun="results",
+        report=report,
+    )
+
+
 def _receiver(settings: OtelSettings, environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """Return address and headers: of the settings, else of OpenTelemetry's variables; never one of each."""
     from opentelemetry.util.re import parse_env_headers  # noqa: PLC0415 - an extra
 
-    from ragtide_runtime.telemetry.span_exporter import TRACES_PATH, traces_url  # noqa: PLC0415 - an extra
+    from ragtide_runtime.telemetry.span_exporter import otlp_url  # noqa: PLC0415 - an extra
 
+    signal, sent = SIGNALS[settings.results_form]
+    path, shared = f"/v1/{signal}", VARIABLE.format("ENDPOINT")
     given = settings.results_headers.get_secret_value() if settings.results_headers else ""
     name, endpoint = "otel.results_endpoint", settings.results_endpoint or ""
     if not endpoint:
-        found = ((variable, environment.get(variable, "")) for variable in ENDPOINT_VARIABLES)
+        names = (VARIABLE.format(f"{signal.upper()}_ENDPOINT"), shared)
+        found = ((variable, environment.get(variable, "")) for variable in names)
         name, endpoint = next(((variable, value) for variable, value in found if value), ("", ""))
-        if name == ENDPOINT_VARIABLES[1]:
-            endpoint = endpoint.rstrip("/") + TRACES_PATH
-        given = given or next((value for variable in HEADER_VARIABLES if (value := environment.get(variable))), "")
+        if name == shared:
+            endpoint = endpoint.rstrip("/") + path
+        headers_of = (VARIABLE.format(f"{signal.upper()}_HEADERS"), VARIABLE.format("HEADERS"))
+        given = given or next((value for variable in headers_of if (value := environment.get(variable))), "")
     if not endpoint:
-        raise ConfigurationError(
-            f"otel.results is on without an address: set otel.results_endpoint, or {ENDPOINT_VARIABLES[1]}"
-        )
+        raise ConfigurationError(f"otel.results is on without an address: set otel.results_endpoint, or {shared}")
     try:
-        url = traces_url(endpoint)
+        url = otlp_url(endpoint, path)
     except ValueError as error:
         raise ConfigurationError(f"{name} is wrong: {error}") from None
+    for form, (other, others) in SIGNALS.items():
+        if other != signal and urlsplit(url).path.rstrip("/").endswith(f"/v1/{other}"):
+            raise ConfigurationError(
+                f"{name} is an address of {others} (/v1/{other}), and results leave as {sent}: set otel.results_form = "
+                f'"{form}", or write the address of {sent} (/v1/{signal})'
+            )
     headers = dict(parse_env_headers(given, liberal=True))
     if given.strip() and not headers:
         raise ConfigurationError("otel.results_headers cannot be read: write name=value,name=value")

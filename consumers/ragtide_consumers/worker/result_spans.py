@@ -4,7 +4,8 @@ The span follows two conventions, so that a backend which knows either can show 
 
 - OpenInference, "Annotations and Evaluations": a span of kind `EVALUATOR` with attributes `evaluations.N.evaluation.*`
   and one link to the span that was evaluated.
-- OpenTelemetry for generative AI: an event `gen_ai.evaluation.result` for each score, below the span of the operation.
+- OpenTelemetry for generative AI: an event `gen_ai.evaluation.result` for each score. By default these events leave
+  alone, as log records of the span that was evaluated (`result_events.py`).
 
 It has no duration and the time of the answer, so that it does not make the trace longer than it was. Its id is a hash
 of interaction and labeler: a span that is sent twice is the same span.
@@ -31,11 +32,16 @@ NAME: Final = "ragtide evaluation"
 """Name of the span."""
 EVENT: Final = "gen_ai.evaluation.result"
 """Name of the event of one score."""
+METRIC: Final = "gen_ai.evaluation.name"
+SCORE: Final = "gen_ai.evaluation.score.value"
+LABELED_AT: Final = "ragtide.labeled_at"
+OF_RESULT: Final = ("ragtide.pipeline", "ragtide.interaction_id", LABELED_AT)
+"""Attributes of the span that say which result a score is of."""
 KINDS: Final = {"judge": "LLM", "local": "CODE", "nli": "CODE"}
 """Kind of the annotator, by the name of a labeler of ragtide."""
 
-_RESOURCE: Final = Resource({"service.name": "ragtide-worker"})
-_SCOPE: Final = InstrumentationScope(RESULTS_SCOPE, __version__)
+RESOURCE: Final = Resource({"service.name": "ragtide-worker"})
+SCOPE: Final = InstrumentationScope(RESULTS_SCOPE, __version__)
 
 
 class _ExportedScore(NamedTuple):
@@ -43,6 +49,7 @@ class _ExportedScore(NamedTuple):
     value: float
     labeler: str
     version: str
+    profile: str
     label: str
     """The answer to a criterion, such as `yes`, or the level of quality, such as `good`; empty without one."""
     reason: str
@@ -50,10 +57,14 @@ class _ExportedScore(NamedTuple):
     def event(self, time_ns: int, response_id: str) -> Event:
         """Return the event of OpenTelemetry's convention."""
         attributes: dict[str, str | float] = {
-            "gen_ai.evaluation.name": self.metric,
-            "gen_ai.evaluation.score.value": self.value,
+            METRIC: self.metric,
+            SCORE: self.value,
+            # Proposed to OpenTelemetry and written by others, but not agreed: the names after them stay.
+            "gen_ai.evaluation.evaluator.id": self.labeler,
+            "gen_ai.evaluation.evaluator.version": self.version,
             "ragtide.labeler": self.labeler,
             "ragtide.labeler_version": self.version,
+            "ragtide.profile": self.profile,
         }
         further = {
             "gen_ai.evaluation.score.label": self.label,
@@ -86,7 +97,7 @@ def result_span(event: MetricEvent, target: ResultTarget) -> ReadableSpan | None
     if not scores:
         return None
     evaluated = _context(target.traceparent)
-    time_ns = _nanoseconds(event.occurred_at)
+    time_ns = nanoseconds_of(event.occurred_at)
     attributes: dict[str, str | float] = {
         "openinference.span.kind": "EVALUATOR",
         "output.value": json.dumps({score.metric: score.value for score in scores}),
@@ -96,7 +107,7 @@ def result_span(event: MetricEvent, target: ResultTarget) -> ReadableSpan | None
         "ragtide.labeler": event.labeler,
         "ragtide.labeler_version": event.labeler_version,
         "ragtide.profile": event.profile,
-        "ragtide.labeled_at": event.labeled_at.isoformat(),
+        LABELED_AT: event.labeled_at.isoformat(),
     }
     for index, score in enumerate(scores):
         attributes |= score.attributes(index)
@@ -108,13 +119,13 @@ def result_span(event: MetricEvent, target: ResultTarget) -> ReadableSpan | None
         NAME,
         context=own,
         parent=evaluated,
-        resource=_RESOURCE,
+        resource=RESOURCE,
         attributes=attributes,
         events=[score.event(time_ns, target.response_id) for score in scores],
         links=[Link(evaluated)],
         start_time=time_ns,
         end_time=time_ns,
-        instrumentation_scope=_SCOPE,
+        instrumentation_scope=SCOPE,
     )
 
 
@@ -126,7 +137,7 @@ def _scores(event: MetricEvent, target: ResultTarget) -> Iterator[_ExportedScore
                 level = "" if definition is None else definition.band(value) or ""
                 key = (by.labeler, by.labeler_version, metric)
                 label, reason = target.answers.get(key, level), target.reasons.get(key, "")
-                yield _ExportedScore(metric, value, by.labeler, by.labeler_version, label, reason)
+                yield _ExportedScore(metric, value, by.labeler, by.labeler_version, by.profile, label, reason)
 
 
 def _context(traceparent: str) -> SpanContext:
@@ -146,6 +157,7 @@ def _span_id(event: MetricEvent, evaluated: SpanContext) -> int:
     return int.from_bytes(blake2b("\0".join(parts).encode(), digest_size=8).digest(), "big") or 1
 
 
-def _nanoseconds(at: datetime) -> int:
+def nanoseconds_of(at: datetime) -> int:
+    """Return a time as nanoseconds since 1970."""
     whole = int(at.replace(microsecond=0).timestamp())
     return whole * 1_000_000_000 + at.microsecond * 1000

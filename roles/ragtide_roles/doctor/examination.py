@@ -35,6 +35,7 @@ from .in_force import settings_findings
 from .labelers import endpoint_findings, labeler_findings, sentinel_findings
 from .partitions import partition_findings, waiting
 from .recording import recording_findings
+from .results import result_findings
 from .server import history_findings, known_ids_finding, server_findings
 
 
@@ -65,6 +66,7 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
         *await bridge_findings(settings),
         *await federation_findings(settings.serve),
         *await recording_findings(settings),
+        *await result_findings(settings.otel),
         *false_alarm_findings(states, settings),
         *await endpoint_findings(deployment),
         *await sentinel_findings(redis, settings),

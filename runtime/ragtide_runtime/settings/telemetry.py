@@ -1,6 +1,6 @@
 """Settings of OpenTelemetry and Prometheus: the tables `[otel]` and `[prometheus]`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -10,7 +10,7 @@ Endpoint = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
 class OtelSettings(BaseModel):
-    """Where the spans of applications go, and the results of workers as spans."""
+    """Where the spans of applications go, and the results of workers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -20,9 +20,13 @@ class OtelSettings(BaseModel):
     token: SecretStr | None = None
     """Token with which an application sends its spans."""
     results: bool = False
-    """Whether workers send each result as a span into the trace of its interaction (docs/connect/opentelemetry.md)."""
+    """Whether workers send each result into the trace of its interaction (docs/connect/opentelemetry.md)."""
+    results_form: Literal["log_events", "span"] = "log_events"
+    """Form in which results leave: `log_events`, an event `gen_ai.evaluation.result` for each score; or `span`, one
+    span for each result, for backends that take traces alone, such as Phoenix, Langfuse and Tempo."""
     results_endpoint: Endpoint | None = None
-    """Address of the backend that has the traces, with its path; by default that of `OTEL_EXPORTER_OTLP_ENDPOINT`."""
+    """Address of the backend, with its path: `/v1/logs` for log events, `/v1/traces` for spans; by default that of
+    `OTEL_EXPORTER_OTLP_ENDPOINT`."""
     results_headers: SecretStr | None = None
     """Headers for that address as `name=value,name=value`, such as its key; by default `OTEL_EXPORTER_OTLP_HEADERS`,
     if the address is from the environment, too."""

@@ -1,4 +1,4 @@
-"""Sends spans with OTLP over HTTP, in protobuf and gzip.
+"""Sends spans, or what is made of them, with OTLP over HTTP, in protobuf and gzip.
 
 The exporter of the SDK adds the headers of `OTEL_EXPORTER_OTLP_HEADERS` to each request. These hold the key of another
 backend, which must not go to this address. Import this module only where OpenTelemetry is installed.
@@ -19,6 +19,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from google.protobuf.message import DecodeError
+from google.protobuf.message import Message as ProtobufMessage
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -43,6 +44,8 @@ LAST_S: Final = 5.0
 """Seconds for the remaining spans at the end of the process, and for a flush without a time."""
 RETRIED: Final = frozenset({429, 502, 503, 504})
 """Replies after which the same request may succeed."""
+ABSENT: Final = (404, 405, 501)
+"""Replies of a receiver that takes no such requests at an address."""
 REPLY_MAX_BYTES: Final = 65_536
 BATCH_SPANS: Final = 128
 """Spans of one request, if they are small."""
@@ -62,6 +65,9 @@ class HttpSpanExporter(SpanExporter):
         resource: attributes that every resource gets, beside its own.
         patience_s: seconds for which a batch is tried again.
         remedy: the action that a log line names when the receiver refuses the sender.
+        absent: the action if the receiver has nothing at this address; by default `remedy`.
+        encode: makes a request of spans, such as one of their log events.
+        noun: what a log line calls the spans.
         report: is called with `sent` or `lost`, and a number of spans.
     """
 
@@ -73,6 +79,9 @@ class HttpSpanExporter(SpanExporter):
         resource: Mapping[str, str] | None = None,
         patience_s: float = PATIENCE_S,
         remedy: str = "correct address and token",
+        absent: str | None = None,
+        encode: Callable[[Sequence[ReadableSpan]], ProtobufMessage] = encode_spans,
+        noun: str = "spans",
         report: Callable[[str, int], None] | None = None,
     ) -> None:
         self.url = url
@@ -85,6 +94,9 @@ class HttpSpanExporter(SpanExporter):
         self._resource = dict(resource or {})
         self._patience_s = patience_s
         self._remedy = remedy
+        self._absent = absent or remedy
+        self._encode = encode
+        self._noun = noun
         self._report = report or (lambda _, __: None)
         self._until = float("inf")
         self._opener = _opener(url)
@@ -97,17 +109,17 @@ class HttpSpanExporter(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send spans, in several requests if they are large; return when each was taken or given up."""
         try:
-            request = encode_spans(spans)
+            request = self._encode(spans)
         except Exception as error:  # noqa: BLE001 - an attribute that no encoder knows must not end the thread
-            return self._given_up(len(spans), f"the spans cannot be encoded: {type(error).__name__}: {error}")
+            return self._given_up(len(spans), f"they cannot be encoded: {type(error).__name__}: {error}")
         if request.ByteSize() > REQUEST_MAX_BYTES and len(spans) > 1:
             half = len(spans) // 2
             results = [self.export(spans[:half]), self.export(spans[half:])]
             return next((result for result in results if result is SpanExportResult.FAILURE), SpanExportResult.SUCCESS)
         return self._sent(self._body(request), len(spans))
 
-    def _body(self, request: ExportTraceServiceRequest) -> bytes:
-        for of_resource in request.resource_spans:
+    def _body(self, request: ProtobufMessage) -> bytes:
+        for of_resource in request.resource_spans if isinstance(request, ExportTraceServiceRequest) else ():
             attributes = of_resource.resource.attributes
             kept = [attribute for attribute in attributes if attribute.key not in self._resource]
             del attributes[:]
@@ -126,12 +138,22 @@ class HttpSpanExporter(SpanExporter):
             if status == 200:
                 return self._taken(spans, detail)
             if status is not None and status not in RETRIED:
-                return self._given_up(spans, f"status {status}: {self._remedy}")
+                return self._given_up(spans, self._refusal(status))
             wait_s = max(pause_s, asked_s)
             if not self._waited(wait_s, began + self._patience_s):
                 reason = "no answer" if status is None else f"status {status}"
                 return self._given_up(spans, f"{reason} {detail}".strip())
             pause_s = min(pause_s * 2, 5.0)
+
+    def refusal(self) -> str | None:
+        """Return why the receiver takes nothing from here, by an empty request; None if nothing shows that."""
+        status, _, detail = self._attempt(gzip.compress(b""), ATTEMPT_S)
+        if status is None:
+            return f"no answer {detail}"
+        return self._refusal(status) if status in (401, 403, *ABSENT) else None
+
+    def _refusal(self, status: int) -> str:
+        return f"status {status}: {self._absent if status in ABSENT else self._remedy}"
 
     def _attempt(self, body: bytes, timeout_s: float) -> tuple[int | None, float, Any]:
         """Return status, seconds of `Retry-After`, and the reply or the error; the status is None without an answer."""
@@ -156,6 +178,7 @@ class HttpSpanExporter(SpanExporter):
 
     def _taken(self, spans: int, reply: bytes) -> SpanExportResult:
         try:
+            # The reply to log events has the same form; an event that was refused counts as one result.
             partial = ExportTraceServiceResponse.FromString(reply).partial_success
             refused = max(min(partial.rejected_spans, spans), 0)
         except DecodeError:  # a receiver that answers with JSON
@@ -171,8 +194,8 @@ class HttpSpanExporter(SpanExporter):
         self._report("lost", spans)
         if times := self._log_limit.due(reason):
             log.warning(
-                "%d spans were not sent to %s (%s); %d spans since the start, %d such failures since the last line",
-                spans, self.url, reason, self.lost, times,
+                "%d %s were not sent to %s (%s); %d %s since the start, %d such failures since the last line",
+                spans, self._noun, self.url, reason, self.lost, self._noun, times,
             )  # fmt: skip
         return SpanExportResult.FAILURE
 
@@ -240,11 +263,11 @@ class SpanBatches(BatchSpanProcessor):
             self.exporter.end_within(None)
 
 
-def traces_url(endpoint: str) -> str:
-    """Return the address of a receiver; an endpoint without a path gets `/v1/traces`.
+def otlp_url(endpoint: str, path: str = TRACES_PATH) -> str:
+    """Return the address of a receiver; an endpoint without a path gets this path.
 
-    >>> traces_url("http://localhost:4318"), traces_url("https://cloud.example/otel/v1/traces")
-    ('http://localhost:4318/v1/traces', 'https://cloud.example/otel/v1/traces')
+    >>> otlp_url("http://localhost:4318"), otlp_url("https://logs.example", "/v1/logs")
+    ('http://localhost:4318/v1/traces', 'https://logs.example/v1/logs')
 
     Raises:
         ValueError: it is no URL of HTTP; the message does not repeat it, because it may hold a password.
@@ -255,8 +278,8 @@ def traces_url(endpoint: str) -> str:
     except ValueError:
         is_http = False
     if not is_http or any(character.isspace() or not character.isprintable() for character in endpoint.strip()):
-        raise ValueError("it is no address: write one such as http://127.0.0.1:4318/v1/traces")
-    return parts.geturl() if parts.path.strip("/") else parts._replace(path=TRACES_PATH).geturl()
+        raise ValueError(f"it is no address: write one such as http://127.0.0.1:4318{path}")
+    return parts.geturl() if parts.path.strip("/") else parts._replace(path=path).geturl()
 
 
 def _read(response: HTTPResponse, most_s: float) -> bytes:
