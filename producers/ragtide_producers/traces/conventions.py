@@ -62,6 +62,8 @@ class Convention:
     rerank_inputs: tuple[str, ...] = ()
     input_messages: tuple[str, ...] = ()
     output_messages: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    """The prompts of a model that completes a text, and has no messages."""
     prompt_variables: tuple[str, ...] = ()
     """Variables of the prompt template; some have the question and the documents."""
     response_id: tuple[str, ...] = ()
@@ -113,6 +115,7 @@ OPENINFERENCE: Final = Convention(
     rerank_inputs=("reranker.input_documents.",),
     input_messages=("llm.input_messages.",),
     output_messages=("llm.output_messages.",),
+    prompts=("llm.prompts", "llm.prompts."),
     prompt_variables=("llm.prompt_template.variables",),
     model=("llm.model_name",),
     input_tokens=("llm.token_count.prompt",),

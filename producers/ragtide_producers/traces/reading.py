@@ -436,7 +436,15 @@ class SpanReading:
     def prompts(self) -> tuple[str, ...]:
         """The texts that went into a model call and may have the documents: of the system, then of the user."""
         found = (last_of(self.input_messages, "system"), last_of(self.input_messages, "user"))
-        return tuple(text for text in found if text)
+        return tuple(text for text in (*found, *self.completed) if text)
+
+    @property
+    def completed(self) -> list[str]:
+        """The prompts of a model call that completes a text, and has no messages."""
+        given = [value for _, value in self._plain("prompts")]
+        texts = [text for value in given for text in (value if isinstance(value, list | tuple) else (value,))]
+        texts += [item["prompt"].get("text") for item in self._flattened("prompts").items if "prompt" in item]
+        return [text for text in texts if isinstance(text, str)]
 
     def text(self, which: str) -> str | None:
         """Return an attribute that is a short text, such as the model, by its column in the table."""

@@ -136,6 +136,19 @@ def test_documents_with_ids_only_have_the_texts_of_the_tools_result(result: dict
     assert only(root) == (QUESTION, [("a", TEXTS[0]), ("b", TEXTS[1])], ANSWER)
 
 
+@pytest.mark.parametrize("place", ["llm.prompts", "llm.prompts.0.prompt.text"])
+def test_the_prompt_of_a_completion_has_the_texts_of_documents_with_ids_only(place: str) -> None:
+    prompt = f"Context:\n{TEXTS[0]}\n{TEXTS[1]}\n\nQuestion: {QUESTION}\nAnswer:"
+    attributes = {
+        "openinference.span.kind": "LLM",
+        place: prompt if place.endswith("text") else [prompt],
+        "output.value": ANSWER,
+    }
+    query = {"gen_ai.retrieval.query.text": QUESTION}
+    found = only(branch("answer", {}, ids_only(**query), branch("complete", attributes)))
+    assert found == (QUESTION, [("a", TEXTS[0]), ("b", TEXTS[1])], ANSWER)
+
+
 def test_results_before_the_last_question_are_no_documents_of_it() -> None:
     earlier = [said("user", "Is it open?"), tool_result("It is open.\n\nIt is Monday."), said("assistant", "Yes.")]
     asked = said("user", f"Context:\n{TEXTS[0]}\n\n{TEXTS[1]}\n\nQuestion: {QUESTION}")
