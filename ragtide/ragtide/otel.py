@@ -20,8 +20,9 @@ from ragtide_schemas.base import Name
 
 try:
     from opentelemetry import trace
+    from opentelemetry.context import Context, get_value
     from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+    from opentelemetry.sdk.trace import Span, SpanLimits, SpanProcessor, TracerProvider
 
     from ragtide_runtime.telemetry.span_exporter import HttpSpanExporter, SpanBatches, otlp_url
 except ImportError as error:
@@ -34,6 +35,9 @@ ATTRIBUTES_MAX: Final = 10_000
 ATTRIBUTES_ENOUGH: Final = 1000
 """Limit of an existing provider below which a warning is logged."""
 
+_OF_CONTEXT: Final = {"session.id": "ragtide.session_id", "user.id": "ragtide.user_id"}
+"""Keys of the context that OpenInference's `using_attributes` sets, and the attributes of a span that always win."""
+
 log = logging.getLogger("ragtide.otel")
 
 
@@ -42,6 +46,15 @@ class _Configured:
     pipeline: str
     url: str
     batches: SpanBatches
+
+
+class _OwnSessions(SpanProcessor):
+    """Notes the session and the user that the application set: an instrumentation may write its own in their place."""
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        for key, name in _OF_CONTEXT.items():
+            if (value := get_value(key, parent_context)) is not None:
+                span.set_attribute(name, str(value))
 
 
 _configured: "WeakKeyDictionary[trace.TracerProvider, _Configured]" = WeakKeyDictionary()
@@ -160,6 +173,7 @@ def _extend(provider: trace.TracerProvider, pipeline: str, endpoint: str, header
         remedy="correct RAGTIDE_OTEL_ENDPOINT and RAGTIDE_OTEL_TOKEN",
     )
     batches = SpanBatches(exporter)
+    provider.add_span_processor(_OwnSessions())
     provider.add_span_processor(batches)
     _configured[provider] = _Configured(pipeline, url, batches)
     atexit.register(batches.shutdown)

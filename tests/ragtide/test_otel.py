@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import context, trace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
@@ -84,6 +84,20 @@ def test_the_spans_of_an_answer_arrive_as_an_interaction_with_all_documents(
     assert path == "/v1/traces"
     assert headers["content-type"] == "application/x-protobuf"
     assert "authorization" not in headers
+
+
+def test_the_session_that_an_application_sets_wins_over_that_of_its_framework(
+    server: OtlpServer, provider: TracerProvider
+) -> None:
+    otel.configure(pipeline="shop", endpoint=server.url, provider=provider)
+    token = context.attach(context.set_value("user.id", "u-7", context.set_value("session.id", "s-81")))
+    answer(provider, **{"session.id": "thread-77", "user.id": "robot"})
+    context.detach(token)
+    answer(provider, **{"session.id": "thread-77"})
+    assert provider.force_flush()
+    found = [mapped.interaction for mapped in server.interactions() if mapped.interaction]
+    assert [(one.session_id, one.user_id) for one in found] == [("s-81", "u-7"), ("thread-77", None)]
+
 
 
 def test_the_resource_of_the_application_stays_beside_the_pipeline(
