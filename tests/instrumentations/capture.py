@@ -44,6 +44,7 @@ LEFT_OUT: Final = (
 RUNS: Final = {
     "langchain": ("langchain", "constructions_langchain.py", "openinference"),
     "llamaindex": ("llamaindex", "constructions_llamaindex.py", "openinference"),
+    "langgraph": ("langchain", "constructions_langgraph.py", "openinference"),
 }
 """For each framework its environment, its application, and the first argument of this."""
 

@@ -99,7 +99,6 @@ def test_the_session_that_an_application_sets_wins_over_that_of_its_framework(
     assert [(one.session_id, one.user_id) for one in found] == [("s-81", "u-7"), ("thread-77", None)]
 
 
-
 def test_the_resource_of_the_application_stays_beside_the_pipeline(
     server: OtlpServer, provider: TracerProvider
 ) -> None:

@@ -64,6 +64,7 @@ CONSTRUCTIONS: Final = {
     "hyde": "retrieval by a made-up answer",
     "grading": "documents graded by a model",
     "grading_none": "grading that keeps nothing",
+    "rewritten_question": "query rewritten by a model",
     "second_retrieval": "corrective second retrieval",
     # Answers of several calls.
     "map_reduce": "map and reduce",
@@ -76,6 +77,7 @@ CONSTRUCTIONS: Final = {
     "history": "history of messages",
     "session": "session set by the application",
     "session_on_span": "session on an own outer span",
+    "thread": "thread of the framework as session",
     "session_over_thread": "session against the framework's own thread",
     # Nothing found, nothing said.
     "empty_retrieval": "nothing found, model asked",
@@ -85,6 +87,7 @@ CONSTRUCTIONS: Final = {
     "no_retrieval": "no retriever",
     "retrieval_only": "retriever without an answer",
     "answer_cache": "cache of answers, without a retriever",
+    "step_without_retriever": "store asked in plain code by a step",
     "ids": "own ids of documents",
     # Agents.
     "agent": "agent with one tool",
@@ -92,6 +95,7 @@ CONSTRUCTIONS: Final = {
     "agent_stream": "agent, streamed",
     "agent_two_tools": "agent with two tools at once",
     "agent_two_rounds": "agent with two rounds",
+    "agent_memory": "agent with memory",
     "agent_without_search": "turn of an agent without a search",
     "agent_empty": "agent that finds nothing",
     "agent_structured": "agent with a structured answer",
@@ -130,6 +134,7 @@ CONSTRUCTIONS: Final = {
     "objects_tool": "tool that returns a list of objects",
     "react": "ReAct agent",
     "react_two_rounds": "ReAct agent with two rounds",
+    "sub_graph": "graph in a graph",
 }
 """The rows: name of the fixture, and title."""
 
@@ -162,6 +167,19 @@ WRONG: Final = frozenset[str](
         "langchain/summary",
         "langchain/tool_error",
         "langchain/tool_error_only",
+        "langgraph/cut_off",
+        "langgraph/discarded_attempt",
+        "langgraph/empty_answer",
+        "langgraph/empty_without_model",
+        "langgraph/fallback",
+        "langgraph/grading",
+        "langgraph/grading_none",
+        "langgraph/rerank_step",
+        "langgraph/second_retrieval",
+        "langgraph/stream_closed",
+        "langgraph/sub_agents",
+        "langgraph/sub_questions",
+        "langgraph/supervisor",
         "llamaindex/agent_as_tool",
         "llamaindex/agent_empty",
         "llamaindex/agent_two_rounds",

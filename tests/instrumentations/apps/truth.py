@@ -234,7 +234,8 @@ def saw(
         response: as the user saw it.
         documents: texts that the model got, if they are others than those of the handbook in the prompts.
         through: replies of the model whose prompts had the documents, if the response is not one of them.
-        more: other fields of the interaction, such as `session_id`.
+        more: other fields of the interaction, such as `session_id`; `documents_in_any_order` if branches run in
+            parallel, and `response_is_cut` if a stream was closed.
     """
     prompts = MODEL.prompts_of([response] if through is None else through)
     if documents is None:
@@ -247,7 +248,7 @@ def saw(
             if (place := prompt.find(spelled)) >= 0
         ]
         documents = dict.fromkeys(text for _, _, text in sorted(placed))
-    texts = list(documents)
+    texts = sorted(documents) if "documents_in_any_order" in more else list(documents)
     _current.seen.append({"question": question, "documents": texts, "response": response, **more})
 
 

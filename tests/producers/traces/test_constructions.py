@@ -39,6 +39,8 @@ def content(found: Mapped, fields: list[str]) -> dict[str, Any]:
     assert found.interaction is not None, found.detail
     given = found.interaction.model_dump(mode="json")
     texts = [document.text for document in found.interaction.documents]
+    if "documents_in_any_order" in fields:
+        texts.sort()
     turns = [turn.question for turn in found.interaction.history or ()]
     is_cut = found.interaction.metadata.get("response_cut") == "true"
     own = {
