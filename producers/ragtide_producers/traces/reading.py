@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 from operator import itemgetter
 from typing import Any, Final, TypeVar
@@ -441,9 +441,10 @@ class SpanReading:
     @property
     def completed(self) -> list[str]:
         """The prompts of a model call that completes a text, and has no messages."""
-        given = [value for _, value in self._plain("prompts")]
-        texts = [text for value in given for text in (value if isinstance(value, list | tuple) else (value,))]
-        texts += [item["prompt"].get("text") for item in self._flattened("prompts").items if "prompt" in item]
+        texts = [item["prompt"].get("text") for item in self._flattened("prompts").items if "prompt" in item]
+        for row in self._plain("prompts"):
+            value = if_readable(partial(self._spelled, *row), row[1])  # a prompt need not be JSON
+            texts += value if isinstance(value, list) else [value]
         return [text for text in texts if isinstance(text, str)]
 
     def text(self, which: str) -> str | None:
