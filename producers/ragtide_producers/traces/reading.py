@@ -441,7 +441,8 @@ class SpanReading:
     @property
     def completed(self) -> list[str]:
         """The prompts of a model call that completes a text, and has no messages."""
-        texts = [item["prompt"].get("text") for item in self._flattened("prompts").items if "prompt" in item]
+        items = [item.get("prompt") if isinstance(item, dict) else item for item in self._flattened("prompts").items]
+        texts = [item.get("text") if isinstance(item, dict) else item for item in items]
         for row in self._plain("prompts"):
             value = if_readable(partial(self._spelled, *row), row[1])  # a prompt need not be JSON
             texts += value if isinstance(value, list) else [value]

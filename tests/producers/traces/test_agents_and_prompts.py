@@ -136,12 +136,12 @@ def test_documents_with_ids_only_have_the_texts_of_the_tools_result(result: dict
     assert only(root) == (QUESTION, [("a", TEXTS[0]), ("b", TEXTS[1])], ANSWER)
 
 
-@pytest.mark.parametrize("place", ["llm.prompts", "llm.prompts.0.prompt.text"])
+@pytest.mark.parametrize("place", ["llm.prompts", "llm.prompts.0.prompt.text", "llm.prompts.0.prompt", "llm.prompts.0"])
 def test_the_prompt_of_a_completion_has_the_texts_of_documents_with_ids_only(place: str) -> None:
     prompt = f"Context:\n{TEXTS[0]}\n{TEXTS[1]}\n\nQuestion: {QUESTION}\nAnswer:"
     attributes = {
         "openinference.span.kind": "LLM",
-        place: prompt if place.endswith("text") else [prompt],
+        place: [prompt] if place == "llm.prompts" else prompt,
         "output.value": ANSWER,
     }
     query = {"gen_ai.retrieval.query.text": QUESTION}
