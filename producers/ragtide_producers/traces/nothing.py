@@ -1,0 +1,92 @@
+"""Why a trace gives no interaction: the nearest cause among its spans, as a code and in a sentence."""
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from ragtide_schemas.printable import printable
+
+from ..shapes.literals import BrokenTextError, UnreadableError
+from .grouping import calls_of, retrievals_of
+from .interactions import capture_advice
+from .reading import SEEN_CHARS, SpanReading
+from .tree import Tree
+
+NO_RETRIEVAL: Final = (
+    "instrument the retriever, or set the attributes ragtide.question, ragtide.documents and ragtide.response on one "
+    "span"
+)
+
+
+class Cause(StrEnum):
+    """Why a trace gives no interaction, as a code."""
+
+    NO_RETRIEVAL = "no_retrieval"
+    """No span is a retrieval: a plain chat, or the building of an index."""
+    NO_DOCUMENTS = "no_documents"
+    """The reply of a search is not on its span, is an error, or cannot be read as documents."""
+    NO_MODEL_CALL = "no_model_call"
+    """No span is a model call."""
+    NO_LATER_CALL = "no_later_call"
+    """No model call began after a retrieval."""
+    FAILED = "failed"
+    """The retrievals failed, or the model calls did."""
+
+
+class Nothing(NamedTuple):
+    """Why a trace gives no interaction."""
+
+    cause: Cause
+    sentence: str
+    """The cause, with the remedy if there is one."""
+
+
+def why_nothing(tree: Tree) -> Nothing:
+    """Return why a trace without a group of spans gives no interaction."""
+    if not retrievals_of(tree):
+        cause, why = _no_retrieval(tree)
+        return Nothing(cause, f"no span is a retrieval that succeeded: {why}")
+    if not calls_of(tree):
+        failed = _failed(tree, "llm")
+        cause = Cause.FAILED if failed else Cause.NO_MODEL_CALL
+        return Nothing(cause, f"no span is a model call that succeeded{f': {failed}' if failed else ''}")
+    return Nothing(Cause.NO_LATER_CALL, "no model call began after a retrieval")
+
+
+def _no_retrieval(tree: Tree) -> tuple[Cause, str]:
+    """Return the nearest cause: a failed search, one without result, an error, no documents, or no search at all."""
+    failed = _failed(tree, "retrieval", "rerank", "tool")
+    if failed:
+        return Cause.FAILED, failed
+    tools = [node for node in tree.nodes if node.role == "tool"]
+    search = next((tool for tool in tools if tool.searches), None)
+    if search is None:
+        names = ", ".join(dict.fromkeys(printable(tool.tool_name[:SEEN_CHARS]) for tool in tools))
+        hint = f"no name of its tools indicates a search ({names[:200]}): if one is, name it in ingest.retrieval_names"
+        return Cause.NO_RETRIEVAL, hint if names else NO_RETRIEVAL
+    name = printable(search.tool_name[:SEEN_CHARS])
+    if not search.has_output:
+        advice = capture_advice("documents", [search], tree.nodes)
+        return Cause.NO_DOCUMENTS, f"{name} has no result on its span: {advice}"
+    if search.is_error:
+        return Cause.NO_DOCUMENTS, f"the reply of {name} is an error"
+    why = {"truncated": "is cut", "not readable": "cannot be read"}.get(number_of(search), "has no documents")
+    remedy = "give it a list of texts, or of objects with a text"
+    return Cause.NO_DOCUMENTS, f"the reply of {name} {why} ({search.seen('outputs')}): {remedy}"
+
+
+def _failed(tree: Tree, *roles: str) -> str | None:
+    """Return that a span with one of the roles failed; of tools only those count that search."""
+    failed = (node for node in tree.nodes if node.span.failed and node.role in roles)
+    found = next((node for node in failed if node.role != "tool" or node.searches), None)
+    return None if found is None else f"{found.short_name} failed"
+
+
+def number_of(retrieval: SpanReading) -> str:
+    """Return how many documents a retrieval has, or why it is not known."""
+    try:
+        found = retrieval.documents
+    except BrokenTextError:
+        return "truncated"
+    except UnreadableError:
+        return "not readable"
+    return "not captured" if found is None else str(len(found))
