@@ -70,7 +70,7 @@ class Ingest:
     """The receiver and the reader of one deployment, without a server."""
 
     def __init__(self, redis: Any, prefix: str = "ragtide", partitions: int = 1, **ingest: Any) -> None:
-        given = {"settle_s": 0, "quiet_s": 0, "default_pipeline": "helpdesk", **ingest}
+        given = {"settle_s": 0, "quiet_s": 0, "explain_s": 0, "default_pipeline": "helpdesk", **ingest}
         self.settings = Settings(prefix=prefix, partitions=partitions, ingest=IngestSettings(**given))
         self.redis = redis
         process = ProcessTelemetry()
@@ -89,7 +89,7 @@ class Ingest:
 
         async def none_is_open() -> bool:
             await self.reader.step()
-            return all(size == 0 for size, _ in await self.store.sizes())
+            return all(size.open == 0 for size in await self.store.sizes())
 
         await until(none_is_open)
 

@@ -297,9 +297,10 @@ async def check_at_rest(redis: Redis, streams: Streams) -> None:
 
 async def delete_read_traces(redis: Redis, streams: Streams) -> None:
     """Delete the spans of traces that were read: in a new layout their partition is another."""
-    for name in cast("list[bytes]", await redis.zrange(streams.read_traces, 0, -1)):
-        await redis.delete(streams.trace(name.decode()))
-    await redis.delete(streams.read_traces, streams.traces_bytes)
+    for key in (streams.read_traces, streams.kept_traces):
+        for name in cast("list[bytes]", await redis.zrange(key, 0, -1)):
+            await redis.delete(streams.trace(name.decode()))
+    await redis.delete(streams.read_traces, streams.kept_traces, streams.traces_bytes)
 
 
 def positions(streams: Streams) -> tuple[tuple[CheckpointField, str], ...]:

@@ -12,6 +12,7 @@ from ragtide_schemas import RagInteraction
 
 from ..traces.grouping import SpanGroup, groups_of
 from ..traces.interactions import Mapped, Refusal, interaction_of
+from ..traces.nothing import why_nothing
 from ..traces.options import MappingOptions
 from ..traces.tree import Node, Tree
 from .stored_spans import DIGEST_BYTES, StoredTrace
@@ -22,6 +23,10 @@ NextStep = Literal["again", "keep", "close"]
 
 READS_MAX: Final = 5
 """Times that a trace is read without success, before it is given up: it may crash the process."""
+INTERACTION: Final = "interaction"
+"""Outcome of a trace that gave an interaction."""
+SERVICE_CHARS: Final = 200
+"""Most characters of the name of a service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,9 @@ class Assembly:
     """Ids of spans that are deleted, because they have been held for long enough."""
     service: str = ""
     """Name of the service that sent the spans."""
+    outcome: str = ""
+    """What the trace gave so far: `interaction`, why its interactions cannot be used, or why it has none; empty if this
+    reading does not tell."""
 
     @property
     def decides(self) -> bool:
@@ -75,9 +83,10 @@ def assemble(trace: StoredTrace, now_ms: int, timing: Timing, options: MappingOp
     """Return the complete interactions of a trace, and its next step.
 
     An interaction is complete when the spans above its anchor have come, up to the first span of the process, and no
-    span below the anchor has come for the settle time. If a span above is missing, it is complete after the quiet time.
-    After the hold time it is complete in any case. A span belongs to one interaction for good: an interaction that late
-    spans would change is counted, and not published again.
+    span below the anchor has come for the settle time. So is one of several turns, if the anchor ended last. If a span
+    above is missing, an interaction is complete when no span of the trace has come for the quiet time: the missing span
+    may have the question. After the hold time it is complete in any case. A span belongs to one interaction for good:
+    an interaction that late spans would change is counted, and not published again.
 
     Args:
         trace: the trace.
@@ -88,20 +97,24 @@ def assemble(trace: StoredTrace, now_ms: int, timing: Timing, options: MappingOp
     arrivals = trace.arrivals_ms()
     spans = trace.read_spans()
     tree = Tree(spans, options.retrieval_names)
-    found = Assembly(
-        trace, now_ms, "close", now_ms, service=str(spans[0].resource.get("service.name", "")) if spans else ""
-    )
+    found = Assembly(trace, now_ms, "close", now_ms, service=_service(tree))
     due: list[int] = []
-    for group in groups_of(tree):
+    groups = groups_of(tree)
+    settled: dict[Node, int | None] = {}
+    for group in groups:
         span_ids = _span_ids(group)
         if not trace.used.isdisjoint(span_ids):
             _count_change(found, group, options)
             continue
-        complete_ms = _complete_ms(group, tree, span_ids, arrivals, timing)
+        if group.anchor not in settled:
+            knows = group.turn is None or _ended_last(group.anchor, tree)
+            settled[group.anchor] = _settled_ms(group.anchor, tree, arrivals, timing) if knows else None
+        complete_ms = _complete_ms(group, span_ids, settled[group.anchor], arrivals, timing)
         if complete_ms > now_ms:
             due.append(complete_ms)
             continue
         _take(found, span_ids, interaction_of(group, options))
+    found.outcome = _outcome(found) if groups or trace.used else why_nothing(tree).cause
     found.expired.extend(span_id for span_id, at in arrivals.items() if at + timing.hold_ms <= now_ms)
     return _with_next_step(found, tree, due, max(arrivals.values(), default=0), timing)
 
@@ -117,6 +130,18 @@ def _with_next_step(found: Assembly, tree: Tree, due: Sequence[int], newest_ms: 
     return replace(found, next_step=next_step, at_ms=at_ms)
 
 
+def _service(tree: Tree) -> str:
+    """Return the name of the service that sent the first of the spans."""
+    first = next((node.span for node in tree.nodes if not node.is_missing), tree.root.span)
+    return str(first.resource.get("service.name", ""))[:SERVICE_CHARS]
+
+
+def _outcome(found: Assembly) -> str:
+    if found.interactions or found.trace.contents:
+        return INTERACTION
+    return next((str(mapped.refusal) for mapped in found.refused), "")
+
+
 def _span_ids(group: SpanGroup) -> list[str]:
     # A span that retrieves and answers is in both.
     found = list(dict.fromkeys(node.span.span_id for node in (*group.retrievals, *group.calls)))
@@ -124,16 +149,37 @@ def _span_ids(group: SpanGroup) -> list[str]:
 
 
 def _complete_ms(
-    group: SpanGroup, tree: Tree, span_ids: Sequence[str], arrivals: dict[str, int], timing: Timing
+    group: SpanGroup, span_ids: Sequence[str], settled_ms: int | None, arrivals: dict[str, int], timing: Timing
 ) -> int:
-    """Return the time at which a group is complete, unless further spans come."""
+    """Return the time at which a group is complete, unless further spans come.
+
+    Args:
+        group: spans of the interaction.
+        span_ids: the ids of those that belong to no other.
+        settled_ms: time at which all below the anchor has come; None if that is not known.
+        arrivals: when each span of the trace arrived.
+        timing: times at which traces are read.
+    """
     own = [arrivals[span_id] for span_id in span_ids]
-    held_ms = min(own) + timing.hold_ms
-    if group.turn is not None:
-        return min(max(own) + timing.quiet_ms, held_ms)
-    below = tree.nodes[group.anchor.first : group.anchor.last + 1]
-    newest_ms = max(arrivals[node.span.span_id] for node in below if not node.is_missing)
-    return min(newest_ms + (timing.settle_ms if _is_rooted(group.anchor) else timing.quiet_ms), held_ms)
+    # A turn of a session that goes on is over when its own spans are.
+    newest_ms = max(arrivals.values() if group.turn is None else own)
+    complete_ms = newest_ms + timing.quiet_ms if settled_ms is None else settled_ms
+    return min(complete_ms, min(own) + timing.hold_ms)
+
+
+def _settled_ms(anchor: Node, tree: Tree, arrivals: dict[str, int], timing: Timing) -> int | None:
+    """Return when all spans below an anchor have come; None if not all above have, so that nothing is known."""
+    if not _is_rooted(anchor):
+        return None
+    below = tree.nodes[anchor.first : anchor.last + 1]
+    return max(arrivals[node.span.span_id] for node in below if not node.is_missing) + timing.settle_ms
+
+
+def _ended_last(anchor: Node, tree: Tree) -> bool:
+    """Whether a span was open until those below it had ended, all of its process, so that none of them is to come."""
+    end_ns, resource = anchor.span.end_ns, anchor.span.resource
+    below = (node.span for node in tree.nodes[anchor.first : anchor.last + 1] if not node.is_missing)
+    return all(span.end_ns <= end_ns and (span.resource is resource or span.resource == resource) for span in below)
 
 
 def _is_rooted(anchor: Node) -> bool:

@@ -126,7 +126,9 @@ class TraceReceiver:
         replies = await run_scripts(self._redis, calls)
         stored = [reply for reply in replies if reply is not None]
         full = [call for call, reply in zip(calls, replies, strict=True) if reply is None]
-        if full and await self._store.close_read(evict=True):
+        closed = await self._store.make_room() if full else None
+        if closed:
+            self._telemetry.closed(closed)
             stored += [reply for reply in await run_scripts(self._redis, full) if reply is not None]
         if len(stored) < len(calls):
             self._telemetry.full()

@@ -14,6 +14,7 @@ A process that finds a decision that was not finished continues with step 4.
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -44,8 +45,6 @@ POLL_S: Final = 0.2
 """Seconds between two looks for traces that are due."""
 FULL_MS: Final = 1000
 """Milliseconds after which a trace is published again whose stream was full."""
-LETTER_REASONS: Final = {Refusal.TRUNCATED: Reason.TRUNCATED}
-"""Reason of the dead letter by refusal; `invalid` for every other."""
 LETTER_STREAM: Final = "traces"
 """Name of the source in dead letters: the spans were in no stream."""
 COMPONENT: Final = "ingest"
@@ -99,7 +98,8 @@ class TraceReader:
         Raises:
             redis.RedisError: Redis failed; the next step continues.
         """
-        self._telemetry.sizes(await self._store.sizes())
+        sizes = await self._store.sizes()
+        self._telemetry.sizes(sizes)
         claims = await self._store.claim()
         for claimed in claims:
             names = list(claimed.names)
@@ -108,7 +108,7 @@ class TraceReader:
                 await self._handle(claimed, traces)
                 self._telemetry.loop.beat("reading traces")
                 del names[: len(traces)]
-        await self._store.close_read()
+        self._telemetry.closed(await self._store.close_read(sizes))
         return bool(claims)
 
     async def _handle(self, claimed: Claimed, traces: Sequence[StoredTrace]) -> None:
@@ -117,13 +117,14 @@ class TraceReader:
         decided = await self._decide(claimed.streams, found)
         decided += [self._decided_before(trace, claimed.now_ms) for trace in traces if trace.outbox]
         await self._publish(decided)
-        await run_scripts(
+        closed = await run_scripts(
             self._redis,
             [
                 self._store.finish_call(claimed.streams, trace.found, version=trace.version, decision=trace.number)
                 for trace in decided
             ],
         )
+        self._telemetry.closed(Counter(closed))
 
     def _assembled(self, trace: StoredTrace, now_ms: int) -> Assembly:
         """Return the result of reading a trace; a trace that cannot be read is given up."""
@@ -139,7 +140,7 @@ class TraceReader:
         """Write decisions down, and return those that stand; a trace to which spans have come is read again."""
         deciding = [assembly for assembly in found if assembly.decides]
         calls = [
-            self._store.decide_call(streams, assembly, [_letter(assembly, mapped) for mapped in _letters(assembly)])
+            self._store.decide_call(streams, assembly, [_letter(assembly, mapped) for mapped in assembly.refused])
             for assembly in deciding
         ]
         numbers = await run_scripts(self._redis, calls) if calls else []
@@ -195,11 +196,8 @@ class Decided:
 
 def _given_up(trace: StoredTrace, now_ms: int, detail: str) -> Assembly:
     mapped = Mapped(f"otel-{trace.name}", None, Refusal.INVALID, f"{detail}: report it with the spans of the trace")
-    return Assembly(trace, now_ms, "close", now_ms, refused=[mapped], used=[span_id.hex() for span_id in trace.spans])
-
-
-def _letters(found: Assembly) -> list[Mapped]:
-    return [mapped for mapped in found.refused if mapped.refusal is not Refusal.NO_CONTENT]
+    used = [span_id.hex() for span_id in trace.spans]
+    return Assembly(trace, now_ms, "close", now_ms, refused=[mapped], used=used, outcome=Refusal.INVALID)
 
 
 def _letter(found: Assembly, mapped: Mapped) -> DeadLetter:
@@ -208,7 +206,7 @@ def _letter(found: Assembly, mapped: Mapped) -> DeadLetter:
         json.dumps(payload).encode(),
         stream=LETTER_STREAM,
         entry_id=mapped.interaction_id,
-        reason=LETTER_REASONS.get(mapped.refusal, Reason.INVALID) if mapped.refusal else Reason.INVALID,
+        reason=Reason(mapped.refusal or Refusal.INVALID),
         detail=mapped.detail,
         component=COMPONENT,
     )

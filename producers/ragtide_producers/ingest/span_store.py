@@ -1,9 +1,11 @@
 """The spans of all traces in Redis: stored, claimed when due, decided, closed. All ingest processes share them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from math import ceil
+from typing import Any, Final, NamedTuple, cast
 
 from redis.asyncio import Redis
 
@@ -31,6 +33,11 @@ READ_BYTES: Final = 16 * 1024 * 1024
 """Traces are read until together they have so many bytes; a single trace may have more."""
 CLOSED_MAX: Final = 500
 """Most traces that are closed in one round trip."""
+KEPT_SHARE: Final = 1 / 64
+"""Share of `ingest.traces_bytes` up to which the spans of traces that are over are kept to be explained."""
+EVER_MS: Final = -(10**14)
+"""Milliseconds after which a trace that is to be closed before its time is due."""
+HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,17 @@ class Claimed:
     names: Sequence[str]
 
 
+class PartitionSize(NamedTuple):
+    """What is stored of the traces of a partition."""
+
+    open: int
+    """Traces that wait to be read."""
+    bytes: int
+    """Bytes of the spans of all traces."""
+    kept: int
+    """Traces that are over and can still be explained."""
+
+
 def trace_name(trace_id: str, pipelines: Sequence[str]) -> str:
     """Return the name of a trace in Redis.
 
@@ -93,6 +111,7 @@ class SpanStore:
         self._layout = layout
         self._settings = settings
         self.timing = Timing.of(settings)
+        self._explain_ms = int(settings.explain_s * 1000)
 
     def store_call(
         self, trace_id: str, fields: Sequence[tuple[bytes, bytes]], pipelines: Sequence[str] = ()
@@ -139,18 +158,25 @@ class SpanStore:
         return [StoredTrace.of(name, reply) for name, reply in zip(names, replies, strict=False)]
 
     def decide_call(self, streams: Streams, found: Assembly, letters: Sequence[DeadLetter]) -> ScriptCall[int | None]:
-        """Return the call that writes a decision down; its reply is the decision's number, None if spans have come."""
+        """Return the call that writes a decision down; its reply is the decision's number, None if spans have come.
+
+        Of many interactions of one service that cannot be used for one reason only the first are dead letters.
+        """
         arguments: tuple[Argument, ...] = (
             found.trace.version,
             joined_ids(found.used),
             b"".join(found.contents),
             SEPARATOR.join(found.payloads),
-            *(letter.encode() for letter in letters),
+            found.service,
+            *(part for letter in letters for part in (str(letter.reason), letter.encode())),
         )
-        return ScriptCall(DECIDE, (streams.trace(found.trace.name), streams.dead_letters), arguments, _number)
+        keys = (streams.trace(found.trace.name), streams.dead_letters, outcomes_key(streams, found.now_ms))
+        return ScriptCall(DECIDE, keys, arguments, _number)
 
-    def finish_call(self, streams: Streams, found: Assembly, *, version: int, decision: int) -> ScriptCall[int]:
+    def finish_call(self, streams: Streams, found: Assembly, *, version: int, decision: int) -> ScriptCall[str]:
         """Return the call that ends the reading of a trace, after its interactions were published.
+
+        Its reply is what the trace gave, if it is over and was not counted before; otherwise it is empty.
 
         Args:
             streams: keys of the partition.
@@ -165,51 +191,107 @@ class SpanStore:
             found.next_step,
             found.at_ms,
             self.timing.hold_ms,
+            "keep" if self._explain_ms else "delete",
+            f"{found.outcome}:{found.service}" if found.outcome else "",
             *(bytes.fromhex(span_id) for span_id in found.expired),
         )
-        return ScriptCall(FINISH, _keys(streams, found.trace.name), arguments, int)
+        keys = (*_keys(streams, found.trace.name), outcomes_key(streams, found.now_ms))
+        return ScriptCall(FINISH, keys, arguments, bytes.decode)
 
-    async def close_read(self, *, evict: bool = False) -> int:
-        """Close traces that were read and whose time is over, and return their number.
+    async def close_read(self, sizes: Sequence[PartitionSize]) -> Counter[str]:
+        """Close traces that were read and whose time is over, and return how many, by what they gave.
+
+        The spans of a closed trace are kept to be explained, while those of its partition are few. Those that were kept
+        for long enough, or are too many by now, are deleted, the oldest first; these traces gave nothing else.
 
         Args:
-            evict: whether to close the next traces that were read, although their time is not over.
+            sizes: what is stored in each partition.
         """
+        budget = self._settings.traces_bytes * KEPT_SHARE
         partitions = self._layout.all()
-        if evict:
-            async with self.redis.pipeline(transaction=False) as pipe:
-                for streams in partitions:
-                    pipe.zrange(streams.read_traces, 0, CLOSED_MAX - 1)
-                found = [[name.decode() for name in names] for names in await pipe.execute()]
-        else:
-            found = [
-                names
-                for _, names in await run_scripts(self.redis, [_claim(streams.read_traces) for streams in partitions])
-            ]
-        calls = [
-            ScriptCall(CLOSE, _keys(streams, name), (name, self.timing.hold_ms), int)
-            for streams, names in zip(partitions, found, strict=True)
-            for name in names
-        ]
-        return sum(await run_scripts(self.redis, calls)) if calls else 0
+        claims: list[ScriptCall[tuple[int, list[str]]]] = []
+        for streams, size in zip(partitions, sizes, strict=True):
+            over = 1 - budget / max(size.bytes, budget)
+            oldest = (min(ceil(size.kept * over), CLOSED_MAX), 0) if over else (CLAIMED_MAX, self._explain_ms)
+            claims += [_claim(streams.read_traces), _claim(streams.kept_traces, *oldest)]
+        read, kept = await self._claimed(claims)
+        keeping = [self._explain_ms > 0 and size.bytes <= budget for size in sizes]
+        return await self._close(read, keeping) + await self._close(kept)
 
-    async def sizes(self) -> list[tuple[int, int]]:
-        """Return for each partition the number of open traces and the bytes of its stored spans."""
+    async def make_room(self) -> Counter[str]:
+        """Close the next traces that were read, although their time is not over, and return how many as `close_read`.
+
+        No spans are kept to be explained.
+        """
+        claims = [
+            _claim(key, CLOSED_MAX, EVER_MS)
+            for streams in self._layout.all()
+            for key in (streams.read_traces, streams.kept_traces)
+        ]
+        read, kept = await self._claimed(claims)
+        return await self._close(read) + await self._close(kept)
+
+    async def _claimed(self, calls: Sequence[ScriptCall[tuple[int, list[str]]]]) -> tuple[list[Claimed], list[Claimed]]:
+        """Return the claims of two keys for each partition."""
+        partitions = [streams for streams in self._layout.all() for _ in range(2)]
+        found = await run_scripts(self.redis, calls)
+        claims = [Claimed(streams, *claim) for streams, claim in zip(partitions, found, strict=True)]
+        return claims[::2], claims[1::2]
+
+    async def _close(self, claims: Sequence[Claimed], keeping: Sequence[bool] = ()) -> Counter[str]:
+        calls = [
+            ScriptCall(
+                CLOSE,
+                (*_keys(claimed.streams, name), outcomes_key(claimed.streams, claimed.now_ms)),
+                (name, self.timing.hold_ms, "keep" if any(keeping[number : number + 1]) else "delete"),
+                bytes.decode,
+            )
+            for number, claimed in enumerate(claims)
+            for name in claimed.names
+        ]
+        return Counter(await run_scripts(self.redis, calls) if calls else ())
+
+    async def find(self, trace_id: str) -> list[StoredTrace]:
+        """Return the stored traces whose ids begin so, those included that are over and still kept; it counts no read.
+
+        Args:
+            trace_id: hexadecimal digits.
+        """
+        found: list[StoredTrace] = []
+        for streams in self._layout.all():
+            names: dict[str, None] = {}
+            for key in (streams.open_traces, streams.read_traces, streams.kept_traces):
+                async for name, _ in self.redis.zscan_iter(key, f"{trace_id}*", 1000):
+                    names[name.decode()] = None
+            for name in names:
+                fields = cast("dict[bytes, bytes]", await self.redis.hgetall(streams.trace(name)))
+                found.append(StoredTrace.of(name, fields))
+        return [trace for trace in found if trace.spans]
+
+    async def sizes(self) -> list[PartitionSize]:
+        """Return what is stored in each partition."""
         partitions = self._layout.all()
         async with self.redis.pipeline(transaction=False) as pipe:
             for streams in partitions:
                 pipe.zcard(streams.open_traces)
                 pipe.get(streams.traces_bytes)
+                pipe.zcard(streams.kept_traces)
             found = await pipe.execute()
-        return [(int(found[at]), int(found[at + 1] or 0)) for at in range(0, len(found), 2)]
+        return [PartitionSize(*(int(number or 0) for number in found[at : at + 3])) for at in range(0, len(found), 3)]
 
 
-def _claim(key: str) -> ScriptCall[tuple[int, list[str]]]:
-    return ScriptCall(CLAIM, (key,), (int(CLAIM_S * 1000), CLAIMED_MAX), _claimed)
+def _claim(key: str, most: int = CLAIMED_MAX, age_ms: int = 0) -> ScriptCall[tuple[int, list[str]]]:
+    return ScriptCall(CLAIM, (key,), (int(CLAIM_S * 1000), most, age_ms), _claimed)
+
+
+def outcomes_key(streams: Streams, now_ms: int) -> str:
+    """Return the key of the numbers of one hour."""
+    return streams.trace_outcomes(str(now_ms // HOUR_MS))
 
 
 def _keys(streams: Streams, name: str) -> tuple[str, ...]:
-    return streams.trace(name), streams.open_traces, streams.read_traces, streams.traces_bytes
+    stored = (streams.trace(name), streams.open_traces, streams.read_traces, streams.traces_bytes)
+    return (*stored, streams.kept_traces)
 
 
 def _counts(reply: list[int]) -> StoreCounts | None:

@@ -1,6 +1,6 @@
 """Telemetry of ingest: counts of spans and interactions, and warnings that are logged once a kind."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -11,7 +11,7 @@ from ragtide_schemas import RagInteraction
 
 from ..traces.interactions import Mapped
 from ..traces.usage import cost_outcome
-from .span_store import StoreCounts
+from .span_store import PartitionSize, StoreCounts
 
 ROLE: Final = "serve"
 """Name of the role in health reports."""
@@ -36,6 +36,7 @@ class IngestTelemetry:
         self._spans = catalogue.INGEST_SPANS.counter(registry)
         self._late = catalogue.INGEST_LATE_SPANS.counter(registry)
         self._interactions = catalogue.INGEST_INTERACTIONS.counter(registry)
+        self._traces = catalogue.INGEST_TRACES.counter(registry)
         self._changed = catalogue.INGEST_CHANGED.counter(registry)
         self._costs = catalogue.INGEST_COSTS.counter(registry)
         self._left_out = catalogue.INGEST_LEFT_OUT.counter(registry)
@@ -102,10 +103,16 @@ class IngestTelemetry:
         """Count interactions that late spans would have changed."""
         self._changed.inc(number)
 
-    def sizes(self, found: list[tuple[int, int]]) -> None:
+    def closed(self, numbers: Mapping[str, int]) -> None:
+        """Count traces that are over, by what they gave; those without an outcome were counted before."""
+        for outcome, number in numbers.items():
+            if outcome:
+                self._traces.labels(outcome).inc(number)
+
+    def sizes(self, found: Sequence[PartitionSize]) -> None:
         """Set the number of open traces and the bytes of the stored spans."""
-        self._open.set(sum(traces for traces, _ in found))
-        self._bytes.set(sum(size for _, size in found))
+        self._open.set(sum(size.open for size in found))
+        self._bytes.set(sum(size.bytes for size in found))
 
     def warn_once(self, event: str, **fields: str) -> None:
         """Log a warning, unless the same was logged before."""

@@ -129,7 +129,13 @@ class Streams:
 
     trace = _Family("trace", "hash", "spans of one trace that may still be read, by trace id")
     open_traces = _Key("open-traces", "sorted set", "traces that wait to be read, by the time at which they are due")
-    read_traces = _Key("read-traces", "sorted set", "traces that were read, by the time at which their spans go")
+    read_traces = _Key("read-traces", "sorted set", "traces that were read, by the time at which they are over")
+    kept_traces = _Key(
+        "kept-traces", "sorted set", "traces that are over and can still be explained, by the time since which they are"
+    )
+    trace_outcomes = _Family(
+        "trace-outcomes", "hash", "numbers of traces by service and outcome, by the hour since 1970; it expires"
+    )
     traces_bytes = _Key("traces-bytes", "counter", "bytes of the stored spans")
 
     session = _Family("session", "hash", "turns of one session that has not ended, by its digest; it expires")
@@ -483,6 +489,22 @@ class TraceField(StrEnum):
     USED_SPANS = "c"
     CONTENTS = "i"
     READS = "k"
+    OUTCOME = "y"
+    """What the trace gave so far, and its service; empty once it is counted."""
+
+
+@unique
+class OutcomeField(StrEnum):
+    """Fields of the hash `trace-outcomes`. Each but `letters` begins the names of many fields: `OUTCOME:SERVICE`."""
+
+    TRACES = "traces:"
+    """Number of traces."""
+    NEWEST = "newest:"
+    """The newest of these traces."""
+    REFUSED = "refused:"
+    """Number of interactions that could not be used."""
+    LETTERS = "letters"
+    """Number of these interactions that became dead letters."""
 
 
 @unique

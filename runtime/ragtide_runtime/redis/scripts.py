@@ -46,6 +46,7 @@ from .keys import (
     CheckpointField,
     DeliveriesField,
     OutboxField,
+    OutcomeField,
     ReplayField,
     SentinelField,
     SessionField,
@@ -85,6 +86,7 @@ NAMES: Final = {
     **{f"SENTINEL_{field.name}": f"'{field}'" for field in SentinelField},
     **{f"SESSION_{field.name}": f"'{field}'" for field in SessionField},
     **{f"TRACE_{field.name}": f"'{field}'" for field in TraceField},
+    **{f"OUTCOME_{field.name}": f"'{field}'" for field in OutcomeField},
 }
 """Names from `keys.py` that a script may use."""
 

@@ -71,6 +71,9 @@ class IngestSettings(BaseModel):
     hold_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     """Seconds after which an interaction counts as complete in any case, and its spans are deleted. For as long again,
     ragtide remembers which spans became interactions, so that late repeats add nothing."""
+    explain_s: Annotated[float, Field(ge=0, le=86_400)] = 3600.0
+    """Seconds for which the spans of a trace that is over are kept, so that `ragtide ingest explain` can show it; 0
+    deletes them at once. Of many traces only the newest are kept: in a partition a sixty-fourth of `traces_bytes`."""
     traces_cap: Annotated[int, Field(ge=1)] = 100_000
     """Maximum number of waiting traces of a partition; further traces are refused, and the client is asked to try
     later."""

@@ -290,6 +290,14 @@ RECORDER_METRICS: Final = (
     RECORDER_MANIFEST,
 )
 
+REFUSED: Final = ("truncated", "no_content", "no_pipeline", "invalid")
+"""Why interactions of traces cannot be used."""
+
+TRACE_OUTCOMES: Final = (
+    "interaction", *REFUSED, "no_retrieval", "no_documents", "no_model_call", "no_later_call", "failed",
+)  # fmt: skip
+"""What a trace may give: an interaction, none that can be used, or none at all, each with the reason."""
+
 INGEST_SPANS: Final = Metric(
     "ragtide_ingest_spans_total",
     "counter",
@@ -307,7 +315,14 @@ INGEST_INTERACTIONS: Final = Metric(
     "counter",
     "Interactions of traces that this process published or refused, by outcome.",
     ("outcome",),
-    {"outcome": ("published", "duplicate", "dropped", "truncated", "no_content", "no_pipeline", "invalid")},
+    {"outcome": ("published", "duplicate", "dropped", *REFUSED)},
+)
+INGEST_TRACES: Final = Metric(
+    "ragtide_ingest_traces_total",
+    "counter",
+    "Traces that are over, by what they gave: `interaction`, or the reason why they gave none.",
+    ("outcome",),
+    {"outcome": TRACE_OUTCOMES},
 )
 INGEST_CHANGED: Final = Metric(
     "ragtide_ingest_changed_interactions_total",
@@ -366,6 +381,7 @@ INGEST_METRICS: Final = (
     INGEST_SPANS,
     INGEST_LATE_SPANS,
     INGEST_INTERACTIONS,
+    INGEST_TRACES,
     INGEST_CHANGED,
     INGEST_COSTS,
     INGEST_LEFT_OUT,

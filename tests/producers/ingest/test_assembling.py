@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 from tests.support.wire_spans import rag, request, span
 
-from ragtide_producers.ingest.assembling import Assembly, Timing, assemble
+from ragtide_producers.ingest.assembling import INTERACTION, Assembly, Timing, assemble
 from ragtide_producers.ingest.stored_spans import StoredTrace, fields_by_trace, joined_ids
+from ragtide_producers.traces.interactions import Refusal
+from ragtide_producers.traces.nothing import Cause
 from ragtide_producers.traces.options import MappingOptions
+from ragtide_runtime.telemetry.catalogue import TRACE_OUTCOMES
 
 pytestmark = pytest.mark.pure
 
@@ -79,26 +82,59 @@ def test_after_the_hold_time_an_interaction_is_complete_although_spans_keep_comi
     assert sorted(late.expired) == [f"{number:016x}" for number in (1, 2, 3)]
 
 
-def test_a_long_trace_yields_its_first_answers_before_its_root_has_come() -> None:
-    """A chat, or a batch job, may be one trace of hours."""
+def test_a_long_trace_yields_its_answers_before_its_root_has_come() -> None:
+    """A chat, or a batch job, may be one trace of hours; the span above may also be an agent with the question."""
     spans = [*rag("one", answer="1", parent=90), *rag("two", answer="2", first=11, parent=90, start=10)]
-    found = read(stored(spans, {11: 29_000, 12: 29_000, 13: 29_000}), 30_000)
-    assert [interaction.question for interaction in found.interactions] == ["one"]
-    assert (found.next_step, found.at_ms) == ("again", 59_000)
+    later = {11: 29_000, 12: 29_000, 13: 29_000}
+    assert read(stored(spans, later), 30_000).interactions == []
+    found = read(stored(spans, later), 59_000)
+    assert [interaction.question for interaction in found.interactions] == ["one", "two"]
+    going_on = {**dict.fromkeys(later, 590_000), 20: 599_000}
+    held = read(stored([*spans, span(20, 90)], going_on), 600_000)
+    assert [interaction.question for interaction in held.interactions] == ["one"]
+
+
+def turns(session: Sequence[WireSpan] = ()) -> list[WireSpan]:
+    """Return two turns below span 77: each a retrieval and a call with its question among the messages."""
+    spans = [*rag("one", answer="1")[:2], *rag("two", answer="2", first=11, start=9)[:2]]
+    for one in spans:
+        one.parent_span_id = (77).to_bytes(8, "big")
+    for call, question in ((spans[1], "one"), (spans[3], "two")):
+        for key, text in (("content", question), ("role", "user")):
+            call.attributes.add(key=f"llm.input_messages.0.message.{key}").value.string_value = text
+    return [*spans, *session]
+
+
+@pytest.mark.parametrize(
+    ("name", "top", "complete_ms"),
+    [
+        ("it ended last", span(77, at=(0, 10)), 3_000),
+        ("it is the top of its process", span(77, 99, at=(0, 10), remote=True), 3_000),
+        ("it ended first: its calls go on, as those of a stream", span(77, at=(0, 9.5)), 31_000),
+        ("it was sent at its beginning", span(77, at=(0, 0)), 31_000),
+        ("a span above it is missing", span(77, 99, at=(0, 10)), 31_000),
+    ],
+)
+def test_an_agent_without_a_question_is_complete_when_it_ended_and_its_spans_have_come(
+    name: str, top: WireSpan, complete_ms: int
+) -> None:
+    trace = stored(turns([top]), {12: 1_000, 13: 1_000})
+    assert (read(trace, 2_999).interactions, read(trace, complete_ms - 1).next_step) == ([], "again"), name
+    assert [found.question for found in read(trace, complete_ms).interactions] == ["one", "two"], name
+
+
+def test_an_agent_waits_for_the_spans_of_another_process() -> None:
+    """Their exporter sends them at its own times."""
+    own, other = request(*turns([span(77, at=(0, 10))])), request(span(30, 77, remote=True), service="search")
+    own.resource_spans.extend(other.resource_spans)
+    ((trace,), _) = fields_by_trace(own)
+    values = {field: bytes(6) + value for field, value in trace.spans.items()}
+    found = StoredTrace.of(trace.trace_id, {**trace.resources, **values, b"v": b"1"})
+    assert (read(found, 29_999).interactions, len(read(found, 30_000).interactions)) == ([], 2)
 
 
 def test_turns_below_a_session_that_has_not_ended_follow_each_other() -> None:
-    session = [
-        *(one for one in rag("one", answer="1")[:2]),
-        *(one for one in rag("two", answer="2", first=11, start=9)[:2]),
-    ]
-    for one in session:
-        one.parent_span_id = (77).to_bytes(8, "big")
-    for call, question in ((session[1], "one"), (session[3], "two")):
-        added = call.attributes.add()
-        added.key, added.value.string_value = "llm.input_messages.0.message.content", question
-        added = call.attributes.add()
-        added.key, added.value.string_value = "llm.input_messages.0.message.role", "user"
+    session = turns()
     found = read(stored(session, {12: 20_000, 13: 20_000}), 30_000)
     assert [interaction.question for interaction in found.interactions] == ["one"]
     both = read(stored(session, {12: 20_000, 13: 20_000}, used=found.used), 50_000)
@@ -129,6 +165,23 @@ def test_a_trace_without_an_interaction_goes_after_the_quiet_time() -> None:
     missing = read(stored([span(2, 1)]), 2_000)
     assert (missing.next_step, missing.at_ms) == ("keep", 600_000)
     assert read(stored([span(1), span(2, 1)]), 30_000).next_step == "close"
+
+
+def test_a_trace_has_one_outcome() -> None:
+    assert read(stored([span(1), span(2, 1)]), 2_000).outcome == "no_retrieval"
+    assert read(stored(rag()), 1_999).outcome == ""
+    first = read(stored(rag()), 2_000)
+    assert (first.outcome, first.service) == ("interaction", "shop")
+    assert read(stored(rag(), used=first.used, contents=first.contents), 9_000).outcome == "interaction"
+    cut = rag()
+    cut[0].dropped_attributes_count = 3
+    refused = read(stored(cut), 2_000)
+    assert refused.outcome == "truncated"
+    assert read(stored(cut, used=refused.used), 9_000).outcome == ""
+
+
+def test_every_outcome_has_its_counter() -> None:
+    assert sorted(TRACE_OUTCOMES) == sorted([INTERACTION, *Refusal, *Cause])
 
 
 def test_a_token_writes_only_to_its_pipelines() -> None:

@@ -57,7 +57,7 @@ async def test_nothing_stays_in_redis_but_the_ids_of_used_spans(async_redis: Any
     await ingest.send(requests_of("langchain_openinference"))
     await ingest.read_all()
     streams = Streams("ragtide", 0)
-    await ingest.store.close_read(evict=True)
+    await ingest.store.make_room()
     assert not await async_redis.exists(streams.open_traces, streams.read_traces, streams.traces_bytes)
     for key in await async_redis.keys(streams.trace("*")):
         assert await async_redis.pttl(key) != -1  # it expires, or has expired

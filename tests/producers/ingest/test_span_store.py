@@ -1,6 +1,8 @@
 """Spans in Redis: each is stored once, within limits; each decided interaction is published once, whatever fails."""
 
 import asyncio
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,13 +19,14 @@ from ragtide_aggregator.maintenance.repartition import Repartition
 from ragtide_producers.errors import IngestFullError
 from ragtide_producers.ingest import receiver as receiving
 from ragtide_producers.ingest import service, span_store
-from ragtide_producers.ingest.assembling import assemble
+from ragtide_producers.ingest.assembling import SERVICE_CHARS, assemble
+from ragtide_producers.ingest.outcomes import ServiceTraces, read_outcomes
 from ragtide_producers.publishing import round_trip
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_script, run_scripts
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import DeadLetter, RagInteraction, hashed_user_id
+from ragtide_schemas import DeadLetter, RagInteraction, hashed_user_id, utc_now
 
 STREAMS = Streams("ragtide", 0)
 
@@ -124,7 +127,7 @@ async def test_without_room_senders_wait_and_read_traces_make_room(async_redis: 
         await ingest.receiver.accept(request(*rag(trace=3)))
     assert full.value.retry_after_s > 0
     await ingest.send([request(*rag(trace=2), span(9, 1, trace=2))])  # more of a trace that is open
-    assert await ingest.store.sizes() == [(2, int(await async_redis.get(STREAMS.traces_bytes)))]
+    assert await ingest.store.sizes() == [(2, int(await async_redis.get(STREAMS.traces_bytes)), 0)]
 
 
 async def test_bytes_are_bounded_and_traces_that_were_read_go_first(async_redis: Any) -> None:
@@ -366,7 +369,7 @@ async def test_a_closed_trace_knows_which_spans_became_interactions(async_redis:
     retrieval, call, root = rag()
     await ingest.send([request(retrieval, call, root)])
     await ingest.read_all()
-    await ingest.store.close_read(evict=True)
+    await ingest.store.make_room()
     key = STREAMS.trace(f"{1:032x}")
     assert await async_redis.pttl(key) > 0
     await ingest.send([request(retrieval, call)])
@@ -414,11 +417,122 @@ async def test_a_capture_in_one_request_leaves_bytes_that_are_counted_to_the_end
         for key in await async_redis.keys(streams.trace("*")):
             stored += int(await async_redis.hget(key, "b") or 0)
         assert stored == int(await async_redis.get(streams.traces_bytes) or 0)
-    await ingest.store.close_read(evict=True)
-    assert [size for _, size in await ingest.store.sizes()] == [0, 0, 0]
+    await ingest.store.make_room()
+    assert [size.bytes for size in await ingest.store.sizes()] == [0, 0, 0]
 
 
 def _value(ingest: Ingest, name: str) -> float:
     found = ingest.registry.get_sample_value(name)
     assert found is not None
     return found
+
+
+async def outcomes(ingest: Ingest) -> list[ServiceTraces]:
+    return await read_outcomes(ingest.redis, ingest.settings.layout.all(), utc_now())
+
+
+async def test_traces_are_counted_once_by_what_they_gave(async_redis: Any) -> None:
+    ingest = Ingest(async_redis, partitions=3, explain_s=600)
+    hidden = rag(trace=8, answer="")
+    plain = [span(1, None, {"openinference.span.kind": "LLM", "output.value": "Hi."}, trace=trace) for trace in (3, 4)]
+    await ingest.send(
+        [request(*rag(trace=1), *rag(trace=2), *hidden, *plain), request(span(1, trace=5), service="b:c")]
+    )
+    await ingest.read_all()
+    await ingest.send([request(span(9, 1, trace=3), span(9, 1, trace=1))])  # late, and of traces that were counted
+    await ingest.read_all()
+    await ingest.reader.step()
+    shop, other = await outcomes(ingest)
+    assert (shop.service, shop.traces) == ("shop", {"interaction": 2, "no_content": 1, "no_retrieval": 2})
+    assert (other.service, other.traces) == ("b:c", {"no_retrieval": 1})
+    assert shop.newest["interaction"] in {f"{trace:032x}" for trace in (1, 2)}
+    assert other.newest["no_retrieval"] == f"{5:032x}"
+    counted = {
+        outcome: ingest.registry.get_sample_value("ragtide_ingest_traces_total", {"outcome": outcome})
+        for outcome in ("interaction", "no_content", "no_retrieval", "failed")
+    }
+    assert counted == {"interaction": 2, "no_content": 1, "no_retrieval": 3, "failed": 0}
+
+
+async def test_every_refused_interaction_is_counted_and_the_first_are_dead_letters(async_redis: Any) -> None:
+    """An application whose instrumentation captures no content sends very many."""
+    ingest = Ingest(async_redis, traces_cap=10_000)
+    silent = [one for trace in range(1, 260) for one in rag(trace=trace, answer="")]
+    await ingest.send([request(*silent), request(*rag(trace=1_000, answer=""), service="b")])
+    await ingest.read_all()
+    found = await letters(async_redis)
+    assert Counter((letter.reason, json.loads(letter.payload)["service"]) for letter in found) == {
+        ("no_content", "shop"): 100,
+        ("no_content", "b"): 1,
+    }
+    assert {of.service: dict(of.refused) for of in await outcomes(ingest)} == {
+        "shop": {"no_content": 259},
+        "b": {"no_content": 1},
+    }
+    value = ingest.registry.get_sample_value("ragtide_ingest_interactions_total", {"outcome": "no_content"})
+    assert value == 260
+
+
+async def test_the_names_of_services_are_bounded(async_redis: Any) -> None:
+    ingest = Ingest(async_redis)
+    for part in range(3):
+        numbers = range(1_000 * part + 1, 1_000 * part + 1_001)
+        whole = joined([request(span(1, trace=number), service=f"s{number}" + "x" * 400) for number in numbers])
+        await ingest.send([whole])
+        await ingest.read_all()
+    found = await outcomes(ingest)
+    assert sum(of.traces.total() for of in found) == 3_000
+    assert len(found) < 2_000
+    assert found[0].service == ""
+    assert max(len(of.service) for of in found) == SERVICE_CHARS
+
+
+async def test_the_spans_of_a_trace_that_is_over_are_kept_to_be_explained(async_redis: Any) -> None:
+    ingest = Ingest(async_redis, explain_s=600)
+    await ingest.send([request(*rag(trace=1), span(1, trace=2))])
+    await ingest.read_all()
+    await ingest.reader.step()
+    found = {trace.name: trace for trace in await ingest.store.find("0")}
+    assert found.keys() == {f"{trace:032x}" for trace in (1, 2)}
+    (one,) = await ingest.store.find(f"{1:032x}")
+    assert len(one.read_spans()) == 3
+    assert one.reads == 0
+    assert await ingest.store.find("f") == []
+    size = await async_redis.get(STREAMS.traces_bytes)
+    await ingest.send([request(*rag(trace=1))])  # repeated
+    assert await async_redis.get(STREAMS.traces_bytes) == size
+    brief = Ingest(async_redis, explain_s=0.001)
+    await until(lambda: _keeps(brief, 0))
+    assert not await async_redis.exists(STREAMS.traces_bytes)
+    assert await async_redis.pttl(STREAMS.trace(f"{1:032x}")) > 0
+
+
+async def _keeps(ingest: Ingest, number: int) -> bool:
+    await ingest.reader.step()
+    (size,) = await ingest.store.sizes()
+    return size.kept == number
+
+
+async def test_of_many_traces_the_newest_are_kept_within_a_share_of_the_bytes(async_redis: Any) -> None:
+    text = "word " * 1_000
+    ingest = Ingest(async_redis, explain_s=600, traces_bytes=64 * 100_000)
+    for trace in range(1, 60):
+        await ingest.send([request(*rag(trace=trace, answer=text))])
+        await ingest.read_all()
+    await ingest.reader.step()
+    (size,) = await ingest.store.sizes()
+    assert 50_000 < size.bytes <= 100_000
+    kept = {int(trace.name, 16) for trace in await ingest.store.find("")}
+    assert kept == set(range(60 - size.kept, 60))
+    assert len(await ingest.interactions()) == 59
+
+
+async def test_kept_spans_make_room_for_new_ones(async_redis: Any) -> None:
+    text = "word " * 1_000
+    ingest = Ingest(async_redis, explain_s=600, traces_bytes=64 * 100_000)
+    for trace in range(1, 10):
+        await ingest.send([request(*rag(trace=trace, answer=text))])
+    await ingest.read_all()
+    small = Ingest(async_redis, explain_s=600, traces_bytes=30_000, settle_s=600)
+    await small.send([request(*rag(trace=20, answer=text))])
+    assert [size.kept for size in await small.store.sizes()] == [0]

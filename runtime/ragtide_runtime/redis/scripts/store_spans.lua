@@ -1,6 +1,6 @@
 -- Stores spans of one trace until the trace is due to be read. Spans that were read change no more.
 -- uses: time, traces
--- KEYS: trace, open traces, read traces, bytes of all traces.
+-- KEYS: trace, open traces, read traces, bytes of all traces, kept traces.
 -- ARGV: trace id, settle time in ms, most open traces, most bytes of all traces, most spans of the trace, most bytes of
 --       the trace, allowed pipelines or nothing, then field, value of each resource and span.
 -- reply: {stored, repeated, late, rejected} numbers of spans; {-1} if there is no room, and then nothing was stored.
@@ -65,6 +65,7 @@ redis.call('HSET', KEYS[1], TRACE_BYTES, bytes + added, TRACE_SPANS, spans, TRAC
 redis.call('PERSIST', KEYS[1])
 redis.call('INCRBY', KEYS[4], added)
 redis.call('ZREM', KEYS[3], ARGV[1])
+redis.call('ZREM', KEYS[5], ARGV[1])
 -- A large trace is read less often while it grows: one millisecond later for each span.
 redis.call('ZADD', KEYS[2], 'LT', now + tonumber(ARGV[2]) + spans, ARGV[1])
 return {stored, repeated, late, rejected}

@@ -24,6 +24,8 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.UNKNOWN_SCHEMA_VERSION: "A newer release wrote the entry: upgrade ragtide, then retry.",
     Reason.INVALID: "A field is missing, unknown or out of its range: correct the producer and publish again.",
     Reason.TRUNCATED: "The trace has cut attributes: raise the limits of its exporter.",
+    Reason.NO_CONTENT: "The trace has no question, documents or response: let its instrumentation capture content.",
+    Reason.NO_PIPELINE: "No attribute of the trace names the pipeline: set OTEL_SERVICE_NAME in the application.",
     Reason.DUPLICATE: "An earlier entry has the same interaction id: nothing is lost if both are the same answer.",
     Reason.DELETED: "The entry was deleted from its stream before it was labeled, so its payload is lost.",
     Reason.LABELING_FAILED: "The labeler failed at every delivery: correct the cause, then retry.",
