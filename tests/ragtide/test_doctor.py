@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.ingest import Ingest
 from tests.support.metric_events import adherence
 from tests.support.metric_events import event as metric_event
 from tests.support.owners import owners
+from tests.support.wire_spans import rag, request
+from tests.support.wire_spans import span as wire_span
 
 from ragtide import AlertRule, ConfigurationError, Deployment
 from ragtide.cli.options import Given
@@ -349,3 +352,45 @@ async def test_a_group_of_alerts_that_no_process_reads_is_named_with_the_command
     assert found["partition 0: group taken"].found == "its oldest unfinished alert is 3.0 days old"
     advice = found["partition 0: group unread"].advice
     assert advice.endswith("redis-cli XGROUP DESTROY 'ragtide:{0}:alerts' unread")
+
+
+async def traced(redis: Any, *traces: Any) -> dict[str, Finding]:
+    """Return the findings after these traces are over."""
+    ingest = Ingest(redis)
+    await ingest.send(traces)
+    await ingest.read_all()
+    await ingest.reader.step()
+    return await findings(redis)
+
+
+async def test_traces_that_gave_nothing_are_counted_by_reason_and_one_is_named(async_redis: Any) -> None:
+    plain = {"openinference.span.kind": "LLM", "output.value": "Hi."}
+    found = (await traced(async_redis, request(*rag(trace=1), wire_span(1, None, plain, trace=2))))["traces of shop"]
+    assert found.level == "ok"
+    assert re.fullmatch(r"since \d\d:00 UTC 1 of 2 traces gave no interaction: 1 no retrieval", found.found)
+    assert found.advice == f"see why: ragtide ingest explain {2:032x}"
+
+
+async def test_a_service_that_gave_only_nothing_is_a_warning_and_one_that_is_only_refused_a_problem(
+    async_redis: Any,
+) -> None:
+    found = await traced(
+        async_redis,
+        request(wire_span(1, trace=1), service="index"),
+        request(*rag(trace=2, answer=""), service="silent"),
+        request(*rag(trace=3), service="shop"),
+        request(*(one for trace in range(10, 20) for one in [wire_span(1, trace=trace)]), service="[/x]\x1b[2J\u202e"),
+    )
+    assert found["traces of index"].level == "warning"
+    assert found["traces of silent"].level == "problem"
+    assert "1 interaction cannot be used: 1 no content" in found["traces of silent"].found
+    assert "ragtide dead-letters" in found["traces of silent"].advice
+    assert "traces of shop" not in found
+    assert "traces of [/x]\\x1b[2J\\u202e" in found
+
+
+async def test_few_services_are_named(async_redis: Any) -> None:
+    services = [request(wire_span(1, trace=number), service=f"s{number}") for number in range(1, 9)]
+    found = await traced(async_redis, *services)
+    assert sum(subject.startswith("traces of ") for subject in found) == 5
+    assert found["traces"].found == "3 more services with traces of this kind"

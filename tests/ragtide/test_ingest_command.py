@@ -1,11 +1,14 @@
 """`ragtide ingest`: captured traces are explained span by span, and published once."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.in_process import run_command
+from tests.support.ingest import Ingest
+from tests.support.wire_spans import rag, request, span
 
 from ragtide_runtime.redis.keys import Streams
 
@@ -110,3 +113,42 @@ def test_a_wrong_file_is_one_sentence(
     done = run_command(capsys, "ingest", "explain", str(tmp_path / name))
     assert done.code == 1
     assert words in done.told
+
+
+async def stored(redis: Any, *traces: Any, **settings: Any) -> None:
+    ingest = Ingest(redis, **settings)
+    await ingest.send(traces)
+    await ingest.read_all()
+    await ingest.reader.step()
+
+
+async def test_a_live_trace_is_explained_as_its_capture_is(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    redis_url: str,
+    async_redis: Any,
+) -> None:
+    monkeypatch.setenv("RAGTIDE_REDIS_URL", redis_url)
+    spans = request(*rag(trace=0xABCD << 112))
+    (tmp_path / "captured.pb").write_bytes(spans.SerializeToString())
+    await stored(async_redis, spans, request(span(1, trace=2)), explain_s=600)
+    captured = run_command(capsys, "ingest", "explain", str(tmp_path / "captured.pb"), "--json")
+    trace_id = f"{0xABCD << 112:032x}"
+    for name in (trace_id, trace_id[:8].upper(), f"otel-{trace_id}-{1:016x}", f"otel-{trace_id}-trace-0"):
+        live = await asyncio.to_thread(run_command, capsys, "ingest", "explain", name, "--json")
+        assert live.stdout == captured.stdout
+    shown = await asyncio.to_thread(run_command, capsys, "ingest", "explain", f"{2:032x}", trace_id)
+    assert "no span is a retrieval" in shown.stdout
+    assert shown.stdout.rstrip().endswith("4 spans, 2 traces, 1 interaction")
+
+
+async def test_a_trace_whose_spans_are_gone_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, redis_url: str, async_redis: Any
+) -> None:
+    monkeypatch.setenv("RAGTIDE_REDIS_URL", redis_url)
+    await stored(async_redis, request(*rag()), explain_s=0)
+    done = await asyncio.to_thread(run_command, capsys, "ingest", "explain", f"{1:032x}")
+    assert done.code == 1
+    assert "ingest.explain_s" in done.told
+    assert "--capture" in done.told

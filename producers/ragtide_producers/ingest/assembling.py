@@ -15,6 +15,7 @@ from ..traces.interactions import Mapped, Refusal, interaction_of
 from ..traces.nothing import why_nothing
 from ..traces.options import MappingOptions
 from ..traces.tree import Node, Tree
+from .outcomes import INTERACTION
 from .stored_spans import DIGEST_BYTES, StoredTrace
 
 NextStep = Literal["again", "keep", "close"]
@@ -23,8 +24,6 @@ NextStep = Literal["again", "keep", "close"]
 
 READS_MAX: Final = 5
 """Times that a trace is read without success, before it is given up: it may crash the process."""
-INTERACTION: Final = "interaction"
-"""Outcome of a trace that gave an interaction."""
 SERVICE_CHARS: Final = 200
 """Most characters of the name of a service."""
 

@@ -4,15 +4,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Final, cast
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import OutcomeField, Streams
 from ragtide_schemas.times import from_milliseconds, to_milliseconds
 
-from .assembling import INTERACTION
-from .span_store import HOUR_MS, outcomes_key
+INTERACTION: Final = "interaction"
+"""Outcome of a trace that gave an interaction."""
+HOUR_MS: Final = 3_600_000
+
+
+def outcomes_key(streams: Streams, now_ms: int) -> str:
+    """Return the key of the numbers of one hour."""
+    return streams.trace_outcomes(str(now_ms // HOUR_MS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_schemas import DeadLetter
 
 from .assembling import Assembly, Timing
+from .outcomes import outcomes_key
 from .stored_spans import SEPARATOR, StoredTrace, joined_ids
 
 STORE: Final = Lua("store_spans")
@@ -37,7 +38,6 @@ KEPT_SHARE: Final = 1 / 64
 """Share of `ingest.traces_bytes` up to which the spans of traces that are over are kept to be explained."""
 EVER_MS: Final = -(10**14)
 """Milliseconds after which a trace that is to be closed before its time is due."""
-HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,11 +282,6 @@ class SpanStore:
 
 def _claim(key: str, most: int = CLAIMED_MAX, age_ms: int = 0) -> ScriptCall[tuple[int, list[str]]]:
     return ScriptCall(CLAIM, (key,), (int(CLAIM_S * 1000), most, age_ms), _claimed)
-
-
-def outcomes_key(streams: Streams, now_ms: int) -> str:
-    """Return the key of the numbers of one hour."""
-    return streams.trace_outcomes(str(now_ms // HOUR_MS))
 
 
 def _keys(streams: Streams, name: str) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ from .partitions import partition_findings, waiting
 from .recording import recording_findings
 from .results import result_findings
 from .server import history_findings, known_ids_finding, server_findings
+from .traces import trace_findings
 
 
 async def examine(redis: Redis, settings: Settings, description: str, *, check_labeler: bool = True) -> list[Finding]:
@@ -52,6 +53,7 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
     partitions = await deployment.partitions()
     states = await _states(deployment)
     reports = await read_reports(redis, settings.prefix)
+    now_ms = _time_ms(await redis.time())
     return [
         Finding("ok", "redis", description),
         *await server_findings(redis),
@@ -74,7 +76,8 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
         *sampling_findings(states),
         *swing_findings(states, settings),
         *covariate_findings(states, settings, await _covariate_keys(deployment)),
-        *await alert_group_findings(redis, settings, _time_ms(await redis.time())),
+        *await alert_group_findings(redis, settings, now_ms),
+        *await trace_findings(redis, settings, now_ms),
         *(finding for status in partitions for finding in partition_findings(status, settings)),
     ]
 

@@ -231,31 +231,48 @@ TraceOption = Annotated[str | None, typer.Option(help="Only the traces whose ids
 
 
 @command(
+    "ragtide ingest explain 51196e0c6ab54c0cb4ee2be8a2d0a77b",
     "ragtide ingest explain request.pb",
     "ragtide ingest explain traces.json --trace 51196e0c",
+    exits="1 if Redis has no spans of a trace",
     of=ingest,
     name="explain",
 )
 def ingest_explain(
-    context: typer.Context, files: FilesArgument, trace: TraceOption = None, as_json: JsonOption = False
+    context: typer.Context,
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TRACE|FILE...",
+            help="Ids of traces, of their interactions, or at least 8 digits; or bodies of OTLP requests.",
+        ),
+    ],
+    trace: TraceOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show which span became what, and why not.
 
-    The spans of all files are read together. A file has the body of one request, or a JSON request per line, as the
-    file exporter of the OpenTelemetry Collector writes it. Nothing is published.
+    The spans of a trace are read from Redis, where they stay for a while (ingest.explain_s). The spans of all files are
+    read together. A file has the body of one request, or a JSON request per line, as the file exporter of the
+    OpenTelemetry Collector writes it. Nothing is published.
     """
     from rich.text import Text
 
     from ..trace_views import (
         fields_of_trace,
         interaction_lines,
+        stored_traces,
         trace_heading,
+        trace_id_in,
         trace_spans_table,
         traces_of_files,
         traces_summary,
     )
 
-    found = traces_of_files(context, files, trace)
+    ids = {source: trace_id for source in sources if (trace_id := trace_id_in(source)) is not None}
+    found = traces_of_files(context, [Path(source) for source in sources if source not in ids], trace)
+    if ids:
+        found += stored_traces(context, list(dict.fromkeys(ids.values())))
     if as_json:
         print_json([fields_of_trace(explained) for explained in found])
         return
