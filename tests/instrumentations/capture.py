@@ -44,6 +44,8 @@ LEFT_OUT: Final = (
 RUNS: Final = {
     "langchain": ("langchain", "constructions_langchain.py", "openinference"),
     "llamaindex": ("llamaindex", "constructions_llamaindex.py", "openinference"),
+    "openai_agents": ("openai-agents", "constructions_openai_agents.py", "openinference"),
+    "pydantic_ai": ("pydantic-ai", "constructions_pydantic_ai.py", "own"),
     "langgraph": ("langchain", "constructions_langgraph.py", "openinference"),
 }
 """For each framework its environment, its application, and the first argument of this."""

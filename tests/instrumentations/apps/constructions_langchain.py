@@ -208,10 +208,11 @@ def cached() -> None:
 def closed_after(pieces: int) -> tuple[str, str]:
     """Return a question, and what the user saw of its answer."""
     question, shown = truth.asked(pieces), ""
-    stream = chain.stream(question)
-    while len(shown.split()) < pieces:
-        shown += next(stream)
-    stream.close()
+    with scripted(pause_s=0.02):
+        stream = chain.stream(question)
+        while len(shown.split()) < pieces:
+            shown += next(stream)
+        stream.close()
     return question, shown
 
 
@@ -258,7 +259,8 @@ def stream_cancelled() -> None:
             await task
         saw(question, "".join(shown))
 
-    asyncio.run(main())
+    with scripted(pause_s=0.02):
+        asyncio.run(main())
 
 
 # Attempts that fail, and others that follow.

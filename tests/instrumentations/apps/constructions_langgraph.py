@@ -113,11 +113,12 @@ def graph_awaited() -> None:
 @construction("stream_closed", "not recorded")
 def stream_closed() -> None:
     """The stream of tokens is closed after some of them."""
-    stream = graph_of(retrieve, generate).stream({"question": truth.asked(4)}, stream_mode="messages")
     shown = ""
-    while len(shown.split()) < 3:
-        shown += str(next(stream)[0].content)
-    stream.close()
+    with scripted(pause_s=0.02):
+        stream = graph_of(retrieve, generate).stream({"question": truth.asked(4)}, stream_mode="messages")
+        while len(shown.split()) < 3:
+            shown += str(next(stream)[0].content)
+        stream.close()
 
 
 @construction("fallback")

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -166,6 +167,8 @@ class Model:
     script: Script = usual
     requests: list[tuple[list[dict[str, Any]], Reply]] = field(default_factory=list)
     """What came, and what was replied, since the construction began."""
+    pause_s: float = 0
+    """Seconds between the pieces of a stream, so that a reader can close it before its end."""
 
     def reply(self, request: dict[str, Any]) -> Reply:
         """Return the reply to a request, and remember both."""
@@ -287,13 +290,14 @@ def run_all(chosen: Iterable[str] = ()) -> None:
 
 
 @contextmanager
-def scripted(script: Script) -> Iterator[None]:
-    """Let the model follow a script."""
-    before, MODEL.script = MODEL.script, script
+def scripted(script: Script = usual, pause_s: float = 0) -> Iterator[None]:
+    """Let the model follow a script, with pauses between the pieces of a stream."""
+    before = MODEL.script, MODEL.pause_s
+    MODEL.script, MODEL.pause_s = script, pause_s
     try:
         yield
     finally:
-        MODEL.script = before
+        MODEL.script, MODEL.pause_s = before
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -323,12 +327,12 @@ class _Handler(BaseHTTPRequestHandler):
         lines = [
             (f"event: {json.loads(line)['type']}\n" if is_response else "") + f"data: {line}\n\n" for line in with_done
         ]
-        self._send_bytes("".join(lines).encode(), "text/event-stream")
+        self._send_bytes("".join(lines).encode(), "text/event-stream", pieces=[line.encode() for line in lines])
 
     def _send(self, value: Any, status: int = 200) -> None:
         self._send_bytes(json.dumps(value).encode(), "application/json", status)
 
-    def _send_bytes(self, body: bytes, kind: str, status: int = 200) -> None:
+    def _send_bytes(self, body: bytes, kind: str, status: int = 200, pieces: Iterable[bytes] = ()) -> None:
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
@@ -336,7 +340,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("connection", "close")
         self.end_headers()
         with suppress(OSError):  # nobody reads a stream that is closed early
-            self.wfile.write(body)
+            for piece in pieces if MODEL.pause_s else [body]:
+                self.wfile.write(piece)
+                self.wfile.flush()
+                time.sleep(MODEL.pause_s)
 
     def log_message(self, *_: Any) -> None:
         pass

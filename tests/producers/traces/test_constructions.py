@@ -82,6 +82,7 @@ def test_a_construction_is_recorded_as_the_application_saw_it(name: str) -> None
     found = sorted(mapped(name), key=lambda item: item.interaction.question if item.interaction else "")
     seen = sorted(truth["seen"], key=lambda answer: answer["question"])
     if truth["outcome"] == "right":
+        assert seen
         fields = [list(answer) for answer in seen] + [FIELDS] * len(found)
         came = [content(item, fields[place]) for place, item in enumerate(found)]
         assert [with_seen_response(*pair) for pair in zip_longest(came, seen)] == seen
