@@ -46,6 +46,7 @@ RUNS: Final = {
     "llamaindex": ("llamaindex", "constructions_llamaindex.py", "openinference"),
     "openai_agents": ("openai-agents", "constructions_openai_agents.py", "openinference"),
     "pydantic_ai": ("pydantic-ai", "constructions_pydantic_ai.py", "own"),
+    "haystack": ("haystack", "constructions_haystack.py", "openinference"),
     "langgraph": ("langchain", "constructions_langgraph.py", "openinference"),
 }
 """For each framework its environment, its application, and the first argument of this."""

@@ -138,12 +138,35 @@ CONSTRUCTIONS: Final = {
     "objects_tool": "tool that returns a list of objects",
     "react": "ReAct agent",
     "react_two_rounds": "ReAct agent with two rounds",
+    # Haystack.
+    "prompt_builder": "prompt of one text",
+    "sub_pipeline": "retrieval in a pipeline of its own",
+    "model_ranker": "documents ranked by a model",
+    "guard": "branch without a model, not taken",
+    "retriever_fallback": "fallback to another retriever",
+    "agent_without_pipeline": "agent outside a pipeline",
     "sub_graph": "graph in a graph",
 }
 """The rows: name of the fixture, and title."""
 
 WRONG: Final = frozenset[str](
     {
+        "haystack/window",
+        "haystack/retry",
+        "haystack/rerank_step",
+        "haystack/grading_none",
+        "haystack/grading",
+        "haystack/fallback_by_hand",
+        "haystack/ensemble",
+        "haystack/empty_without_model",
+        "haystack/empty_answer",
+        "haystack/dict_output",
+        "haystack/cut_texts",
+        "haystack/cut_off",
+        "haystack/common_span",
+        "haystack/chain_as_tool",
+        "haystack/all_dropped_without_model",
+        "haystack/agent_as_tool",
         "langchain/agent_as_tool",
         "langchain/agent_structured",
         "langchain/all_dropped_without_model",
