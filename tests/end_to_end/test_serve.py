@@ -15,7 +15,10 @@ from tests.support.conditions import wait_until
 from tests.support.ingest import NAMES, expected_of, one_span_each, requests_of
 from tests.support.redis_processes import cluster
 from tests.support.roles import begin, command, running
+from tests.support.wire_spans import rag, request, span
+from tools.pages.constructions import CAPTURED
 
+from ragtide_producers.traces.otlp import decode_request
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import RagInteraction
@@ -108,11 +111,11 @@ def test_one_of_two_processes_is_killed_in_the_middle(redis: Any, redis_url: str
 
 
 def _send_by_turns(ports: list[int], requests: Iterable[ExportTraceServiceRequest]) -> None:
-    for number, request in enumerate(requests):
+    for number, one in enumerate(requests):
         try:
-            send(ports[number % 2], request.SerializeToString())
+            send(ports[number % 2], one.SerializeToString())
         except (URLError, ConnectionError):
-            send(ports[1], request.SerializeToString())
+            send(ports[1], one.SerializeToString())
 
 
 @pytest.mark.heavy
@@ -154,3 +157,49 @@ def test_captured_requests_are_files_for_explain(redis_url: str, redis: Any, tmp
     done = command(redis_url, "ingest", "explain", "--json", *files)
     found = [interaction for trace in json.loads(done.stdout) for interaction in trace["interactions"]]
     assert len(found) == len(expected_of("langchain_openinference"))
+
+
+def by_ends(name: str) -> list[ExportTraceServiceRequest]:
+    """Return the spans of a fixture, one a request, in the order in which they ended."""
+    whole = decode_request((CAPTURED / f"{name}.json").read_bytes(), "json")
+    return sorted(
+        one_span_each([whole]), key=lambda one: one.resource_spans[0].scope_spans[0].spans[0].end_time_unix_nano
+    )
+
+
+def test_an_agent_is_published_soon_after_its_span_ended(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    """With `ingest.quiet_s` of an hour it would come an hour later."""
+    log = tmp_path / "serve.log"
+    with running("serve", redis_url, log, INGEST):
+        port = port_in(log)
+        for name in ("llamaindex/agent_two_rounds", "langchain/agent_two_tools"):
+            for one in by_ends(name):
+                send(port, one.SerializeToString())
+            wait_until(lambda: bool(published(redis)))
+            redis.delete("ragtide:{0}:interactions")
+
+
+def test_what_gave_no_score_is_listed_counted_and_explained(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    log = tmp_path / "serve.log"
+    with running("serve", redis_url, log, {**INGEST, "RAGTIDE_INGEST_QUIET_S": "0.5"}):
+        port = port_in(log)
+        silent = [one for trace in (1, 2, 3) for one in rag(trace=trace, answer="")]
+        send(port, request(*silent, *rag(trace=4)).SerializeToString())
+        send(port, request(span(1, trace=5), service="index").SerializeToString())
+
+        def are_over() -> bool:
+            found = json.loads(command(redis_url, "doctor", "--json").stdout)
+            shown.update({finding["subject"]: finding for finding in found})
+            return {"traces of shop", "traces of index"} <= shown.keys() and "3 of 4" in shown["traces of shop"][
+                "found"
+            ]
+
+        shown: dict[str, Any] = {}
+        wait_until(are_over)
+    assert "3 no content" in shown["traces of shop"]["found"]
+    letters = json.loads(f"[{','.join(command(redis_url, 'dead-letters', '--json').stdout.splitlines())}]")
+    assert {letter["reason"] for letter in letters} == {"no_content"}
+    named = shown["traces of index"]["advice"].split()[-1]
+    (explained,) = json.loads(command(redis_url, "ingest", "explain", "--json", named).stdout)
+    assert explained["service"] == "index"
+    assert explained["reason"].startswith("no span is a retrieval")
