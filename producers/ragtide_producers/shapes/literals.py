@@ -77,6 +77,10 @@ class BrokenTextError(UnreadableError):
     """A text begins as a list or a mapping and does not end as such: it was cut, or is no value."""
 
 
+class SeveralTextsError(UnreadableError):
+    """A value has several texts of which none is known to be the one."""
+
+
 def value_of(text: str, *, strict: bool = False) -> Any:
     """Return the value that a text spells, or the text itself if it spells none.
 

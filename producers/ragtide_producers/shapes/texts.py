@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from ragtide_schemas.opaque import begins_again, is_opaque
 from ragtide_schemas.plain_values import plain_text, unfit
 
-from .literals import CALL, CLASS, Constructed
+from .literals import CALL, CLASS, Constructed, SeveralTextsError
 from .literals import UnreadableError as UnreadableError  # noqa: PLC0414 - doors catch it, and read texts here
 from .messages import Author, Message, message_of, messages_of
 from .parts import MEDIA, joined, kind_of, plain, text_of_content
@@ -293,9 +293,9 @@ class _TextSearch:
                 if self.meaning == "question"
                 else "answers: give the one that was shown to the user"
             )
-            raise UnreadableError(f"it has several {several}")
+            raise SeveralTextsError(f"it has several {several}")
         if len(distinct) > 1:
-            raise UnreadableError("its texts may be one reference in parts, or several: give one text")
+            raise SeveralTextsError("its texts may be one reference in parts, or several: give one text")
         return self.of_text(distinct[0], depth, times) if distinct else None
 
     def of_messages(self, messages: Sequence[Message], items: list[Any], depth: int, times: int) -> str | None:

@@ -8,6 +8,7 @@ from ..shapes.prompts import context_after_instructions, context_in, parts_of
 from ..shapes.replies import reply_documents
 from ..shapes.texts import Meaning
 from .grouping import SpanGroup
+from .reading import if_readable
 from .tree import Node
 
 
@@ -30,17 +31,38 @@ def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
 
 
 def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
-    """Return the answer: that of the anchor, else the text of the last model call that has one.
+    """Return the answer: that of the anchor, else the text of the last model call that has one, perhaps an empty text.
 
-    An anchor that only prints an object, such as a stream or a cut event of an agent, is read last.
+    An anchor that only prints an object, such as a stream or a cut event of an agent, is read last. If the anchor
+    returned nothing, though a model wrote a text, its stream was closed: what was shown is not known.
 
     Raises:
         UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
-    generated = filter(None, (call.generated for call in reversed(group.calls)))
-    first = next(generated, None) if group.anchor.prints_object and "response" not in group.anchor.own else None
-    given = first or _of_anchor(group, "response", "answer", lambda: group.anchor.answer(keys))
-    return given or next(generated, None)
+    texts = (call for call in reversed(group.calls) if call.generated)
+    first = next(texts, None) if group.anchor.prints_object and "response" not in group.anchor.own else None
+    given = first.generated if first else _of_anchor(group, "response", "answer", lambda: group.anchor.answer(keys))
+    if given:
+        return given
+    last = next(texts, None)
+    if last is not None:
+        return None if returned_nothing(group) and not last.is_closed else last.generated
+    return "" if any(call.replies_empty for call in group.calls[-1:]) else None
+
+
+def returned_nothing(group: SpanGroup) -> bool:
+    """Whether the anchor says that it returned nothing, or an empty text."""
+    return group.turn is None and (group.anchor.output_is_empty or group.anchor.output_is_null)
+
+
+def is_cut(group: SpanGroup, response: str) -> bool:
+    """Whether a response is only the beginning of what a model wrote: its reader closed the stream."""
+    if group.anchor.is_closed or any(call.is_closed for call in group.calls[-1:]):
+        return True
+    written = if_readable(
+        lambda: next((call.generated for call in reversed(group.calls) if call.generated), None), None
+    )
+    return bool(response) and written is not None and written != response and written.startswith(response)
 
 
 def _of_anchor(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[], str | None]) -> str | None:
@@ -66,6 +88,8 @@ def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
     """
     if "documents" in group.anchor.own:
         return group.anchor.explicit_documents
+    if not group.calls and not group.anchor.is_explicit:
+        return []
     kept: dict[Node, list[Found]] = {}
     by_document: dict[str, list[Node]] = {}
     unknown, in_prompt = False, None

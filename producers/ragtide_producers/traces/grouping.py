@@ -1,7 +1,7 @@
 """Which spans of a trace belong to one interaction."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,10 +9,14 @@ from typing import Final
 
 from ..shapes.literals import UnreadableError
 from .reading import if_readable
+from .requests import inside, is_request, nothing_was_given
 from .tree import Node, Tree
 
 HIDING: Final = ("retrieval", "rerank", "embedding", "guard")
 """Roles of spans whose model calls write no answer."""
+REFUSED_MAX: Final = 16
+"""Spans above each other that are looked at until one is a request: else a deep chain would take a square of its
+length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +24,12 @@ class SpanGroup:
     """The spans of one interaction."""
 
     anchor: Node
-    """The lowest node above the retrievals and a model call that came after them."""
+    """The span of the request; without one, the lowest above the retrievals and a model call that came after them."""
     retrievals: tuple[Node, ...]
     """Retrievals and rerankings by time."""
     calls: tuple[Node, ...]
-    """Model calls that succeeded, by time; the last of them that has a text is the answer."""
+    """Model calls that succeeded, by time; the last of them that has a text is the answer. Empty if no document was
+    left to ask a model about."""
     turn: int | None = None
     """Number of the turn, if several turns share the anchor."""
 
@@ -32,27 +37,35 @@ class SpanGroup:
 def groups_of(tree: Tree) -> list[SpanGroup]:
     """Return the interactions of a trace, by time.
 
-    Each retrieval belongs to its lowest ancestor below which a model call that succeeded began later. Retrievals with
-    the same ancestor are one interaction, so two questions below one root are two, and a trace without an answer of a
-    model is none. The time is linear in the number of spans, but for a sort.
+    The anchor of a retrieval is the request above it: the highest span of its process that has a question and the
+    answer which a model wrote after the retrieval. Without a request it is the lowest span below which a model call of
+    no request began later. If no model was asked after retrievals that found nothing, their anchor is the highest span
+    that has a question and an answer. What failed is not used. The time is linear in the number of spans, but for a
+    sort.
     """
-    named = {node for node in tree.nodes if node.is_explicit}
-    above = tree.nearest(named)
-    explicit = {node for node in named if above[node.parent] is None}
     calls = calls_of(tree)
     _tell_results(tree, calls)
     _tell_parts(tree)
-    anchors = _climbed(tree, _anchors(tree, explicit, calls), calls, explicit)
-    nearest = tree.nearest(anchors)
+    searches = {*retrievals_of(tree), *(call for call in calls if _retrieves(call))}
+    retrievals = [node for node in tree.nodes if node in searches]
+    requests = _requests(tree, retrievals, calls)
+    anchors = _anchors(tree, retrievals, calls, requests)
+    nearest, failed = tree.nearest({*anchors, *requests}), tree.nearest(tree.lost)
     own: dict[Node, list[Node]] = {anchor: [] for anchor in anchors}
     for call in calls:
-        if (anchor := nearest[call]) is not None:
+        if (anchor := nearest[call]) in own and not _failed_below(anchor, failed[call]):
             own[anchor].append(call)
     found = [
         group
         for anchor, below in anchors.items()
-        for group in _turns(anchor, below, own[anchor] or [node for node in below if node.answers_itself])
+        for group in _turns(
+            anchor,
+            below,
+            own[anchor] or [node for node in below if node.answers_itself],
+            is_one=anchor in requests or anchor.tells_both,
+        )
     ]
+    found += _unanswered(tree, [node for node in retrievals if nearest[node] is None], calls)
     return sorted(found, key=lambda group: (group.anchor.first, group.turn or 0))
 
 
@@ -72,7 +85,7 @@ def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
 
 def _tell_parts(tree: Tree) -> None:
     """Give each retrieval those that are right inside it: a fusion its retrievers, a retriever its reranking."""
-    own = {node for node in tree.nodes if node.role in ("retrieval", "rerank") and not node.span.failed}
+    own = {node for node in tree.nodes if node.role in ("retrieval", "rerank") and node not in tree.lost}
     nearest = tree.nearest(own)
     for node in tree.nodes:
         around = nearest[node.parent]
@@ -80,24 +93,138 @@ def _tell_parts(tree: Tree) -> None:
             around.parts.append(node)
 
 
-def _anchors(tree: Tree, explicit: set[Node], calls: Sequence[Node]) -> dict[Node, list[Node]]:
+def _requests(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -> set[Node]:
+    """Return the spans that are a request of a user, and those with explicit attributes.
+
+    A request that failed is one, too: nothing below it was its answer. One without an output is known by its question,
+    if no request with an answer is below it.
+    """
+    named = {node for node in tree.nodes if node.is_explicit}
+    above = tree.nearest(named)
+    found = {node for node in named if above[node.parent] is None}
+    asked = _asked_tools(tree, calls)
+    latest = _starts(tree, [*calls, *(node for node in retrievals if node.answers_itself)], max)
+    earliest = _starts(tree, retrievals, min)
+
+    def is_asked(node: Node, marked: set[Node]) -> bool:
+        is_answered = node in earliest and latest.get(node, -1) >= earliest[node]
+        has_others = any(other in node for other in marked)
+        return is_answered and not has_others and is_request(tree, node, inside(node, retrievals), inside(node, calls))
+
+    def told(node: Node) -> bool:
+        return node.tells_question if node.failed else node.tells_both
+
+    requests = found | _highest(tree, {*found, *asked}, lambda node: told(node) and is_asked(node, found))
+    more = _highest(tree, {*requests, *asked}, lambda node: node.tells_question and is_asked(node, requests))
+    return requests | more
+
+
+def _highest(tree: Tree, taken: Collection[Node], fits: Callable[[Node], bool]) -> set[Node]:
+    """Return the highest nodes in each process that fit, and are not below a taken one.
+
+    What begins after the end of a span is no part of its answer, so it may be a request of its own.
+    """
+    found: set[Node] = set()
+    covering: dict[Node | None, Node | None] = {None: None}
+    refused: dict[Node | None, int] = {None: 0}
+    for node in tree.nodes:
+        above = covering[node.parent]
+        is_below = above is not None and not node.span.parent_is_remote and node.span.start_ns <= above.span.end_ns
+        covering[node] = node if node in taken else above if is_below else None
+        refused[node] = refused[node.parent]
+        may_ask = node.is_of_application or node.role == "tool"
+        if covering[node] is not None or not may_ask or refused[node] > REFUSED_MAX:
+            continue
+        if fits(node):
+            found.add(node)
+            covering[node] = node
+        elif node.tells_question:
+            refused[node] += 1
+    return found
+
+
+def _asked_tools(tree: Tree, calls: Sequence[Node]) -> set[Node]:
+    """Return the tools that a model of their process asked for: a call in no tool goes on after them."""
+    process: dict[Node | None, Node | None] = {None: None}
+    tools = tree.nearest({node for node in tree.nodes if node.role == "tool"})
+    for node in tree.nodes:
+        process[node] = node if node.parent is None or node.span.parent_is_remote else process[node.parent]
+    last_ns: dict[Node | None, int] = {}
+    for call in calls:
+        if tools[call] is None:
+            last_ns[process[call]] = max(last_ns.get(process[call], -1), call.span.start_ns)
+    return {node for node in tree.nodes if tools[node] is node and node.span.start_ns <= last_ns.get(process[node], -1)}
+
+
+def _anchors(
+    tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node], requests: Collection[Node]
+) -> dict[Node, list[Node]]:
     """Return the anchors, each with the retrievals below it and the model calls that retrieved on their way."""
-    anchors: dict[Node, list[Node]] = {node: [] for node in explicit}
-    named, latest = tree.nearest(explicit), _latest_starts(tree, calls)
-    waiting = {*retrievals_of(tree), *(call for call in calls if _retrieves(call))}
+    anchors: dict[Node, list[Node]] = {node: [] for node in requests if node.is_explicit}
+    request, failed = tree.nearest(requests), tree.nearest(tree.lost)
+    tools = _top_tools(tree)
+    free = [call for call in calls if request[call] is None]
+    latest = _starts(tree, free, max)
+    beside = _starts(tree, [call for call in free if tools[call] is None], max)
+    answered = {node: node.span.start_ns for node in retrievals if node.answers_itself}
+    for call in calls:
+        if (anchor := request[call]) is not None:
+            answered[anchor] = max(answered.get(anchor, -1), call.span.start_ns)
+    waiting = set(retrievals)
     path: list[Node] = []
     """The nodes from the root to this node; a call below each of them begins the later, the higher."""
     for node in tree.nodes:
         del path[node.depth :]
         if node in waiting:
-            height = bisect_right(path, -node.span.start_ns, key=lambda above: -latest.get(above, -1))
-            anchor = named[node] or (path[height - 1] if height else None)
-            if named[node] is None and _ends_there(node, anchor):
-                anchor = tree.telling[node.parent] or node
-            if anchor is not None:
+            anchor = request[node]
+            if anchor is None:
+                tool = tools[node.parent]
+                anchor = _lowest(path[: tool.depth], beside, node) if tool is not None else None
+                anchor = anchor or _lowest(path, latest, node)
+                anchor = node if _ends_there(node, anchor) else anchor
+            elif not anchor.is_explicit and answered.get(anchor, -1) < node.span.start_ns and not node.answers_itself:
+                anchor = None
+            if anchor is not None and not _failed_below(anchor, failed[node]):
                 anchors.setdefault(anchor, []).append(node)
         path.append(node)
     return anchors
+
+
+def _lowest(path: Sequence[Node], latest: Mapping[Node, int], node: Node) -> Node | None:
+    """Return the lowest of the nodes above a node below which a call began later."""
+    height = bisect_right(path, -node.span.start_ns, key=lambda above: -latest.get(above, -1))
+    return path[height - 1] if height else None
+
+
+def _top_tools(tree: Tree) -> dict[Node | None, Node | None]:
+    """Return for each node the highest tool that is this node or above it."""
+    tools: dict[Node | None, Node | None] = {None: None}
+    for node in tree.nodes:
+        tools[node] = tools[node.parent] or (node if node.role == "tool" else None)
+    return tools
+
+
+def _failed_below(anchor: Node, failed: Node | None) -> bool:
+    """Whether the nearest failed node above a node is the anchor or below it."""
+    return failed is not None and failed in anchor
+
+
+def _unanswered(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -> list[SpanGroup]:
+    """Return the interactions in which nothing was found, or nothing was left of it, and no model was asked."""
+    if not retrievals:
+        return []
+    hiding = tree.nearest({node for node in tree.nodes if node.role in HIDING})
+    models = [node for node in tree.nodes if node.role == "llm" and not node.is_agent and hiding[node] is None]
+    latest, earliest = _starts(tree, models, max), _starts(tree, retrievals, min)
+
+    def fits(node: Node) -> bool:
+        if node not in earliest or latest.get(node, -1) >= earliest[node] or node.failed or not node.tells_both:
+            return False
+        below = inside(node, retrievals)
+        return is_request(tree, node, below, inside(node, calls)) and nothing_was_given(tree, node, below)
+
+    found = _highest(tree, (), fits)
+    return [SpanGroup(node, _by_time(inside(node, retrievals)), ()) for node in tree.nodes if node in found]
 
 
 def _retrieves(call: Node) -> bool:
@@ -106,6 +233,7 @@ def _retrieves(call: Node) -> bool:
 
 
 def _ends_there(node: Node, anchor: Node | None) -> bool:
+    """Whether a node that retrieves is an interaction of its own."""
     if node.role == "llm":
         return if_readable(lambda: node.is_final, True)
     return anchor is None and node.answers_itself
@@ -122,7 +250,7 @@ def retrievals_of(tree: Tree) -> list[Node]:
     calls: list[int] = []
     covered_until = -1
     for node in tree.nodes:
-        if node.span.failed or node.first <= covered_until:
+        if node in tree.lost or node.first <= covered_until:
             continue
         if node.role in ("retrieval", "rerank"):
             kept.append(node)
@@ -168,7 +296,7 @@ def calls_of(tree: Tree) -> list[Node]:
             continue
         if node.role in HIDING:
             covered_until = node.last
-        elif node.role == "llm" and not node.span.failed:
+        elif node.role == "llm" and node not in tree.lost:
             found.append(node)
     # In the order of a walk, the node after a call with calls below it is one of these.
     inner = [call for call, after in pairwise([*found, tree.root]) if after not in call]
@@ -184,50 +312,23 @@ def calls_of(tree: Tree) -> list[Node]:
     return list(kept)
 
 
-def _latest_starts(tree: Tree, calls: Collection[Node]) -> dict[Node, int]:
-    """Return for each node above a model call the latest start of a call below it."""
-    latest = {call: call.span.start_ns for call in calls}
+def _starts(tree: Tree, nodes: Iterable[Node], choose: Callable[[int, int], int]) -> dict[Node, int]:
+    """Return for each node with one of the nodes at it or below it the first or the last of their starts."""
+    found = {node: node.span.start_ns for node in nodes}
     for node in reversed(tree.nodes):
-        if node in latest and node.parent is not None:
-            latest[node.parent] = max(latest.get(node.parent, 0), latest[node])
-    return latest
+        if node in found and node.parent is not None:
+            found[node.parent] = choose(found.get(node.parent, found[node]), found[node])
+    return found
 
 
-def _climbed(
-    tree: Tree, anchors: dict[Node, list[Node]], calls: Sequence[Node], explicit: set[Node]
-) -> dict[Node, list[Node]]:
-    """Return the anchors, those moved up whose model calls only prepare the answer of a node above.
-
-    An example is a retrieval whose documents a model grades: the answer comes from a later call, and the node above has
-    the question and the answer. Another is an agent whose model calls have no texts (Semantic Kernel): its span has.
-    """
-    nearest = tree.nearest(anchors)
-    outside = [call for call in calls if nearest[call] is None]
-    speaking = {nearest[call] for call in calls if not call.is_blank}
-    silent = {
-        anchor
-        for anchor, below in anchors.items()
-        if anchor not in speaking and not any(node.answers_itself for node in below)
-    }
-    if not outside and not silent:
-        return anchors
-    latest, free = _latest_starts(tree, calls), _latest_starts(tree, outside)
-    moved: dict[Node, list[Node]] = {}
-    for anchor, below in anchors.items():
-        place = tree.telling[anchor] if anchor not in explicit else None
-        climbs = place and (anchor in silent or free.get(place, -1) > latest.get(anchor, -1))
-        moved.setdefault(place if place and climbs else anchor, []).extend(below)
-    return moved
-
-
-def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node]) -> list[SpanGroup]:
+def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], *, is_one: bool) -> list[SpanGroup]:
     """Return the turns below an anchor: usually one.
 
     Several turns follow each other below one node that has no question and no answer of its own, such as the span of a
     session. A new turn begins with a retrieval after a call that answered, if the next call has another question.
     """
     whole = SpanGroup(anchor, _by_time(retrievals), _by_time(calls))
-    if len(retrievals) < 2 or len(calls) < 2 or anchor.tells_both:
+    if len(retrievals) < 2 or len(calls) < 2 or is_one:
         return [whole]
     turns: list[tuple[list[Node], list[Node]]] = [([], [])]
     retrieving, calling = set(retrievals), set(calls)

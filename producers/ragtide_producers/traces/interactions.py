@@ -15,7 +15,7 @@ from ragtide_schemas.times import utc_now
 from ..shapes.literals import BrokenTextError, UnreadableError
 from ..shapes.texts import text_in
 from .attributes import first, under
-from .content import answer_of, documents_in, question_of
+from .content import answer_of, documents_in, is_cut, question_of, returned_nothing
 from .conventions import GENAI
 from .grouping import SpanGroup, groups_of
 from .history import history_of
@@ -146,6 +146,7 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], options: MappingOptions) 
         "span_id": group.anchor.span.span_id or None,
         "model": _first_text(reversed(group.calls), "model"),
         "response_id": _first_text(reversed(group.calls), "response_id"),
+        "response_cut": "true" if is_cut(group, response or "") else None,
         "generation_s": seconds_of(covered_ns(group.calls)),
         "time_unit": next((unit for unit in units if unit != "nanoseconds"), None),
         **about_cost,
@@ -176,7 +177,7 @@ def _without_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanG
     hidden = next((node.hidden_documents for node in nodes if node.hidden_documents), None)
     advice = [f"{_CAPTURE} ({hidden})"]
     if hidden is None or "documents" not in missing:
-        for name in missing:
+        for name in missing if not returned_nothing(group) else ():
             columns, remedy = _PLACES[name]
             # Ids of documents without texts are nothing, and so is a reply without a word.
             places = (
@@ -193,6 +194,10 @@ def _without_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanG
 
 def _advice(name: str, nodes: Sequence[Node], group: SpanGroup) -> str:
     """Return how a content that is missing gets into the spans: by a switch, unless that is on already."""
+    if name == "response" and returned_nothing(group):
+        return (
+            f"the stream of the span {group.anchor.short_name!r} was closed before its first text: read it to its end"
+        )
     near = (group.retrievals if name == "documents" else group.calls)[::-1]
     for node in near if not any(node.hides for node in nodes) else ():
         if name == "documents" and node.documents:

@@ -13,9 +13,9 @@ from ragtide_schemas.printable import printable
 
 from ..shapes.document_keys import TEXTS
 from ..shapes.documents import Found, documents_in, documents_of
-from ..shapes.literals import BrokenTextError, UnreadableError, value_of
+from ..shapes.literals import BrokenTextError, SeveralTextsError, UnreadableError, value_of
 from ..shapes.messages import Message, last_of, messages_of, results_by_call, tool_results_of
-from ..shapes.replies import is_error
+from ..shapes.replies import is_error, tells_nothing
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
 from .answered import Answered, answered_in, may_be_answered
 from .attributes import (
@@ -42,6 +42,7 @@ from .conventions import (
     GENAI,
     HAYSTACK,
     LLM_WORDS,
+    OPENINFERENCE,
     OPERATIONS,
     PREPARED_CALLS,
     RAG_WORDS,
@@ -62,6 +63,22 @@ NUMBER_MAX: Final = 1e15
 SEEN_CHARS: Final = 60
 """Characters of a value or a name in a message."""
 
+BLANK: Final = "it is blank"
+"""Why the reply of a model call has no text, if it is an empty text."""
+CLOSING: Final = ("GeneratorExit", "CancelledError")
+"""Exceptions of a stream whose reader goes away."""
+STEERING: Final = (
+    "GraphInterrupt",
+    "NodeInterrupt",
+    "ParentCommand",
+    "WorkflowDone",
+    "StopIteration",
+    "StopAsyncIteration",
+)
+"""Exceptions by which frameworks leave a step that did its work: LangGraph, LlamaIndex."""
+LEAVES_MAX: Final = 5_000
+"""Most values in the input or output of a span that are looked at for a text."""
+
 NAME_CHARS: Final = 20
 """Most characters of a text that is a name or a kind, and no content."""
 
@@ -79,6 +96,42 @@ def if_readable(read: Callable[[], _Read], otherwise: _Other) -> _Read | _Other:
         return read()
     except UnreadableError:
         return otherwise
+
+
+def _tells(read: Callable[[], str | None]) -> bool:
+    try:
+        return read() is not None
+    except SeveralTextsError:
+        return False
+    except UnreadableError:
+        return True
+
+
+def plain_text(text: str) -> str:
+    r"""Return a text without differences of case, of white space, and of what JSON escapes.
+
+    >>> plain_text('When was it\\nbuilt, as \\"iron lady\\"? ')
+    'when was it built, as "iron lady"?'
+    """
+    return " ".join(text.replace("\\n", " ").replace('\\"', '"').split()).casefold()
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """Yield the texts in a value, at most some thousand: those of a text that spells a list or an object."""
+    stack, seen = [value], 0
+    while stack and seen < LEAVES_MAX:
+        at = stack.pop()
+        seen += 1
+        if isinstance(at, str):
+            inner = if_readable(partial(value_of, at), None) if at[:1] in ("[", "{") else None
+            if isinstance(inner, dict | list):
+                stack.append(inner)
+            elif at.strip():
+                yield at
+        elif isinstance(at, Mapping):
+            stack.extend(at.values())
+        elif isinstance(at, list | tuple):
+            stack.extend(at)
 
 
 def number_of(value: Any) -> float | None:
@@ -124,6 +177,22 @@ class SpanReading:
         if found is None:
             raise UnreadableError(f"{name} of {self.short_name!r} has no documents: give a JSON list of texts")
         return found
+
+    @cached_property
+    def exception(self) -> str:
+        """The name of the exception that ended the span; empty without one."""
+        named = (event.attributes.get("exception.type") for event in self.span.events if event.name == "exception")
+        return str(next(named, None) or "").rpartition(".")[2]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the reader of a stream closed it: what was written until then was shown."""
+        return self.span.failed and self.exception in CLOSING
+
+    @property
+    def failed(self) -> bool:
+        """Whether the work of the span failed: an exception that only steers a program is no failure."""
+        return self.span.failed and self.exception not in (*CLOSING, *STEERING)
 
     @property
     def is_explicit(self) -> bool:
@@ -183,7 +252,7 @@ class SpanReading:
         if messages[-1].calls_tools:
             return "it asks for a tool"
         is_blank = not any(message.text.strip() for message in messages)
-        return ("it has only reasoning" if self.left_out["response.reasoning"] else "it is blank") if is_blank else None
+        return ("it has only reasoning" if self.left_out["response.reasoning"] else BLANK) if is_blank else None
 
     def seen(self, *columns: str) -> str | None:
         """Return where the span has a content of one of the columns, and how it begins; None if it has none.
@@ -251,6 +320,11 @@ class SpanReading:
         return self._first("outputs") is not None or if_readable(lambda: self._event_output is not None, True)
 
     @property
+    def gives_nothing(self) -> bool:
+        """Whether the output of a step is an empty list, or says that nothing was found."""
+        return self.has_output and if_readable(lambda: tells_nothing(self._output), False)
+
+    @property
     def is_error(self) -> bool:
         """Whether the reply of a tool is an error."""
         return if_readable(lambda: is_error(self._output if self.has_output else self.told_result), False)
@@ -303,7 +377,8 @@ class SpanReading:
         return isinstance(operation, str) and operation in AGENT_OPERATIONS
 
     @property
-    def _is_of_application(self) -> bool:
+    def is_of_application(self) -> bool:
+        """Whether the span is a step of the application, and no call of a model, a tool or a search."""
         return self.role == "other" or self.is_agent
 
     @property
@@ -326,11 +401,51 @@ class SpanReading:
         return self._names[-1]
 
     @cached_property
+    def tells_question(self) -> bool:
+        """Whether the span has a question in its input; a cut content counts, and several texts do not."""
+        return _tells(lambda: self.question(QUESTION_KEYS))
+
+    @cached_property
     def tells_both(self) -> bool:
-        """Whether the span has a question in its input and an answer in its output; a cut content counts."""
-        return if_readable(
-            lambda: self.question(QUESTION_KEYS) is not None and self.answer(ANSWER_KEYS) is not None, True
-        )
+        """Whether the span has a question in its input and an answer in its output, perhaps an empty text."""
+        return self.tells_question and (self.output_is_empty or _tells(lambda: self.answer(ANSWER_KEYS)))
+
+    @property
+    def output_is_empty(self) -> bool:
+        """Whether the output of the span is an empty text, and no content that is hidden."""
+        names = (name for name, columns in PLACES.items() for column, _ in columns if column == "outputs")
+        return any(self._attributes.get(name) == "" for name in names) and self._first("outputs") is None
+
+    @property
+    def output_is_null(self) -> bool:
+        """Whether the output of the span is the word by which OpenInference says that it returned nothing."""
+        return self._attributes.get(OPENINFERENCE.outputs[0]) == "null"
+
+    @property
+    def replies_empty(self) -> bool:
+        """Whether a model call shows what went in, and that an empty text came out."""
+        is_blank = self.wordless == BLANK or (self.output_is_empty and self.wordless is None)
+        return is_blank and not self.hides and any(self.given_texts)
+
+    @cached_property
+    def given_texts(self) -> list[str]:
+        """The plain texts that went into a model call or a retrieval."""
+        columns = self._columns
+        given = [message.text for message in if_readable(lambda: self.input_messages, [])]
+        rest = () if any(given) else columns.get("inputs", ())
+        rows = (*columns.get("query", ()), *columns.get("prompt_variables", ()), *rest)
+        return [plain_text(text) for text in (*given, *(text for _, value in rows for text in _leaves(value))) if text]
+
+    @cached_property
+    def replied_texts(self) -> list[str]:
+        """The plain texts that a model call returned, and what it asked tools."""
+        values = [self._columns[which] for which in ("output_messages", "outputs") if which in self._columns]
+        return [plain_text(text) for _, value in next(iter(values), ()) for text in _leaves(value)]
+
+    @property
+    def last_asked(self) -> str | None:
+        """The last text of the user in a model call, as far as it can be read."""
+        return if_readable(lambda: self.last_question, None)
 
     @cached_property
     def query(self) -> str | None:
@@ -349,7 +464,7 @@ class SpanReading:
     def _question(self, keys: tuple[str, ...]) -> str | None:
         self._whole()
         found = self.text_of([self.inputs], "question", keys)
-        if found is not None or not self._is_of_application:
+        if found is not None or not self.is_of_application:
             return found
         # The message may be the input of a chain as JSON, without a text if the input is streamed (LangChain).
         return self.text_of([_spelled(last_of(self.input_messages, "user"))], "question", keys)
@@ -361,7 +476,7 @@ class SpanReading:
     def _answer(self, keys: tuple[str, ...]) -> str | None:
         self._whole()
         found = self.text_of([self._output], "answer", keys)
-        if found is not None or not self._is_of_application:
+        if found is not None or not self.is_of_application:
             return found
         return self.text_of(self._given("output_messages"), "answer")
 

@@ -96,9 +96,17 @@ class Tree:
         return nearest
 
     @cached_property
-    def telling(self) -> dict[Node | None, Node | None]:
-        """For each node the lowest that tells a question and an answer, and is this node or above it."""
-        return self.nearest({node for node in self.nodes if node.tells_both})
+    def lost(self) -> frozenset[Node]:
+        """The nodes that failed, and those below an attempt that failed and was caught: nothing of it was shown."""
+        lost: set[Node] = set()
+        caught: dict[Node | None, bool] = {None: False}
+        for node in self.nodes:
+            above = node.parent
+            has_succeeded = above is not None and not above.is_missing and not above.span.failed
+            caught[node] = caught[above] or (node.failed and has_succeeded)
+            if caught[node] or node.failed:
+                lost.add(node)
+        return frozenset(lost)
 
     def _numbered(self) -> list[Node]:
         nodes: list[Node] = []

@@ -223,13 +223,13 @@ def stream_closed() -> None:
     saw(question, shown, response_is_cut=True)
 
 
-@construction("stream_closed_at_once", "not recorded")
+@construction("stream_closed_at_once", "refused (no_content)")
 def stream_closed_at_once() -> None:
     """The spans have the answer of the model, which goes on, and nothing of what the user saw."""
-    closed_after(1)
+    saw(*closed_after(1))
 
 
-@construction("stream_cancelled", "not recorded")
+@construction("stream_cancelled")
 def stream_cancelled() -> None:
     async def read(question: str, shown: list[str], pieces: int) -> None:
         stream = chain.astream(question)
@@ -249,7 +249,7 @@ def stream_cancelled() -> None:
     async def main() -> None:
         question, shown = truth.asked(0), list[str]()
         await read(question, shown, 3)
-        saw(question, "".join(shown))
+        saw(question, "".join(shown), response_is_cut=True)
         question, shown = truth.asked(2), list[str]()
         is_enough = asyncio.Event()
         task = asyncio.create_task(cancelled(question, shown, is_enough))
@@ -257,7 +257,7 @@ def stream_cancelled() -> None:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        saw(question, "".join(shown))
+        saw(question, "".join(shown), response_is_cut=True)
 
     with scripted(pause_s=0.02):
         asyncio.run(main())

@@ -95,9 +95,9 @@ def _wire_spans(request: Any, fields: Any, of_resource: Any, of_scope: Any) -> A
 
 
 @for_each("name", NAMES)
-def test_a_trace_without_its_model_call_is_no_interaction(name: str) -> None:
+def test_a_trace_without_its_model_call_is_no_interaction_unless_nothing_was_found(name: str) -> None:
     without = [span for span in spans(name) if not _is_call(span)]
-    assert mapped(without) == []
+    assert [item.detail for item in mapped(without) if not item.interaction or item.interaction.documents] == []
 
 
 OPERATIONS = {"chat", "generate_content", "ai.generateText.doGenerate", "generation", "LLM"}

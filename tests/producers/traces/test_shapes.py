@@ -325,7 +325,6 @@ def genai(*parts: dict[str, Any], documents: Any = None, **fields: Any) -> Branc
     [
         (genai(documents=TEXTS, **GENAI_ASKED), "chat"),
         (genai({"type": "text", "content": ANSWER}, **GENAI_ASKED), "chat"),
-        (genai({"type": "text", "content": ""}, documents=TEXTS, **GENAI_ASKED), "chat"),
         (genai({"type": "reasoning", "content": "It rains."}, documents=TEXTS, **GENAI_ASKED), "chat"),
         (genai({"type": "tool_call", "name": "find", "arguments": {}}, documents=TEXTS, **GENAI_ASKED), "chat"),
         (genai({"type": "text", "content": ANSWER}, documents=[{"id": "a", "score": 0.5}], **GENAI_ASKED), "find"),

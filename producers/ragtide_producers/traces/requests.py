@@ -1,0 +1,122 @@
+"""Whether the texts of a span are the question of a user and the answer to it.
+
+A span around several requests may have a text that goes in and one that comes out, too: the name of a data set and the
+share of right answers, say. So its texts count only if the spans below it show them.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS
+from .reading import if_readable, plain_text
+from .tree import Node, Tree
+
+START_CHARS: Final = 60
+"""Characters at the start of a document by which it is found in a text."""
+QUESTIONS_MAX: Final = 16
+"""Questions below a span that are looked up among the texts of its models."""
+
+
+def inside(node: Node, others: Sequence[Node]) -> Sequence[Node]:
+    """Return those of the nodes in the order of a walk that are this node or below it."""
+    start = bisect_left(others, node.first, key=lambda other: other.first)
+    return others[start : bisect_right(others, node.last, key=lambda other: other.first)]
+
+
+def is_request(tree: Tree, node: Node, retrievals: Sequence[Node], calls: Sequence[Node]) -> bool:
+    """Whether a span with a question is one request: spans below it have the question, or wrote its answer.
+
+    Args:
+        tree: the trace.
+        node: the span.
+        retrievals: those below it, in the order of a walk.
+        calls: model calls below it that succeeded, in this order.
+    """
+    asked = plain_text(if_readable(lambda: node.question(QUESTION_KEYS), None) or "")
+    if not asked:
+        return True  # it is cut, and the request is refused
+    calls = [call for call in calls if call is not node]
+    if _has_several(tree, node, asked, retrievals, calls):
+        return False
+    answer = plain_text(if_readable(lambda: node.answer(ANSWER_KEYS), None) or "")
+    writers = (*calls, *(retrieval for retrieval in retrievals if retrieval.answers_itself))
+    replies = [text for writer in writers for text in writer.replied_texts]
+    if answer and any(stands_in(text, answer) or stands_in(answer, text) for text in replies):
+        return True
+    if any(stands_in(asked, text) for below in (*calls, *retrievals) for text in below.given_texts):
+        return not repeats_documents(answer, retrievals)
+    return bool(calls) and not replies and not any(call.given_texts for call in calls)
+
+
+def repeats_documents(answer: str, retrievals: Sequence[Node]) -> bool:
+    """Whether a plain text is one of the retrieved texts, or has one: then a search wrote it, and no model."""
+    found = (if_readable(partial(getattr, retrieval, "documents"), None) or () for retrieval in retrievals)
+    starts = (plain_text(document.text or "") for documents in found for document in documents)
+    return bool(answer) and any(stands_in(answer, text) or stands_in(text[:START_CHARS], answer) for text in starts)
+
+
+def stands_in(part: str, text: str) -> bool:
+    """Whether a plain text stands in another one, and not inside a word of it.
+
+    >>> stands_in("who?", "answer this: who? briefly"), stands_in("it", "the kitten")
+    (True, False)
+    """
+    place = text.find(part) if part else -1
+    for _ in range(QUESTIONS_MAX):
+        if place < 0:
+            return False
+        end = place + len(part)
+        if not (_is_word(text[place - 1 : place], part[0]) or _is_word(part[-1], text[end : end + 1])):
+            return True
+        place = text.find(part, place + 1)
+    return False
+
+
+def _is_word(before: str, after: str) -> bool:
+    return before.isascii() and before.isalnum() and after.isascii() and after.isalnum()
+
+
+def _has_several(tree: Tree, node: Node, asked: str, retrievals: Sequence[Node], calls: Sequence[Node]) -> bool:
+    """Whether the questions below a span are those of several requests, and not parts of its own question.
+
+    They are parts if models wrote them, or if a call after those that answer them was asked with the question.
+    """
+    same: list[Node] = []
+    others: dict[str, Node] = {}
+    place = node.first + 1
+    while place <= node.last and len(others) < QUESTIONS_MAX:
+        unit = tree.nodes[place]
+        place += 1
+        if not unit.is_of_application or not inside(unit, calls) or not inside(unit, retrievals):
+            place = unit.last + 1
+        elif unit.tells_both:
+            question = plain_text(if_readable(partial(unit.question, QUESTION_KEYS), None) or "")
+            if not question or stands_in(question, asked) or stands_in(asked, question):
+                same.append(unit)
+            else:
+                others[question] = unit
+                place = unit.last + 1
+    beside = any(not any(other in unit for other in others.values()) for unit in same)
+    if len(others) + beside < 2:
+        return False
+    last = max(calls, key=lambda call: call.span.start_ns)
+    is_own = not any(last in unit for unit in (*same, *others.values()))
+    if is_own and stands_in(asked, plain_text(last.last_asked or "")):
+        return False
+    written = [text for call in calls for text in call.replied_texts]
+    foreign = sum(not any(stands_in(question, text) for text in written) for question in others)
+    return foreign > 0 and foreign + beside > 1
+
+
+def nothing_was_given(tree: Tree, node: Node, retrievals: Sequence[Node]) -> bool:
+    """Whether retrievals found nothing, or a step left nothing of it, and the span has an answer of its own."""
+    found = [if_readable(partial(getattr, retrieval, "documents"), None) for retrieval in retrievals]
+    answer = plain_text(if_readable(lambda: node.answer(ANSWER_KEYS), None) or "")
+    if not answer or any(documents is None for documents in found) or repeats_documents(answer, retrievals):
+        return False
+    starts = [plain_text(document.text or "")[:START_CHARS] for documents in found for document in documents or ()]
+    steps = (step for step in tree.nodes[node.first + 1 : node.last + 1] if step.role == "other" and step.gives_nothing)
+    given = (text for step in steps for text in step.given_texts)
+    return not starts or any(start in text for text in given for start in starts[:QUESTIONS_MAX])

@@ -1,0 +1,377 @@
+"""One request of a user is one interaction, whatever is below it, and an attempt that failed lends nothing to it."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.cases import for_each
+from tests.support.traces import Branch, branch, event, spans
+
+from ragtide_producers.traces.interactions import Mapped, interactions_of
+from ragtide_producers.traces.options import MappingOptions
+
+pytestmark = pytest.mark.pure
+
+QUESTION, ANSWER = "Which is older, the tower or the bridge?", "The tower is older."
+SUB = ("When was the tower built?", "When was the bridge built?")
+SAID = ("It was built in 1889.", "It was built in 1937.")
+TEXTS = ("The tower was built in 1889.", "The bridge was built in 1937.")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a dialect writes a step with a text in and out, a search, a model call and a tool."""
+
+    step: Callable[..., Branch]
+    search: Callable[..., Branch]
+    call: Callable[..., Branch]
+    tool: Callable[..., Branch]
+
+
+def openinference(kind: str) -> Callable[..., Branch]:
+    def made(name: str, asked: Any = None, said: Any = None, *below: Branch, **fields: Any) -> Branch:
+        texts = {"input.value": asked, "output.value": said}
+        given = {key: text for key, text in texts.items() if text is not None}
+        return branch(name, {"openinference.span.kind": kind, **given}, *below, **fields)
+
+    return made
+
+
+def oi_search(*texts: str, query: str = QUESTION, **fields: Any) -> Branch:
+    documents = {f"retrieval.documents.{at}.document.content": text for at, text in enumerate(texts)}
+    none = {} if texts else {"output.value": "[]"}
+    return branch("find", {"openinference.span.kind": "RETRIEVER", "input.value": query, **documents, **none}, **fields)
+
+
+def oi_call(asked: str = QUESTION, said: str = ANSWER, tool: str = "", **fields: Any) -> Branch:
+    out = "llm.output_messages.0.message."
+    reply = (
+        {f"{out}content": said}
+        if not tool
+        else {
+            f"{out}tool_calls.0.tool_call.function.name": "ask",
+            f"{out}tool_calls.0.tool_call.function.arguments": json.dumps({"query": tool}),
+        }
+    )
+    given = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": asked}
+    return branch("model", {"openinference.span.kind": "LLM", **given, f"{out}role": "assistant", **reply}, **fields)
+
+
+def genai(operation: str) -> Callable[..., Branch]:
+    def made(name: str, asked: Any = None, said: Any = None, *below: Branch, **fields: Any) -> Branch:
+        sides = {"gen_ai.input.messages": ("user", asked), "gen_ai.output.messages": ("assistant", said)}
+        given: dict[str, Any] = {
+            key: [{"role": author, "parts": [{"type": "text", "content": text}]}]
+            for key, (author, text) in sides.items()
+            if isinstance(text, str)
+        }
+        values = {"gen_ai.task.input": asked, "gen_ai.task.output": said}
+        given |= {key: value for key, value in values.items() if isinstance(value, list | dict)}
+        return branch(name, {"gen_ai.operation.name": operation, **given}, *below, **fields)
+
+    return made
+
+
+def genai_search(*texts: str, query: str = QUESTION, **fields: Any) -> Branch:
+    found = {"gen_ai.retrieval.query.text": query, "gen_ai.retrieval.documents": [{"content": text} for text in texts]}
+    return branch("find", {"gen_ai.operation.name": "retrieval", **found}, **fields)
+
+
+def genai_call(asked: str = QUESTION, said: str = ANSWER, tool: str = "", **fields: Any) -> Branch:
+    part = {"type": "text", "content": said}
+    wanted = {"type": "tool_call", "id": "1", "name": "ask", "arguments": {"query": tool}}
+    given = {
+        "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": asked}]}],
+        "gen_ai.output.messages": [{"role": "assistant", "parts": [wanted if tool else part]}],
+    }
+    return branch("chat", {"gen_ai.operation.name": "chat", **given}, **fields)
+
+
+def genai_tool(name: str, asked: Any = None, said: Any = None, *below: Branch, **fields: Any) -> Branch:
+    texts = {"gen_ai.tool.call.arguments": asked, "gen_ai.tool.call.result": said}
+    given = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, **texts}
+    return branch(name, {key: text for key, text in given.items() if text is not None}, *below, **fields)
+
+
+def langfuse(kind: str) -> Callable[..., Branch]:
+    def made(name: str, asked: Any = None, said: Any = None, *below: Branch, **fields: Any) -> Branch:
+        texts = {"langfuse.observation.input": asked, "langfuse.observation.output": said}
+        given = {key: text for key, text in texts.items() if text is not None}
+        return branch(name, {"langfuse.observation.type": kind, **given}, *below, **fields)
+
+    return made
+
+
+def langfuse_search(*texts: str, query: str = QUESTION, **fields: Any) -> Branch:
+    return langfuse("retriever")("find", query, [{"text": text} for text in texts], **fields)
+
+
+def langfuse_call(asked: str = QUESTION, said: str = ANSWER, tool: str = "", **fields: Any) -> Branch:
+    call = {"id": "1", "type": "function", "function": {"name": "ask", "arguments": json.dumps({"query": tool})}}
+    reply = {"role": "assistant", "content": None, "tool_calls": [call]} if tool else said
+    return langfuse("generation")("model", [{"role": "user", "content": asked}], reply, **fields)
+
+
+DIALECTS = [
+    Dialect(openinference("CHAIN"), oi_search, oi_call, openinference("TOOL")),
+    Dialect(genai("invoke_agent"), genai_search, genai_call, genai_tool),
+    Dialect(langfuse("chain"), langfuse_search, langfuse_call, langfuse("tool")),
+]
+
+
+def read(root: Branch) -> list[Mapped]:
+    return interactions_of(spans(root), MappingOptions())
+
+
+def contents(root: Branch) -> list[tuple[str, list[str], str]]:
+    found = read(root)
+    assert [item.detail for item in found if item.interaction is None] == []
+    return [
+        (
+            item.interaction.question,
+            [document.text for document in item.interaction.documents],
+            item.interaction.response,
+        )
+        for item in found
+        if item.interaction
+    ]
+
+
+WHOLE = [(QUESTION, list(TEXTS), ANSWER)]
+
+
+def parts(of: Dialect, place: int) -> Branch:
+    """Return a chain that answers a part of the question."""
+    asked, said = SUB[place], SAID[place]
+    return of.step("ask", asked, said, of.search(TEXTS[place], query=asked), of.call(f"{TEXTS[place]} {asked}", said))
+
+
+@for_each("of", DIALECTS)
+def test_the_questions_that_a_model_asks_are_parts_of_the_users_question(of: Dialect) -> None:
+    """Decomposition: with a call that joins the answers, and without."""
+    plan = of.call(f"Divide: {QUESTION}", "\n".join(SUB))
+    last = of.call(f"Join: {' '.join(SAID)}\n{QUESTION}")
+    assert contents(of.step("rag", QUESTION, ANSWER, plan, parts(of, 0), parts(of, 1), last)) == WHOLE
+    joined = " ".join(SAID)
+    (found,) = contents(of.step("rag", QUESTION, joined, plan, parts(of, 0), parts(of, 1)))
+    assert found == (QUESTION, list(TEXTS), joined)
+
+
+@for_each("of", DIALECTS)
+@for_each("outer", [True, False])
+def test_a_chain_that_a_model_uses_as_a_tool_is_no_request(of: Dialect, outer: bool) -> None:
+    """The question is the user's, whether a span around the agent has it, or only the messages of its calls."""
+    below = [
+        of.call(QUESTION, tool=SUB[0]), of.tool("ask_tower", SUB[0], SAID[0], parts(of, 0)),
+        of.call(QUESTION, tool=SUB[1]), of.tool("ask_bridge", SUB[1], SAID[1], parts(of, 1)),
+        of.call(QUESTION),
+    ]  # fmt: skip
+    root = of.step("agent", QUESTION, ANSWER, *below) if outer else branch("POST /ask", {}, *below)
+    assert contents(root) == WHOLE
+
+
+@for_each("of", DIALECTS)
+def test_the_answer_is_that_of_the_last_of_several_agents(of: Dialect) -> None:
+    researcher = of.step("researcher", QUESTION, " ".join(SAID), of.search(*TEXTS), of.call(said=" ".join(SAID)))
+    writer = of.step("writer", " ".join(SAID), ANSWER, of.call(" ".join(SAID)))
+    assert contents(of.step("crew", QUESTION, ANSWER, researcher, writer)) == WHOLE
+
+
+@for_each("of", DIALECTS)
+@for_each(
+    "asked, said",
+    [
+        (None, None),
+        (list(SUB), list(SAID)),
+        ("tests/tower.jsonl", "0.5"),
+        ({"args": ["evaluation of Monday"], "kwargs": {}}, {"accuracy": 0.5, "answer": "half of them"}),
+        (SUB[0], SAID[1]),
+    ],
+)
+@for_each("number", [1, 2])
+def test_a_span_around_requests_is_none_itself(of: Dialect, asked: Any, said: Any, number: int) -> None:
+    """A batch, an evaluation, a session: its texts are not those of a question and its answer."""
+    root = of.step("batch", asked, said, *(parts(of, place) for place in range(number)))
+    if (asked, number) != (SUB[0], 1):  # which is a request with its question
+        assert contents(root) == [(SUB[at], [TEXTS[at]], SAID[at]) for at in range(number)]
+
+
+@for_each("of", DIALECTS)
+def test_a_step_that_returns_the_retrieved_text_is_no_request(of: Dialect) -> None:
+    """The step has the question, a model that grades, and a text that comes out."""
+    grade = of.call(f"Does it help? {TEXTS[0]}", "yes")
+    context = of.step("context", QUESTION, "\n\n".join(TEXTS), of.search(*TEXTS), grade)
+    assert contents(of.step("rag", QUESTION, ANSWER, context, of.call("\n".join((*TEXTS, QUESTION))))) == WHOLE
+
+
+def attempt(of: Dialect, *texts: str, failed: bool = True) -> Branch:
+    """Return an attempt that retrieved something, and failed with the model."""
+    return of.step("try", QUESTION, None, of.search(*texts), of.call(failed=True), failed=failed)
+
+
+@for_each("of", DIALECTS)
+@for_each("tells", [True, False])
+def test_an_attempt_that_failed_lends_nothing_to_the_next(of: Dialect, tells: bool) -> None:
+    """Fallbacks and retries, below a span that has the texts, or has none."""
+    good = of.step("try", QUESTION, ANSWER, of.search(*TEXTS), of.call())
+    bad = [
+        attempt(of, "Another text."),
+        of.step("deep", None, None, attempt(of, "A third.", failed=False), failed=True),
+    ]
+    texts = (QUESTION, ANSWER) if tells else (None, None)
+    assert contents(of.step("fallbacks", *texts, *bad, good)) == WHOLE
+    late = of.step("parse", QUESTION, None, of.search("Another text."), of.call(said="no JSON"), failed=True)
+    assert contents(of.step("retry", *texts, late, good)) == WHOLE
+
+
+@for_each("of", DIALECTS)
+def test_a_search_that_failed_is_replaced_by_the_next(of: Dialect) -> None:
+    around = of.step("searches", QUESTION, None, of.search("Another text.", failed=True), of.search(*TEXTS))
+    assert contents(of.step("rag", QUESTION, ANSWER, around, of.call())) == WHOLE
+
+
+@for_each("of", DIALECTS)
+def test_a_request_that_failed_gives_nothing(of: Dialect) -> None:
+    """All attempts failed: what one of them has below it was not shown. A failed batch keeps what was answered."""
+    inner = of.step("ask", QUESTION, ANSWER, of.search(*TEXTS), of.call())
+    assert (
+        contents(of.step("retry", QUESTION, None, of.step("try", QUESTION, None, inner, failed=True), failed=True))
+        == []
+    )
+    assert contents(of.step("batch", "evaluation of Monday", None, inner, failed=True)) == WHOLE
+    assert contents(branch("POST /ask", {}, inner, failed=True)) == WHOLE
+
+
+@for_each("exception", ["langgraph.errors.ParentCommand", "GraphInterrupt"])
+def test_an_exception_that_steers_a_program_is_no_failure(exception: str) -> None:
+    of = DIALECTS[0]
+    raised = (event("exception", {"exception.type": exception}),)
+    inner = of.step("agent", QUESTION, None, of.search(*TEXTS), failed=True, events=raised)
+    assert contents(of.step("graph", QUESTION, ANSWER, inner, of.call())) == WHOLE
+
+
+@for_each("of", DIALECTS)
+@for_each("rewritten", [False, True])
+def test_nothing_found_and_no_model_asked_is_an_interaction_without_documents(of: Dialect, rewritten: bool) -> None:
+    before = [of.call(f"Rewrite: {QUESTION}", SUB[0])] if rewritten else []
+    search = of.search(query=SUB[0] if rewritten else QUESTION)
+    assert contents(of.step("rag", QUESTION, "Empty Response", *before, search)) == [(QUESTION, [], "Empty Response")]
+
+
+@for_each("of", DIALECTS)
+def test_a_step_that_drops_all_leaves_no_documents(of: Dialect) -> None:
+    cut_off = openinference("CHAIN")("cut off", [{"page_content": text} for text in TEXTS], "[]")
+    root = of.step("rag", QUESTION, "Empty Response", of.search(*TEXTS), cut_off)
+    assert contents(root) == [(QUESTION, [], "Empty Response")]
+
+
+@for_each("of", DIALECTS)
+@for_each(
+    "said, below",
+    [
+        (ANSWER, [TEXTS]),  # the model is not instrumented: what it got is not known
+        (f"1. {TEXTS[0]}\n2. {TEXTS[1]}", [TEXTS]),  # an API of a search
+        (TEXTS[0], [(), TEXTS]),  # a cache
+    ],
+)
+def test_documents_without_a_model_are_no_interaction(of: Dialect, said: str, below: list[tuple[str, ...]]) -> None:
+    assert contents(of.step("rag", QUESTION, said, *(of.search(*texts) for texts in below))) == []
+
+
+@for_each("of", DIALECTS)
+def test_a_model_that_failed_is_no_empty_retrieval(of: Dialect) -> None:
+    assert contents(of.step("rag", QUESTION, "Sorry.", of.search(), of.call(failed=True))) == []
+    evaluation = of.step("recall", "tests/tower.jsonl", "0.5", *(of.search(query=asked) for asked in SUB))
+    assert contents(evaluation) == []
+
+
+def test_a_request_ends_at_its_process() -> None:
+    """The spans of the process above come later, so they must not decide."""
+    of = DIALECTS[0]
+    inner = of.step("rag", SUB[0], SAID[0], of.search(TEXTS[0], query=SUB[0]), of.call(SUB[0], SAID[0]))
+    remote = replace(inner, fields={"parent_is_remote": True})
+    assert contents(of.step("agent", QUESTION, ANSWER, of.call(tool=SUB[0]), remote, of.call()))[0][0] == SUB[0]
+
+
+@given(st.lists(st.sampled_from(["wrap", "step", "fail", "tool"]), max_size=6), st.sampled_from(DIALECTS))
+def test_spans_around_and_beside_a_request_do_not_change_it(moves: list[str], of: Dialect) -> None:
+    root = of.step("rag", QUESTION, ANSWER, of.search(*TEXTS), of.call())
+    for move in moves:
+        if move == "wrap":
+            root = of.step("around", QUESTION, ANSWER, root)
+        elif move == "step":
+            root = branch("handler", {}, root, of.step("log", "saved", "ok"))
+        elif move == "fail":
+            root = of.step("around", QUESTION, ANSWER, attempt(of, "Another text."), root)
+        else:
+            root = of.step("around", QUESTION, ANSWER, of.tool("clock", "now", "12:00"), root)
+    assert contents(root) == WHOLE
+
+
+def test_a_deep_or_wide_trace_takes_linear_time() -> None:
+    """Spans above each other that are no request, and many requests beside each other."""
+    of = DIALECTS[0]
+    root = parts(of, 0)
+    for number in range(300):
+        root = of.step("around", f"run {number}", "0.5", root)
+    assert contents(root) == [(SUB[0], [TEXTS[0]], SAID[0])]
+    assert len(contents(of.step("batch", None, None, *[parts(of, 0)] * 300))) == 300
+
+
+def closed(name: str = "GeneratorExit") -> dict[str, Any]:
+    return {"failed": True, "events": (event("exception", {"exception.type": name}),)}
+
+
+@for_each("of", DIALECTS)
+@for_each("exception", ["GeneratorExit", "asyncio.exceptions.CancelledError"])
+def test_a_stream_that_its_reader_closed_is_recorded_as_far_as_it_was_shown(of: Dialect, exception: str) -> None:
+    """Either the model call has the text until then, or the span above has it."""
+    of_call = of.step(
+        "rag", QUESTION, None, of.search(*TEXTS), of.call(said="The tower", **closed(exception)), **closed(exception)
+    )
+    of_root = of.step("rag", QUESTION, "The tower", of.search(*TEXTS), of.call())
+    for root in (of_call, of_root):
+        (found,) = read(root)
+        assert found.interaction is not None, found.detail
+        assert (found.interaction.response, found.interaction.metadata["response_cut"]) == ("The tower", "true")
+    (whole,) = read(of.step("rag", QUESTION, ANSWER, of.search(*TEXTS), of.call()))
+    assert whole.interaction is not None
+    assert "response_cut" not in whole.interaction.metadata
+
+
+@for_each("said", ["", "null"])
+def test_what_was_shown_of_a_stream_that_was_closed_at_once_is_not_known(said: str) -> None:
+    of = DIALECTS[0]
+    (found,) = read(of.step("rag", QUESTION, said, of.search(*TEXTS), of.call()))
+    assert (found.interaction, str(found.refusal)) == (None, "no_content")
+    assert "closed" in found.detail
+
+
+@for_each("of", DIALECTS)
+@for_each("outer", [None, ""])
+def test_an_empty_answer_of_the_model_is_an_empty_response(of: Dialect, outer: str | None) -> None:
+    asked = QUESTION if outer is not None else None
+    assert contents(of.step("rag", asked, outer, of.search(*TEXTS), of.call(said=""))) == [(QUESTION, list(TEXTS), "")]
+
+
+@for_each(
+    "hidden",
+    [
+        {"llm.output_messages.0.message.content": "__REDACTED__", "llm.output_messages.0.message.role": "assistant"},
+        {"output.value": "__REDACTED__"},
+        {},
+    ],
+)
+def test_an_answer_that_is_not_captured_is_no_empty_answer(hidden: dict[str, str]) -> None:
+    of = DIALECTS[0]
+    call = {key: text for key, text in of.call().attributes.items() if "output" not in key}
+    (found,) = read(of.step("rag", QUESTION, None, of.search(*TEXTS), branch("model", call | hidden)))
+    assert (found.interaction, str(found.refusal)) == (None, "no_content")
+    unseen = {"gen_ai.operation.name": "chat"}
+    events = (event("gen_ai.user.message", {}), event("gen_ai.choice", {"message": '{"role": "assistant"}'}))
+    (found,) = read(branch("rag", {}, DIALECTS[1].search(*TEXTS), branch("chat", unseen, events=events)))
+    assert str(found.refusal) == "no_content"
