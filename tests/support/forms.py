@@ -602,6 +602,10 @@ DUMPED_FORMS: Final = (
         {"answer_builder": {"answers": [{"data": ANSWER, "query": QUESTION, "documents": [], "meta": {}}]}})),
     Form("printed answers of a builder", "haystack-ai 3.4 AnswerBuilder",
          f"{{'answer_builder': {{'answers': [GeneratedAnswer(data='{ANSWER}', query='q', documents=[Document(id=a1, content: 'd1')], meta={{}})]}}}}"),
+    Form("printed answers with an apostrophe in a document", "haystack-ai 3.4 AnswerBuilder", json.dumps({"answers": {"answers": [
+        f"GeneratedAnswer(data={ANSWER!r}, query='q', documents=[Document(id=a1, content: 'It's {ANSWER}', score: 1.0)], meta={{}})"]}})),
+    Form("printed answer that is no text", "haystack-ai 3.4 AnswerBuilder",
+         "GeneratedAnswer(data={'a': 1}, query='q', documents=[Document(id=a1, content: 'It's so')], meta={})", REFUSED),
     Form("no answers of a builder", "haystack-ai 3.4 AnswerBuilder", '{"answer_builder": {"answers": []}}', REFUSED),
     Form("printed fields of chunks of a call", "langchain-core 1.8 AIMessageChunk.__str__",
          ["content='I look.' additional_kwargs={} response_metadata={} tool_calls=[] tool_call_chunks=[]",

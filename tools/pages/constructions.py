@@ -154,7 +154,6 @@ WRONG: Final = frozenset[str](
         "haystack/common_span",
         "haystack/cut_off",
         "haystack/cut_texts",
-        "haystack/dict_output",
         "haystack/ensemble",
         "haystack/grading",
         "haystack/grading_none",

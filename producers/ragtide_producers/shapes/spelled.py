@@ -74,6 +74,26 @@ def output_of_run(text: str) -> str | None:
     return None if kind == "NoneType" else "\n".join(line.removeprefix("    ") for line in lines.split("\n"))
 
 
+_ANSWER: Final = re.compile(
+    r"""GeneratedAnswer\(data=(?P<data>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"), query=""", re.DOTALL
+)
+
+
+def data_of_answer(text: str) -> str:
+    """Return the text of an answer that Haystack printed together with its documents; another text as it is.
+
+    Raises:
+        UnreadableError: the answer is no text.
+    """
+    if not text.startswith("GeneratedAnswer("):
+        return text
+    # The documents after it need not be read: an apostrophe in one ends its text too early.
+    match = _ANSWER.match(text)
+    if match is None:
+        raise UnreadableError("it is a printed GeneratedAnswer whose data is no text: give answer.data as text")
+    return str(literal_of(match["data"]))
+
+
 def spelled_documents(value: Any, depth: int = 0) -> Any:
     """Return a value in which the texts that spell lists or objects of documents are these."""
     if isinstance(value, str):

@@ -15,7 +15,7 @@ from .literals import CALL, CLASS, Constructed, SeveralTextsError
 from .literals import UnreadableError as UnreadableError  # noqa: PLC0414 - doors catch it, and read texts here
 from .messages import Author, Message, message_of, messages_of
 from .parts import MEDIA, joined, kind_of, plain, text_of_content
-from .spelled import output_of_run, spelled
+from .spelled import data_of_answer, output_of_run, spelled
 from .streams import FIRST, piece_of, text_of_output, text_of_stream, values_of_lines
 
 Meaning = Literal["question", "answer", "reference"]
@@ -173,7 +173,7 @@ class _TextSearch:
         if stripped.startswith(_SAID_BY) and any(f"\n{author}" in stripped for author in _SAID_BY):
             raise UnreadableError("it is a printed conversation of several messages: give the text of one")
         said = stripped.removeprefix(f"{self.author}: ").lstrip()  # LlamaIndex: str() of a message
-        printed = None if said == "None" != stripped else output_of_run(said or stripped)
+        printed = None if said == "None" != stripped else output_of_run(data_of_answer(said or stripped))
         stripped = (printed or "").strip()
         value: Any = spelled(stripped) if times <= SPELLED_MAX else stripped
         if value != stripped:
