@@ -1,20 +1,26 @@
 """Why a trace gives no interaction: the nearest cause among its spans, as a code and in a sentence."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from ragtide_schemas.printable import printable
 
 from ..shapes.literals import BrokenTextError, UnreadableError
+from ..shapes.texts import ANSWER_KEYS
 from .grouping import calls_of, retrievals_of
 from .interactions import capture_advice
-from .reading import SEEN_CHARS, SpanReading
-from .tree import Tree
+from .reading import SEEN_CHARS, SpanReading, if_readable, plain_text
+from .requests import inside, repeats_documents
+from .tree import Node, Tree
 
+OPEN_SPAN: Final = "if plain code calls the retriever and the model, open a span around both"
 NO_RETRIEVAL: Final = (
     "instrument the retriever, or set the attributes ragtide.question, ragtide.documents and ragtide.response on one "
-    "span"
+    f"span; {OPEN_SPAN}"
 )
+TOPS_MAX: Final = 100
+"""Spans that are looked at for an answer which repeats a document."""
 
 
 class Cause(StrEnum):
@@ -28,8 +34,10 @@ class Cause(StrEnum):
     """No span is a model call."""
     NO_LATER_CALL = "no_later_call"
     """No model call began after a retrieval."""
+    ANSWER_REPEATS = "answer_repeats"
+    """No span is a model call, and the answer is the text of a document: a search or a cache wrote it."""
     FAILED = "failed"
-    """The retrievals failed, or the model calls did."""
+    """The retrievals failed, or the model calls did, or what was above them."""
 
 
 class Nothing(NamedTuple):
@@ -42,14 +50,29 @@ class Nothing(NamedTuple):
 
 def why_nothing(tree: Tree) -> Nothing:
     """Return why a trace without a group of spans gives no interaction."""
-    if not retrievals_of(tree):
+    retrievals = retrievals_of(tree)
+    if not retrievals:
         cause, why = _no_retrieval(tree)
         return Nothing(cause, f"no span is a retrieval that succeeded: {why}")
+    failed = _failed(tree, "llm")
     if not calls_of(tree):
-        failed = _failed(tree, "llm")
-        cause = Cause.FAILED if failed else Cause.NO_MODEL_CALL
-        return Nothing(cause, f"no span is a model call that succeeded{f': {failed}' if failed else ''}")
+        if failed:
+            return Nothing(Cause.FAILED, f"no span is a model call that succeeded: {failed}")
+        if any(_repeats(node, retrievals) for node in tree.nodes[:TOPS_MAX]):
+            return Nothing(Cause.ANSWER_REPEATS, "the answer repeats a document, so a search or a cache wrote it")
+        return Nothing(Cause.NO_MODEL_CALL, f"no span is a model call: {OPEN_SPAN}")
+    request = next((node for node in tree.nodes if node.failed and inside(node, retrievals)), None)
+    if failed is None and request is not None:
+        failed = f"{request.short_name} failed"
+    if failed is not None:
+        return Nothing(Cause.FAILED, f"no model call that succeeded began after a retrieval: {failed}")
     return Nothing(Cause.NO_LATER_CALL, "no model call began after a retrieval")
+
+
+def _repeats(node: Node, retrievals: Sequence[Node]) -> bool:
+    """Whether the answer of a span repeats a document that was found below it."""
+    answer = plain_text(if_readable(lambda: node.answer(ANSWER_KEYS), None) or "") if node.tells_both else ""
+    return repeats_documents(answer, inside(node, retrievals))
 
 
 def _no_retrieval(tree: Tree) -> tuple[Cause, str]:
@@ -75,9 +98,11 @@ def _no_retrieval(tree: Tree) -> tuple[Cause, str]:
 
 
 def _failed(tree: Tree, *roles: str) -> str | None:
-    """Return that a span with one of the roles failed; of tools only those count that search."""
-    failed = (node for node in tree.nodes if node.span.failed and node.role in roles)
-    found = next((node for node in failed if node.role != "tool" or node.searches), None)
+    """Return that a span with one of the roles failed, or what is above it; of tools only those count that search."""
+    lost = (node for node in tree.nodes if node in tree.lost and node.role in roles)
+    found = next((node for node in lost if node.role != "tool" or node.searches), None)
+    while found is not None and not found.failed:
+        found = found.parent
     return None if found is None else f"{found.short_name} failed"
 
 

@@ -294,7 +294,8 @@ REFUSED: Final = ("truncated", "no_content", "no_pipeline", "invalid")
 """Why interactions of traces cannot be used."""
 
 TRACE_OUTCOMES: Final = (
-    "interaction", *REFUSED, "no_retrieval", "no_documents", "no_model_call", "no_later_call", "failed",
+    "interaction", *REFUSED, "no_retrieval", "no_documents", "no_model_call", "no_later_call", "answer_repeats",
+    "failed",
 )  # fmt: skip
 """What a trace may give: an interaction, none that can be used, or none at all, each with the reason."""
 
