@@ -40,7 +40,7 @@ test-pythons: .venv/.dev ## run the tests of test-fast on the newest release of 
 
 instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Haystack, ... and TypeScript into ragtide, after make programs; CI runs both
 	$(BIN)/python -m tests.instrumentations.environments
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/instrumentations/applications.py tests/instrumentations/typescript.py $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/instrumentations/applications.py tests/instrumentations/constructions.py tests/instrumentations/typescript.py $(ARGS)
 
 engines: .venv/.dev ## score a table with Ray, Dask and Spark on local clusters, and compare with one process to the bit; needs Java
 	$(BIN)/python -m pytest tests/engines/engines.py $(ARGS)

@@ -179,7 +179,6 @@ WRONG: Final = frozenset[str](
         "langgraph/rerank_step",
         "langgraph/second_retrieval",
         "langgraph/stream_closed",
-        "langgraph/sub_questions",
         "llamaindex/agent_empty",
         "llamaindex/agent_two_rounds",
         "llamaindex/all_dropped_without_model",
