@@ -170,6 +170,16 @@ def _with_stable_uuids(text: str) -> str:
     return _UUID.sub(lambda found: known.setdefault(found[0], f"00000000-0000-7000-8000-{len(known) + 1:012x}"), text)
 
 
+def versions(framework: str) -> list[str]:
+    """Return the packages of the environment of a framework that its requirements name, with their versions."""
+    environment = RUNS[framework][0]
+    lines = (ENVIRONMENTS.requirements / f"{environment}.txt").read_text("utf-8").splitlines()
+    names = [re.split(r"[\[<>=]", line)[0] for line in lines if not line.startswith(("#", "numpy", "arize"))]
+    code = "import sys, importlib.metadata as m; print('\\n'.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
+    command = [str(ENVIRONMENTS.python_of(environment)), "-c", code, *names]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
 def main(framework: str, *names: str) -> None:
     """Write the fixtures of a framework, or of the named constructions of it."""
     with tempfile.TemporaryDirectory() as folder, _receiver() as (endpoint, bodies):
@@ -177,6 +187,7 @@ def main(framework: str, *names: str) -> None:
     traces = spans_by_trace(bodies)
     place = CAPTURED / framework
     place.mkdir(parents=True, exist_ok=True)
+    (place / "versions.txt").write_text("\n".join([*versions(framework), ""]), "utf-8")
     for construction in told:
         name = construction["construction"]
         text = fixture(f"{framework}/{name}", construction, traces)

@@ -16,6 +16,7 @@ from ragtide_runtime.telemetry.quality_metrics import quality_table
 from .api import API_PAGES
 from .commands import COMMAND_PAGES
 from .concepts import PICTURE, concepts_picture
+from .constructions import constructions_part, versions_part
 from .fields import interaction_page, labels_part
 from .http_api import http_api_page, openapi_text
 from .indexes import INDEX_PAGES
@@ -77,6 +78,8 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
 """What writes each file of `docs/`, besides the JSON Schemas."""
 
 PARTS: Final[dict[str, Callable[[], str]]] = {
+    "constructions": constructions_part,
+    "construction-versions": versions_part,
     "diagnosis": diagnosis_part,
     "experiment-settings": partial(table_of, Draft),
     "label-fields": labels_part,
