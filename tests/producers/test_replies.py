@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from tests.support.cases import for_each
 
-from ragtide_producers.shapes.replies import reply_documents
+from ragtide_producers.shapes.documents import documents_in
+from ragtide_producers.shapes.replies import is_error, reply_documents
 
 pytestmark = pytest.mark.pure
 
@@ -55,6 +56,68 @@ NOTHING: tuple[Any, ...] = (
     "The search returned no results.", "Keine Treffer gefunden.", "Aucun résultat trouvé.",
     "No se encontraron resultados.", "未找到相关结果。",
 )  # fmt: skip
+
+
+def message(content: Any, artifact: Any = None, **more: Any) -> dict[str, Any]:
+    """Return a message of a tool, as LangChain writes it."""
+    return {"content": content, "artifact": artifact, "tool_call_id": "1", "status": "success", "name": "t", **more}
+
+
+def output(given: Any, **more: Any) -> dict[str, Any]:
+    """Return the output of a tool, as LlamaIndex writes it."""
+    return {"blocks": [{"text": str(given)}], "tool_name": "t", "raw_input": {}, "raw_output": given, **more}
+
+
+PRINTED = (
+    "[" + ", ".join(f"Document(id='{one['id']}', metadata={{}}, page_content='{one['text']}')" for one in FOUND) + "]"
+)
+OBJECTS = [{"id": one["id"], "page_content": one["text"], "metadata": {}, "type": "Document"} for one in FOUND]
+NODES = [{"node": {"id_": one["id"], "text": one["text"]}, "score": 0.5} for one in FOUND]
+RESULTS: tuple[Any, ...] = (FOUND, {"results": FOUND, "query": "x"}, BOTH, NODES)
+
+
+@for_each(
+    "wrap", [lambda tool: tool, lambda tool: {"type": "tool", "data": tool}, lambda tool: {"lc": 1, "kwargs": tool}]
+)
+def test_the_result_of_a_tool_is_its_texts_and_one_document_each(wrap: Any) -> None:
+    replies = [
+        *(message(json.dumps(result)) for result in RESULTS),
+        *(message(str(result)) for result in RESULTS),
+        *(output(result) for result in RESULTS),
+        *(output(json.dumps(result)) for result in RESULTS),
+        *(message(content, OBJECTS) for content in ("\n\n".join(BOTH), "2 passages found.", "")),
+        message(BOTH), message(PRINTED), output(PRINTED),
+    ]  # fmt: skip
+    for reply in replies:
+        assert [document.text for document in reply_documents(wrap(reply)) or ()] == BOTH
+    for nothing in (message("[]"), message("", []), output([]), output("No results found.")):
+        assert reply_documents(wrap(nothing)) == []
+    failed = (message("x", status="error"), message("Error: the index timed out"), output("x", is_error=True))
+    for reply in (*failed, output("TimeoutError: no answer"), message("Failed to query the index")):
+        assert reply_documents(wrap(reply)) is None
+
+
+@for_each(
+    "text, fails",
+    [
+        ("Error: the index timed out", True),
+        ("requests.exceptions.ReadTimeout: 5 s", False),
+        ("httpx.ReadError: closed", True),
+        ("An unexpected error occurred while searching.", True),
+        ("Search failed: 503", True),
+        ("Error handling is described in chapter 3.", False),
+        ("The search for errors failed in 1937.", False),
+        ("Error: " + "a long text about errors. " * 100, False),
+    ],
+)
+def test_the_text_of_a_tool_is_an_error_if_it_begins_as_one(text: str, fails: bool) -> None:
+    assert is_error(text) is fails
+
+
+@for_each("text", ["Error" * 40_000, "a." * 100_000 + "error", " " * 200_000, "(" * 200_000 + "error:"])
+def test_hostile_replies_end(text: str) -> None:
+    is_error(text)
+    is_error({"type": "tool", "data": message(text)})
 
 
 @for_each("reply", NOTHING)
@@ -110,3 +173,17 @@ CHUNKS: dict[str, Any] = {
 def test_a_blank_chunk_among_good_ones_is_left_out_wherever_its_text_stands(name: str, blank: str | None) -> None:
     found = reply_documents([CHUNKS[name](text) for text in (BOTH[0], blank, BOTH[1])])
     assert [document.text for document in found or ()] == BOTH
+
+
+@for_each(
+    "item",
+    [
+        {"id": "own", "page_content": "It opens.", "metadata": {"source": "handbook.md"}},
+        {"text": "It opens.", "source": "handbook.md", "metadata": {"id": "own"}},
+        {"id": "own", "document": {"page_content": "It opens.", "metadata": {"source": "handbook.md"}}},
+        {"node": {"id_": "own", "text": "It opens.", "metadata": {"url": "handbook.md"}}, "score": 0.5},
+        {"_id": "own", "_source": {"text": "It opens.", "url": "handbook.md"}},
+    ],
+)
+def test_the_id_of_a_document_is_its_own_before_the_name_of_its_source(item: dict[str, Any]) -> None:
+    assert [document.id for document in documents_in([item]) or ()] == ["own"]

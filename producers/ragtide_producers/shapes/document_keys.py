@@ -47,6 +47,8 @@ WRAPPED: Final = frozenset(WRAPPERS) - frozenset(TEXTS) - {"metadata", "meta", "
 IDS: Final = ranked(
     "id document.id _id id_ doc_id document_id chunk_id node_id uuid key source url doc_uri reference_id"
 )
+OWN_IDS: Final = ranked("id document.id _id id_ doc_id document_id chunk_id node_id uuid key")
+"""Those that name the document itself: chunks of a file share the others."""
 SCORES: Final = ranked("score document.score _score relevance_score relevance similarity @search.score distance")
 
 SECTIONS: Final = frozenset((

@@ -14,6 +14,7 @@ from .document_keys import (
     IDS,
     LISTS,
     NAMES_OF_DOCUMENTS,
+    OWN_IDS,
     RESULTS,
     SCORES,
     SECTIONS,
@@ -326,7 +327,8 @@ def _document(item: Any) -> Found | None:
             inner = item[wrapper]
             found = _document(inner) if isinstance(inner, dict) else None
             if found and found.text is not None:
-                return Found(found.text, found.id or key, score if score is not None else found.score)
+                own = _id(inner, OWN_IDS) or _id(item, OWN_IDS) or found.id or key
+                return Found(found.text, own, score if score is not None else found.score)
     return Found(text, key, score) if text is not None or (key is not None and _known(item)) else None
 
 
@@ -347,12 +349,14 @@ def _text(item: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _id(item: Mapping[str, Any]) -> str | None:
-    places: Iterable[Any] = (item, *(_metadata(item[key]) for key in ("metadata", "meta") if key in item))
-    for place in places:
-        for key in given(place, IDS) if isinstance(place, dict) else ():
-            if (text := _text_of_id(place[key])) is not None:
-                return text
+def _id(item: Mapping[str, Any], keys: Mapping[str, int] = IDS) -> str | None:
+    """Return the id of a document: its own, in it or in its metadata, before the name of its source."""
+    places = [item, *(_metadata(item[key]) for key in ("metadata", "meta") if key in item)]
+    for names in (OWN_IDS, keys):
+        for place in places:
+            for key in given(place, names) if isinstance(place, dict) else ():
+                if (text := _text_of_id(place[key])) is not None:
+                    return text
     return None
 
 

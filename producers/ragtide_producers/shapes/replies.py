@@ -47,7 +47,25 @@ _SUMMARY: Final = re.compile(
     re.IGNORECASE,
 )
 """A line such as `2 passages found.`: it counts the documents, and is none."""
-_FAILURES: Final = ("error executing tool", "error calling tool", "traceback (most recent call last)")
+_FAILURE: Final = re.compile(
+    r"\W{0,4}(?:[\w.]{0,60}(?:error|exception)\s?:"
+    r"|(?:an? )?(?:\w{1,20} )?(?:error|exception) (?:occurred|while|in|during|executing|calling|from)\b"
+    r"|failed to (?:search|retrieve|fetch|query|connect|execute|load|find|get|call|reach)\b"
+    r"|(?:the )?(?:search|retrieval|query|request|tool|lookup|index)(?: call| request)? (?:failed|timed out)\b"
+    r"|traceback \(most recent call last\))",
+    re.IGNORECASE,
+)
+"""The beginning of the reply of a tool that failed."""
+_TOOL_FAILURE: Final = re.compile(
+    r"\W{0,4}(?:error (?:executing|calling) tool|traceback \(most recent call last\))", re.IGNORECASE
+)
+ERROR_CHARS: Final = 1_000
+"""Most characters of such a reply, unless it is a traceback: a longer one may be a document about errors."""
+_TOOL_KEYS: Final = frozenset({"tool_call_id", "tool_name", "raw_output", "artifact"})
+_TOOL_WRAPPERS: Final = ("data", "kwargs")
+_RESULTS: Final = ("artifact", "raw_output", "content", "blocks", "output", "result")
+"""Keys of the result of a tool in its message, those with objects first."""
+_OBJECT_KEYS: Final = ("page_content", "pageContent", "node", "id_")
 _COUNTS: Final = ("total", "count", "total_results", "totalResults", "num_results", "total_count", "totalCount", "n")
 _SAID: Final = ("message", "detail", "text", "result", "output", "response", "content", "answer", "info")
 """Keys under which a reply says in words that nothing was found."""
@@ -69,7 +87,7 @@ def reply_documents(value: Any, depth: int = 0) -> list[Found] | None:
     []
     >>> reply_documents({"content": [{"type": "text", "text": "timeout"}], "isError": True})
     """
-    if depth > DEPTH_MAX or is_error(value):
+    if depth > DEPTH_MAX or is_error(value, of_tool=False):
         return None
     if tells_nothing(value):
         return []
@@ -82,12 +100,24 @@ def reply_documents(value: Any, depth: int = 0) -> list[Found] | None:
     return _known_documents(documents_of(spelled_documents(value)))
 
 
-def is_error(value: Any) -> bool:
-    """Whether the reply of a tool is an error: no text in it is a document."""
+def is_error(value: Any, *, of_tool: bool = True) -> bool:
+    """Whether the reply of a tool is an error: no text in it is a document.
+
+    Args:
+        value: the reply.
+        of_tool: whether a text is surely the reply of a tool, and not a document that may be about errors.
+    """
     if isinstance(value, str):
-        return value[:60].strip().lower().startswith(_FAILURES)
+        match = (_FAILURE if of_tool else _TOOL_FAILURE).match(value)
+        return match is not None and (len(value) <= ERROR_CHARS or match[0].lower().endswith("last)"))
     if not isinstance(value, Mapping):
         return False
+    tool = _tool_message(value)
+    said = None if tool is None else tool.get("content", tool.get("raw_output"))
+    return _is_failed(tool or value) or (isinstance(said, str) and is_error(said))
+
+
+def _is_failed(value: Mapping[str, Any]) -> bool:
     if value.get("isError") is True or value.get("is_error") is True or value.get("success") is False:
         return True
     inner = next((value[key] for key in _WRAPPERS[:3] if isinstance(value.get(key), Mapping)), None)
@@ -138,7 +168,27 @@ def _in_text(text: str, depth: int) -> list[Found] | None:
     return _known_documents(documents_of(value))
 
 
+def has_objects(value: Any) -> bool:
+    """Whether the result of a tool has documents as objects of a framework, whatever the name of the tool."""
+    tool = _tool_message(value) if isinstance(value, Mapping) else None
+    found = [tool[key] for key in _RESULTS[:2] if isinstance(tool.get(key), list)] if tool is not None else []
+    return any(
+        items and all(isinstance(item, Mapping) and any(key in item for key in _OBJECT_KEYS) for item in items)
+        for items in found
+    )
+
+
+def _tool_message(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the fields of the message of a tool (LangChain), or of its output (LlamaIndex); None for another value."""
+    inner = next((value[key] for key in _TOOL_WRAPPERS if isinstance(value.get(key), Mapping)), value)
+    return inner if len(inner.keys() & _TOOL_KEYS) > 1 or (inner is not value and "tool_call_id" in inner) else None
+
+
 def _in_mapping(value: Mapping[str, Any], depth: int) -> list[Found] | None:
+    tool = _tool_message(value)
+    if tool is not None:
+        found_in = (reply_documents(tool[key], depth + 1) for key in _RESULTS if tool.get(key) is not None)
+        return next((found for found in found_in if found is not None), None)
     for key in _STRUCTURED:
         if isinstance(value.get(key), Mapping | list):
             found = reply_documents(value[key], depth + 1)

@@ -281,7 +281,11 @@ def _finds_documents(node: Node) -> bool:
     found = if_readable(lambda: node.documents, None)
     if not found:
         return found is not None and node.searches and node.only_reads
-    return node.searches or all(document.id is not None or document.score is not None for document in found)
+    return (
+        node.searches
+        or node.returns_objects
+        or all(document.id is not None or document.score is not None for document in found)
+    )
 
 
 def calls_of(tree: Tree) -> list[Node]:

@@ -15,7 +15,7 @@ from ..shapes.document_keys import TEXTS
 from ..shapes.documents import Found, documents_in, documents_of
 from ..shapes.literals import BrokenTextError, SeveralTextsError, UnreadableError, value_of
 from ..shapes.messages import Message, last_of, messages_of, results_by_call, tool_results_of
-from ..shapes.replies import is_error, tells_nothing
+from ..shapes.replies import has_objects, is_error, tells_nothing
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
 from .answered import Answered, answered_in, may_be_answered
 from .attributes import (
@@ -280,8 +280,8 @@ class SpanReading:
             UnreadableError: documents are missing or cut, or could be read in two ways.
         """
         self._whole()
-        if self.role == "llm":
-            return self._answered.documents
+        if self.role == "llm" or (self.role == "tool" and self.is_error):
+            return self._answered.documents if self.role == "llm" else None
         if self._own_documents is not None:
             return self._own_documents
         if self.answers_itself:
@@ -323,6 +323,11 @@ class SpanReading:
     def gives_nothing(self) -> bool:
         """Whether the output of a step is an empty list, or says that nothing was found."""
         return self.has_output and if_readable(lambda: tells_nothing(self._output), False)
+
+    @property
+    def returns_objects(self) -> bool:
+        """Whether the result of a tool has documents as objects of a framework."""
+        return if_readable(lambda: has_objects(self._output), False)
 
     @property
     def is_error(self) -> bool:
@@ -687,13 +692,14 @@ class SpanReading:
             return ""
 
     def _with_ids(self, found: list[Found] | None) -> list[Found] | None:
-        """Return the documents with the ids of the output, where the attributes have none (LangChain)."""
-        if not found or all(document.id for document in found):
+        """Return the documents with the ids of the output, unless the attributes have their own (LangChain)."""
+        own = (item.get("document") for item in self._flattened("documents").items)
+        if not found or all(isinstance(document, dict) and document.get("id") for document in own):
             return found
         listed = if_readable(lambda: documents_of(self._output), None) or []
         if [document.text for document in listed] != [document.text for document in found]:
             return found
-        return [old._replace(id=old.id or new.id) for old, new in zip(found, listed, strict=True)]
+        return [old._replace(id=new.id or old.id) for old, new in zip(found, listed, strict=True)]
 
     def text_of(self, values: Iterable[Any], meaning: Meaning, keys: tuple[str, ...] | None = None) -> str | None:
         """Return the text in the first of the values that has one."""

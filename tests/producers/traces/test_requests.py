@@ -375,3 +375,22 @@ def test_an_answer_that_is_not_captured_is_no_empty_answer(hidden: dict[str, str
     events = (event("gen_ai.user.message", {}), event("gen_ai.choice", {"message": '{"role": "assistant"}'}))
     (found,) = read(branch("rag", {}, DIALECTS[1].search(*TEXTS), branch("chat", unseen, events=events)))
     assert str(found.refusal) == "no_content"
+
+
+def test_a_tool_whose_result_has_documents_as_objects_is_a_retrieval_whatever_its_name() -> None:
+    """A tool of LangChain with an artifact. The text is what the model got, the objects are the documents in it."""
+    of = DIALECTS[0]
+    objects: list[dict[str, Any]] = [
+        {"id": None, "page_content": text, "metadata": {}, "type": "Document"} for text in TEXTS
+    ]
+    fields = {"content": "\n\n".join(TEXTS), "artifact": objects, "tool_call_id": "1", "status": "success"}
+    below = (of.call(tool="tower"), of.tool("fetch", "tower", json.dumps({"type": "tool", "data": fields})), of.call())
+    assert contents(of.step("agent", QUESTION, ANSWER, *below)) == WHOLE
+
+
+@for_each("of", DIALECTS)
+def test_the_text_of_a_tool_that_failed_is_no_document(of: Dialect) -> None:
+    failed = of.tool("search_documents", "tower", "Error: the index timed out")
+    found = of.tool("search_documents", "tower", [{"id": "a", "text": text} for text in TEXTS])
+    assert contents(of.step("agent", QUESTION, ANSWER, of.call(tool="tower"), failed, of.call())) == []
+    assert contents(of.step("agent", QUESTION, ANSWER, failed, of.call(tool="tower"), found, of.call())) == WHOLE
