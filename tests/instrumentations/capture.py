@@ -48,6 +48,7 @@ RUNS: Final = {
     "pydantic_ai": ("pydantic-ai", "constructions_pydantic_ai.py", "own"),
     "haystack": ("haystack", "constructions_haystack.py", "openinference"),
     "langgraph": ("langchain", "constructions_langgraph.py", "openinference"),
+    "dspy": ("dspy", "constructions_dspy.py", "openinference"),
 }
 """For each framework its environment, its application, and the first argument of this."""
 

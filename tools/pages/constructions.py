@@ -16,6 +16,7 @@ FRAMEWORKS: Final = {
     "langgraph": "LangGraph",
     "llamaindex": "LlamaIndex",
     "haystack": "Haystack",
+    "dspy": "DSPy",
     "pydantic_ai": "PydanticAI",
     "openai_agents": "OpenAI Agents",
     "langchain_openllmetry": "LangChain, OpenLLMetry",
@@ -41,6 +42,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "no_common_span": "retriever and model in plain code, no span around",
         "completion_model": "model of completions",
         "prompt_builder": "prompt of one text",
+        "plain_predict": "answer without reasoning",
         "custom": "own query engine",
         "workflow": "own workflow",
         "structured": "structured answer",
@@ -86,6 +88,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Answers of several calls": {
         "map_reduce": "map and reduce",
         "refine": "refine",
+        "two_hops": "two searches, the second by what the first found",
         "rewritten_answer": "answer rewritten by a second call",
         "checked_answer": "answer checked by a model",
         "sub_questions": "sub-questions",
@@ -158,6 +161,12 @@ CONSTRUCTIONS: Final = {name: title for rows in SECTIONS.values() for name, titl
 
 WRONG: Final = frozenset[str](
     {
+        "dspy/chain_as_tool",
+        "dspy/cut_off",
+        "dspy/cut_texts",
+        "dspy/empty_answer",
+        "dspy/rerank_step",
+        "dspy/sub_questions",
         "haystack/common_span",
         "haystack/cut_off",
         "haystack/cut_texts",

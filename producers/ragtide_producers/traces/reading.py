@@ -341,6 +341,7 @@ class SpanReading:
             not self._attributes.keys().isdisjoint(row.kinds)
             and first(self._attributes, row.inputs) is not None
             and not any(map(self._attributes.get, row.outputs))
+            and self._first("documents") is None
             and not self._flattened("documents").items
             for row in CONVENTIONS
             if row.no_list_is_empty
