@@ -211,7 +211,6 @@ WRONG: Final = frozenset[str](
         "llamaindex/window",
         "llamaindex/workflow",
         "openai_agents/sub_agents",
-        "pydantic_ai/agent_as_tool",
         "pydantic_ai/artifact_tool",
         "pydantic_ai/discarded_attempt",
         "pydantic_ai/session_on_span",

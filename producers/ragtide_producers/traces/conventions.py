@@ -177,6 +177,13 @@ OPENLLMETRY: Final = Convention(
     tool_name=("traceloop.entity.name",),
 )
 
+ENVELOPES: Final = frozenset((*OPENLLMETRY.inputs, *OPENLLMETRY.outputs))
+"""Attributes whose value may be an envelope of what a callback of LangChain got."""
+ENVELOPED: Final = frozenset({"inputs", "outputs", "output"})
+"""Keys of the content in an envelope."""
+SETTINGS_OF_CALLS: Final = frozenset({"tags", "metadata", "kwargs", "input_str"})
+"""Keys beside it."""
+
 MLFLOW: Final = Convention(
     name="MLflow",
     version="documentation of 2026",

@@ -39,6 +39,8 @@ from .conventions import (
     CONTENT_WORDS,
     CONVENTIONS,
     DOCUMENT_KEYS,
+    ENVELOPED,
+    ENVELOPES,
     GENAI,
     HAYSTACK,
     LLM_WORDS,
@@ -47,6 +49,7 @@ from .conventions import (
     PREPARED_CALLS,
     RAG_WORDS,
     SERVED_MODEL,
+    SETTINGS_OF_CALLS,
     TOOL_WORDS,
     WRITING_OPERATIONS,
     WRITING_WORDS,
@@ -228,8 +231,9 @@ class SpanReading:
             return role_by_words(component, llm=LLM_WORDS)
         if self._first("input_messages") is not None and self._first("output_messages") is not None:
             return "llm"
-        has_content = self._first("outputs") is not None or self._first("documents") is not None
-        return role_by_words(self.span.name) if has_content else "other"
+        role = role_by_words(self.span.name) if self._first("outputs") is not None else "other"
+        # A step that only has the name of a search is one if nothing below it retrieves or answers (`retrievals_of`).
+        return "other" if role == "retrieval" else role
 
     @cached_property
     def switch(self) -> str:
@@ -603,7 +607,7 @@ class SpanReading:
 
     def _spelled(self, name: str, value: Any) -> Any:
         with self._named(name):
-            return self._once(name, lambda: _spelled(value))
+            return self._once(name, lambda: _unwrapped(_spelled(value)) if name in ENVELOPES else _spelled(value))
 
     def _whole(self) -> None:
         if self.span.dropped_attributes:
@@ -755,6 +759,12 @@ class SpanReading:
             if name.endswith(".") and (found := flattened(value)).items:
                 return found
         return Flattened([], gap=False)
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return what an envelope has beside settings of the call, such as its tags: these are no content (OpenLLMetry)."""
+    inner = value.keys() - SETTINGS_OF_CALLS if isinstance(value, Mapping) else ()
+    return value[next(iter(inner))] if len(inner) == 1 and len(inner) < len(value) and inner <= ENVELOPED else value
 
 
 def _spelled(value: Any) -> Any:

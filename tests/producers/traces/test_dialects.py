@@ -188,3 +188,71 @@ def test_the_page_names_every_dialect_with_its_version_and_its_names() -> None:
     assert [
         name for name in events - {"gen_ai.assistant.message", "gen_ai.content.completion"} if f"`{name}`" not in page
     ] == []
+
+
+def enveloped(content: dict[str, Any], node: str) -> dict[str, Any]:
+    """Return a value as the callback of LangChain in OpenLLMetry writes it: with tags and settings of the call."""
+    kwargs = {"name": node, "tags": ["graph:step:1"]}
+    return {
+        **content,
+        "tags": ["graph:step:1"],
+        "metadata": {"langgraph_node": node, "langgraph_step": 1},
+        "kwargs": kwargs,
+    }
+
+
+def graph_of_research(*steps: Branch, node: str = "research") -> Branch:
+    """Return a graph whose node has the name of a search, and searches and answers below it."""
+    task = {
+        "traceloop.span.kind": "task",
+        "traceloop.entity.input": enveloped({"inputs": {"question": QUESTION}}, node),
+        "traceloop.entity.output": enveloped({"outputs": {"draft": ANSWER}}, node),
+    }
+    graph = {
+        "traceloop.span.kind": "workflow",
+        "traceloop.entity.input": enveloped({"inputs": {"question": QUESTION}}, "LangGraph"),
+        "traceloop.entity.output": enveloped({"outputs": {"question": QUESTION, "answer": ANSWER}}, "LangGraph"),
+    }
+    return branch("LangGraph.workflow", graph, branch(f"execute_task {node}", task, *steps))
+
+
+def test_a_step_with_the_name_of_a_search_is_none_if_spans_below_it_retrieve_and_answer() -> None:
+    found = {"documents": [{"page_content": text, "metadata": {"source": "handbook.md"}} for text in TEXTS]}
+    retrieval = branch(
+        "vector_db_retrieve Handbook",
+        {"gen_ai.operation.name": "vector_db_retrieve", "traceloop.entity.output": found},
+    )
+    call = branch(
+        "ChatOpenAI.chat",
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": said("user", "\n\n".join([*TEXTS, QUESTION])),
+            "gen_ai.output.messages": said("assistant", ANSWER),
+        },
+    )
+    for node in ("research", "web_researcher", "search_and_answer", "retrieve_and_answer"):
+        (mapped,) = interactions_of(spans(graph_of_research(retrieval, call, node=node)), MappingOptions())
+        assert mapped.interaction is not None, mapped.detail
+        assert [document.text for document in mapped.interaction.documents] == TEXTS
+        assert (mapped.interaction.question, mapped.interaction.response) == (QUESTION, ANSWER)
+
+
+def test_tags_and_settings_of_a_call_are_no_documents() -> None:
+    """A step of a search that found nothing has its tags beside an empty list."""
+    task = {
+        "traceloop.span.kind": "task",
+        "traceloop.entity.input": enveloped({"inputs": {"query": QUESTION}}, "search"),
+        "traceloop.entity.output": enveloped({"outputs": []}, "search"),
+    }
+    call = branch(
+        "ChatOpenAI.chat",
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": said("user", QUESTION),
+            "gen_ai.output.messages": said("assistant", ANSWER),
+        },
+    )
+    graph = graph_of_research(branch("execute_task search", task), call, node="answer")
+    (mapped,) = interactions_of(spans(graph), MappingOptions())
+    assert mapped.interaction is not None, mapped.detail
+    assert mapped.interaction.documents == ()
