@@ -36,6 +36,11 @@ _OF_PARTS: Final[Mapping[Any, Author]] = {
 }  # fmt: skip
 
 
+TEXTS_DEPTH: Final = 20
+"""Levels of a message in which its texts are."""
+_NAMES_OF_MESSAGES: Final = frozenset((*_AUTHOR_KEYS, *_CALL_IDS, "kind", "part_kind", "name", "finish_reason"))
+
+
 class Message(NamedTuple):
     """One message of a chat."""
 
@@ -151,6 +156,25 @@ def results_by_call(value: Any) -> dict[str, Any]:
             if call is not None:
                 found.setdefault(call, result)
     return found
+
+
+def all_texts(value: Any) -> str:
+    """Return all texts in a value in their order, one in a line, but for the names of authors, kinds and calls.
+
+    >>> all_texts([{"role": "tool", "content": [{"type": "text", "text": "In 1889."}], "tool_call_id": "7"}])
+    'In 1889.'
+    """
+    found: list[str] = []
+    waiting = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        if isinstance(item, str):
+            found.append(item)
+        elif isinstance(item, dict) and depth < TEXTS_DEPTH:
+            waiting += [(inner, depth + 1) for key, inner in reversed(item.items()) if key not in _NAMES_OF_MESSAGES]
+        elif isinstance(item, list) and depth < TEXTS_DEPTH:
+            waiting += [(inner, depth + 1) for inner in reversed(item)]
+    return "\n".join(found)
 
 
 def _results_in(item: Any) -> list[tuple[str | None, Any]]:

@@ -45,6 +45,16 @@ def context_in(prompt: str, question: str | None, n_documents: int) -> str | Non
     return found or None if is_marked or fits else None
 
 
+def marks_context(prompt: str) -> bool:
+    r"""Return whether a heading or tags in a prompt say where the documents are, also if there are none.
+
+    >>> marks_context("Answer by these documents:\n\nQuestion: When?"), marks_context("Be brief. When?")
+    (True, False)
+    """
+    lines = prompt.strip().split("\n")
+    return _OPENING.search(prompt) is not None or _after_heading(lines) is not lines
+
+
 def context_after_instructions(prompt: str, n_documents: int) -> str | None:
     r"""Return the paragraphs after the first if they are as many as the documents: the first has the instructions.
 

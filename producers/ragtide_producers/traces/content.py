@@ -1,15 +1,22 @@
 """The question, the documents and the answer of a group of spans."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from typing import Final, Literal, NamedTuple
 
 from ..shapes.documents import Found
-from ..shapes.prompts import context_after_instructions, context_in, parts_of
-from ..shapes.replies import reply_documents
+from ..shapes.literals import UnreadableError
+from ..shapes.prompts import context_after_instructions, context_in, marks_context, parts_of
+from ..shapes.replies import reply_documents, tells_nothing
 from ..shapes.texts import Meaning
+from .given import given_in
 from .grouping import SpanGroup
 from .reading import if_readable
 from .tree import Node
+
+_LONG_WORD: Final = re.compile(r"\w{4,}|\d+|[^\W\x00-\u0dff]")
+"""A word that shows what a text is about."""
 
 
 def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
@@ -72,24 +79,57 @@ def _of_anchor(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[], 
     return group.anchor.text_of([group.anchor.own.get(key)], meaning) or read()
 
 
-def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
-    """Return the documents that the generator got, best first; None if the spans do not have them.
+class GroupDocuments(NamedTuple):
+    """The documents of an interaction, and where they are from."""
 
-    A reranking replaces the documents that went into it. If its inputs are unknown, it replaces the documents of
-    all earlier spans. The remaining documents are joined without repeats. Ids without texts take their texts from the
-    prompt.
+    found: list[Found] | None
+    """What the generator got, in the order of its prompt; without a prompt best first. None if no span has them."""
+    retrieved: Sequence[Found] = ()
+    """The same documents as the retrievals returned them: the whole text of one that was cut."""
+    source: Literal["prompt", "retrieval"] | None = None
+    """None if the application gave them itself."""
+    not_given: int | None = None
+    """Number of documents that a retrieval returned and that stand in no prompt; None without a prompt."""
+
+
+def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> GroupDocuments:
+    """Return the documents that the generator got: those in the prompts of the calls that led to the answer.
+
+    If no span has a prompt, they are those of the retrievals: a reranking replaces the documents that went into it. If
+    its inputs are unknown, it replaces the documents of all earlier spans. The remaining documents are joined without
+    repeats. Ids without texts take their texts from the prompt.
 
     Args:
         group: spans of the interaction.
         question: its question, which is no part of the documents in a prompt.
+        answer: its answer.
 
     Raises:
-        UnreadableError: documents are missing or cut, or could be read in two ways.
+        UnreadableError: documents are missing or cut, could be read in two ways, or stand in no prompt.
     """
     if "documents" in group.anchor.own:
-        return group.anchor.explicit_documents
+        return GroupDocuments(group.anchor.explicit_documents)
     if not group.calls and not group.anchor.is_explicit:
-        return []
+        return GroupDocuments([], (), "retrieval", _number_left(group, []) or None)
+    joined, is_unknown = _of_retrievals(group, question)
+    if (is_unknown and not joined) or any(document.text is None for document in joined):
+        return GroupDocuments(_prompt_documents(group, joined, question), source="prompt")
+    returned = list(_returned(group))
+    texts = [document.text or "" for document in returned]
+    answers_itself = any(node.role == "llm" or node.answers_itself for node in group.retrievals)
+    given = None if answers_itself or not texts else given_in(group, question, answer, texts)
+    if given is None or given.prompts is None:
+        return GroupDocuments(joined, joined, "retrieval")
+    if not given.texts:
+        contexts = _other_contexts(given.prompts, question, texts)
+        return GroupDocuments(contexts, (), "prompt", _number_left(group, []))
+    whole = [returned[number] for number in given.texts]
+    found = [document._replace(text=text) for document, text in zip(whole, given.texts.values(), strict=True)]
+    return GroupDocuments(found, whole, "prompt", _number_left(group, found))
+
+
+def _of_retrievals(group: SpanGroup, question: str | None) -> tuple[list[Found], bool]:
+    """Return what retrievals and rerankings left, and whether what one of them returned is not known."""
     kept: dict[Node, list[Found]] = {}
     by_document: dict[str, list[Node]] = {}
     unknown, in_prompt = False, None
@@ -109,13 +149,59 @@ def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
         kept[retrieval] = found
         if found:
             by_document.setdefault(key_of(found[0]), []).append(retrieval)
-    if unknown and not any(kept.values()):
-        return _prompt_documents(group, [], question)
     documents = [document for found in kept.values() for document in found]
-    joined = list({key_of(document): document for document in reversed(documents)}.values())[::-1]
-    if any(document.text is None for document in joined):
-        return _prompt_documents(group, joined, question)
-    return joined
+    return list({key_of(document): document for document in reversed(documents)}.values())[::-1], unknown
+
+
+def _returned(group: SpanGroup) -> Iterable[Found]:
+    """Return all documents with texts that retrievals and rerankings returned, as the last of them has each."""
+    found: dict[str, Found] = {}
+    for retrieval in group.retrievals:
+        for document in (*(retrieval.documents or ()), *retrieval.wider_documents):
+            if document.text is not None and document.text.strip():
+                before = found.get(document.text, document)
+                found[document.text] = document._replace(id=document.id or before.id)
+    return found.values()
+
+
+def _number_left(group: SpanGroup, given: Sequence[Found]) -> int:
+    """Return how many documents of retrievals were not given; one that another span gave in other words was."""
+    ids = {document.id for document in given if document.id is not None}
+    texts = {document.text for document in given}
+    left = set[str]()
+    for retrieval in group.retrievals:
+        own = [document for document in retrieval.documents or () if document.text is not None]
+        has_own_ids = len({document.id for document in own}) == len(own)
+        left |= {
+            key_of(document)
+            for document in own
+            if document.text not in texts and not (has_own_ids and document.id in ids)
+        }
+    return len(left)
+
+
+def _other_contexts(prompts: Sequence[str], question: str | None, texts: Sequence[str]) -> list[Found]:
+    """Return what prompts have in place of the documents: nothing, or a context in other words.
+
+    Raises:
+        UnreadableError: it is not known whether the prompts have a context.
+    """
+    words = {word for text in texts for word in _long_words(text)} - {*_long_words(question or "")}
+    marked = [prompt for prompt in prompts if marks_context(prompt)]
+    contexts = [context_in(prompt, question, 1) for prompt in marked]
+    told = [context for context in dict.fromkeys(contexts) if context is not None and not tells_nothing(context)]
+    if all(not words.isdisjoint(_long_words(context)) for context in told) and marked:
+        return [Found(context) for context in told]
+    if not told and words.isdisjoint(word for prompt in prompts for word in _long_words(prompt)):
+        return []
+    raise UnreadableError(
+        f"none of the {len(texts)} documents that were retrieved stands in the prompts that led to the answer, and "
+        "whether these have them in other words is not known: set the attribute ragtide.documents"
+    )
+
+
+def _long_words(text: str) -> list[str]:
+    return [word.lower() for word in _LONG_WORD.findall(text)]
 
 
 def _prompt_has_documents(group: SpanGroup, question: str | None) -> bool:

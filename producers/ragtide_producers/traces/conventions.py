@@ -64,8 +64,12 @@ class Convention:
     output_messages: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
     """The prompts of a model that completes a text, and has no messages."""
+    instructions: tuple[str, ...] = ()
+    """The instructions of the system, where they are no message."""
     prompt_variables: tuple[str, ...] = ()
     """Variables of the prompt template; some have the question and the documents."""
+    parameters: tuple[str, ...] = ()
+    """Parameters of a request to a model."""
     response_id: tuple[str, ...] = ()
     """The provider's id of the response of a model call."""
     model: tuple[str, ...] = ()
@@ -116,6 +120,7 @@ OPENINFERENCE: Final = Convention(
     input_messages=("llm.input_messages.",),
     output_messages=("llm.output_messages.",),
     prompts=("llm.prompts", "llm.prompts."),
+    parameters=("llm.invocation_parameters",),
     prompt_variables=("llm.prompt_template.variables",),
     model=("llm.model_name",),
     input_tokens=("llm.token_count.prompt",),
@@ -284,6 +289,7 @@ GENAI: Final = Convention(
         "events",
     ),
     output_messages=("gen_ai.output.messages", "gen_ai.completion.", "gen_ai.completion", "response_data", "events"),
+    instructions=("gen_ai.system_instructions",),
     prompt_variables=("gen_ai.prompt.variable.",),
     response_id=("gen_ai.response.id",),
     model=("gen_ai.response.model", "gen_ai.request.model"),
@@ -303,7 +309,7 @@ GENAI: Final = Convention(
     events=(
         *(
             EventContent("gen_ai.client.inference.operation.details", (name,), name)
-            for name in ("gen_ai.input.messages", "gen_ai.output.messages")
+            for name in ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions")
         ),
         *(
             EventContent(f"gen_ai.{author}.message", _MESSAGE_KEYS, "gen_ai.input.messages", author)

@@ -132,7 +132,7 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], options: MappingOptions) 
     """
     question = question_of(group, options.question_keys)
     response = answer_of(group, options.answer_keys)
-    documents = documents_in(group, question)
+    documents, retrieved, source, not_given = documents_in(group, question, response)
     has_texts = documents is not None and all(document.text is not None for document in documents)
     contents = {"question": question, "documents": has_texts or None, "response": response}
     if missing := [name for name, content in contents.items() if content is None]:
@@ -150,6 +150,8 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], options: MappingOptions) 
         "generation_s": seconds_of(covered_ns(group.calls)),
         "time_unit": next((unit for unit in units if unit != "nanoseconds"), None),
         **about_cost,
+        "documents_from": source,
+        "documents_not_given": not_given,
     }
     return {
         "pipeline": _pipeline(nodes, own, options),
@@ -162,7 +164,7 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], options: MappingOptions) 
         "session_id": own.get("session_id") or _first_text(nodes, "session"),
         "turn": own.get("turn"),
         "history": history_of(group, own.get("history"), question, documents, given_only=not options.history),
-        "steps": steps_of(group, documents or ()),
+        "steps": steps_of(group, retrieved),
         "user_id": own.get("user_id") or _first_text(nodes, "user"),
         "source": "otel",
         "usage": usage,

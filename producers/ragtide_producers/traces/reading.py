@@ -14,7 +14,7 @@ from ragtide_schemas.printable import printable
 from ..shapes.document_keys import TEXTS
 from ..shapes.documents import Found, documents_in, documents_of
 from ..shapes.literals import BrokenTextError, SeveralTextsError, UnreadableError, value_of
-from ..shapes.messages import Message, last_of, messages_of, results_by_call, tool_results_of
+from ..shapes.messages import Message, all_texts, last_of, message_of, messages_of, results_by_call, tool_results_of
 from ..shapes.replies import has_objects, is_error, tells_nothing
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
 from .answered import Answered, answered_in, may_be_answered
@@ -307,6 +307,23 @@ class SpanReading:
         given = self.value("documents")
         return None if given is None else self._found(given)
 
+    @property
+    def wider_documents(self) -> list[Found]:
+        """The documents with a text of their metadata that has theirs, such as the sentences around it."""
+        found: list[Found] = []
+        for item, document in zip(self._flattened("documents").items, self._own_documents or (), strict=False):
+            fields = item.get("document", item) if isinstance(item, dict) else None
+            metadata = fields.get("metadata") if isinstance(fields, dict) else None
+            with suppress(UnreadableError):
+                metadata = _spelled(metadata)
+            text = (document.text or "").strip()
+            texts = (
+                [value for value in metadata.values() if isinstance(value, str)] if isinstance(metadata, dict) else []
+            )
+            wider = (value for value in texts if text and len(value.strip()) > len(text) and text in value)
+            found.extend(document._replace(text=value) for value in wider)
+        return found
+
     @cached_property
     def _answered(self) -> Answered:
         """What the replies of a service that retrieves and answers have of its documents."""
@@ -562,6 +579,69 @@ class SpanReading:
         """The texts that went into a model call and may have the documents: of the system, then of the user."""
         found = (last_of(self.input_messages, "system"), last_of(self.input_messages, "user"))
         return tuple(text for text in (*found, *self.completed) if text)
+
+    @cached_property
+    def prompt(self) -> list[Message]:
+        """All texts that went into a model call, with the results of tools, by author; a plain text is the user's."""
+        texts = if_readable(lambda: self._prompt, None)
+        if texts is None:  # a cut text is still worth a search
+            rows = [row for which in ("input_messages", "prompts", "inputs") for row in self._columns.get(which, ())]
+            texts = [Message("user", all_texts(value), False) for _, value in rows]
+        return [message for message in texts if message.text.strip()]
+
+    @property
+    def all_inputs(self) -> str:
+        """All texts of the attributes of a model call that are not what it returned."""
+        outputs = {name for which in ("outputs", "output_messages") for name, _ in self._columns.get(which, ())}
+        names = [name for name in {**self._attributes, **self._groups} if not name.startswith(tuple(outputs))]
+        return all_texts(
+            [shown(self._groups[name]) if name in self._groups else self._attributes[name] for name in names]
+        )
+
+    @property
+    def states_prompt(self) -> bool:
+        """Whether a model call has its prompt: messages or a text, and not only an input, which may be less."""
+        return "input_messages" in self._columns or bool(self.completed)
+
+    @property
+    def states_request(self) -> bool:
+        """Whether a model call has parameters, tokens or an id of its request, as an instrumentation writes them."""
+        columns = ("input_tokens", "output_tokens", "response_id", "parameters")
+        return any(which in self._columns for which in columns)
+
+    @property
+    def prompt_is_cut(self) -> bool:
+        """Whether the prompt of a model call is not whole."""
+        dropped = self.span.dropped_attributes > 0 or self._events_cut
+        return dropped or if_readable(lambda: self._prompt, None) is None
+
+    @property
+    def _prompt(self) -> list[Message]:
+        return self._once("prompt", self._whole_prompt)
+
+    def _whole_prompt(self) -> list[Message]:
+        found = [Message("system", all_texts(value), False) for value in self._given("instructions")]
+        raw = self._raw_messages("input_messages")
+        for given in self._given("input_messages"):
+            if isinstance(given, Mapping):
+                aside = {key: value for key, value in given.items() if value is not raw}
+                found.append(Message("system", all_texts(aside), False))
+            items = raw if raw is not None else given
+            while isinstance(items, list) and len(items) == 1 and isinstance(items[0], list):
+                items = items[0]
+            for item in items if isinstance(items, list) else [items]:
+                message = message_of(item)
+                found.append(Message(message.author if message else "user", all_texts(item), False))
+            break
+        found += [Message("user", text, False) for text in self.completed]
+        if not found or any(message.author == "tool" and not message.text.strip() for message in found):
+            found.append(Message("tool" if found else "user", all_texts(self.inputs), False))  # results of tools, too
+        return found
+
+    @property
+    def called_with(self) -> list[str]:
+        """The texts that a model call gave to tools, such as a structured answer."""
+        return [text for value in self._given("output_messages") if (text := all_texts(value))]
 
     @property
     def completed(self) -> list[str]:

@@ -98,7 +98,7 @@ def test_the_question_of_an_agent_is_that_of_the_user_and_not_the_query_of_the_m
         },
     )
     asked = said("user", QUESTION)
-    root = branch("POST /ask", {}, chat(asked, answer=None), search, chat(asked, tool_result("...")))
+    root = branch("POST /ask", {}, chat(asked, answer=None), search, chat(asked, tool_result(TEXTS)))
     assert only(root) == (QUESTION, [("a", TEXTS[0])], ANSWER)
 
 

@@ -19,6 +19,7 @@ def said(role: str, text: str) -> list[dict[str, Any]]:
     return [{"role": role, "parts": [{"type": "text", "content": text}]}]
 
 
+CONTEXT = "Answer by these documents:\n" + "\n\n".join(TEXTS)
 CALL = [{"role": "assistant", "parts": [{"type": "tool_call", "name": "retrieve", "arguments": "{}"}]}]
 
 PYDANTIC_AI = branch(
@@ -42,7 +43,10 @@ PYDANTIC_AI = branch(
         "chat gpt",
         {
             "gen_ai.operation.name": "chat",
-            "gen_ai.input.messages": said("user", QUESTION),
+            "gen_ai.input.messages": [
+                *said("user", QUESTION),
+                {"role": "user", "parts": [{"type": "tool_call_response", "id": "1", "result": TEXTS}]},
+            ],
             "gen_ai.output.messages": said("assistant", ANSWER),
         },
     ),
@@ -67,6 +71,8 @@ HAYSTACK = branch(
 )
 
 ASKED = [{"role": "user", "content": [{"type": "text", "text": QUESTION}]}]
+RESULT = {"type": "tool-result", "toolCallId": "1", "output": {"type": "json", "value": [{"text": t} for t in TEXTS]}}
+TOLD = [*ASKED, {"role": "tool", "content": [RESULT]}]
 GENERATE = {"ai.operationId": "ai.generateText.doGenerate", "ai.prompt.messages": ASKED}
 VERCEL = branch(
     "ai.generateText",
@@ -81,7 +87,7 @@ VERCEL = branch(
             "ai.toolCall.result": [{"name": text, "text": text, "similarity": 0.8} for text in TEXTS],
         },
     ),
-    branch("ai.generateText.doGenerate", {**GENERATE, "ai.response.text": ANSWER}),
+    branch("ai.generateText.doGenerate", {**GENERATE, "ai.prompt.messages": TOLD, "ai.response.text": ANSWER}),
 )
 
 HITS = tuple(
@@ -97,7 +103,7 @@ VECTOR_STORE = branch(
         {
             "llm.request.type": "chat",
             "gen_ai.prompt.0.role": "system",
-            "gen_ai.prompt.0.content": "Be brief.",
+            "gen_ai.prompt.0.content": CONTEXT,
             "gen_ai.prompt.1.role": "user",
             "gen_ai.prompt.1.content": QUESTION,
             "gen_ai.completion.0.role": "assistant",
@@ -121,7 +127,7 @@ MLFLOW = branch(
         "chat",
         {
             "mlflow.spanType": "CHAT_MODEL",
-            "mlflow.spanInputs": {"messages": [{"role": "user", "content": QUESTION}]},
+            "mlflow.spanInputs": {"messages": [{"role": "user", "content": f"{CONTEXT}\n{QUESTION}"}]},
             "mlflow.spanOutputs": {"choices": [{"message": {"role": "assistant", "content": ANSWER}}]},
         },
     ),
@@ -142,6 +148,7 @@ BY_HAND = branch(
         {
             "gen_ai.operation.name": "chat",
             "gen_ai.input.messages": said("user", QUESTION),
+            "gen_ai.system_instructions": [{"type": "text", "content": CONTEXT}],
             "gen_ai.output.messages": said("assistant", ANSWER),
         },
     ),
@@ -155,6 +162,7 @@ MESSAGE_EVENTS = branch(
         "chat gpt",
         {"gen_ai.operation.name": "chat"},
         events=(
+            event("gen_ai.system.message", {"content": CONTEXT}),
             event("gen_ai.user.message", {"content": QUESTION}),
             event("gen_ai.choice", {"message": f'{{"role": "assistant", "content": "{ANSWER}"}}'}),
         ),

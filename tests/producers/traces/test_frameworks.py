@@ -15,6 +15,7 @@ from ragtide_producers.traces.options import MappingOptions
 pytestmark = pytest.mark.pure
 
 TEXTS = ["The lock opens within five seconds.", "Helmets are lent for 2 euros."]
+CONTEXT = "Answer by:\n" + "\n\n".join(TEXTS)
 QUESTION = "How do I unlock a bicycle?"
 ANSWER = "Scan the code."
 NOTHING = "I found nothing about that."
@@ -43,7 +44,13 @@ CALL = {"type": "tool_call", "id": "c1", "name": "search_docs", "arguments": {"q
 
 
 def chat(*given: dict[str, Any], answer: Any = ANSWER, **more: Any) -> Branch:
-    attributes = {"gen_ai.input.messages": list(given), "gen_ai.output.messages": [said("assistant", answer)], **more}
+    """Return a model call that has both texts in its prompt."""
+    attributes = {
+        "gen_ai.system_instructions": [{"type": "text", "content": CONTEXT}],
+        "gen_ai.input.messages": list(given),
+        "gen_ai.output.messages": [said("assistant", answer)],
+        **more,
+    }
     return branch("chat m", {"gen_ai.operation.name": "chat", **attributes})
 
 
@@ -84,7 +91,7 @@ def spring(
             branch(
                 f"pg_vector {operation}", {**store, "db.vector.query.content": QUESTION, **given}, events=tuple(events)
             ),
-            branch("chat gpt", {**called, "gen_ai.prompt": json.dumps([f"Context. {prompt}"])}),
+            branch("chat gpt", {**called, "gen_ai.prompt": json.dumps([f"Context. {prompt or documents or CONTEXT}"])}),
         ),
     )
 
@@ -129,8 +136,9 @@ def grounded(key: str = "groundingChunks", inner: str = "retrievedContext") -> d
 
 RETRIEVED = [{"content": {"text": text}, "metadata": {}} for text in TEXTS]
 LLM_ASKED = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": QUESTION}
+LLM_TOLD = {"llm.input_messages.1.message.role": "system", "llm.input_messages.1.message.content": CONTEXT}
 LLM_SAID = {"llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": ANSWER}
-MODEL = branch("model", {"openinference.span.kind": "LLM", **LLM_ASKED, **LLM_SAID})
+MODEL = branch("model", {"openinference.span.kind": "LLM", **LLM_ASKED, **LLM_TOLD, **LLM_SAID})
 
 WHOLE = {
     "Spring AI": spring(json.dumps(TEXTS)),
@@ -166,6 +174,7 @@ WHOLE = {
                 event(
                     "gen_ai.client.inference.operation.details",
                     {
+                        "gen_ai.system_instructions": json.dumps([{"type": "text", "content": CONTEXT}]),
                         "gen_ai.input.messages": json.dumps([said("user", QUESTION)]),
                         "gen_ai.output.messages": json.dumps([said("assistant", ANSWER)]),
                     },
@@ -179,7 +188,7 @@ WHOLE = {
         branch(
             "chat", {"gen_ai.operation.name": "chat"},
             events=(
-                event("gen_ai.system.message", {"content": "Be brief."}),
+                event("gen_ai.system.message", {"content": CONTEXT}),
                 event("gen_ai.user.message", {"content": QUESTION}),
                 event("gen_ai.choice", {"message": json.dumps([{"text": ANSWER}])}),
             ),
@@ -222,7 +231,11 @@ WHOLE = {
         tool(FOUND, name="searchDocs", **{"gen_ai.tool.call.arguments": {"query": QUESTION}}),
         branch(
             "completion gpt",
-            {"gen_ai.operation.name": "chat", "gen_ai.content.prompt": QUESTION, "gen_ai.content.completion": ANSWER},
+            {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.content.prompt": f"{CONTEXT}\n{QUESTION}",
+                "gen_ai.content.completion": ANSWER,
+            },
         ),
     ),
     "Bedrock's Retrieve": openinference(

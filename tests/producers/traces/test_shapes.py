@@ -61,11 +61,13 @@ def reranker(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Branch:
     return branch("rerank", {"openinference.span.kind": "RERANKER", **documents})
 
 
-def llm(text: str = ANSWER, asked: str = QUESTION, **fields: Any) -> Branch:
+def llm(text: str = ANSWER, asked: str = QUESTION, given: tuple[str, ...] = TEXTS[:2], **fields: Any) -> Branch:
     messages = {
         "openinference.span.kind": "LLM",
-        "llm.input_messages.0.message.role": "user",
-        "llm.input_messages.0.message.content": asked,
+        "llm.input_messages.0.message.role": "system",
+        "llm.input_messages.0.message.content": "Answer by these documents:\n" + "\n".join(given),
+        "llm.input_messages.1.message.role": "user",
+        "llm.input_messages.1.message.content": asked,
         "llm.output_messages.0.message.role": "assistant",
         "llm.output_messages.0.message.content": text,
     }
@@ -275,7 +277,7 @@ BLANK = {"retrieval.documents.1.document.content": "", "retrieval.documents.1.do
 )
 def test_a_blank_chunk_among_good_ones_is_a_blank_chunk(blank: dict[str, Any]) -> None:
     found = {**gap().attributes, **blank}
-    root = chain("ask", branch("search", found), llm(), question=QUESTION, answer=ANSWER)
+    root = chain("ask", branch("search", found), llm(given=TEXTS), question=QUESTION, answer=ANSWER)
     assert only(root) == (QUESTION, [TEXTS[0], TEXTS[2]], ANSWER)
 
 
@@ -369,7 +371,9 @@ def test_a_cut_content_is_named_with_its_place(root: Branch, attribute: str, spa
 
 @for_each("kind", ["chat", "acompletion", "atext_completion", "aresponses"])
 def test_a_call_that_a_proxy_named_by_its_function_is_a_model_call(kind: str) -> None:
-    said = {"gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": QUESTION, "gen_ai.completion.0.content": ANSWER}
+    prompts = {"gen_ai.prompt.0.role": "system", "gen_ai.prompt.0.content": "\n".join(TEXTS)}
+    prompts |= {"gen_ai.prompt.1.role": "user", "gen_ai.prompt.1.content": QUESTION}
+    said = {**prompts, "gen_ai.completion.0.content": ANSWER}
     call = branch("litellm_request", {"llm.request.type": kind, **said, "gen_ai.completion.0.role": "assistant"})
     assert only(branch("ask", {}, retriever(*TEXTS), call)) == (QUESTION, list(TEXTS), ANSWER)
 

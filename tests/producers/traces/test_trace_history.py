@@ -1,6 +1,7 @@
 """The history of an interaction is read from the chat messages before its question, or from an attribute."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -31,8 +32,8 @@ BEFORE: list[dict[str, Any]] = [
 ]
 
 
-def call(*messages: dict[str, Any], answer: str = ANSWER) -> Branch:
-    """Return a model call as OpenTelemetry's GenAI conventions write it."""
+def call(*messages: dict[str, Any], answer: str = ANSWER, given: Sequence[str] = TEXTS[:2]) -> Branch:
+    """Return a model call as OpenTelemetry's GenAI conventions write it, with documents in its instructions."""
     parts = [
         {"role": message["role"], "parts": [{"type": "text", "content": message["content"]}], **message}
         for message in messages
@@ -41,6 +42,7 @@ def call(*messages: dict[str, Any], answer: str = ANSWER) -> Branch:
         "chat",
         {
             "gen_ai.operation.name": "chat",
+            "gen_ai.system_instructions": [{"type": "text", "content": text} for text in given],
             "gen_ai.input.messages": parts,
             "gen_ai.output.messages": [{"role": "assistant", "parts": [{"type": "text", "content": answer}]}],
         },
@@ -171,9 +173,11 @@ def test_a_history_that_is_cut_is_none_and_the_interaction_stays() -> None:
 def test_an_interaction_that_only_its_history_makes_too_large_stays() -> None:
     large = ["\u4e00" * 450_000 + str(n) for n in range(3)]  # of three bytes a character
     past = [{"role": "user", "content": "\u4e00" * 90_000}, BEFORE[-1]]
-    root = chain("ask", retriever(*large), call(*past, NOW), question=QUESTION, answer=ANSWER)
+    root = chain("ask", retriever(*large), call(*past, NOW, given=large), question=QUESTION, answer=ANSWER)
     assert history(root) == []
-    (found,) = found_in(chain("ask", retriever(*large[:2]), call(*past, NOW), question=QUESTION, answer=ANSWER))
+    (found,) = found_in(
+        chain("ask", retriever(*large[:2]), call(*past, NOW, given=large[:2]), question=QUESTION, answer=ANSWER)
+    )
     assert found.interaction is not None
     assert found.interaction.history is not None
 

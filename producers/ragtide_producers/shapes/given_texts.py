@@ -1,0 +1,393 @@
+"""Which of some texts stand in prompts, and which part of each.
+
+Words are compared, not characters: white space, punctuation, marks, and escapes of JSON, Python and HTML make no
+difference. Of writings without spaces, such as Chinese and Thai, each character is a word. The time is linear: each
+word is looked up a bounded number of times.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from html import unescape
+from itertools import accumulate, chain, compress, takewhile
+from typing import Final, NamedTuple
+
+GRAM: Final = 3
+"""Words by which a text is found; a text of fewer words counts only where it stands alone."""
+ANCHORS: Final = 8
+"""Places of a text whose words are looked up: a whole text has all of them, and is sought at the rarest."""
+TRIES: Final = 64
+"""Places at which a whole text is compared, before it counts as not found."""
+SAMPLES: Final = 5
+"""Places of a part that are looked up in the other texts."""
+OTHER: Final = -1
+"""Number of what stands in prompts and is no text."""
+PART_WORDS: Final = 4
+"""Fewest words of a part of a text, which is then a sentence or the beginning of the text."""
+LONG_WORDS: Final = 8
+LONG_CHARS: Final = 14
+"""A part of so many words, which have so many characters, needs to be neither."""
+COMMON_SHARE: Final = 0.5
+"""Share of a text from which a part counts although another text has it, too."""
+SAME_MAX: Final = 8
+"""Most places of the same words in the texts at which a part is compared."""
+BACK: Final = 4
+"""Words by which parts are continued backwards, for each word of the prompts: a limit of the time."""
+CHANCE_WORDS: Final = 3
+"""Most words at the end of a part that what comes after it in the prompt may have by chance."""
+BETWEEN: Final = 5
+"""Most words of the prompt between two parts of a text that are kept, such as `[NAME]`."""
+
+_SPACED: Final = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
+_SPACELESS: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+_HAS_SPACELESS: Final = re.compile(f"[{_SPACELESS}]")
+_WORD: Final = re.compile(r"\w+")
+_WORD_OR_CHARACTER: Final = re.compile(rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+")
+_NEW_LINE: Final = re.compile(r"\\{1,8}[nr]")
+_WHITE: Final = re.compile(r"\\{1,8}[tbfv]")
+_CODE: Final = re.compile(r"\\{1,8}(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))")
+_CODES: Final = ("\\u", "\\x", "\\U")
+_END: Final = re.compile(r"[.!?…:;]['\")\]]{0,3}(?:\s|$)|[\n。！？；|•]")
+"""What stands between two sentences."""
+_BREAK: Final = re.compile(r"[\n\"'…<>{}\[\]|]|\.\.\.")
+"""What stands after a text that was cut."""
+_ALONE: Final = re.compile(r"[^\w\s]|\n")
+_JOINING: Final = frozenset([*".-'’/@&", "::"])
+"""What stands beside a short text inside a longer word, such as the name of a file."""
+_OF_WORDS: Final = re.compile(r"[+#%$€£°@-]")
+"""Signs that are a part of the word beside them: `C++` is not `C`."""
+
+
+def given_texts(prompts: Iterable[str], texts: Sequence[str], others: Iterable[str] = ()) -> dict[int, str]:
+    r"""Return the texts that stand in prompts, by their numbers, each as far as it stands there.
+
+    They are in the order of the prompts. A whole text is returned as it is. The place of a longer text is not that of a
+    shorter one that is a piece of it. Of a text that was cut or compressed, the parts are returned; words that several
+    texts have show none of them.
+
+    >>> given_texts(["Answer by:\n[1] It was built in 1889.\n[2] It stands in Paris.\nWhere is it?"],
+    ...             ["It stands in Paris.", "It is 330 metres high.", "It was built in 1889."])
+    {2: 'It was built in 1889.', 0: 'It stands in Paris.'}
+
+    Args:
+        prompts: texts of prompts, in their order.
+        texts: texts that may stand in them; of two that are equal, each needs a place of its own.
+        others: what else stands in them, such as the question: its words show no text.
+    """
+    search = _Search(_SplitText("\n\n".join(prompts)))
+    read = [_SplitText(text) for text in texts]
+    places = search.whole(read, [_SplitText(other) for other in dict.fromkeys(others)])
+    found = {number: (place, texts[number]) for number, place in places.items()}
+    found |= search.cut(read, [number for number in range(len(read)) if number not in places])
+    return {number: text for number, (_, text) in sorted(found.items(), key=lambda item: (item[1][0], item[0]))}
+
+
+class _SplitText:
+    """A text as words: without the escapes of JSON, Python and HTML."""
+
+    def __init__(self, text: str) -> None:
+        self.given = text
+        if "\\" in text:
+            text = _WHITE.sub(" ", _NEW_LINE.sub("\n", text))
+            if any(code in text for code in _CODES):
+                text = _CODE.sub(_character, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        self.text = unescape(text) if "&" in text else text
+        self._is_ascii = self.text.isascii()
+        self._pattern = _WORD_OR_CHARACTER if not self._is_ascii and _HAS_SPACELESS.search(self.text) else _WORD
+        self.words: list[str] = (
+            self.text.translate(_SPACED).split() if self._is_ascii else self._pattern.findall(self.text)
+        )
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def grams(self) -> list[int]:
+        """A number for each run of `GRAM` words: equal runs have equal numbers, other runs nearly never."""
+        return list(map(hash, zip(*(self.words[shift:] for shift in range(GRAM)), strict=False)))
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The place of each word in the text."""
+        if not self._is_ascii:
+            return [match.start() for match in self._pattern.finditer(self.text)]
+        items = self.text.translate(_SPACED).split(" ")
+        return list(compress(accumulate((len(item) + 1 for item in items), initial=0), items))
+
+    def end(self, number: int) -> int:
+        """Return the place after a word."""
+        return self.starts[number] + len(self.words[number])
+
+    def before(self, number: int) -> str:
+        """Return what stands before a word and after the one before it; after the last word, what follows it."""
+        start = self.end(number - 1) if number else 0
+        return self.text[start : self.starts[number] if number < len(self.words) else None]
+
+    def part(self, first: int, last: int) -> str:
+        """Return the text from a word to the word before `last`."""
+        return self.text[self.starts[first] : self.end(last - 1)]
+
+
+def _character(match: re.Match[str]) -> str:
+    code = int(match[1] or match[2] or match[3], 16)
+    return chr(code) if code <= 0x10FFFF else " "
+
+
+class _Search:
+    """Prompts, of which some words are taken: they are the place of a text that was found."""
+
+    def __init__(self, prompt: _SplitText) -> None:
+        self.prompt = prompt
+        self.taken = bytearray(len(prompt))
+
+    def whole(self, texts: Sequence[_SplitText], others: Sequence[_SplitText]) -> dict[int, int]:
+        """Return the places of the texts that stand there as a whole, and take them and those of the others."""
+        long: dict[tuple[str, ...], tuple[_SplitText, list[int]]] = {}
+        for number, text in (*((OTHER, other) for other in others), *enumerate(texts)):
+            if len(text) >= GRAM:
+                long.setdefault(tuple(text.words), (text, []))[1].append(number)
+        sought = sorted(
+            ((text, numbers, _anchors(text)) for text, numbers in long.values()), key=lambda item: -len(item[0])
+        )
+        places = self._places(gram for _, _, anchors in sought for gram in anchors)
+        found: dict[int, int] = {}
+        passed: Counter[int] = Counter()
+        for text, numbers, anchors in sought:
+            waiting = list(numbers)
+            rarest = min(anchors, key=lambda gram: len(places[gram]))
+            # All its places are taken, also if it is found already: an agent repeats its messages in each prompt.
+            while (free := self._next(text.words, anchors[rarest], places[rarest], passed, rarest)) is not None:
+                self._take(free, free + len(text))
+                if waiting and waiting[0] != OTHER:
+                    found[waiting.pop(0)] = free
+        short = [(OTHER, text) for text in others] + list(enumerate(texts))
+        return found | self._short([(number, text) for number, text in short if 0 < len(text) < GRAM])
+
+    def _places(self, grams: Iterable[int]) -> dict[int, list[int]]:
+        """Return the places of grams in the prompts."""
+        places: dict[int, list[int]] = {gram: [] for gram in grams}
+        for place in [place for place, gram in enumerate(self.prompt.grams) if gram in places]:
+            places[self.prompt.grams[place]].append(place)
+        return places
+
+    def _next(self, words: list[str], offset: int, places: list[int], passed: Counter[int], gram: int) -> int | None:
+        """Return the next free place of a whole text; places whose words are taken are passed for good."""
+        while passed[gram] < len(places) and self.taken[places[passed[gram]]]:
+            passed[gram] += 1
+        for place in places[passed[gram] : passed[gram] + TRIES]:
+            start, end = place - offset, place - offset + len(words)
+            if start >= 0 and self.prompt.words[start:end] == words and self.taken.find(1, start, end) < 0:
+                return start
+        return None
+
+    def _take(self, start: int, end: int) -> None:
+        self.taken[start:end] = b"\1" * (end - start)
+
+    def _short(self, sought: Sequence[tuple[int, _SplitText]]) -> dict[int, int]:
+        """Return the places of texts of few words: they stand alone there, or in a row of such texts."""
+        waiting: dict[tuple[str, ...], list[tuple[int, _SplitText]]] = {}
+        for number, text in sought:
+            waiting.setdefault(tuple(text.words), []).append((number, text))
+        free: list[tuple[int, int, tuple[str, ...]]] = []
+        for size in {len(words) for words in waiting}:
+            there = zip(*(self.prompt.words[shift:] for shift in range(size)), strict=False)
+            places = [(place, place + size, words) for place, words in enumerate(there) if words in waiting]
+            free += [item for item in places if self.taken.find(1, item[0], item[1]) < 0]
+        ends, starts = set[int](), set[int]()
+        for start, end, _ in sorted(free):
+            if start in ends or self._is_edge(start, start - 1):
+                ends.add(end)
+        for start, end, _ in sorted(free, key=lambda item: -item[1]):
+            if end in starts or self._is_edge(end, end):
+                starts.add(start)
+        alone = [item for item in free if item[1] in ends and item[0] in starts]
+        found: dict[int, int] = {}
+        for start, end, words in sorted(alone, key=lambda item: (item[0] - item[1], item[0])):
+            same = waiting[words]
+            if same and self._has_signs(start, end, same[0][1]) and self.taken.find(1, start, end) < 0:
+                self._take(start, end)
+                if same[0][0] != OTHER:
+                    found[same.pop(0)[0]] = start
+        return found
+
+    def _is_edge(self, place: int, beside: int) -> bool:
+        """Whether a short text may begin or end before the word at a place; `beside` is the word outside it."""
+        if not 0 <= beside < len(self.taken) or self.taken[beside]:
+            return True
+        between = self.prompt.before(place)
+        return between not in _JOINING and _ALONE.search(between) is not None
+
+    def _has_signs(self, start: int, end: int, text: _SplitText) -> bool:
+        """Whether the signs right beside a short text are its own."""
+        there = (self.prompt.before(start)[-1:], self.prompt.before(end)[:1])
+        own = (text.before(0)[-1:], text.before(len(text))[:1])
+        return [_OF_WORDS.findall(sign) for sign in there] == [_OF_WORDS.findall(sign) for sign in own]
+
+    def cut(self, texts: Sequence[_SplitText], numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
+        """Return the places and the parts of the numbered texts that stand there in part."""
+        runs = [run for run in self._runs(texts, numbers) if self._is_part(texts[run.number], run)]
+        if not runs:
+            return {}
+        samples = [{texts[run.number].grams[place] for place in run.samples} for run in runs]
+        sampled = set[int]().union(*samples)
+        owners = Counter(gram for text in texts for gram in sampled.intersection(text.grams))
+        own = [run for run, grams in zip(runs, samples, strict=True) if min(owners[gram] for gram in grams) == 1]
+        common = [run for run in runs if run.length >= COMMON_SHARE * len(texts[run.number])]
+        parts: dict[int, list[_CommonRun]] = {}
+        for run in sorted({*own, *common}, key=lambda run: (-run.length, run.start)):
+            start = self.taken.find(0, run.start, run.end)
+            taken = self.taken.find(1, start, run.end) if start >= 0 else -1
+            end = taken if taken >= 0 else run.end
+            part = self._without_next(texts[run.number], run.clipped(start, end)) if start >= 0 else run
+            if start >= 0 and (part == run or self._is_part(texts[part.number], part)):
+                self._take(start, part.end)
+                parts.setdefault(part.number, []).append(part)
+        self._add_rests(texts, parts)
+        return {number: (min(own).start, self._joined(texts[number], own)) for number, own in parts.items()}
+
+    def _add_rests(self, texts: Sequence[_SplitText], parts: dict[int, list["_CommonRun"]]) -> None:
+        """Add the rests of texts that were split over two prompts, whose words other texts may have, too."""
+        lasts = {number: max(part.at + part.length for part in own) for number, own in parts.items()}
+        rests = {number: last for number, last in lasts.items() if len(texts[number]) - last >= GRAM}
+        places = self._places(texts[number].grams[last] for number, last in rests.items())
+        passed: Counter[int] = Counter()
+        for number, last in sorted(rests.items(), key=lambda rest: rest[1] - len(texts[rest[0]])):
+            words, gram = texts[number].words[last:], texts[number].grams[last]
+            place = self._next(words, 0, places[gram], passed, gram)
+            if place is not None:
+                self._take(place, place + len(words))
+                parts[number].append(_CommonRun(place, len(words), number, last))
+
+    @staticmethod
+    def _once(parts: Sequence["_CommonRun"]) -> Iterator["_CommonRun"]:
+        """Yield parts in the order of their text, each without what an earlier one has: prompts repeat each other."""
+        last = 0
+        for part in sorted(parts, key=lambda part: (part.at, -part.length)):
+            if part.at + part.length > last:
+                new = part.clipped(max(part.start, part.start + last - part.at), part.end)
+                last = new.at + new.length
+                yield new
+
+    def _runs(self, texts: Sequence[_SplitText], numbers: Sequence[int]) -> Iterator["_CommonRun"]:
+        """Yield the free words of the prompts that are a run of words of one of the texts, too."""
+        prompt, taken = self.prompt.words, self.taken
+        words = [*chain.from_iterable([*texts[number].words, "\n"] for number in numbers)]
+        begins = [0, *accumulate(len(texts[number]) + 1 for number in numbers)]
+        step = GRAM - 1
+        sampled = self.prompt.grams[::step]
+        places: dict[int, list[int]] = {gram: [] for gram in sampled}
+        for number, begin in zip(numbers, begins, strict=False):
+            for at, gram in [item for item in enumerate(texts[number].grams, begin) if item[1] in places]:
+                if len(places[gram]) < SAME_MAX:
+                    places[gram].append(at)
+        back, end = BACK * len(prompt), 0
+        for hit, gram in enumerate(sampled):
+            if not places[gram] or hit * step < end or taken[hit * step]:
+                continue
+            best = (0, 0, 0)
+            for at in places[gram]:
+                start, begin, stop, last = hit * step, at, hit * step, at
+                while start and begin and back and not taken[start - 1] and prompt[start - 1] == words[begin - 1]:
+                    start, begin, back = start - 1, begin - 1, back - 1
+                while stop < len(prompt) and not taken[stop] and prompt[stop] == words[last]:
+                    stop, last = stop + 1, last + 1
+                best = max(best, (stop - start, start, begin), key=lambda run: run[0])
+            length, start, begin = best
+            end = start + length
+            if length >= PART_WORDS:
+                number = bisect_right(begins, begin) - 1
+                yield _CommonRun(start, length, numbers[number], begin - begins[number])
+
+    def _is_part(self, text: _SplitText, run: "_CommonRun") -> bool:
+        """Whether a run is long, or some sentences of its text, or the beginning of a text that was cut."""
+        if run.length < PART_WORDS:
+            return False
+        last = run.at + run.length
+        if run.length >= LONG_WORDS and sum(map(len, text.words[run.at : last])) >= LONG_CHARS:
+            return True
+        begins = not run.at or _END.search(text.before(run.at)) is not None
+        if begins and (last == len(text) or _END.search(text.before(last)) is not None):
+            return True
+        return not run.at and (
+            self._in_word(text, last, run.end) or _BREAK.search(self.prompt.before(run.end)) is not None
+        )
+
+    def _without_next(self, text: _SplitText, run: "_CommonRun") -> "_CommonRun":
+        """Return a run without last words that are the same by chance: they begin what comes next in the prompt."""
+        for end in range(run.end - 1, max(run.start, run.end - CHANCE_WORDS - 1), -1):
+            breaks = _BREAK.findall(self.prompt.before(end))
+            if len(breaks) > len(_BREAK.findall(text.before(run.at + end - run.start))):
+                return run.clipped(run.start, end)
+        return run
+
+    def _in_word(self, text: _SplitText, last: int, end: int) -> bool:
+        """Whether the prompt goes on with the beginning of the next word of a text."""
+        if last == len(text) or end == len(self.taken) or self.taken[end]:
+            return False
+        return text.words[last].startswith(self.prompt.words[end]) and text.words[last] != self.prompt.words[end]
+
+    def _joined(self, text: _SplitText, parts: Sequence["_CommonRun"]) -> str:
+        """Return parts of a text as one text; what the prompt has between two of them stays if it is short."""
+        ordered = list(self._once(parts))
+        if sum(part.length for part in ordered) == len(text):
+            return text.given
+        found: list[str] = []
+        for part, after in zip(ordered, [*ordered[1:], None], strict=True):
+            found.append(text.part(part.at, part.at + part.length))
+            if (
+                after is not None
+                and part.end <= after.start <= part.end + BETWEEN
+                and not self._taken_between(part, after)
+            ):
+                found.append(self.prompt.text[self.prompt.end(part.end - 1) : self.prompt.starts[after.start]])
+            else:
+                found.append(self._after(text, part.at + part.length, part.end) + (" " if after else ""))
+        return "".join(found)
+
+    def _taken_between(self, part: "_CommonRun", after: "_CommonRun") -> bool:
+        return self.taken.find(1, part.end, after.start) >= 0
+
+    def _after(self, text: _SplitText, last: int, end: int) -> str:
+        """Return what stands after a part in its text and in the prompt: signs, and the beginning of a word."""
+        own, there = text.before(last), self.prompt.before(end)
+        if own == there and self._in_word(text, last, end):
+            return own + self.prompt.words[end]
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(own, there, strict=False))
+        return "".join(sign for sign, _ in same).rstrip()
+
+
+class _CommonRun(NamedTuple):
+    """Words of the prompts that stand in a text, too."""
+
+    start: int
+    length: int
+    number: int
+    """Number of the text."""
+    at: int
+    """Place of the first word in the text."""
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length
+
+    def clipped(self, start: int, end: int) -> "_CommonRun":
+        """Return the part of the run between two places."""
+        return _CommonRun(start, end - start, self.number, self.at + start - self.start)
+
+    @property
+    def samples(self) -> set[int]:
+        """Places in the text of a few of the run's grams."""
+        last = self.length - GRAM
+        return {self.at + last * number // (SAMPLES - 1) for number in range(SAMPLES)}
+
+
+def _anchors(text: _SplitText) -> dict[int, int]:
+    """Return some grams of a text with their places: the first, the last, and some between."""
+    last = len(text) - GRAM
+    places = {last * number // (ANCHORS - 1) for number in range(ANCHORS)}
+    return {hash(tuple(text.words[place : place + GRAM])): place for place in places}

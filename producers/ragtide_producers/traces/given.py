@@ -1,0 +1,160 @@
+"""The model calls that led to an answer, and the retrieved documents that stand in their prompts."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from ..shapes.given_texts import given_texts
+from ..shapes.prompts import marks_context
+from .grouping import SpanGroup
+from .reading import if_readable
+from .tree import Node
+
+CALLS_MAX: Final = 100
+"""Most calls before the answer whose prompts are searched for earlier texts: the others count as having led to it."""
+_VERDICTS: Final = frozenset(
+    ("yes", "no", "true", "false", "relevant", "irrelevant", "supported", "unsupported", "useful", "useless", "correct",
+     "incorrect", "good", "bad", "ok", "none", "pass", "fail", "continue", "stop", "end", "retry", "generate",
+     "retrieve")
+)  # fmt: skip
+"""Replies of a grader or a router: a word that also stands in prompts."""
+
+
+def calls_behind(group: SpanGroup, question: str | None, answer: str | None, *, all_texts: bool = False) -> list[Node]:
+    """Return the model calls that led to an answer, by time.
+
+    They are the call that wrote it, and those before it whose text stands in the prompt of one of them, as in refine,
+    map and reduce, or an agent. Such a call got a question or a query, or results of tools: a text that a call made of
+    documents alone, such as a summary, is a document itself. Graders, routers and writers of queries are none. If there
+    are only such calls, the application wrote the answer itself.
+
+    Args:
+        group: spans of the interaction.
+        question: its question.
+        answer: its answer.
+        all_texts: whether calls without a question count, too.
+    """
+    texts = {call: text for call in group.calls if (text := _text_of(call))}
+    queries = {_words(_query_of(retrieval)) for retrieval in group.retrievals}
+    others = {call: text for call, text in texts.items() if _words(text) not in queries and not _is_verdict(text)}
+    writers = _writers(texts, answer) or [*(others if texts else group.calls)][-1:]
+    asked = {_words(question or ""), *queries} - {""}
+    found = dict.fromkeys(writers)
+    waiting = list(writers)
+    for _ in range(CALLS_MAX):
+        if not waiting:
+            break
+        later = waiting.pop()
+        earlier = [call for call in others if call not in found and call.span.start_ns < later.span.start_ns]
+        standing = given_texts((message.text for message in later.prompt), [others[call] for call in earlier])
+        new = [earlier[number] for number in standing if all_texts or _answers(earlier[number], asked)]
+        found |= dict.fromkeys(new)
+        # Of an agent the later prompt has all messages of the earlier one, and so the texts that stand in it.
+        waiting += [call for call in new if not _goes_on(later, call)]
+    return [call for call in group.calls if call in found]
+
+
+def _answers(call: Node, asked: Iterable[str]) -> bool:
+    """Whether a call got one of the questions, or results of tools."""
+    text = _words(" ".join(message.text for message in call.prompt))
+    return any(message.author == "tool" for message in call.prompt) or any(question in text for question in asked)
+
+
+def _writers(texts: dict[Node, str], answer: str | None) -> list[Node]:
+    """Return the calls that wrote an answer: the last with its text, else those whose texts stand in it."""
+    words = _words(answer or "")
+    same = [call for call, text in texts.items() if _words(text) == words]
+    if same or not words:
+        return same[-1:]
+    calls = list(texts)
+    inside = given_texts([answer or ""], list(texts.values()))
+    if inside:
+        return [calls[number] for number in sorted(inside)]
+    around = [call for call in calls if given_texts([texts[call]], [answer or ""])]
+    return around[-1:]
+
+
+def _text_of(call: Node) -> str | None:
+    """Return the text that a model call returned; of one that calls tools only, what it gave them."""
+    return if_readable(lambda: call.generated or "\n".join(call.called_with), None)
+
+
+def _query_of(retrieval: Node) -> str:
+    return if_readable(lambda: retrieval.query, None) or ""
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _is_verdict(text: str) -> bool:
+    word = text.strip("\"'`*.!:() \n").lower()
+    return word in _VERDICTS or (word.isdecimal() and len(word) <= 2)
+
+
+def _goes_on(later: Node, earlier: Node) -> bool:
+    """Whether the messages of a call begin with those of an earlier call."""
+    messages = earlier.prompt
+    return later.prompt[: len(messages)] == messages
+
+
+def prompt_of(call: Node, question: str | None = None) -> list[str]:
+    """Return the texts that a model call got but for those of the assistant: of the present turn, then of earlier ones.
+
+    The present turn begins with the last message of the user that has the question, else with the last of the user.
+
+    Args:
+        call: the model call.
+        question: the question of the interaction.
+    """
+    messages = call.prompt
+    asked = _words(question or "")
+    users = [number for number, message in enumerate(messages) if message.author == "user"]
+    with_question = [number for number in users if asked and asked in _words(messages[number].text)]
+    start = (with_question or users or [0])[-1]
+    given = [(message, number >= start or message.author == "system") for number, message in enumerate(messages)]
+    texts = [(message.text, is_present) for message, is_present in given if message.author != "assistant"]
+    return [text for text, is_present in texts if is_present] + [text for text, is_present in texts if not is_present]
+
+
+class GivenTexts(NamedTuple):
+    """Which of some texts stand in the prompts that led to an answer."""
+
+    texts: dict[int, str]
+    """The texts by their numbers, in the order of the prompts, each as far as it stands there."""
+    prompts: list[str] | None
+    """The texts of the prompts; None if the spans do not say what the model got, or perhaps only a part of it."""
+
+
+def given_in(group: SpanGroup, question: str | None, answer: str | None, texts: Sequence[str]) -> GivenTexts:
+    """Return which texts stand in the prompts of the calls that led to an answer.
+
+    Args:
+        group: spans of the interaction.
+        question: its question.
+        answer: its answer.
+        texts: texts that retrievals returned, without repeats.
+    """
+    strict = _given_to(calls_behind(group, question, answer), question, texts)
+    if strict.texts or not strict.prompts or any(map(marks_context, strict.prompts)):
+        return strict
+    loose = _given_to(calls_behind(group, question, answer, all_texts=True), question, texts)
+    return loose if loose.texts else strict
+
+
+def _given_to(calls: Sequence[Node], question: str | None, texts: Sequence[str]) -> GivenTexts:
+    kept = [call for place, call in enumerate(calls) if not any(_goes_on(later, call) for later in calls[place + 1 :])]
+    prompts = [text for call in kept for text in prompt_of(call, question)]
+    asked = [question] if question else []
+    found = given_texts(prompts, texts, asked)
+    if not found:  # the instructions of the system may be a parameter of the call
+        found = given_texts([call.all_inputs for call in kept], texts, asked)
+    whole = sum(texts[number] == text for number, text in found.items())
+    if whole < len(texts) and any(call.prompt_is_cut for call in kept):
+        return GivenTexts({}, None)  # what is missing may stand in what was cut
+    is_known = all(call.states_prompt and (call.states_request or not _repeats(call, question)) for call in kept)
+    return GivenTexts(found, prompts if found or is_known else None)
+
+
+def _repeats(call: Node, question: str | None) -> bool:
+    """Whether a prompt has nothing but the question: a span by hand may leave out the rest."""
+    return _words(" ".join(message.text for message in call.prompt)) == _words(question or "")
