@@ -16,6 +16,7 @@ from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_schemas import DeadLetter
 
 from .assembling import Assembly, Timing
+from .closing import close_call, trace_keys
 from .outcomes import outcomes_key
 from .stored_spans import SEPARATOR, StoredTrace, joined_ids
 
@@ -24,7 +25,6 @@ CLAIM: Final = Lua("claim_traces")
 READ: Final = Lua("read_trace")
 DECIDE: Final = Lua("decide_trace")
 FINISH: Final = Lua("finish_trace")
-CLOSE: Final = Lua("close_trace")
 
 CLAIM_S: Final = 30.0
 """Seconds after which the claim of a process that died on a trace ends."""
@@ -131,7 +131,7 @@ class SpanStore:
         ]
         for pair in fields:
             arguments.extend(pair)
-        return ScriptCall(STORE, _keys(streams, name), arguments, _counts)
+        return ScriptCall(STORE, trace_keys(streams, name), arguments, _counts)
 
     async def claim(self) -> list[Claimed]:
         """Claim traces of every partition that are due."""
@@ -195,7 +195,7 @@ class SpanStore:
             f"{found.outcome}:{found.service}" if found.outcome else "",
             *(bytes.fromhex(span_id) for span_id in found.expired),
         )
-        keys = (*_keys(streams, found.trace.name), outcomes_key(streams, found.now_ms))
+        keys = (*trace_keys(streams, found.trace.name), outcomes_key(streams, found.now_ms))
         return ScriptCall(FINISH, keys, arguments, bytes.decode)
 
     async def close_read(self, sizes: Sequence[PartitionSize]) -> Counter[str]:
@@ -216,7 +216,7 @@ class SpanStore:
             claims += [_claim(streams.read_traces), _claim(streams.kept_traces, *oldest)]
         read, kept = await self._claimed(claims)
         keeping = [self._explain_ms > 0 and size.bytes <= budget for size in sizes]
-        return await self._close(read, keeping) + await self._close(kept)
+        return await self._close([*read, *kept], [*keeping, *(False for _ in kept)])
 
     async def make_room(self) -> Counter[str]:
         """Close the next traces that were read, although their time is not over, and return how many as `close_read`.
@@ -229,7 +229,7 @@ class SpanStore:
             for key in (streams.read_traces, streams.kept_traces)
         ]
         read, kept = await self._claimed(claims)
-        return await self._close(read) + await self._close(kept)
+        return await self._close([*read, *kept], [False] * len(claims))
 
     async def _claimed(self, calls: Sequence[ScriptCall[tuple[int, list[str]]]]) -> tuple[list[Claimed], list[Claimed]]:
         """Return the claims of two keys for each partition."""
@@ -238,15 +238,10 @@ class SpanStore:
         claims = [Claimed(streams, *claim) for streams, claim in zip(partitions, found, strict=True)]
         return claims[::2], claims[1::2]
 
-    async def _close(self, claims: Sequence[Claimed], keeping: Sequence[bool] = ()) -> Counter[str]:
+    async def _close(self, claims: Sequence[Claimed], keeping: Sequence[bool]) -> Counter[str]:
         calls = [
-            ScriptCall(
-                CLOSE,
-                (*_keys(claimed.streams, name), outcomes_key(claimed.streams, claimed.now_ms)),
-                (name, self.timing.hold_ms, "keep" if any(keeping[number : number + 1]) else "delete"),
-                bytes.decode,
-            )
-            for number, claimed in enumerate(claims)
+            close_call(claimed.streams, name, now_ms=claimed.now_ms, hold_ms=self.timing.hold_ms, keeps=keeps)
+            for claimed, keeps in zip(claims, keeping, strict=True)
             for name in claimed.names
         ]
         return Counter(await run_scripts(self.redis, calls) if calls else ())
@@ -282,11 +277,6 @@ class SpanStore:
 
 def _claim(key: str, most: int = CLAIMED_MAX, age_ms: int = 0) -> ScriptCall[tuple[int, list[str]]]:
     return ScriptCall(CLAIM, (key,), (int(CLAIM_S * 1000), most, age_ms), _claimed)
-
-
-def _keys(streams: Streams, name: str) -> tuple[str, ...]:
-    stored = (streams.trace(name), streams.open_traces, streams.read_traces, streams.traces_bytes)
-    return (*stored, streams.kept_traces)
 
 
 def _counts(reply: list[int]) -> StoreCounts | None:

@@ -12,6 +12,7 @@ from rich.text import Text
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.annotation.annotations import StoredAnnotations
+from ragtide_producers.ingest.closing import forget_spans
 from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, SPECIMEN_SAMPLE, beyond_list, parts_of_worst, worst_list
 from ragtide_runtime.redis.session_turns import forget_turns
 from ragtide_runtime.redis.url import RedisHandle
@@ -120,20 +121,23 @@ async def items_of_alert(kept: KeptSpecimens, alert: Alert) -> ItemGroup:
 
 
 def forget_item(settings: Settings, interaction_id: str, pipeline: str | None) -> None:
-    """Delete the specimens, annotations and dead letters of an interaction, and its turn of an open session."""
+    """Delete the specimens, annotations, dead letters and spans of an interaction, and its turn of an open session."""
 
-    async def body(redis: Redis, _: RedisHandle) -> tuple[int, int, int]:
+    async def body(redis: Redis, _: RedisHandle) -> tuple[int, int, int, int]:
         await StoredAnnotations(redis, settings.prefix).forget(interaction_id, pipeline)
         items = await KeptSpecimens(redis, settings.layout).forget(interaction_id, pipeline)
         turns = await forget_turns(redis, settings.layout, interaction_id, pipeline)
-        return items, turns, await forget_letters(redis, settings, interaction_id, pipeline)
+        hold_ms = int(settings.ingest.hold_s * 1000)
+        traces = await forget_spans(redis, settings.layout, interaction_id, hold_ms)
+        return items, turns, traces, await forget_letters(redis, settings, interaction_id, pipeline)
 
-    items, turns, letters = with_redis(settings, body)
-    if not items + turns + letters:
+    items, turns, traces, letters = with_redis(settings, body)
+    if not items + turns + traces + letters:
         warn(f"Neither an item nor a dead letter of {printable(interaction_id)} is kept")
         raise typer.Exit(1)
     of_sessions = f", {turns:,} turns of open sessions" if turns else ""
-    err.print(f"{items:,} items and {letters:,} dead letters{of_sessions} deleted", highlight=False)
+    of_traces = f", spans of {traces:,} traces" if traces else ""
+    err.print(f"{items:,} items and {letters:,} dead letters{of_sessions}{of_traces} deleted", highlight=False)
 
 
 def lines_of_items(group: ItemGroup) -> list[dict[str, Any]]:

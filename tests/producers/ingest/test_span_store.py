@@ -20,6 +20,7 @@ from ragtide_producers.errors import IngestFullError
 from ragtide_producers.ingest import receiver as receiving
 from ragtide_producers.ingest import service, span_store
 from ragtide_producers.ingest.assembling import SERVICE_CHARS, assemble
+from ragtide_producers.ingest.closing import forget_spans
 from ragtide_producers.ingest.outcomes import ServiceTraces, read_outcomes
 from ragtide_producers.publishing import round_trip
 from ragtide_runtime.errors import ConfigurationError
@@ -511,6 +512,19 @@ async def _keeps(ingest: Ingest, number: int) -> bool:
     await ingest.reader.step()
     (size,) = await ingest.store.sizes()
     return size.kept == number
+
+
+@pytest.mark.parametrize("name", [f"otel-{1:032x}-{1:016x}", "i-17"])
+async def test_the_spans_of_a_forgotten_interaction_are_deleted(async_redis: Any, name: str) -> None:
+    ingest = Ingest(async_redis, explain_s=600)
+    mine = rag("About Anna?", trace=1)
+    mine[2].attributes.add(key="ragtide.interaction_id").value.string_value = "i-17"
+    await ingest.send([request(*mine, *rag(trace=2))])
+    await ingest.read_all()
+    assert await forget_spans(async_redis, ingest.settings.layout, name, 600_000) == 1
+    assert [trace.name for trace in await ingest.store.find("")] == [f"{2:032x}"]
+    for key in await async_redis.keys("*trace:*"):
+        assert not any(b"Anna" in value for value in (await async_redis.hgetall(key)).values())
 
 
 async def test_of_many_traces_the_newest_are_kept_within_a_share_of_the_bytes(async_redis: Any) -> None:
