@@ -49,6 +49,7 @@ RUNS: Final = {
     "haystack": ("haystack", "constructions_haystack.py", "openinference"),
     "langgraph": ("langchain", "constructions_langgraph.py", "openinference"),
     "dspy": ("dspy", "constructions_dspy.py", "openinference"),
+    "strands": ("strands", "constructions_strands.py", "own"),
 }
 """For each framework its environment, its application, and the first argument of this."""
 

@@ -17,6 +17,7 @@ FRAMEWORKS: Final = {
     "llamaindex": "LlamaIndex",
     "haystack": "Haystack",
     "dspy": "DSPy",
+    "strands": "Strands",
     "pydantic_ai": "PydanticAI",
     "openai_agents": "OpenAI Agents",
     "langchain_openllmetry": "LangChain, OpenLLMetry",
@@ -100,6 +101,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Conversations": {
         "condense": "question condensed with the history",
         "history": "history of messages",
+        "two_turns": "two turns of one agent",
         "session": "session set by the application",
         "session_on_span": "session on an own outer span",
         "thread": "thread of the framework as session",

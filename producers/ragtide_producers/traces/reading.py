@@ -766,7 +766,8 @@ class SpanReading:
         value = self._in_event(given)
         if isinstance(value, dict) and not value.keys().isdisjoint(("role", "message", "tool_calls")):
             return {"role": author, **value}
-        is_blocks = isinstance(value, list) and value and all(isinstance(part, dict) for part in value)
+        # Strands: a list of blocks, which is empty if the model said nothing.
+        is_blocks = isinstance(value, list) and all(isinstance(part, dict) for part in value)
         return {"role": author, "content": value if is_blocks else given}
 
     def _in_event(self, given: Any) -> Any:
