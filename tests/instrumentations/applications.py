@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 from tests.end_to_end.test_serve import port_in
-from tests.instrumentations.capture import RUNS
+from tests.instrumentations.capture import ENVIRONMENT
 from tests.instrumentations.environments import ENVIRONMENTS
 from tests.instrumentations.model_server import ANSWER, ModelServer
 from tests.support.conditions import wait_until
@@ -202,7 +202,7 @@ def _letters(redis: Any) -> list[str]:
 
 def test_every_environment_and_every_application_is_used() -> None:
     used = {application.environment for application in APPLICATIONS}
-    assert used | {environment for environment, _, _ in RUNS.values()} == set(ENVIRONMENTS.names)
+    assert used | set(ENVIRONMENT.values()) == set(ENVIRONMENTS.names)
     assert {application.source for application in APPLICATIONS if application.source.endswith(".py")} == {
         file.name for file in HERE.glob("apps/*.py") if not file.name.startswith(("constructions_", "truth"))
     }

@@ -41,29 +41,28 @@ LEFT_OUT: Final = (
 """Beginnings of the names of attributes that differ between machines, and have nothing of an answer."""
 
 
-RUNS: Final = {
-    "langchain": ("langchain", "constructions_langchain.py", "openinference"),
-    "llamaindex": ("llamaindex", "constructions_llamaindex.py", "openinference"),
-    "openai_agents": ("openai-agents", "constructions_openai_agents.py", "openinference"),
-    "pydantic_ai": ("pydantic-ai", "constructions_pydantic_ai.py", "own"),
-    "haystack": ("haystack", "constructions_haystack.py", "openinference"),
-    "langgraph": ("langchain", "constructions_langgraph.py", "openinference"),
-    "dspy": ("dspy", "constructions_dspy.py", "openinference"),
-    "strands": ("strands", "constructions_strands.py", "own"),
+ENVIRONMENT: Final = {
+    "dspy": "dspy",
+    "haystack": "haystack",
+    "langchain": "langchain",
+    "langgraph": "langchain",
+    "llamaindex": "llamaindex",
+    "openai_agents": "openai-agents",
+    "pydantic_ai": "pydantic-ai",
+    "strands": "strands",
 }
-"""For each framework its environment, its application, and the first argument of this."""
+"""The environment of each framework."""
 
 
 def run_constructions(framework: str, endpoint: str, truth: Path, names: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Run the constructions of a framework, whose spans go to an address, and return what each saw."""
-    environment, application, instrumentation = RUNS[framework]
     given = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COVERAGE"))},
         "RAGTIDE_OTEL_ENDPOINT": endpoint,
         "RAGTIDE_TRUTH": str(truth),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    command = [str(ENVIRONMENTS.python_of(environment)), str(APPS / application), instrumentation, *names]
+    command = [str(ENVIRONMENTS.python_of(ENVIRONMENT[framework])), str(APPS / f"constructions_{framework}.py"), *names]
     done = subprocess.run(
         command, env=given, cwd=truth.parent, capture_output=True, text=True, timeout=300, check=False
     )
@@ -174,7 +173,7 @@ def _with_stable_uuids(text: str) -> str:
 
 def versions(framework: str) -> list[str]:
     """Return the packages of the environment of a framework that its requirements name, with their versions."""
-    environment = RUNS[framework][0]
+    environment = ENVIRONMENT[framework]
     lines = (ENVIRONMENTS.requirements / f"{environment}.txt").read_text("utf-8").splitlines()
     names = [re.split(r"[\[<>=]", line)[0] for line in lines if not line.startswith(("#", "numpy", "arize"))]
     code = "import sys, importlib.metadata as m; print('\\n'.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.end_to_end.test_serve import port_in
-from tests.instrumentations.capture import APPS, RUNS, run_constructions
+from tests.instrumentations.capture import APPS, ENVIRONMENT, run_constructions
 from tests.support.conditions import wait_until
 from tests.support.constructions import check_recorded
 from tests.support.roles import STREAMS, running
@@ -21,7 +21,7 @@ from ragtide_schemas import RagInteraction
 SETTINGS = {"RAGTIDE_SERVE_PORT": "0", "RAGTIDE_INGEST_SETTLE_S": "1", "RAGTIDE_INGEST_QUIET_S": "5"}
 
 
-@pytest.mark.parametrize("framework", RUNS)
+@pytest.mark.parametrize("framework", ENVIRONMENT)
 def test_every_construction_is_recorded_as_its_application_saw_it(
     framework: str, redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
@@ -67,7 +67,7 @@ def _outcomes(redis: Any) -> dict[str, int]:
 
 
 def test_every_application_has_fixtures_of_all_its_constructions() -> None:
-    assert {application for _, application, _ in RUNS.values()} == {
+    assert {f"constructions_{framework}.py" for framework in ENVIRONMENT} == {
         file.name for file in APPS.glob("constructions_*.py")
     }
-    assert RUNS.keys() == {name.partition("/")[0] for name in fixtures()}
+    assert ENVIRONMENT.keys() == {name.partition("/")[0] for name in fixtures()}

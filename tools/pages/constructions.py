@@ -20,8 +20,6 @@ FRAMEWORKS: Final = {
     "strands": "Strands",
     "pydantic_ai": "PydanticAI",
     "openai_agents": "OpenAI Agents",
-    "langchain_openllmetry": "LangChain, OpenLLMetry",
-    "langchain_genai": "LangChain, OTel GenAI",
 }
 """The columns: name of the folder of fixtures, and heading."""
 
@@ -103,6 +101,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "history": "history of messages",
         "two_turns": "two turns of one agent",
         "session": "session set by the application",
+        "session_in_metadata": "session in the metadata of the call",
         "session_on_span": "session on an own outer span",
         "thread": "thread of the framework as session",
         "session_over_thread": "session against the framework's own thread",
@@ -182,6 +181,7 @@ WRONG: Final = frozenset[str](
         "pydantic_ai/discarded_attempt",
         "pydantic_ai/session_on_span",
         "pydantic_ai/sub_agents",
+        "strands/empty_answer",
     }
 )
 """Constructions (`framework/name`) that are not yet read as the application saw them."""

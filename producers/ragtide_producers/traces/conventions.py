@@ -167,6 +167,7 @@ OPENLLMETRY: Final = Convention(
         llm="chat completion acompletion text_completion atext_completion responses aresponses anthropic_messages",
         embedding="embedding embeddings aembedding",
         tool="tool",
+        other="workflow agent",
     ),
     inputs=("traceloop.entity.input", "gen_ai.task.input"),
     outputs=("traceloop.entity.output", "gen_ai.task.output"),

@@ -354,4 +354,4 @@ def module_as_tool() -> None:
 
 
 MODEL.requests.clear()
-truth.run_all(sys.argv[2:])
+truth.run_all(sys.argv[1:])

@@ -891,4 +891,4 @@ def web_request() -> None:
         answered(pipeline_of())
 
 
-truth.run_all(sys.argv[2:])
+truth.run_all(sys.argv[1:])

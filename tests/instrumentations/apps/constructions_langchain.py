@@ -3,7 +3,6 @@
 import asyncio
 import html
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -15,15 +14,11 @@ from truth import by_prompt, call, construction, saw, scripted
 from ragtide import otel
 
 otel.configure(pipeline="helpdesk")
-if sys.argv[1] == "openllmetry":
-    from opentelemetry.instrumentation.langchain import LangchainInstrumentor as Instrumentor
-elif sys.argv[1] == "genai":
-    os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "SPAN_ONLY"
-    os.environ["OTEL_SEMCONV_STABILITY_OPT_IN"] = "gen_ai_latest_experimental"
-    from opentelemetry.instrumentation.genai.langchain import LangChainInstrumentor as Instrumentor
-else:
-    from openinference.instrumentation.langchain import LangChainInstrumentor as Instrumentor
-Instrumentor().instrument()
+
+from openinference.instrumentation import using_attributes
+from openinference.instrumentation.langchain import LangChainInstrumentor
+
+LangChainInstrumentor().instrument()
 
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
@@ -63,12 +58,6 @@ class Handbook(BaseRetriever):
         return [
             Document(text, id=name, metadata={"source": "handbook.md"}) for name, text in truth.search(query, self.k)
         ]
-
-
-def session(name: str, user: str) -> Any:
-    from openinference.instrumentation import using_attributes
-
-    return using_attributes(session_id=name, user_id=user)
 
 
 tracer = trace.get_tracer("application")
@@ -654,9 +643,16 @@ def remembers() -> None:
 
 @construction("session")
 def has_a_session() -> None:
-    with session("s-81", "u-7"):
+    with using_attributes(session_id="s-81", user_id="u-7"):
         question = truth.asked(3)
         saw(question, chain.invoke(question), session_id="s-81")
+
+
+@construction("session_in_metadata")
+def has_a_session_in_its_metadata() -> None:
+    question = truth.asked(3)
+    shown = chain.invoke(question, {"metadata": {"session_id": "s-83"}})
+    saw(question, shown, session_id="s-83")
 
 
 @construction("session_on_span")
@@ -1029,4 +1025,4 @@ def agents_after_each_other() -> None:
     saw(question, shown, through=[notes, final])
 
 
-truth.run_all(sys.argv[2:])
+truth.run_all(sys.argv[1:])

@@ -11,11 +11,11 @@ from truth import by_prompt, call, construction, saw, scripted
 from ragtide import otel
 
 otel.configure(pipeline="helpdesk")
-if sys.argv[1] == "openllmetry":
-    from opentelemetry.instrumentation.langchain import LangchainInstrumentor as Instrumentor
-else:
-    from openinference.instrumentation.langchain import LangChainInstrumentor as Instrumentor
-Instrumentor().instrument()
+
+from openinference.instrumentation import using_attributes
+from openinference.instrumentation.langchain import LangChainInstrumentor
+
+LangChainInstrumentor().instrument()
 
 from langchain.agents import create_agent
 from langchain_core.documents import Document
@@ -27,7 +27,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command, Send
-from openinference.instrumentation import using_attributes
 
 
 class Handbook(BaseRetriever):
@@ -530,4 +529,4 @@ def graph_in_a_graph() -> None:
     saw(question, ask(graph_of(answer_in_sub_graph), question))
 
 
-truth.run_all(sys.argv[2:])
+truth.run_all(sys.argv[1:])

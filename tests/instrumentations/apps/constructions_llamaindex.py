@@ -1075,4 +1075,4 @@ def agent_as_tool() -> None:
     saw(question, shown, through=["The tower is of 1889", "Finally"])
 
 
-truth.run_all(sys.argv[2:])
+truth.run_all(sys.argv[1:])

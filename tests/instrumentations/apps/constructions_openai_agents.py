@@ -445,4 +445,4 @@ def guarded_by_a_model() -> None:
         saw(question, run(agent_of(search_documents, input_guardrails=[allowed]), question))
 
 
-truth.run_all(sys.argv[2:])
+truth.run_all(sys.argv[1:])

@@ -423,4 +423,4 @@ def agents_after_each_other() -> None:
     saw(question, shown, through=[notes, final])
 
 
-truth.run_all(sys.argv[2:])
+truth.run_all(sys.argv[1:])

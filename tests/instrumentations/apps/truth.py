@@ -4,6 +4,7 @@ An application of constructions asks a scripted model, which is a server of its 
 the prompts are known as the model got them, and the texts of the handbook in them are the true documents.
 """
 
+import contextvars
 import html
 import itertools
 import json
@@ -285,7 +286,8 @@ def run_all(chosen: Iterable[str] = ()) -> None:
                 continue
             MODEL.script, MODEL.requests = usual, []
             _current = _Truth(name, outcome)
-            run()
+            # As a server handles a request: some instrumentations leave spans open in their context.
+            contextvars.Context().run(run)
             file.write(json.dumps(vars(_current) | {"traces": list(_current.traces)}) + "\n")
 
 

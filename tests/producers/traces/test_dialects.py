@@ -170,10 +170,36 @@ MESSAGE_EVENTS = branch(
 )
 
 
+RETRIEVAL_QA = branch(
+    "RetrievalQA.workflow",
+    {
+        "traceloop.span.kind": "workflow",
+        "traceloop.entity.input": {"inputs": {"query": QUESTION}},
+        "traceloop.entity.output": {"outputs": {"query": QUESTION, "result": ANSWER}},
+    },
+    branch(
+        "vector_db_retrieve Handbook",
+        {
+            "gen_ai.operation.name": "vector_db_retrieve",
+            "traceloop.entity.output": {"documents": [{"page_content": text} for text in TEXTS]},
+        },
+    ),
+    branch(
+        "ChatOpenAI.chat",
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": said("user", "\n\n".join([*TEXTS, QUESTION])),
+            "gen_ai.output.messages": said("assistant", ANSWER),
+        },
+    ),
+)
+"""OpenLLMetry: the name of the workflow has the word of a retrieval."""
+
+
 @pytest.mark.parametrize(
     "root",
-    [PYDANTIC_AI, HAYSTACK, VERCEL, VECTOR_STORE, MLFLOW, BY_HAND, MESSAGE_EVENTS],
-    ids=["PydanticAI", "Haystack", "AI SDK", "vector store", "MLflow", "by hand", "GenAI events"],
+    [PYDANTIC_AI, HAYSTACK, VERCEL, VECTOR_STORE, MLFLOW, BY_HAND, MESSAGE_EVENTS, RETRIEVAL_QA],
+    ids=["PydanticAI", "Haystack", "AI SDK", "vector store", "MLflow", "by hand", "GenAI events", "OpenLLMetry"],
 )
 def test_a_dialect_is_read(root: Branch) -> None:
     (found,) = interactions_of(spans(root), MappingOptions())
