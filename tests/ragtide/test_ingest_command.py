@@ -28,12 +28,13 @@ def test_explain_shows_the_part_of_every_span(capsys: pytest.CaptureFixture[str]
         f"trace {RERANKED} of helpdesk-openai",
         "span part",
         "answer interaction 1",
-        "search retrieval: documents of interaction 1: 5",
+        "search retrieval: documents of interaction 1: 5, not given 3",
         "rerank rerank: documents of interaction 1: 2",
         "ChatCompletion llm: answer of interaction 1",
         f"interaction 1: otel-{RERANKED}-d051a79a249cdf01",
     ]
-    assert "question: Can I get a helmet?" in parts
+    assert "question (input of answer): Can I get a helmet?" in parts
+    assert "prompt of ChatCompletion (user): Question: Can I get a helmet?" in parts
     assert parts[-1] == "4 spans, 1 trace, 1 interaction"
 
 

@@ -88,8 +88,8 @@ class GroupDocuments(NamedTuple):
     """The same documents as the retrievals returned them: the whole text of one that was cut."""
     source: Literal["prompt", "retrieval"] | None = None
     """None if the application gave them itself."""
-    not_given: int | None = None
-    """Number of documents that a retrieval returned and that stand in no prompt; None without a prompt."""
+    not_given: Sequence[Found] | None = None
+    """What retrievals returned and no prompt has; None without a prompt."""
 
 
 def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> GroupDocuments:
@@ -110,7 +110,7 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
     if "documents" in group.anchor.own:
         return GroupDocuments(group.anchor.explicit_documents)
     if not group.calls and not group.anchor.is_explicit:
-        return GroupDocuments([], (), "retrieval", _number_left(group, []) or None)
+        return GroupDocuments([], (), "retrieval", _left(group, []) or None)
     joined, is_unknown = _of_retrievals(group, question)
     if (is_unknown and not joined) or any(document.text is None for document in joined):
         return GroupDocuments(_prompt_documents(group, joined, question), source="prompt")
@@ -122,10 +122,10 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
         return GroupDocuments(joined, joined, "retrieval")
     if not given.texts:
         contexts = _other_contexts(given.prompts, question, texts)
-        return GroupDocuments(contexts, (), "prompt", _number_left(group, []))
+        return GroupDocuments(contexts, (), "prompt", _left(group, []))
     whole = [returned[number] for number in given.texts]
     found = [document._replace(text=text) for document, text in zip(whole, given.texts.values(), strict=True)]
-    return GroupDocuments(found, whole, "prompt", _number_left(group, found))
+    return GroupDocuments(found, whole, "prompt", _left(group, [*found, *whole]))
 
 
 def _of_retrievals(group: SpanGroup, question: str | None) -> tuple[list[Found], bool]:
@@ -164,20 +164,20 @@ def _returned(group: SpanGroup) -> Iterable[Found]:
     return found.values()
 
 
-def _number_left(group: SpanGroup, given: Sequence[Found]) -> int:
-    """Return how many documents of retrievals were not given; one that another span gave in other words was."""
+def _left(group: SpanGroup, given: Sequence[Found]) -> list[Found]:
+    """Return the documents of retrievals that were not given; one that another span gave in other words was."""
     ids = {document.id for document in given if document.id is not None}
     texts = {document.text for document in given}
-    left = set[str]()
+    left: dict[str, Found] = {}
     for retrieval in group.retrievals:
         own = [document for document in retrieval.documents or () if document.text is not None]
         has_own_ids = len({document.id for document in own}) == len(own)
         left |= {
-            key_of(document)
+            key_of(document): document
             for document in own
             if document.text not in texts and not (has_own_ids and document.id in ids)
         }
-    return len(left)
+    return list(left.values())
 
 
 def _other_contexts(prompts: Sequence[str], question: str | None, texts: Sequence[str]) -> list[Found]:

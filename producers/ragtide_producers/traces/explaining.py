@@ -3,12 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from .explained_content import ExplainedContent, explained_content
 from .grouping import HIDING, SpanGroup, groups_of
 from .interactions import Mapped, interaction_of
 from .nothing import number_of, why_nothing
 from .options import MappingOptions
-from .reading import SpanReading, if_readable
+from .reading import if_readable
 from .span import Span
 from .tree import Node, Tree
 
@@ -35,6 +37,8 @@ class ExplainedTrace:
     service: str
     spans: list[ExplainedSpan]
     interactions: list[Mapped]
+    contents: list[ExplainedContent]
+    """Where the texts of each interaction are from."""
     reason: str
     """Why the trace holds no interaction; empty if it holds one."""
 
@@ -50,7 +54,8 @@ def explain_traces(spans: Iterable[Span], options: MappingOptions) -> list[Expla
 def _explained(spans: Sequence[Span], options: MappingOptions) -> ExplainedTrace:
     tree = Tree(spans, options.retrieval_names)
     groups = groups_of(tree)
-    parts = _parts(groups)
+    contents = [explained_content(group, options) for group in groups]
+    parts = _parts(groups, contents)
     unused = _unused(tree, parts)
     lines = [
         ExplainedSpan(
@@ -64,46 +69,69 @@ def _explained(spans: Sequence[Span], options: MappingOptions) -> ExplainedTrace
     ]
     service = str(spans[0].resource.get("service.name", ""))
     mapped = [interaction_of(group, options) for group in groups]
-    return ExplainedTrace(spans[0].trace_id, service, lines, mapped, "" if groups else why_nothing(tree).sentence)
+    reason = "" if groups else why_nothing(tree).sentence
+    return ExplainedTrace(spans[0].trace_id, service, lines, mapped, contents, reason)
 
 
-def _parts(groups: Sequence[SpanGroup]) -> dict[str, list[str]]:
+def _parts(groups: Sequence[SpanGroup], contents: Sequence[ExplainedContent]) -> dict[str, list[str]]:
     parts: defaultdict[str, list[str]] = defaultdict(list)
-    for number, group in enumerate(groups, 1):
+    for number, (group, content) in enumerate(zip(groups, contents, strict=True), 1):
         parts[group.anchor.span.span_id].append(f"interaction {number}")
+        left = {document.text for document in content.not_given}
         for retrieval in group.retrievals:
-            parts[retrieval.span.span_id].append(f"documents of interaction {number}: {number_of(retrieval)}")
-        answer = next((call for call in reversed(group.calls) if _has_text(call)), None)
+            part = f"documents of interaction {number}: {number_of(retrieval)}"
+            own = if_readable(partial(getattr, retrieval, "documents"), None) or ()
+            if gone := sum(document.text in left for document in own):
+                part += f", not given {gone}"
+            parts[retrieval.span.span_id].append(part)
+        led = set(content.calls)
         for call in group.calls:
-            part = "answer" if call is answer else "step"
+            part = "step"
+            if if_readable(partial(getattr, call, "generated"), None) == content.response is not None:
+                part = "answer"
+            elif led:
+                part = "led to the answer" if call.span.span_id in led else "no part of the answer"
             parts[call.span.span_id].append(f"{part} of interaction {number}")
     return parts
 
 
-def _has_text(call: SpanReading) -> bool:
-    return if_readable(lambda: call.generated is not None, True)
-
-
 def _unused(tree: Tree, parts: Mapping[str, list[str]]) -> dict[Node, list[str]]:
-    """Return why each retrieval and model call has no part, if it has none."""
+    """Return why each retrieval, tool and model call has no part, if it has none."""
     hiding = tree.nearest({node for node in tree.nodes if node.role in HIDING})
     calls = tree.nearest({node for node in tree.nodes if node.role == "llm"})
+    failed = tree.nearest({node for node in tree.nodes if node.failed})
     outer = {calls[node.parent] for node in tree.nodes if node.role == "llm"}
     found: dict[Node, list[str]] = {}
     for node in tree.nodes:
-        if node.role not in ("retrieval", "rerank", "llm"):
-            continue
-        around, call = hiding[node.parent], calls[node.parent]
-        if node.span.failed:
+        if node.failed:
             why = "it failed"
-        elif around is not None:
+        elif node.role not in ("retrieval", "rerank", "llm", "tool"):
+            continue
+        elif node in tree.lost and (attempt := failed[node]) is not None:
+            why = f"inside {attempt.short_name}, which failed"
+        elif (around := hiding[node.parent]) is not None:
             why = f"inside a {around.role}"
         elif node in outer:
             why = "another model call is inside it"
+        elif node.role == "tool":
+            why = _unused_tool(node)
         elif node.role != "llm":
             why = "no model call follows"
         else:
+            call = calls[node.parent]
             in_used = node.is_blank and call is not None and call.span.span_id in parts
             why = "the call around it has the texts" if in_used else "follows no retrieval"
         found[node] = [f"unused: {why}"]
     return found
+
+
+def _unused_tool(tool: Node) -> str:
+    """Return why the reply of a tool is no document, and no model call follows it, or it has no documents."""
+    number = number_of(tool)
+    if tool.is_error:
+        return "its reply is an error"
+    if number in ("not captured", "0"):
+        return "its reply has no documents"
+    if number.isdecimal() and not tool.searches:
+        return "its name indicates no search, and its reply has no ids or scores"
+    return "no model call follows" if number.isdecimal() else f"its reply is {number}"

@@ -151,7 +151,7 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], options: MappingOptions) 
         "time_unit": next((unit for unit in units if unit != "nanoseconds"), None),
         **about_cost,
         "documents_from": source,
-        "documents_not_given": not_given,
+        "documents_not_given": None if not_given is None else len(not_given),
     }
     return {
         "pipeline": _pipeline(nodes, own, options),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from rich.text import Text
 from ragtide_aggregator.reading.interaction_trace import PassedStation
 from ragtide_producers.ingest.span_store import SpanStore
 from ragtide_producers.ingest.stored_spans import StoredTrace
+from ragtide_producers.traces.explained_content import ExplainedContent
 from ragtide_producers.traces.explaining import ExplainedSpan, ExplainedTrace, explain_traces
 from ragtide_producers.traces.interactions import Mapped
 from ragtide_producers.traces.options import MappingOptions
@@ -112,31 +114,47 @@ def trace_spans_table(spans: Sequence[ExplainedSpan], width: int) -> RenderableT
     return fitted([Column("span", names, yields=8, shortest=16), Column("part", parts)], width)
 
 
-def interaction_lines(number: int, mapped: Mapped) -> Iterator[Text]:
+def interaction_lines(number: int, mapped: Mapped, content: ExplainedContent) -> Iterator[Text]:
     """Yield the lines about an interaction of a trace."""
     yield Text(f"interaction {number}: {printable(mapped.interaction_id)}", style="bold")
     found = mapped.interaction
     if found is None:
         yield Text(f"  cannot be used ({mapped.refusal}): {printable(mapped.detail)}", style="yellow")
-        return
-    yield _line("pipeline", found.pipeline)
-    yield _line("question", found.question)
-    for document in found.documents:
-        yield _line(f"document {document.id}" if document.id else "document", document.text)
-    if not found.documents:
-        yield _line("documents", "none were found")
-    yield _line("response", found.response)
+    else:
+        yield _line("pipeline", found.pipeline)
+    yield from _content_lines(content)
     if mapped.probability is not None:
         yield _line("sampled", f"the sender kept {mapped.probability:.2%} of the traces")
-    if found.left_out:
+    if found is not None and found.left_out:
         yield _line("left out", ", ".join(sorted(found.left_out)))
-    if "time_unit" in found.metadata:
+    if found is not None and "time_unit" in found.metadata:
         yield _line("times", f"read as {found.metadata['time_unit']}: OpenTelemetry has nanoseconds there")
 
 
-def _line(name: str, text: str) -> Text:
+def _content_lines(content: ExplainedContent) -> Iterator[Text]:
+    """Yield the question, the documents, the prompts and the response, each with its place."""
+    if content.question is not None:
+        yield _line("question", content.question, content.question_from)
+    for place, document in enumerate(content.documents, 1):
+        notes = [*document.spans, *(["only a part is in the prompt"] if document.is_cut else [])]
+        yield _line(f"document {place} {document.document_id or ''}".rstrip(), document.text, ", ".join(notes))
+    if not content.documents:
+        yield _line("documents", "none were given" if content.not_given else "none were found")
+    for document in content.not_given:
+        yield _line(f"not given {document.document_id or ''}".rstrip(), document.text, ", ".join(document.spans))
+    if content.documents_from == "retrieval" and content.documents:
+        yield _line("documents from", "the retrievals, because the spans have no prompt")
+    for prompt in content.prompts:
+        for message in prompt.messages:
+            yield _line(f"prompt of {prompt.span}", message["text"], message["author"])
+    if content.response is not None:
+        yield _line("response", content.response, content.response_from)
+
+
+def _line(name: str, text: str, place: str = "") -> Text:
     cut = printable(text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…")
-    return Text.assemble((f"  {printable(name)[:NAME_MAX]}: ", "bright_black"), cut)
+    where = f" ({printable(place[: 2 * NAME_MAX])})" if place else ""
+    return Text.assemble((f"  {printable(name[:NAME_MAX])}{where}: ", "bright_black"), cut)
 
 
 def traces_summary(found: Sequence[ExplainedTrace]) -> str:
@@ -170,8 +188,9 @@ def fields_of_trace(trace: ExplainedTrace) -> dict[str, Any]:
                 "sampling_probability": mapped.probability,
                 "left_out": dict(mapped.interaction.left_out) if mapped.interaction else {},
                 "interaction": mapped.interaction.model_dump(mode="json") if mapped.interaction else None,
+                "content": asdict(content),
             }
-            for mapped in trace.interactions
+            for mapped, content in zip(trace.interactions, trace.contents, strict=True)
         ],
         "reason": trace.reason,
     }

@@ -279,8 +279,8 @@ def ingest_explain(
     for explained in found:
         out.print(Text(trace_heading(explained), style="bold"))
         out.print(trace_spans_table(explained.spans, out.width))
-        for number, mapped in enumerate(explained.interactions, 1):
-            out.print(*interaction_lines(number, mapped), sep="\n")
+        for number, (mapped, content) in enumerate(zip(explained.interactions, explained.contents, strict=True), 1):
+            out.print(*interaction_lines(number, mapped, content), sep="\n")
         if explained.reason:
             out.print(Text(f"no interaction: {explained.reason}", style="yellow"))
         out.print()
