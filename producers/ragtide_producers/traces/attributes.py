@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, get_type_hints
 from .conventions import (
     CONVENTIONS,
     DECISIVE,
+    NO_SEARCHES,
     PREPARING_WORDS,
     REDACTED,
     RERANK_WORDS,
@@ -121,6 +122,8 @@ def by_prefix(attributes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def role_by_words(text: str, llm: tuple[str, ...] = (), tools: tuple[str, ...] = ()) -> Role:
     """Return the role that a name indicates; `llm` and `tools` are further words of model calls and of retrievals."""
     lowered = text[:200].lower()
+    for word in NO_SEARCHES:
+        lowered = lowered.replace(word, "")
     if any(word in lowered for word in RERANK_WORDS):
         return "rerank"
     if any(word in lowered for word in (*RETRIEVAL_WORDS, *tools)):

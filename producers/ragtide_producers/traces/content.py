@@ -1,8 +1,8 @@
 """The question, the documents and the answer of a group of spans."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, takewhile
 from typing import Final, Literal, NamedTuple
 
 from ..shapes.documents import Found
@@ -17,24 +17,45 @@ from .tree import Node
 
 _LONG_WORD: Final = re.compile(r"\w{4,}|\d+|[^\W\x00-\u0dff]")
 """A word that shows what a text is about."""
+TOOLS_MAX: Final = 16
+"""Tools of an interaction of which the model calls inside are known as such."""
 
 
 def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     """Return the question: that of the anchor, else of the agent, else the first query, else the last of the user.
 
     The question of an agent is the last message of the user before the model asked for a tool: the query of the tool
-    is the model's.
+    is the model's, and messages in the name of the user that came later are the program's.
 
     Raises:
         UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
+    given = _of_anchor(group, "question", "question", lambda: group.anchor.question(keys))
+    if given and group.anchor.is_agent and "question" not in group.anchor.own:
+        first = next((text.strip() for call in group.calls if (text := call.last_asked)), None)
+        return first if first in group.anchor.user_texts else given
+    of_agent = (call.prompt_question or call.last_question for call in _asking(group))
     in_prompts = (call.prompt_question for call in group.calls)
-    of_agent = (call.last_question for call in group.calls if call.calls_tools)
     queries = (retrieval.query for retrieval in group.retrievals)
     asked = (call.last_question for call in reversed(group.calls))
     # A span is read only if no earlier one has the question: the content of the others need not be whole.
-    below = filter(None, chain(in_prompts, of_agent, queries, asked))
-    return _of_anchor(group, "question", "question", lambda: group.anchor.question(keys)) or next(below, None)
+    return given or next(filter(None, chain(of_agent, in_prompts, queries, asked)), None)
+
+
+def _asking(group: SpanGroup) -> Iterator[Node]:
+    """Yield the calls that ask for tools, in messages or in a way of their own: they came before the first tool."""
+    tools = [tool for retrieval in group.retrievals if (tool := _tool_above(retrieval, group.anchor)) is not None]
+    first_ns = min((tool.span.start_ns for tool in tools), default=-1)
+    for call in group.calls:
+        is_inside = any(call in tool for tool in tools[:TOOLS_MAX])
+        if not is_inside and (call.calls_tools or call.span.start_ns < first_ns):
+            yield call
+
+
+def _tool_above(node: Node, anchor: Node) -> Node | None:
+    """Return the highest tool that is a node or above it, below the anchor."""
+    above = takewhile(lambda at: at is not anchor, node.upwards())
+    return next((at for at in reversed(list(above)) if at.role == "tool"), None)
 
 
 def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
@@ -53,13 +74,19 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
         return given
     last = next(texts, None)
     if last is not None:
-        return None if returned_nothing(group) and not last.is_closed else last.generated
+        is_unknown = (returned_nothing(group) or group.anchor.is_closed) and not last.is_closed
+        return None if is_unknown else last.generated
     return "" if any(call.replies_empty for call in group.calls[-1:]) else None
 
 
 def returned_nothing(group: SpanGroup) -> bool:
     """Whether the anchor says that it returned nothing, or an empty text."""
     return group.turn is None and (group.anchor.output_is_empty or group.anchor.output_is_null)
+
+
+def was_closed(group: SpanGroup) -> bool:
+    """Whether the answer was a stream of which the spans have no text that was shown."""
+    return returned_nothing(group) or group.anchor.is_closed or (group.turn is None and group.anchor.shows_stream)
 
 
 def is_cut(group: SpanGroup, response: str) -> bool:

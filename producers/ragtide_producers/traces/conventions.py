@@ -414,6 +414,16 @@ DECISIVE: Final = (OPENINFERENCE, LANGFUSE, MLFLOW, LANGSMITH, VERCEL)
 DOCUMENT_KEYS: Final = ("context", "contexts", "documents", "docs", "sources", "passages", "retrieved_documents")
 """Keys of a prompt's variables that may have the documents."""
 
+FRAMEWORK_SESSIONS: Final = (
+    "gen_ai.conversation.id", "traceloop.association.properties.thread_id", "langsmith.metadata.thread_id",
+    "spring.ai.chat.client.conversation.id", "gcp.vertex.agent.session_id",
+)  # fmt: skip
+"""Attributes with the session that a framework knows: one that the application sets wins."""
+THREAD_KEYS: Final = ("thread_id", "conversation_id")
+"""Keys in the metadata of LangChain with a value that OpenInference writes as the session, too."""
+NO_SEARCHES: Final = ("research",)
+"""Words that have the word of a retrieval in them, and indicate none."""
+
 RETRIEVAL_WORDS: Final = ("retriev", "vector_search", "vectorsearch", "vector search", "similarity_search", "search")
 """Parts of a name that indicate a retrieval where no attribute names the role."""
 PREPARING_WORDS: Final = (

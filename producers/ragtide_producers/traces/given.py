@@ -36,7 +36,8 @@ def calls_behind(group: SpanGroup, question: str | None, answer: str | None, *, 
     texts = {call: text for call in group.calls if (text := _text_of(call))}
     queries = {_words(_query_of(retrieval)) for retrieval in group.retrievals}
     others = {call: text for call, text in texts.items() if _words(text) not in queries and not _is_verdict(text)}
-    writers = _writers(texts, answer) or [*(others if texts else group.calls)][-1:]
+    # The last call wrote an empty answer.
+    writers = _writers(texts, answer) or [*(others if texts and answer != "" else group.calls)][-1:]
     asked = {_words(question or ""), *queries} - {""}
     found = dict.fromkeys(writers)
     waiting = list(writers)

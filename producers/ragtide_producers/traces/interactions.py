@@ -15,7 +15,7 @@ from ragtide_schemas.times import utc_now
 from ..shapes.literals import BrokenTextError, UnreadableError
 from ..shapes.texts import text_in
 from .attributes import first, under
-from .content import answer_of, documents_in, is_cut, question_of, returned_nothing
+from .content import answer_of, documents_in, is_cut, question_of, was_closed
 from .conventions import GENAI
 from .grouping import SpanGroup, groups_of
 from .history import history_of
@@ -161,7 +161,7 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], options: MappingOptions) 
         "response": response,
         "reference_answer": text_in(own.get("reference_answer"), "reference"),
         "segments": _segments(nodes, own, options),
-        "session_id": own.get("session_id") or _first_text(nodes, "session"),
+        "session_id": own.get("session_id") or _session(nodes),
         "turn": own.get("turn"),
         "history": history_of(group, own.get("history"), question, documents, given_only=not options.history),
         "steps": steps_of(group, retrieved),
@@ -179,7 +179,7 @@ def _without_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanG
     hidden = next((node.hidden_documents for node in nodes if node.hidden_documents), None)
     advice = [f"{_CAPTURE} ({hidden})"]
     if hidden is None or "documents" not in missing:
-        for name in missing if not returned_nothing(group) else ():
+        for name in missing if not was_closed(group) else ():
             columns, remedy = _PLACES[name]
             # Ids of documents without texts are nothing, and so is a reply without a word.
             places = (
@@ -196,9 +196,10 @@ def _without_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanG
 
 def _advice(name: str, nodes: Sequence[Node], group: SpanGroup) -> str:
     """Return how a content that is missing gets into the spans: by a switch, unless that is on already."""
-    if name == "response" and returned_nothing(group):
+    if name == "response" and was_closed(group):
         return (
-            f"the stream of the span {group.anchor.short_name!r} was closed before its first text: read it to its end"
+            f"no span has the text that was shown of the stream of {group.anchor.short_name!r}, which was closed early "
+            "or is not recorded"
         )
     near = (group.retrievals if name == "documents" else group.calls)[::-1]
     for node in near if not any(node.hides for node in nodes) else ():
@@ -246,6 +247,11 @@ def _pipeline(nodes: Sequence[Node], own: Mapping[str, Any], options: MappingOpt
 
 def _first_text(nodes: Iterable[Node], column: str) -> str | None:
     return next((text for node in nodes if (text := node.text(column))), None)
+
+
+def _session(nodes: Sequence[Node]) -> str | None:
+    """Return the session that the application set, at the nearest span, else the one that a framework knows."""
+    return next(filter(None, (node.own_session for node in nodes)), None) or _first_text(nodes, "session")
 
 
 def _segments(nodes: Sequence[Node], own: Mapping[str, Any], options: MappingOptions) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from .conventions import (
     DOCUMENT_KEYS,
     ENVELOPED,
     ENVELOPES,
+    FRAMEWORK_SESSIONS,
     GENAI,
     HAYSTACK,
     LLM_WORDS,
@@ -50,6 +51,7 @@ from .conventions import (
     RAG_WORDS,
     SERVED_MODEL,
     SETTINGS_OF_CALLS,
+    THREAD_KEYS,
     TOOL_WORDS,
     WRITING_OPERATIONS,
     WRITING_WORDS,
@@ -79,6 +81,12 @@ STEERING: Final = (
     "StopAsyncIteration",
 )
 """Exceptions by which frameworks leave a step that did its work: LangGraph, LlamaIndex."""
+ACTION_INPUT: Final = "action input:"
+"""Words of a prompt that teaches a model to ask for tools in its text."""
+STREAMS: Final = ("<generator object", "<async_generator object", "<generator>", "<async_generator>")
+"""What Python prints of a stream."""
+STREAM_CHARS: Final = 200
+"""Characters of an output in which a stream is named."""
 LEAVES_MAX: Final = 5_000
 """Most values in the input or output of a span that are looked at for a text."""
 
@@ -117,6 +125,22 @@ def plain_text(text: str) -> str:
     'when was it built, as "iron lady"?'
     """
     return " ".join(text.replace("\\n", " ").replace('\\"', '"').split()).casefold()
+
+
+def after_thought(text: str) -> str | None:
+    r"""Return the answer in a text of ReAct, in which thoughts stand before it; None if it asks for a tool.
+
+    >>> after_thought("Thought: I know it.\nAnswer: In 1889."), after_thought("In 1889.")
+    ('In 1889.', 'In 1889.')
+    >>> after_thought("Thought: I need a tool.\nAction: search\nAction Input: {}")
+    """
+    start = text.lstrip()
+    if not start.startswith(("Thought:", "Action:", "Final Answer:", "Answer:")):
+        return text
+    action, answer = start.find("Action:"), start.find("Answer:")
+    if action >= 0 and not 0 <= answer < action:
+        return None
+    return start[answer + len("Answer:") :].strip() if answer >= 0 else text
 
 
 def _leaves(value: Any) -> Iterator[str]:
@@ -435,7 +459,8 @@ class SpanReading:
     @cached_property
     def tells_both(self) -> bool:
         """Whether the span has a question in its input and an answer in its output, perhaps an empty text."""
-        return self.tells_question and (self.output_is_empty or _tells(lambda: self.answer(ANSWER_KEYS)))
+        is_there = self.output_is_empty or self.shows_stream
+        return self.tells_question and (is_there or _tells(lambda: self.answer(ANSWER_KEYS)))
 
     @property
     def output_is_empty(self) -> bool:
@@ -447,6 +472,12 @@ class SpanReading:
     def output_is_null(self) -> bool:
         """Whether the output of the span is the word by which OpenInference says that it returned nothing."""
         return self._attributes.get(OPENINFERENCE.outputs[0]) == "null"
+
+    @property
+    def shows_stream(self) -> bool:
+        """Whether the output of the span is a stream that nobody had read, and no text."""
+        value = self._first("outputs")
+        return isinstance(value, str) and any(name in value[:STREAM_CHARS] for name in STREAMS)
 
     @property
     def replies_empty(self) -> bool:
@@ -519,22 +550,41 @@ class SpanReading:
         self._whole()
         return last_of(self.input_messages, "user")
 
+    @property
+    def user_texts(self) -> frozenset[str]:
+        """The texts of the user in the messages of an agent."""
+        return frozenset(message.text.strip() for message in self.input_messages if message.author == "user")
+
     @cached_property
     def generated(self) -> str | None:
         """The text that a model call returned; None for a call that only asks for tools."""
+        text = self._written
+        return after_thought(text) if text is not None and self._is_taught_actions else text
+
+    @cached_property
+    def _is_taught_actions(self) -> bool:
+        """Whether the prompt teaches the model to ask for tools in its text (ReAct)."""
+        return any(ACTION_INPUT in text for text in self.given_texts)
+
+    @cached_property
+    def _written(self) -> str | None:
         self._whole()
         given = list(self._given("output_messages"))
         found = self.text_of(given, "answer")
         if found is not None and not any(_are_several(value, found) for value in given):
             return found
-        whole = None if self.calls_tools else self.text_of([self._output], "answer")
+        whole = None if self._has_calls else self.text_of([self._output], "answer")
         if whole is None and found is not None:
             raise UnreadableError(f"the span {self.short_name!r} has several answers: send the one that was shown")
         return whole
 
     @cached_property
     def calls_tools(self) -> bool:
-        """Whether the reply of a model call asks for tools."""
+        """Whether the reply of a model call asks for tools, in its text, too."""
+        return self._has_calls or (self._is_taught_actions and self.generated is None and self._written is not None)
+
+    @cached_property
+    def _has_calls(self) -> bool:
         return any(message.calls_tools for message in self._messages("output_messages"))
 
     @property
@@ -653,6 +703,14 @@ class SpanReading:
             texts += value if isinstance(value, list) else [value]
         return [text for text in texts if isinstance(text, str)]
 
+    @property
+    def own_session(self) -> str | None:
+        """The session that the application set on the span, and not a framework from its own thread."""
+        metadata = if_readable(lambda: self._spelled("metadata", self._attributes.get("metadata")), None)
+        threads = [metadata.get(key) for key in THREAD_KEYS] if isinstance(metadata, Mapping) else []
+        rows = (row for row in self._columns.get("session", ()) if row[0] not in FRAMEWORK_SESSIONS)
+        return next((str(value) for _, value in rows if isinstance(value, str | int) and value not in threads), None)
+
     def text(self, which: str) -> str | None:
         """Return an attribute that is a short text, such as the model, by its column in the table."""
         found = self._first(which)
@@ -731,12 +789,19 @@ class SpanReading:
 
     def _conversation(self, which: str) -> tuple[Any, list[Message]]:
         """Return the first list of messages, or message, in the attributes of a column, as it is, and as read."""
-        for given in self._given(which):
+        for given in self._with_inputs(which):
             inner = [given[key] for key in _MESSAGE_KEYS if given.get(key)] if isinstance(given, Mapping) else []
             for value in (given, *inner):
                 if found := messages_of(value):
                     return value, found
         return None, []
+
+    def _with_inputs(self, which: str) -> Iterator[Any]:
+        """Yield the values of a column, and for what went into a model its input, in which messages may be printed."""
+        yield from self._given(which)
+        value = if_readable(lambda: self.inputs, None) if which == "input_messages" and self.role == "llm" else None
+        if isinstance(value, Mapping):
+            yield value
 
     def _given(self, which: str) -> Iterator[Any]:
         """Yield the values of the attributes of a column, the preferred first."""

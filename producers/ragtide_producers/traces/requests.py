@@ -15,6 +15,8 @@ from .tree import Node, Tree
 
 START_CHARS: Final = 60
 """Characters at the start of a document by which it is found in a text."""
+UNREAD: Final = "?"
+"""An answer that is there and cannot be read: the interaction is refused by name."""
 QUESTIONS_MAX: Final = 16
 """Questions below a span that are looked up among the texts of its models."""
 
@@ -113,10 +115,11 @@ def _has_several(tree: Tree, node: Node, asked: str, retrievals: Sequence[Node],
 def nothing_was_given(tree: Tree, node: Node, retrievals: Sequence[Node]) -> bool:
     """Whether retrievals found nothing, or a step left nothing of it, and the span has an answer of its own."""
     found = [if_readable(partial(getattr, retrieval, "documents"), None) for retrieval in retrievals]
-    answer = plain_text(if_readable(lambda: node.answer(ANSWER_KEYS), None) or "")
+    answer = UNREAD if node.shows_stream else plain_text(if_readable(lambda: node.answer(ANSWER_KEYS), UNREAD) or "")
     if not answer or any(documents is None for documents in found) or repeats_documents(answer, retrievals):
         return False
-    starts = [plain_text(document.text or "")[:START_CHARS] for documents in found for document in documents or ()]
+    marks = [(document.text or document.id, document.id) for documents in found for document in documents or ()]
+    starts = [plain_text(mark)[:START_CHARS] for pair in marks for mark in pair if mark]
     steps = (step for step in tree.nodes[node.first + 1 : node.last + 1] if step.role == "other" and step.gives_nothing)
     given = (text for step in steps for text in step.given_texts)
-    return not starts or any(start in text for text in given for start in starts[:QUESTIONS_MAX])
+    return not starts or any(stands_in(start, text) for text in given for start in starts[:QUESTIONS_MAX])

@@ -109,15 +109,16 @@ def graph_awaited() -> None:
     asyncio.run(main())
 
 
-@construction("stream_closed", "not recorded")
+@construction("stream_closed", "refused (no_content)")
 def stream_closed() -> None:
-    """The stream of tokens is closed after some of them."""
-    shown = ""
+    """The stream of tokens is closed after some of them, and the model goes on."""
+    question, shown = truth.asked(4), ""
     with scripted(pause_s=0.02):
-        stream = graph_of(retrieve, generate).stream({"question": truth.asked(4)}, stream_mode="messages")
+        stream = graph_of(retrieve, generate).stream({"question": question}, stream_mode="messages")
         while len(shown.split()) < 3:
             shown += str(next(stream)[0].content)
         stream.close()
+    saw(question, shown)
 
 
 @construction("fallback")

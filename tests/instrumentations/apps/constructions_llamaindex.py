@@ -360,7 +360,7 @@ def all_dropped() -> None:
     saw(question, str(handbook.as_query_engine(node_postprocessors=[step]).query(question)), [])
 
 
-@construction("empty_without_model_stream")
+@construction("empty_without_model_stream", "refused (no_content)")
 def empty_streamed() -> None:
     question = truth.asked()
     saw(question, "".join(engine_of(Nothing(), streaming=True).query(question).response_gen), [])

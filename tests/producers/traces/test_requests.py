@@ -348,7 +348,7 @@ def test_what_was_shown_of_a_stream_that_was_closed_at_once_is_not_known(said: s
     of = DIALECTS[0]
     (found,) = read(of.step("rag", QUESTION, said, of.search(*TEXTS), of.call()))
     assert (found.interaction, str(found.refusal)) == (None, "no_content")
-    assert "closed" in found.detail
+    assert "shown" in found.detail
 
 
 @for_each("of", DIALECTS)
@@ -394,3 +394,82 @@ def test_the_text_of_a_tool_that_failed_is_no_document(of: Dialect) -> None:
     found = of.tool("search_documents", "tower", [{"id": "a", "text": text} for text in TEXTS])
     assert contents(of.step("agent", QUESTION, ANSWER, of.call(tool="tower"), failed, of.call())) == []
     assert contents(of.step("agent", QUESTION, ANSWER, failed, of.call(tool="tower"), found, of.call())) == WHOLE
+
+
+REACT = "You can use tools. To use one, write:\nThought: why\nAction: its name\nAction Input: {{}}\n\n{0}"
+
+
+@for_each("of", DIALECTS)
+def test_the_question_of_an_agent_is_that_of_the_user_whatever_it_searches(of: Dialect) -> None:
+    """No span has the question but the calls, whose requests for tools may be in a form of their own."""
+    for reply in (of.call(QUESTION, tool="tower"), of.call(QUESTION, said=""), of.call(QUESTION, said="CALL tower")):
+        tool = of.tool("lookup", "tower", "found", of.search(*TEXTS, query="input is tower"))
+        assert contents(branch("agent", {}, reply, tool, of.call(QUESTION))) == WHOLE
+
+
+@for_each("of", DIALECTS)
+def test_an_agent_that_asks_for_tools_in_its_text_has_the_answer_after_its_thoughts(of: Dialect) -> None:
+    asked = REACT.format(QUESTION)
+    step, last = "Thought: I need it.\nAction: lookup\nAction Input: {}", f"Thought: I know it.\nAnswer: {ANSWER}"
+    for final in (last, f"Thought: Now I know.\nFinal Answer: {ANSWER}", ANSWER):
+        tools = [of.tool("lookup", "x", "found", of.search(text, query="input is x")) for text in TEXTS]
+        below = (of.call(asked, step), tools[0], of.call(asked, step), tools[1], of.call(asked, final))
+        (found,) = contents(of.step("agent", None, None, *below))
+        assert found[1:] == (list(TEXTS), ANSWER)
+    plain = of.step("agent", None, None, of.search(*TEXTS), of.call(said=last))
+    assert contents(plain)[0][2] == last  # nobody asked the model for this form: the user saw the whole
+
+
+def test_messages_in_the_name_of_the_user_that_a_program_wrote_are_no_question() -> None:
+    """A retry after a failed validation, and a text beside the result of a tool (Pydantic AI)."""
+    of = DIALECTS[1]
+
+    def said(role: str, text: str) -> dict[str, Any]:
+        return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+    earlier = [said("user", "Is it open?"), said("assistant", "Yes.")]
+    messages = [
+        *earlier,
+        said("user", QUESTION),
+        said("assistant", "Old."),
+        said("user", "Fix it."),
+        said("assistant", ANSWER),
+    ]
+    given = {"gen_ai.operation.name": "invoke_agent", "pydantic_ai.all_messages": messages, "final_result": ANSWER}
+    last = of.call("\n".join((*TEXTS, "Fix it.")))
+    root = branch("agent", given, of.call(QUESTION), of.search(*TEXTS, query="tower"), last)
+    assert contents(root) == WHOLE
+
+
+SESSION = {"session.id": "s-1"}
+
+
+@for_each(
+    "outer, inner, expected",
+    [
+        (SESSION, {"gen_ai.conversation.id": "7f3a"}, "s-1"),
+        ({}, {"gen_ai.conversation.id": "7f3a"}, "7f3a"),
+        (SESSION, {"session.id": "thread-7", "metadata": {"thread_id": "thread-7"}}, "s-1"),
+        ({}, {"session.id": "thread-7", "metadata": {"thread_id": "thread-7"}}, "thread-7"),
+        ({}, {"session.id": "s-2", "metadata": {"thread_id": "thread-7"}}, "s-2"),
+        (SESSION, {"traceloop.association.properties.thread_id": "thread-7"}, "s-1"),
+        (SESSION, {"langfuse.session.id": "s-3"}, "s-3"),
+        (SESSION, {"session.id": 7, "metadata": "[7]"}, "7"),
+    ],
+)
+def test_the_session_that_the_application_set_wins_over_that_of_a_framework(
+    outer: dict[str, Any], inner: dict[str, Any], expected: str
+) -> None:
+    of = DIALECTS[0]
+    rag = of.step("rag", QUESTION, ANSWER, of.search(*TEXTS), of.call())
+    (found,) = read(branch("turn", outer, branch("rag", {**rag.attributes, **inner}, *rag.children)))
+    assert found.interaction is not None
+    assert found.interaction.session_id == expected
+
+
+@for_each("name", ["researcher", "Research agent", "search agent"])
+@for_each("kind", [{"gen_ai.operation.name": "invoke_agent"}, {"traceloop.span.kind": "agent"}])
+def test_an_agent_is_no_retrieval_whatever_its_name(name: str, kind: dict[str, str]) -> None:
+    of = DIALECTS[1]
+    inner = branch(name, {**kind, "output": SAID[0]}, of.search(*TEXTS), of.call())
+    assert contents(of.step("crew", QUESTION, ANSWER, inner)) == WHOLE
