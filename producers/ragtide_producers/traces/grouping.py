@@ -12,6 +12,8 @@ from .reading import if_readable
 from .requests import inside, is_request, nothing_was_given
 from .tree import Node, Tree
 
+CALLS_BELOW_MAX: Final = 8
+"""Most calls inside another one with which its texts are compared, beside the last."""
 HIDING: Final = ("retrieval", "rerank", "embedding", "guard")
 """Roles of spans whose model calls write no answer."""
 REFUSED_MAX: Final = 16
@@ -291,7 +293,8 @@ def _finds_documents(node: Node) -> bool:
 def calls_of(tree: Tree) -> list[Node]:
     """Return the model calls that succeeded and are no part of a retrieval, a guard or another model call.
 
-    They are the innermost calls; for those without content the call around them that has it, if it is no agent.
+    They are the innermost calls; for those without content the call around them that has it, if it is no agent. A call
+    around others with another prompt and another reply is one of its own: spans of a batch may stand inside each other.
     """
     found: list[Node] = []
     covered_until = -1
@@ -303,7 +306,7 @@ def calls_of(tree: Tree) -> list[Node]:
         elif node.role == "llm" and node not in tree.lost:
             found.append(node)
     # In the order of a walk, the node after a call with calls below it is one of these.
-    inner = [call for call, after in pairwise([*found, tree.root]) if after not in call]
+    inner = [call for call, after in pairwise([*found, tree.root]) if after not in call or _differ(call, found)]
     if not any(call.is_blank for call in inner):
         return inner
     full = [call.first for call in inner if not call.is_blank]
@@ -314,6 +317,19 @@ def calls_of(tree: Tree) -> list[Node]:
         # If the nearest has another call with content in it, so have those around it.
         kept[outer if outer is not None and _none_in(full, outer) else call] = None
     return list(kept)
+
+
+def _differ(call: Node, calls: Sequence[Node]) -> bool:
+    """Whether a call got and replied other texts than the calls below it."""
+    below = inside(call, calls)[1:]
+    text = if_readable(lambda: call.generated, None)
+    if not text or not call.given_texts or call.is_agent:
+        return False
+    for other in (*below[:CALLS_BELOW_MAX], below[-1]):
+        said = if_readable(lambda other=other: other.generated, None) or ""  # type: ignore[misc]
+        if text.startswith(said) or said.startswith(text) or other.given_texts == call.given_texts:
+            return False
+    return True
 
 
 def _starts(tree: Tree, nodes: Iterable[Node], choose: Callable[[int, int], int]) -> dict[Node, int]:

@@ -4,8 +4,9 @@ A span around several requests may have a text that goes in and one that comes o
 share of right answers, say. So its texts count only if the spans below it show them.
 """
 
+import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -100,6 +101,8 @@ def _has_several(tree: Tree, node: Node, asked: str, retrievals: Sequence[Node],
             else:
                 others[question] = unit
                 place = unit.last + 1
+    if _has_another(node, others, calls):
+        return True
     beside = any(not any(other in unit for other in others.values()) for unit in same)
     if len(others) + beside < 2:
         return False
@@ -110,6 +113,26 @@ def _has_several(tree: Tree, node: Node, asked: str, retrievals: Sequence[Node],
     written = [text for call in calls for text in call.replied_texts]
     foreign = sum(not any(stands_in(question, text) for text in written) for question in others)
     return foreign > 0 and foreign + beside > 1
+
+
+def _has_another(node: Node, others: Mapping[str, Node], calls: Sequence[Node]) -> bool:
+    """Whether a request below a span has nothing to do with it, as in a batch whose spans stand inside each other.
+
+    A call outside of it wrote the answer of the span, no call got its answer, and no model wrote its question.
+    """
+    own = [call for call in calls if others and not any(call in unit for unit in others.values())]
+    answer = plain_text(if_readable(lambda: node.answer(ANSWER_KEYS), None) or "")
+    if not any(stands_in(text, answer) for call in own for text in call.replied_texts):
+        return False
+    used = [answer, *(text for call in own for text in call.given_texts)]
+    written = [text for call in calls for text in call.replied_texts]
+    for question, unit in others.items():
+        said = (if_readable(partial(unit.answer, ANSWER_KEYS), None) or "")[:START_CHARS]
+        spelled = {plain_text(said), plain_text(json.dumps(said)[1:-1])} - {""}
+        is_part = any(stands_in(start, text) for start in spelled for text in used)
+        if spelled and not is_part and not any(stands_in(question, text) for text in written):
+            return True
+    return False
 
 
 def nothing_was_given(tree: Tree, node: Node, retrievals: Sequence[Node]) -> bool:

@@ -200,6 +200,44 @@ def test_a_span_around_requests_is_none_itself(of: Dialect, asked: Any, said: An
         assert contents(root) == [(SUB[at], [TEXTS[at]], SAID[at]) for at in range(number)]
 
 
+def batch(of: Dialect, asked: tuple[str, ...], said: tuple[str, ...], texts: tuple[str, ...]) -> Branch:
+    """Return the chain of the first question, with those of the others inside it."""
+    inside = (batch(of, asked[1:], said[1:], texts[1:]),) if asked[1:] else ()
+    call = of.call(f"{texts[0]} {asked[0]}", said[0])
+    return of.step("rag", asked[0], said[0], *inside, of.search(texts[0], query=asked[0]), call)
+
+
+@for_each("of", DIALECTS)
+@for_each("number", [2, 3])
+def test_requests_of_a_batch_are_several_although_their_spans_stand_inside_each_other(of: Dialect, number: int) -> None:
+    """Tracers that begin all requests of a batch before they end one (OpenLLMetry, Langfuse with LangChain)."""
+    asked, said = (*SUB, "When was the gate built?"), (*SAID, "It was built in 1204.")
+    texts = (*TEXTS, "The gate was built in 1204.")
+    root = batch(of, asked[:number], said[:number], texts[:number])
+    assert contents(root) == list(zip(asked, ([text] for text in texts), said, strict=True))[:number]
+
+
+@for_each("of", DIALECTS)
+@for_each("escaped", [False, True])
+def test_a_question_of_the_program_whose_answer_a_model_gets_is_a_part(of: Dialect, escaped: bool) -> None:
+    said = 'It was built in "1889".\nSo says the page.'
+    inner = of.step("ask", SUB[0], said, of.search(TEXTS[0], query=SUB[0]), of.call(f"{TEXTS[0]} {SUB[0]}", said))
+    last = of.call(f"{json.dumps({'found': said}) if escaped else said}\n{QUESTION}")
+    assert contents(of.step("rag", QUESTION, ANSWER, inner, last)) == [(QUESTION, [TEXTS[0]], ANSWER)]
+
+
+@for_each("of", DIALECTS)
+def test_calls_of_a_batch_count_each_although_their_spans_stand_inside_each_other(of: Dialect) -> None:
+    """MLflow nests the model calls of one `generate`; a client inside its wrapper is one call with it."""
+    second = of.call(f"Is it in here? {TEXTS[1]} {QUESTION}", SAID[1])
+    first = of.call(f"Is it in here? {TEXTS[0]} {QUESTION}", SAID[0])
+    last = of.call(f"{' '.join(SAID)} {QUESTION}")
+    nested = replace(first, children=(second,))
+    assert contents(of.step("rag", QUESTION, ANSWER, of.search(*TEXTS), nested, last)) == WHOLE
+    wrapped = replace(last, children=(last,))
+    assert contents(of.step("rag", QUESTION, ANSWER, of.search(*TEXTS), nested, wrapped)) == WHOLE
+
+
 @for_each("of", DIALECTS)
 def test_a_step_that_returns_the_retrieved_text_is_no_request(of: Dialect) -> None:
     """The step has the question, a model that grades, and a text that comes out."""
@@ -356,6 +394,12 @@ def test_what_was_shown_of_a_stream_that_was_closed_at_once_is_not_known(said: s
 def test_an_empty_answer_of_the_model_is_an_empty_response(of: Dialect, outer: str | None) -> None:
     asked = QUESTION if outer is not None else None
     assert contents(of.step("rag", asked, outer, of.search(*TEXTS), of.call(said=""))) == [(QUESTION, list(TEXTS), "")]
+
+
+@for_each("of", DIALECTS)
+def test_an_empty_answer_after_a_tool_has_the_documents_of_its_own_prompt(of: Dialect) -> None:
+    below = (of.call(QUESTION, tool=QUESTION), of.search(*TEXTS), of.call(f"{' '.join(TEXTS)} {QUESTION}", ""))
+    assert contents(of.step("rag", QUESTION, None, *below)) == [(QUESTION, list(TEXTS), "")]
 
 
 @for_each(
