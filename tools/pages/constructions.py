@@ -165,10 +165,8 @@ WRONG: Final = frozenset[str](
         "dspy/cut_texts",
         "dspy/empty_answer",
         "haystack/cut_texts",
-        "langchain/agent_structured",
         "openai_agents/sub_agents",
         "pydantic_ai/sub_agents",
-        "strands/empty_answer",
     }
 )
 """Constructions (`framework/name`) that are not yet read as the application saw them."""

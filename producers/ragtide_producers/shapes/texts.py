@@ -47,7 +47,7 @@ _KEYS: Final[Mapping[Meaning, tuple[str, ...]]] = {
     "reference": (*ANSWER_KEYS, "reference_answer", "expected", "expected_response"),
 }
 MESSAGE_KEYS: Final = ("messages", "contents", "chat_messages", "history", "chat_history", "conversation")
-_STRUCTURED: Final = ("structuredContent", "structured_content", "parsed")
+_STRUCTURED: Final = ("structuredContent", "structured_content", "structured_response", "parsed")
 _STREAMS: Final = ("stream", "events", "chunks")
 _PREDICTIONS: Final = ("Prediction", "Completions")
 _SURE: Final = (
