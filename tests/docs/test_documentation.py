@@ -25,6 +25,8 @@ from ragtide.cli.app import COMMANDS
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_offline.experiments.drafts import draft_of, plan_of
 from ragtide_producers import items_of
+from ragtide_producers.traces.interactions import Refusal
+from ragtide_producers.traces.nothing import Cause
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
@@ -115,6 +117,11 @@ def test_every_reason_why_a_metric_is_absent_is_documented() -> None:
 def test_every_reason_of_a_dead_letter_is_documented() -> None:
     page = page_text("troubleshooting")
     assert [reason for reason in Reason if f"| `{reason}` |" not in page] == []
+
+
+def test_every_reason_why_a_trace_gives_nothing_is_documented() -> None:
+    page = page_text("traces")
+    assert [why for why in (*Cause, *Refusal) if f"| `{why}` |" not in page] == []
 
 
 def test_every_reason_of_a_drop_is_documented() -> None:
