@@ -162,7 +162,6 @@ CONSTRUCTIONS: Final = {name: title for rows in SECTIONS.values() for name, titl
 
 WRONG: Final = frozenset[str](
     {
-        "dspy/cut_texts",
         "dspy/empty_answer",
         "haystack/cut_texts",
         "openai_agents/sub_agents",

@@ -357,8 +357,9 @@ class _Search:
         own, there = text.before(last), self.prompt.before(end)
         if own == there and self._in_word(text, last, end):
             return own + self.prompt.words[end]
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(own, there, strict=False))
-        return "".join(sign for sign, _ in same).rstrip()
+        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(own, there, strict=False))
+        same = "".join(sign for sign, _ in pairs)
+        return same if len(same) < len(there) else same.rstrip()
 
 
 class _CommonRun(NamedTuple):
