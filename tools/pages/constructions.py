@@ -163,7 +163,6 @@ CONSTRUCTIONS: Final = {name: title for rows in SECTIONS.values() for name, titl
 WRONG: Final = frozenset[str](
     {
         "dspy/empty_answer",
-        "haystack/cut_texts",
         "openai_agents/sub_agents",
         "pydantic_ai/sub_agents",
     }

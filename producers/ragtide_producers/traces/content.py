@@ -149,7 +149,7 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
         return GroupDocuments(joined, joined, "retrieval")
     if not given.texts:
         contexts = _other_contexts(given.prompts, question, texts)
-        return GroupDocuments(contexts, (), "prompt", _left(group, []))
+        return GroupDocuments(contexts, contexts, "prompt", _left(group, []))
     whole = [returned[number] for number in given.texts]
     found = [document._replace(text=text) for document, text in zip(whole, given.texts.values(), strict=True)]
     return GroupDocuments(found, whole, "prompt", _left(group, [*found, *whole]))

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ..shapes.given_texts import given_texts
+from ..shapes.literals import UnreadableError
 from ..shapes.prompts import marks_context
 from .grouping import SpanGroup
 from .reading import if_readable
 from .tree import Node
 
 CALLS_MAX: Final = 100
-"""Most calls before the answer whose prompts are searched for earlier texts: the others count as having led to it."""
+"""Most calls whose prompts are searched for the texts of earlier calls."""
 _VERDICTS: Final = frozenset(
     ("yes", "no", "true", "false", "relevant", "irrelevant", "supported", "unsupported", "useful", "useless", "correct",
      "incorrect", "good", "bad", "ok", "none", "pass", "fail", "continue", "stop", "end", "retry", "generate",
@@ -19,7 +20,14 @@ _VERDICTS: Final = frozenset(
 """Replies of a grader or a router: a word that also stands in prompts."""
 
 
-def calls_behind(group: SpanGroup, question: str | None, answer: str | None, *, all_texts: bool = False) -> list[Node]:
+def calls_behind(
+    group: SpanGroup,
+    question: str | None,
+    answer: str | None,
+    documents: Sequence[str] = (),
+    *,
+    all_texts: bool = False,
+) -> list[Node]:
     """Return the model calls that led to an answer, by time.
 
     They are the call that wrote it, and those before it whose text stands in the prompt of one of them, as in refine,
@@ -31,22 +39,33 @@ def calls_behind(group: SpanGroup, question: str | None, answer: str | None, *, 
         group: spans of the interaction.
         question: its question.
         answer: its answer.
+        documents: texts that retrievals returned: the place of one in a prompt is not that of a call that quotes it.
         all_texts: whether calls without a question count, too.
+
+    Raises:
+        UnreadableError: too many calls may have led to the answer.
     """
     texts = {call: text for call in group.calls if (text := _text_of(call))}
     queries = {_words(_query_of(retrieval)) for retrieval in group.retrievals}
     others = {call: text for call, text in texts.items() if _words(text) not in queries and not _is_verdict(text)}
-    # The last call wrote an empty answer.
-    writers = _writers(texts, answer) or [*(others if texts and answer != "" else group.calls)][-1:]
+    may_write = [call for call in group.calls if call not in texts or call in others]
+    writers = _writers(texts, others, answer) or may_write[-1:]
     asked = {_words(question or ""), *queries} - {""}
     found = dict.fromkeys(writers)
     waiting = list(writers)
-    for _ in range(CALLS_MAX):
-        if not waiting:
-            break
+    searched = 0
+    while waiting:
         later = waiting.pop()
         earlier = [call for call in others if call not in found and call.span.start_ns < later.span.start_ns]
-        standing = given_texts((message.text for message in later.prompt), [others[call] for call in earlier])
+        if not earlier:
+            continue
+        searched += 1
+        if searched > CALLS_MAX:
+            raise UnreadableError(
+                f"more than {CALLS_MAX} model calls led to the answer: set the attribute ragtide.documents"
+            )
+        prompts = (message.text for message in later.prompt)
+        standing = given_texts(prompts, [others[call] for call in earlier], documents)
         new = [earlier[number] for number in standing if all_texts or _answers(earlier[number], asked)]
         found |= dict.fromkeys(new)
         # Of an agent the later prompt has all messages of the earlier one, and so the texts that stand in it.
@@ -60,18 +79,24 @@ def _answers(call: Node, asked: Iterable[str]) -> bool:
     return any(message.author == "tool" for message in call.prompt) or any(question in text for question in asked)
 
 
-def _writers(texts: dict[Node, str], answer: str | None) -> list[Node]:
-    """Return the calls that wrote an answer: the last with its text, else those whose texts stand in it."""
+def _writers(texts: dict[Node, str], others: dict[Node, str], answer: str | None) -> list[Node]:
+    """Return the calls that wrote an answer: the last with its text, else those whose texts stand in it.
+
+    Args:
+        texts: what the calls returned.
+        others: the same without graders, routers and writers of queries.
+        answer: the answer.
+    """
     words = _words(answer or "")
     same = [call for call, text in texts.items() if _words(text) == words]
     if same or not words:
         return same[-1:]
-    calls = list(texts)
-    inside = given_texts([answer or ""], list(texts.values()))
-    if inside:
-        return [calls[number] for number in sorted(inside)]
-    around = [call for call in calls if given_texts([texts[call]], [answer or ""])]
-    return around[-1:]
+    calls = list(others)
+    inside = given_texts([answer or ""], list(others.values()))
+    whole = [calls[number] for number in sorted(inside) if inside[number] == others[calls[number]]]
+    if inside and not whole:
+        return [calls[max(inside, key=lambda number: (len(inside[number]), number))]]
+    return whole or [call for call in calls if given_texts([others[call]], [answer or ""])][-1:]
 
 
 def _text_of(call: Node) -> str | None:
@@ -134,11 +159,14 @@ def given_in(group: SpanGroup, question: str | None, answer: str | None, texts: 
         question: its question.
         answer: its answer.
         texts: texts that retrievals returned, without repeats.
+
+    Raises:
+        UnreadableError: too many calls may have led to the answer.
     """
-    strict = _given_to(calls_behind(group, question, answer), question, texts)
+    strict = _given_to(calls_behind(group, question, answer, texts), question, texts)
     if strict.texts or not strict.prompts or any(map(marks_context, strict.prompts)):
         return strict
-    loose = _given_to(calls_behind(group, question, answer, all_texts=True), question, texts)
+    loose = _given_to(calls_behind(group, question, answer, texts, all_texts=True), question, texts)
     return loose if loose.texts else strict
 
 
