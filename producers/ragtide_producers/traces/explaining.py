@@ -96,11 +96,15 @@ def _parts(groups: Sequence[SpanGroup], contents: Sequence[ExplainedContent]) ->
 
 
 def _unused(tree: Tree, parts: Mapping[str, list[str]]) -> dict[Node, list[str]]:
-    """Return why each retrieval, tool and model call has no part, if it has none."""
+    """Return why each retrieval, tool, model call and failed span has no part, if it has none."""
     hiding = tree.nearest({node for node in tree.nodes if node.role in HIDING})
     calls = tree.nearest({node for node in tree.nodes if node.role == "llm"})
     failed = tree.nearest({node for node in tree.nodes if node.failed})
     outer = {calls[node.parent] for node in tree.nodes if node.role == "llm"}
+    holding: set[Node | None] = {node.parent for node in tree.nodes if node.role in ("retrieval", "rerank", "llm")}
+    for node in reversed(tree.nodes):
+        if node in holding:
+            holding.add(node.parent)
     found: dict[Node, list[str]] = {}
     for node in tree.nodes:
         if node.failed:
@@ -114,7 +118,7 @@ def _unused(tree: Tree, parts: Mapping[str, list[str]]) -> dict[Node, list[str]]
         elif node in outer:
             why = "another model call is inside it"
         elif node.role == "tool":
-            why = _unused_tool(node)
+            why = "the spans inside it count" if node in holding else _unused_tool(node)
         elif node.role != "llm":
             why = "no model call follows"
         else:

@@ -112,3 +112,21 @@ def test_large_prompts_and_many_documents_are_explained_soon() -> None:
     assert time.process_time() - begin < 5
     assert len(trace.contents[0].documents) == 1_000
     assert len(str(asdict(trace.contents[0]))) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "part"),
+    [
+        ("langchain/grading", "llm", "no part of the answer of interaction 1"),
+        ("langchain/refine", "llm", "led to the answer of interaction 1"),
+        ("langchain/fallback", "retrieval", "unused: inside RunnableSequence, which failed"),
+        ("langchain/agent", "tool", "unused: the spans inside it count"),
+        ("langchain/tool_error", "tool", "unused: its reply is an error"),
+        ("langchain/other_tool", "tool", "unused: its name indicates no search, and its reply has no ids or scores"),
+        ("langgraph/tool_error", "tool", "unused: it failed"),
+        ("openai_agents/guardrail", "llm", "unused: inside a guard"),
+        ("openai_agents/tool_as_answer", "tool", "unused: no model call follows"),
+    ],
+)
+def test_a_span_that_is_not_used_is_named_with_the_reason(name: str, role: str, part: str) -> None:
+    assert (role, part) in {(span.role, span.part) for trace in explained(name) for span in trace.spans}
