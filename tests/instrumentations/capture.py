@@ -49,6 +49,7 @@ ENVIRONMENT: Final = {
     "llamaindex": "llamaindex",
     "openai_agents": "openai-agents",
     "pydantic_ai": "pydantic-ai",
+    "semantic_kernel": "semantic-kernel",
     "strands": "strands",
 }
 """The environment of each framework."""

@@ -18,6 +18,7 @@ FRAMEWORKS: Final = {
     "haystack": "Haystack",
     "dspy": "DSPy",
     "strands": "Strands",
+    "semantic_kernel": "Semantic Kernel",
     "pydantic_ai": "PydanticAI",
     "openai_agents": "OpenAI Agents",
 }
@@ -162,7 +163,6 @@ CONSTRUCTIONS: Final = {name: title for rows in SECTIONS.values() for name, titl
 
 WRONG: Final = frozenset[str](
     {
-        "dspy/empty_answer",
         "openai_agents/sub_agents",
         "pydantic_ai/sub_agents",
     }

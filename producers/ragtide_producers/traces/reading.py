@@ -459,8 +459,18 @@ class SpanReading:
     @cached_property
     def tells_both(self) -> bool:
         """Whether the span has a question in its input and an answer in its output, perhaps an empty text."""
-        is_there = self.output_is_empty or self.shows_stream
+        is_there = self.output_is_empty or self.answers_empty or self.shows_stream
         return self.tells_question and (is_there or _tells(lambda: self.answer(ANSWER_KEYS)))
+
+    @cached_property
+    def answers_empty(self) -> bool:
+        """Whether the output of a step has an empty text where an answer is: under its keys, or as its message."""
+        value = if_readable(lambda: self.value("outputs"), None) if self.is_of_application else None
+        given = [value[key] for key in ANSWER_KEYS if key in value] if isinstance(value, dict) else []
+        messages = if_readable(lambda: self._messages("output_messages"), []) if self.is_of_application else []
+        says = [message.text.strip() or message.calls_tools for message in messages]
+        is_blank = bool(messages) and messages[-1].author == "assistant" and not any((*says, self.left_out.total()))
+        return all(text == "" for text in given) if given else is_blank
 
     @property
     def output_is_empty(self) -> bool:
