@@ -1,6 +1,8 @@
 """Replies of searches: results of MCP, content blocks, and the ways to say that nothing was found."""
 
 import json
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from tests.support.cases import for_each
 
 from ragtide_producers.shapes.documents import documents_in
 from ragtide_producers.shapes.replies import is_error, reply_documents
+from ragtide_producers.traces.reading import if_readable
 
 pytestmark = pytest.mark.pure
 
@@ -37,6 +40,7 @@ DOCUMENTS: dict[str, Any] = {
     "a result of MCP in a result": {"result": {"content": [part(FOUND)], "isError": False}},
     "Bedrock's Retrieve": {"retrievalResults": [{"content": {"text": one, "type": "TEXT"}} for one in BOTH]},
     "a text that is JSON": json.dumps({"documents": FOUND}),
+    "an object in each line": "\n".join(json.dumps(one) for one in FOUND) + "\n",
 }
 
 
@@ -187,3 +191,24 @@ def test_a_blank_chunk_among_good_ones_is_left_out_wherever_its_text_stands(name
 )
 def test_the_id_of_a_document_is_its_own_before_the_name_of_its_source(item: dict[str, Any]) -> None:
     assert [document.id for document in documents_in([item]) or ()] == ["own"]
+
+
+@for_each("word", ["Blue", "Green", "Hydrogen", "4711", "YES0"])
+@for_each(
+    "item",
+    [
+        lambda text: {"page_content": text, "metadata": {}, "type": "Document"},
+        lambda text: {"text": text, "type": "document"},
+    ],
+)
+def test_a_document_of_a_single_word_is_no_file_in_base64(item: Callable[[str], dict[str, Any]], word: str) -> None:
+    left_out: Counter[str] = Counter()
+    found = documents_in([item("Red"), item(word)], left_out)
+    assert [document.text for document in found or ()] == ["Red", word]
+    assert not left_out
+
+
+@for_each("line", ['{"text": "It is', "and so on", '["a"]', "{}, {}"])
+def test_lines_that_are_not_all_objects_are_not_read_as_such(line: str) -> None:
+    text = f"{json.dumps(FOUND[0])}\n{line}"
+    assert [document.text for document in if_readable(lambda: reply_documents(text), None) or ()] != ["It opens."]

@@ -709,7 +709,7 @@ DOCUMENT_FORMS: Final = tuple(
         ("nothing found, in words", "mcp 2.3 CallToolResult", {"content": [text("No results found.")], "isError": False}, (), ()),
         ("error of a tool", "mcp 2.3 CallToolResult", {"content": [text("Error: timeout")], "isError": True}, REFUSED, ()),
         ("lines of JSON", "langchain-core 1.8 Document.model_dump_json",
-         "\n".join(json.dumps({"metadata": {}, "page_content": one}) for one in BOTH), REFUSED, ()),
+         "\n".join(json.dumps({"metadata": {}, "page_content": one}) for one in BOTH), BOTH, ()),
         ("fields of printed documents in lines", "langchain-core 1.8 Document.__str__",
          "\n".join(f"page_content={one!r} metadata={{}}" for one in BOTH), REFUSED, ()),
         ("cut list", "mlflow/mlflow mlflow/entities/span.py", '[{"text": "The pump is', REFUSED, ()),

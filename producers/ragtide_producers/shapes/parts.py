@@ -71,6 +71,8 @@ _MAGIC: Final[Mapping[str, Kind]] = {
 }  # fmt: skip
 """Beginnings of files in base64."""
 _MAGICS: Final = tuple(_MAGIC)
+_OF_DOCUMENTS: Final = frozenset(("page_content", "pageContent", "text"))
+"""Keys under which a document has its text and never its bytes: a single word looks as base64 does."""
 MEDIUM_CHARS: Final = 40
 """Fewest characters of base64 by whose beginning alone a medium is known."""
 SHORT: Final = 9
@@ -273,8 +275,11 @@ def _is_medium(part: Mapping[Any, Any]) -> bool:
         return (
             len(keys) == 1 and keys[0] in _ALONE and (source or (isinstance(inner, Mapping) and keys[0] != "document"))
         )
-    texts = (part[key] for key in TEXTS if isinstance(part.get(key), str))
-    return not any(text.strip() and medium_of(text) is None and not _BASE64.fullmatch(text) for text in texts)
+    texts = {key: part[key] for key in TEXTS if isinstance(part.get(key), str)}
+    return not any(
+        text.strip() and medium_of(text) is None and (key in _OF_DOCUMENTS or not _BASE64.fullmatch(text))
+        for key, text in texts.items()
+    )
 
 
 def text_of_medium(part: Mapping[Any, Any]) -> str | None:

@@ -115,6 +115,8 @@ def _of_text(text: str, depth: int) -> Any:
     if found == stripped and stripped.startswith(('[""', '{""')):
         found = value_of(stripped.replace('""', '"'), strict=True)  # quotes that a writer of CSV doubled once too often
     if isinstance(found, str) and found in (stripped, stripped.replace('""', '"')):
+        if (rows := _lines_of_objects(stripped)) is not None:
+            return rows
         if _begins_a_value(stripped):
             raise UnreadableError(
                 "it begins a list or an object and cannot be read as one: write a JSON list of texts, such as "
@@ -122,6 +124,15 @@ def _of_text(text: str, depth: int) -> Any:
             )
         return stripped
     return spelled_documents(found, depth + 1) if isinstance(found, str | list) and depth < DEPTH_MAX else found
+
+
+def _lines_of_objects(text: str) -> list[Any] | None:
+    """Return the objects of a text that has one in each line; None for another text."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) < 2 or any(line[0] != "{" or line[-1] != "}" for line in lines):
+        return None
+    found = [_tried(line) for line in lines]
+    return found if all(isinstance(item, dict) for item in found) else None
 
 
 def _begins_a_value(text: str) -> bool:
