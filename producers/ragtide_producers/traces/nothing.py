@@ -20,7 +20,7 @@ NO_RETRIEVAL: Final = (
     f"span; {OPEN_SPAN}"
 )
 TOPS_MAX: Final = 100
-"""Spans that are looked at for an answer which repeats a document."""
+"""Spans among which the highest answer above the retrievals is sought."""
 
 
 class Cause(StrEnum):
@@ -58,7 +58,7 @@ def why_nothing(tree: Tree) -> Nothing:
     if not calls_of(tree):
         if failed:
             return Nothing(Cause.FAILED, f"no span is a model call that succeeded: {failed}")
-        if any(_repeats(node, retrievals) for node in tree.nodes[:TOPS_MAX]):
+        if _repeats_document(tree, retrievals):
             return Nothing(Cause.ANSWER_REPEATS, "the answer repeats a document, so a search or a cache wrote it")
         return Nothing(Cause.NO_MODEL_CALL, f"no span is a model call: {OPEN_SPAN}")
     request = next((node for node in tree.nodes if node.failed and inside(node, retrievals)), None)
@@ -69,10 +69,14 @@ def why_nothing(tree: Tree) -> Nothing:
     return Nothing(Cause.NO_LATER_CALL, "no model call began after a retrieval")
 
 
-def _repeats(node: Node, retrievals: Sequence[Node]) -> bool:
-    """Whether the answer of a span repeats a document that was found below it."""
-    answer = plain_text(if_readable(lambda: node.answer(ANSWER_KEYS), None) or "") if node.tells_both else ""
-    return repeats_documents(answer, inside(node, retrievals))
+def _repeats_document(tree: Tree, retrievals: Sequence[Node]) -> bool:
+    """Whether the highest answer above retrievals repeats a document that they found."""
+    tops = tree.nodes[:TOPS_MAX]
+    top = next((node for node in tops if inside(node, retrievals) and node.tells_both), None)
+    if top is None:
+        return False
+    answer = if_readable(lambda: top.answer(ANSWER_KEYS), None)
+    return repeats_documents(plain_text(answer or ""), inside(top, retrievals))
 
 
 def _no_retrieval(tree: Tree) -> tuple[Cause, str]:
