@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -11,6 +12,7 @@ import truth
 from haystack import Document, Pipeline, SuperComponent, component
 from haystack.components.agents import Agent
 from haystack.components.builders import AnswerBuilder, ChatPromptBuilder, PromptBuilder
+from haystack.components.converters import OutputAdapter
 from haystack.components.generators.chat import FallbackChatGenerator, OpenAIChatGenerator
 from haystack.components.joiners import DocumentJoiner
 from haystack.components.query import QueryExpander
@@ -889,6 +891,108 @@ def web_request() -> None:
     remote = trace.SpanContext(0xABCDEF0123456789ABCDEF0123456789, 0xABCDEF0123456789, True, trace.TraceFlags(1))
     with trace.use_span(trace.NonRecordingSpan(remote)), application.start_as_current_span("POST /ask"):
         answered(pipeline_of())
+
+
+# Others of these kinds
+
+
+@component
+class Mask:
+    """A step of the application, which hides names and numbers of the texts."""
+
+    @component.output_types(documents=list[Document])
+    def run(self, documents: list[Document]) -> dict[str, Any]:
+        """Hide."""
+        texts = [re.sub("[0-9]+", "[NUMBER]", document.content or "") for document in documents]
+        return {"documents": [Document(content=text.replace("Eiffel Tower", "[PLACE]")) for text in texts]}
+
+
+@construction("masked_texts")
+def masked() -> None:
+    question = truth.asked()
+    shown = answer_of(pipeline_of(Mask()), question)
+    texts = [re.sub("[0-9]+", "[NUMBER]", text) for _, text in truth.search(question, 3)]
+    saw(question, shown, [text.replace("Eiffel Tower", "[PLACE]") for text in texts])
+
+
+@construction("two_rankers")
+def two_rankers() -> None:
+    answered(pipeline_of(MyRanker(), Rerank()))
+
+
+@construction("all_outputs")
+def all_outputs() -> None:
+    pipeline = pipeline_of(CutOff(0.4))
+    question = truth.asked()
+    output = pipeline.run(inputs_of(pipeline, question), include_outputs_from={"retriever", "step0", "prompt"})
+    saw(question, output["llm"]["replies"][0].text)
+
+
+@construction("rewritten_answer")
+def rewritten_answer() -> None:
+    pipeline = pipeline_of()
+    pipeline.add_component("draft", Text())
+    rewrite = "Make this text friendlier: {{ draft }}"
+    pipeline.add_component("rewrite", ChatPromptBuilder([ChatMessage.from_user(rewrite)], required_variables="*"))
+    pipeline.add_component("writer", llm_of())
+    pipeline.connect("llm.replies", "draft.replies")
+    pipeline.connect("draft.text", "rewrite.draft")
+    pipeline.connect("rewrite.prompt", "writer.messages")
+    question = truth.asked()
+    with scripted(in_turn("It was built in 1889, the draft says.", "Gladly: it was in 1889!")):
+        shown = pipeline.run(inputs_of(pipeline, question))["writer"]["replies"][0].text
+    saw(question, shown, through=["It was built in 1889, the draft", "Gladly"])
+
+
+@construction("output_adapter")
+def adapted() -> None:
+    pipeline = pipeline_of()
+    pipeline.add_component("adapter", OutputAdapter(template="{{ replies[0].text }}", output_type=str))
+    pipeline.connect("llm.replies", "adapter.replies")
+    question = truth.asked()
+    saw(question, pipeline.run(inputs_of(pipeline, question))["adapter"]["output"])
+
+
+@component
+class Summaries:
+    """A step of the application: a model summarizes each document."""
+
+    @component.output_types(summaries=list[str])
+    def run(self, documents: list[Document]) -> dict[str, Any]:
+        """Summarize."""
+        asks = [f"Summarize: {document.content}" for document in documents]
+        return {"summaries": [llm_of().run(messages=[ChatMessage.from_user(a)])["replies"][0].text for a in asks]}
+
+
+@construction("map_reduce")
+def map_reduce() -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", HandbookRetriever(2))
+    pipeline.add_component("map", Summaries())
+    template = (
+        "Answer by these summaries:\n{% for text in summaries %}{{ text }}\n{% endfor %}\nQuestion: {{ question }}"
+    )
+    pipeline.add_component("prompt", ChatPromptBuilder([ChatMessage.from_user(template)], required_variables="*"))
+    pipeline.add_component("llm", llm_of())
+    pipeline.connect("retriever.documents", "map.documents")
+    pipeline.connect("map.summaries", "prompt.summaries")
+    pipeline.connect("prompt.prompt", "llm.messages")
+    question = truth.asked()
+    replies = ("A summary of the first text.", "A summary of the second text.", "In 1889, by the summaries.")
+    with scripted(in_turn(*replies)):
+        saw(question, answer_of(pipeline, question), through=replies)
+
+
+@construction("two_turns_agent")
+def two_turns_of_an_agent() -> None:
+    agent, first, second = agent_of(retrieval_tool(HandbookRetriever(2))), truth.asked(), truth.asked(4)
+    with scripted(after_tools(call("search", query="Eiffel Tower"))):
+        messages = agent.run(messages=[ChatMessage.from_user(first)])["messages"]
+    saw(first, messages[-1].text)
+    # What the first turn found is in the second prompt, too: it is history.
+    with scripted(after_tools(call("search", query="Pluto"))):
+        output = agent.run(messages=[*messages[1:], ChatMessage.from_user(second)])
+    saw(second, output["last_message"].text, [HANDBOOK["pluto-found"]], history=[first])
 
 
 truth.run_all(sys.argv[1:])

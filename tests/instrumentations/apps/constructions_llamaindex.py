@@ -18,8 +18,8 @@ from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
 
 LlamaIndexInstrumentor().instrument()
 
-from llama_index.core import Settings, VectorStoreIndex
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core import PromptTemplate, Settings, StorageContext, VectorStoreIndex
+from llama_index.core.agent.workflow import AgentStream, AgentWorkflow, FunctionAgent, ReActAgent
 from llama_index.core.base.response.schema import Response
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
@@ -32,13 +32,20 @@ from llama_index.core.evaluation import RelevancyEvaluator
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform, StepDecomposeQueryTransform
 from llama_index.core.llms import ChatMessage, ChatResponse, LLMMetadata, MessageRole
 from llama_index.core.llms.function_calling import FunctionCallingLLM
-from llama_index.core.node_parser import SentenceWindowNodeParser
+from llama_index.core.memory import Memory
+from llama_index.core.node_parser import (
+    HierarchicalNodeParser,
+    SentenceSplitter,
+    SentenceWindowNodeParser,
+    get_leaf_nodes,
+)
 from llama_index.core.postprocessor import (
     LLMRerank,
     LongContextReorder,
     MetadataReplacementPostProcessor,
     SentenceEmbeddingOptimizer,
     SimilarityPostprocessor,
+    StructuredLLMRerank,
 )
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import (
@@ -52,9 +59,10 @@ from llama_index.core.query_engine import (
     TransformQueryEngine,
 )
 from llama_index.core.question_gen import LLMQuestionGenerator
-from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.retrievers import AutoMergingRetriever, BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import Document, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.selectors import LLMSingleSelector
+from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool, ToolSelection
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.llms.openai_like import OpenAILike
@@ -1073,6 +1081,150 @@ def agent_as_tool() -> None:
     with scripted(in_turn(*replies)):
         shown = _run(agent_of(FunctionTool.from_defaults(async_fn=ask_researcher)), question)
     saw(question, shown, through=["The tower is of 1889", "Finally"])
+
+
+# Others of these kinds
+
+
+class Masked(BaseNodePostprocessor):
+    """A step of the application, which hides names and numbers of the texts."""
+
+    def _postprocess_nodes(self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None) -> Any:
+        masked = [re.sub("[0-9]+", "[NUMBER]", node.text).replace("Eiffel Tower", "[PLACE]") for node in nodes]
+        return [
+            NodeWithScore(node=TextNode(id_=node.node_id, text=text), score=node.score)
+            for node, text in zip(nodes, masked, strict=True)
+        ]
+
+
+@construction("masked_texts")
+def masked() -> None:
+    question = truth.asked()
+    answer = engine_of(node_postprocessors=[Masked()]).query(question)
+    saw(question, str(answer), [node.text for node in answer.source_nodes])
+
+
+@construction("structured_ranker")
+def structured_rerank() -> None:
+    question = truth.asked()
+    ranks = [{"document_number": 3, "relevance": 9}, {"document_number": 1, "relevance": 4}]
+    ranked = call("DocumentRelevanceList", documents=ranks)
+    with scripted(in_turn(ranked, "It was built in 1889, by its rank.")):
+        saw(question, str(engine_of(node_postprocessors=[StructuredLLMRerank(top_n=2)]).query(question)))
+
+
+@construction("two_rankers")
+def two_rankers() -> None:
+    question = truth.asked()
+    steps = [SimilarityPostprocessor(similarity_cutoff=0.3), Latest(), LongContextReorder()]
+    saw(question, str(engine_of(Handbook(4), node_postprocessors=steps).query(question)))
+
+
+@construction("auto_merging")
+def auto_merging() -> None:
+    question = truth.asked()
+    text = " ".join(HANDBOOK.values())
+    nodes = HierarchicalNodeParser.from_defaults(chunk_sizes=[128, 32], chunk_overlap=0).get_nodes_from_documents(
+        [Document(text=text, id_="handbook")]
+    )
+    store = SimpleDocumentStore()
+    store.add_documents(nodes)
+    index = VectorStoreIndex(get_leaf_nodes(nodes))
+    retriever = AutoMergingRetriever(
+        index.as_retriever(similarity_top_k=3), StorageContext.from_defaults(docstore=store), simple_ratio_thresh=0.3
+    )
+    answer = engine_of(retriever).query(question)
+    saw(question, str(answer), [node.text for node in answer.source_nodes])
+
+
+@construction("chunks")
+def overlapping_chunks() -> None:
+    question = truth.asked()
+    splitter = SentenceSplitter(chunk_size=40, chunk_overlap=15)
+    nodes = splitter.get_nodes_from_documents([Document(text=" ".join(HANDBOOK.values()), id_="handbook")])
+    answer = VectorStoreIndex(nodes).as_query_engine(similarity_top_k=3).query(question)
+    saw(question, str(answer), [node.text for node in answer.source_nodes])
+
+
+@construction("return_direct")
+def tool_answers() -> None:
+    def search_and_answer(query: str) -> str:
+        """Answer by the handbook."""
+        texts = "\n\n".join(node.text for node in Handbook(2).retrieve(query))
+        return Settings.llm.complete(f"Context:\n{texts}\n\nQuestion: {query}\nAnswer:").text
+
+    question = truth.asked()
+    tool = FunctionTool.from_defaults(search_and_answer, return_direct=True)
+    with scripted(in_turn(call("search_and_answer", query="Eiffel Tower year"), "It was in 1889, directly.")):
+        saw(question, _run(agent_of(tool), question))
+
+
+@construction("two_turns")
+def two_turns_of_a_chat() -> None:
+    engine = ContextChatEngine.from_defaults(Handbook(2))
+    first, second = truth.asked(), truth.asked(4)
+    saw(first, str(engine.chat(first)))
+    saw(second, str(engine.chat(second)), history=[first])
+
+
+@construction("two_turns_agent")
+def two_turns_of_an_agent() -> None:
+    agent, first, second = agent_of(tool_of(Handbook(2))), truth.asked(), truth.asked(4)
+    memory = Memory.from_defaults(session_id="two turns")
+
+    async def main(question: str) -> str:
+        return str(await agent.run(question, memory=memory))
+
+    with scripted(after_tools(call("search", input="Eiffel Tower"))):
+        saw(first, str(run(main(first))))
+    # What the first turn found is in the second prompt, too: it is history.
+    with scripted(after_tools(call("search", input="Pluto"))):
+        saw(second, str(run(main(second))), [HANDBOOK["pluto-found"]], history=[first])
+
+
+@construction("events")
+def agent_with_events() -> None:
+    async def main(question: str) -> str:
+        handler = agent_of(tool_of(Handbook(2)), streaming=True).run(question)
+        pieces = [event.delta async for event in handler.stream_events() if isinstance(event, AgentStream)]
+        await handler
+        return "".join(pieces)
+
+    question = truth.asked()
+    with scripted(after_tools(call("search", input="Eiffel Tower"))):
+        saw(question, run(main(question)))
+
+
+@construction("rewritten_answer")
+def rewritten_answer() -> None:
+    class Rewriting(CustomQueryEngine):
+        def custom_query(self, query_str: str) -> Response:
+            draft = str(engine_of().query(query_str))
+            return Response(Settings.llm.complete(f"Make this text friendlier: {draft}").text)
+
+    question = truth.asked()
+    with scripted(in_turn("It was built in 1889, the draft says.", "Gladly: it was in 1889!")):
+        saw(question, str(Rewriting().query(question)), through=["It was built in 1889, the draft", "Gladly"])
+
+
+@construction("own_template")
+def own_template() -> None:
+    question = truth.asked(4)
+    template = PromptTemplate(
+        "You answer in one sentence.\n\n<documents>\n{context_str}\n</documents>\n\nThe user asks: {query_str}"
+    )
+    saw(question, str(engine_of(text_qa_template=template).query(question)))
+
+
+@construction("web_search")
+def search_api_answers() -> None:
+    def search_web(query: str) -> str:
+        """Search the web."""
+        return "According to 3 pages the Eiffel Tower was finished in 1889."
+
+    question = truth.asked()
+    with scripted(after_tools(call("search_web", query="Eiffel Tower"))):
+        saw(question, _run(agent_of(search_web), question), [search_web("")])
 
 
 truth.run_all(sys.argv[1:])
