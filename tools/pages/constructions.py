@@ -156,6 +156,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "return_direct": "tool that answers the user",
         "agent_as_tool": "agent as a tool",
         "sub_agents": "researcher, then writer",
+        "sub_agents_in_span": "the same, below a span with question and answer",
         "handoff": "handoff to another agent",
         "guardrail": "guardrail that asks a model",
         "supervisor": "supervisor of agents",
@@ -178,8 +179,6 @@ WRONG: Final = frozenset[str](
         "haystack/masked_texts",
         "llamaindex/masked_texts",
         "llamaindex/return_direct",
-        "openai_agents/sub_agents",
-        "pydantic_ai/sub_agents",
     }
 )
 """Constructions (`framework/name`) that are not yet read as the application saw them."""

@@ -6,11 +6,11 @@ from itertools import chain, takewhile
 from typing import Final, Literal, NamedTuple
 
 from ..shapes.documents import Found
-from ..shapes.literals import UnreadableError
+from ..shapes.literals import UnreadableError, value_of
 from ..shapes.prompts import context_after_instructions, context_in, marks_context, parts_of
 from ..shapes.replies import reply_documents, tells_nothing
-from ..shapes.texts import Meaning
-from .given import given_in
+from ..shapes.texts import ANSWER_KEYS, Meaning
+from .given import given_in, is_verdict
 from .grouping import SpanGroup
 from .reading import if_readable
 from .tree import Node
@@ -67,6 +67,12 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     Raises:
         UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
+    rival = next((call for call in group.later if _may_be_shown(call)), None)
+    if rival is not None and "response" not in group.anchor.own:
+        raise UnreadableError(
+            f"the agent of the span {rival.short_name!r} was given the answer, and no span says which text the user "
+            "saw: set input.value and output.value on the span around both agents"
+        )
     texts = (call for call in reversed(group.calls) if call.generated)
     first = next(texts, None) if group.anchor.prints_object and "response" not in group.anchor.own else None
     given = first.generated if first else _of_anchor(group, "response", "answer", lambda: group.anchor.answer(keys))
@@ -79,6 +85,14 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
         is_unknown = (returned_nothing(group) or group.anchor.is_closed) and not last.is_closed
         return None if is_unknown else last.generated
     return "" if any(call.replies_empty for call in group.calls[-1:]) else None
+
+
+def _may_be_shown(call: Node) -> bool:
+    """Whether a text that a model wrote may be the answer: it is no verdict, and no object without an answer."""
+    text = if_readable(lambda: call.generated, None)
+    value = if_readable(lambda: value_of(text or ""), None)
+    is_object = isinstance(value, dict) and value.keys().isdisjoint(ANSWER_KEYS)
+    return text is not None and not is_verdict(text) and not is_object
 
 
 def returned_nothing(group: SpanGroup) -> bool:

@@ -454,6 +454,8 @@ WRITING_WORDS: Final = (
 """Parts of the name of a tool whose empty reply does not say that it found nothing."""
 AGENT_OPERATIONS: Final = frozenset({"invoke_agent", "invoke_workflow", "create_agent"})
 """Operations whose messages are those of the application: the question as it was asked, and the answer."""
+AGENT_NAMES: Final = ("gen_ai.agent.name", "agent.name")
+"""Attributes with the name of an agent."""
 RAG_WORDS: Final = ("retrieve_and_generate", "retrieveandgenerate", "retrieve-and-generate", "retrieve and generate")
 """Parts of a name that indicate a retrieval which answers, too (Bedrock's knowledge bases)."""
 SERVED_MODEL: Final = "llm.model_name"

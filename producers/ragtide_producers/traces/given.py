@@ -47,7 +47,7 @@ def calls_behind(
     """
     texts = {call: text for call in group.calls if (text := _text_of(call))}
     queries = {_words(_query_of(retrieval)) for retrieval in group.retrievals}
-    others = {call: text for call, text in texts.items() if _words(text) not in queries and not _is_verdict(text)}
+    others = {call: text for call, text in texts.items() if _words(text) not in queries and not is_verdict(text)}
     may_write = [call for call in group.calls if call not in texts or call in others]
     writers = _writers(texts, others, answer) or may_write[-1:]
     asked = {_words(question or ""), *queries} - {""}
@@ -112,7 +112,8 @@ def _words(text: str) -> str:
     return " ".join(text.split())
 
 
-def _is_verdict(text: str) -> bool:
+def is_verdict(text: str) -> bool:
+    """Whether a text is the reply of a grader or a router."""
     word = text.strip("\"'`*.!:() \n").lower()
     return word in _VERDICTS or (word.isdecimal() and len(word) <= 2)
 

@@ -3,19 +3,21 @@
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
 from typing import Final
 
 from ..shapes.literals import UnreadableError
-from .reading import if_readable
-from .requests import inside, is_request, nothing_was_given
+from .reading import if_readable, plain_text
+from .requests import inside, is_request, nothing_was_given, stands_in
 from .tree import Node, Tree
 
 CALLS_BELOW_MAX: Final = 8
 """Most calls inside another one with which its texts are compared, beside the last."""
 HIDING: Final = ("retrieval", "rerank", "embedding", "guard")
 """Roles of spans whose model calls write no answer."""
+LATER_CALLS_MAX: Final = 16
+"""Most calls of other agents that are known to have been given one answer."""
 REFUSED_MAX: Final = 16
 """Spans above each other that are looked at until one is a request: else a deep chain would take a square of its
 length."""
@@ -34,6 +36,8 @@ class SpanGroup:
     left to ask a model about."""
     turn: int | None = None
     """Number of the turn, if several turns share the anchor."""
+    later: tuple[Node, ...] = ()
+    """Model calls of other agents that were given the answer: which text the user saw may be one of theirs."""
 
 
 def groups_of(tree: Tree) -> list[SpanGroup]:
@@ -67,6 +71,7 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
             is_one=anchor in requests or anchor.tells_both,
         )
     ]
+    found = _with_later(found, [call for call in calls if nearest[call] is None])
     found += _unanswered(tree, [node for node in retrievals if nearest[node] is None], calls)
     return sorted(found, key=lambda group: (group.anchor.first, group.turn or 0))
 
@@ -362,6 +367,62 @@ def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], *, i
     if not turns[-1][1] or len({_asked(answers[-1]) for _, answers in turns}) < len(turns):
         return [whole]
     return [SpanGroup(anchor, tuple(found), tuple(answers), number) for number, (found, answers) in enumerate(turns)]
+
+
+def _with_later(groups: Sequence[SpanGroup], calls: Sequence[Node]) -> list[SpanGroup]:
+    """Return the groups, each with the calls of other agents that were given its answer, such as a writer or a judge.
+
+    A span without a question is above both agents. Calls of the same agent, or of none, may be another turn, whose
+    prompt repeats what was said.
+
+    Args:
+        groups: the interactions so far.
+        calls: model calls of none of them.
+    """
+    found = list(groups)
+    answered = [(_latest_ns(group), place) for place, group in enumerate(found) if group.turn is None and group.calls]
+    answered.sort(reverse=True)
+    latest: dict[Node, int] = {}
+    """The place of the latest group below each highest span."""
+    said: dict[int, str] = {}
+    """The answers of groups, in plain form."""
+    for call in _by_time(calls):
+        while answered and answered[-1][0] < call.span.start_ns:
+            place = answered.pop()[1]
+            latest[found[place].anchor.top] = place
+        number = latest.get(call.top, -1)
+        if number < 0 or len(found[number].later) >= LATER_CALLS_MAX:
+            continue
+        group = found[number]
+        around = next((above for above in group.anchor.upwards() if call in above), None)
+        if around is None or around.tells_question or not _are_of_two(group.calls[-1], call, around):
+            continue
+        if number not in said:
+            said[number] = plain_text(next((text for node in reversed(group.calls) if (text := _said(node))), ""))
+        given = (plain_text(message.text) for message in call.prompt if message.author != "assistant")
+        if any(stands_in(said[number], text) for text in given):
+            found[number] = replace(group, later=(*group.later, call))
+    return found
+
+
+def _latest_ns(group: SpanGroup) -> int:
+    return max(call.span.start_ns for call in group.calls)
+
+
+def _are_of_two(call: Node, other: Node, around: Node) -> bool:
+    """Whether two model calls are those of two agents below a span."""
+    name, other_name = _agent_name(call, around), _agent_name(other, around)
+    return name is not None and other_name is not None and name != other_name
+
+
+def _agent_name(node: Node, around: Node) -> str | None:
+    """Return the name of the agent of a span, from the nearest span below another one that has it."""
+    below = takewhile(lambda above: above is not around, node.upwards())
+    return next((above.agent_name for above in below if above.agent_name is not None), None)
+
+
+def _said(call: Node) -> str | None:
+    return if_readable(lambda: call.generated, None)
 
 
 def _by_time(nodes: Sequence[Node]) -> tuple[Node, ...]:

@@ -35,6 +35,7 @@ from .attributes import (
     under,
 )
 from .conventions import (
+    AGENT_NAMES,
     AGENT_OPERATIONS,
     CONTENT_WORDS,
     CONVENTIONS,
@@ -426,6 +427,12 @@ class SpanReading:
         """Whether the messages of the span are those of the application."""
         operation = self._attributes.get(GENAI.kinds[0])
         return isinstance(operation, str) and operation in AGENT_OPERATIONS
+
+    @property
+    def agent_name(self) -> str | None:
+        """The name of the agent whose step the span is, if its own attributes have it."""
+        found = first(self._attributes, AGENT_NAMES)
+        return found if isinstance(found, str) else None
 
     @property
     def is_of_application(self) -> bool:

@@ -417,7 +417,7 @@ def agent_in_a_tool() -> None:
     saw(question, shown, through=[notes, final])
 
 
-@construction("sub_agents")
+@construction("sub_agents", "refused (invalid)")
 def agents_after_each_other() -> None:
     researcher = agent_of(search_documents, name="Researcher", instructions="Researcher: look things up.")
     writer = agent_of(name="Writer", instructions="Writer: write.")

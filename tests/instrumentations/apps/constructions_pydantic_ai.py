@@ -409,17 +409,32 @@ def newsroom(question: str) -> str:
     return str(run(writer, f"Question: {question}\nNotes: {notes}"))
 
 
-@construction("sub_agents")
-def agents_after_each_other() -> None:
-    question = "What is special about the Nile? Reply within 806 words."
-    notes, final = "The Nile has 6650 kilometres.", "It is very long, with 6650 kilometres."
+def written(question: str, notes: str, final: str) -> str:
+    """Return what the newsroom answers, with these replies of its agents."""
     inner = truth.after_tools(call("search_documents", query="river Nile"), final=lambda _: notes)
 
     def script(messages: list[dict[str, Any]]) -> Any:
         return inner(messages) if "You are a researcher" in truth.prompt_of(messages[:1]) else final
 
-    with scripted(script), tracer.start_as_current_span("POST /ask"):
-        shown = newsroom(question)
+    with scripted(script):
+        return newsroom(question)
+
+
+@construction("sub_agents", "refused (invalid)")
+def agents_after_each_other() -> None:
+    question = "What is special about the Nile? Reply within 806 words."
+    with tracer.start_as_current_span("POST /ask"):
+        shown = written(question, "The Nile has 6650 kilometres.", "It is very long, with 6650 kilometres.")
+    saw(question, shown)
+
+
+@construction("sub_agents_in_span")
+def agents_in_a_span_with_question_and_answer() -> None:
+    question = "What is special about the Nile? Reply within 807 words."
+    notes, final = "The Nile has 6650 kilometres.", "It is very long, with 6650 kilometres."
+    with tracer.start_as_current_span("POST /ask", attributes={"input.value": question}) as span:
+        shown = written(question, notes, final)
+        span.set_attribute("output.value", shown)
     saw(question, shown, through=[notes, final])
 
 

@@ -181,6 +181,36 @@ def test_the_answer_is_that_of_the_last_of_several_agents(of: Dialect) -> None:
     assert contents(of.step("crew", QUESTION, ANSWER, researcher, writer)) == WHOLE
 
 
+@for_each(
+    "name, prompt, said, is_known",
+    [
+        ("writer", f"Write an answer from: {SAID[0]}", ANSWER, False),
+        ("writer", f"Write an answer from: {SAID[0]}", '{"answer": "In 1889."}', False),
+        ("judge", f"Is this good? {SAID[0]}", "Yes.", True),
+        ("guard", f"Is this allowed? {SAID[0]}", '{"is_allowed": true}', True),
+        ("researcher", f"We said: {SAID[0]} Thank you!", ANSWER, True),
+        ("writer", "Write a poem.", ANSWER, True),
+        (None, f"Write an answer from: {SAID[0]}", ANSWER, True),
+    ],
+)
+@for_each("attribute", ["gen_ai.agent.name", "agent.name"])
+def test_which_text_was_shown_is_not_known_if_another_agent_was_given_the_answer(
+    attribute: str, name: str | None, prompt: str, said: str, is_known: bool
+) -> None:
+    """Both are below a span without a question. The same agent may have another turn."""
+    of = DIALECTS[0]
+
+    def agent(name: str | None, *below: Branch) -> Branch:
+        return branch("run", {"openinference.span.kind": "AGENT", **({attribute: name} if name else {})}, *below)
+
+    researcher = agent("researcher", of.search(*TEXTS), of.call(said=SAID[0]))
+    root = branch("POST /ask", {}, researcher, branch("step", {}, agent(name, of.call(prompt, said))))
+    (found,) = read(root)
+    assert (found.interaction is not None) == is_known
+    assert is_known or (found.refusal == "invalid" and "output.value" in found.detail)
+    assert not is_known or contents(root) == [(QUESTION, list(TEXTS), SAID[0])]
+
+
 @for_each("of", DIALECTS)
 @for_each(
     "asked, said",
