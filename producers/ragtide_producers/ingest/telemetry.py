@@ -8,6 +8,7 @@ import structlog
 from ragtide_runtime.telemetry import catalogue
 from ragtide_runtime.telemetry.health import Heartbeat, ProcessTelemetry
 from ragtide_schemas import RagInteraction
+from ragtide_schemas.dead_letter import without_values
 
 from ..traces.interactions import Mapped
 from ..traces.usage import cost_outcome
@@ -76,7 +77,7 @@ class IngestTelemetry:
             "an interaction of a trace cannot be used: further ones of this kind are only counted",
             service=service,
             reason=reason,
-            detail=mapped.detail,
+            detail=without_values(mapped.detail),
         )
 
     def assembled(self, interactions: Iterable[RagInteraction]) -> None:

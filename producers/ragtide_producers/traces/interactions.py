@@ -188,7 +188,7 @@ def _without_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanG
                 else [node for node in nodes if node not in group.retrievals and not node.wordless]
             )
             if seen := next(filter(None, (node.seen(*columns) for node in places)), None):
-                return RefusedError(Refusal.INVALID, f"{what} in a form that can be read: {seen}: {remedy}, or {own}")
+                return RefusedError(Refusal.INVALID, f"{what} in a form that can be read: {remedy}, or {own}: {seen}")
         advice = [_advice(name, nodes, group) for name in missing]
         advice.sort(key=lambda text: not text.startswith(_CAPTURE))
     return RefusedError(Refusal.NO_CONTENT, f"{what}: {advice[0]}, or {own}")
@@ -219,13 +219,13 @@ def capture_advice(name: str, near: Sequence[Node], nodes: Sequence[Node]) -> st
         nodes: these and others.
     """
     if seen := next(filter(None, (node.seen() for node in near)), None):
-        return f"no known dialect has this name: {seen}: record it under a known one"
+        return f"record it under the name of a known dialect, which this is not: {seen}"
     switch = next((node.switch for node in (*near, *nodes) if node.switch), "")
     has_two = "output" in switch.lower()  # one for what goes in, and one for what comes out
     sides = {column for known, (columns, _) in _PLACES.items() for column in columns if known == name or not has_two}
     alike = (node for node in nodes if node.switch == switch and not node.hides)
     if seen := next(filter(None, (node.seen(*sorted(sides)) for node in alike)), None):
-        return f"the instrumentation captures only other content ({seen}): record it by hand"
+        return f"record it by hand, because the instrumentation captures only other content: {seen}"
     return f"{_CAPTURE} ({switch or GENAI.switch})"
 
 

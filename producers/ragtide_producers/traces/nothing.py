@@ -98,7 +98,7 @@ def _no_retrieval(tree: Tree) -> tuple[Cause, str]:
         return Cause.NO_DOCUMENTS, f"the reply of {name} is an error"
     why = {"truncated": "is cut", "not readable": "cannot be read"}.get(number_of(search), "has no documents")
     remedy = "give it a list of texts, or of objects with a text"
-    return Cause.NO_DOCUMENTS, f"the reply of {name} {why} ({search.seen('outputs')}): {remedy}"
+    return Cause.NO_DOCUMENTS, f"the reply of {name} {why}: {remedy}: {search.seen('outputs')}"
 
 
 def _failed(tree: Tree, *roles: str) -> str | None:

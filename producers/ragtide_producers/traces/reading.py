@@ -298,7 +298,7 @@ class SpanReading:
                 shows = {key: text for key, text in shown(value).items() if key.rpartition(".")[2] in TEXTS}
             if shows and shows != "null":
                 begin = printable((shows if isinstance(shows, str) else repr(shows))[:SEEN_CHARS])
-                return f"{name} of the span {self.short_name!r} begins with {begin!r}"
+                return f"{name} of the span {self.short_name!r} (got {begin!r})"
         return None
 
     @cached_property

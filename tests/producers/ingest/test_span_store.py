@@ -28,6 +28,7 @@ from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_script, run_scripts
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, RagInteraction, hashed_user_id, utc_now
+from ragtide_schemas.dead_letter import without_values
 
 STREAMS = Streams("ragtide", 0)
 
@@ -550,3 +551,17 @@ async def test_kept_spans_make_room_for_new_ones(async_redis: Any) -> None:
     small = Ingest(async_redis, explain_s=600, traces_bytes=30_000, settle_s=600)
     await small.send([request(*rag(trace=20, answer=text))])
     assert [size.kept for size in await small.store.sizes()] == [0]
+
+
+async def test_the_log_and_what_viewers_see_of_a_refusal_quote_no_text(async_redis: Any) -> None:
+    ingest = Ingest(async_redis)
+    chain, call, root = rag(answer="")
+    root.attributes.add(key="output.value").value.string_value = '{"strange": {"shape": "Anna lives in Bonn"}}'
+    with capture_logs() as logs:
+        await ingest.send([request(chain, call, root)])
+        await ingest.read_all()
+    (letter,) = await letters(async_redis)
+    assert "Anna" in letter.detail
+    assert "Anna" not in without_values(letter.detail)
+    assert "ingest.answer_keys" in without_values(letter.detail)
+    assert "Anna" not in str(logs)
