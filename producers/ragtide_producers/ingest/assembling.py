@@ -176,9 +176,10 @@ def _settled_ms(anchor: Node, tree: Tree, arrivals: dict[str, int], timing: Timi
 
 def _ended_last(anchor: Node, tree: Tree) -> bool:
     """Whether a span was open until those below it had ended, all of its process, so that none of them is to come."""
-    end_ns, resource = anchor.span.end_ns, anchor.span.resource
+    resource = anchor.span.resource
     below = (node.span for node in tree.nodes[anchor.first : anchor.last + 1] if not node.is_missing)
-    return all(span.end_ns <= end_ns and (span.resource is resource or span.resource == resource) for span in below)
+    same = all(span.resource is resource or span.resource == resource for span in below)
+    return same and anchor.latest_ns <= anchor.span.end_ns
 
 
 def _is_rooted(anchor: Node) -> bool:

@@ -77,7 +77,7 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     first = next(texts, None) if group.anchor.prints_object and "response" not in group.anchor.own else None
     given = first.generated if first else _of_anchor(group, "response", "answer", lambda: group.anchor.answer(keys))
     # A chat of LlamaIndex ends with an empty answer while its stream goes on.
-    ended = all(call.span.end_ns <= group.anchor.span.end_ns for call in group.calls)
+    ended = group.anchor.latest_ns <= group.anchor.span.end_ns
     if given or (group.turn is None and ended and group.anchor.answers_empty):
         return given or ""
     last = next(texts, None)

@@ -32,6 +32,8 @@ class Node(SpanReading):
         """Number of nodes above this node."""
         self.first = self.last = 0
         """Numbers of the first node and of the last below this node, in the order of a walk."""
+        self.latest_ns = 0
+        """The last end of this span and of those below it."""
         self.top = self
         """The highest span above this node."""
 
@@ -87,6 +89,8 @@ class Tree:
         moved: dict[Node, int] = {}
         for node in self.nodes:
             _move(node, moved)
+        for node in reversed(self.nodes):
+            node.latest_ns = max((node.span.end_ns, *(child.latest_ns for child in node.children)))
 
     def nearest(self, chosen: Container[Node]) -> dict[Node | None, Node | None]:
         """Return for each node the lowest of the chosen nodes that is this node or above it; for None, None."""
