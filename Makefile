@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples tools hatch_build.py
 
-.PHONY: help demo engines capacity story pictures house recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup hostile install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo engines capacity story pictures house recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -201,6 +201,10 @@ startup: .venv/.dev ## measure the start of every command; write docs/measured/s
 hostile: .venv/.dev ## measure every function that reads foreign text on hostile inputs of 100 kB; write docs/measured/hostile_forms.md
 	$(BIN)/python benchmarks/hostile_forms.py $(ARGS) > .hostile.md
 	mv .hostile.md docs/measured/hostile_forms.md
+
+giventexts: .venv/.dev ## measure how fast retrieved texts are found in a prompt; write docs/measured/given_texts.md
+	$(BIN)/python benchmarks/given_texts.py $(ARGS) > .given.md
+	mv .given.md docs/measured/given_texts.md
 
 install-size: .venv/.dev ## measure the size of an installation with each extra; write docs/measured/install_size.md
 	$(BIN)/python benchmarks/install_size.py > docs/measured/install_size.md

@@ -24,7 +24,8 @@ from ragtide_consumers.labelers.judge import faults, sloppy_json
 from ragtide_consumers.labelers.judge import values as judge_values
 from ragtide_consumers.text import answers, keys, letters, marks, markup, reasoning, sentences
 from ragtide_producers.given_fields import interaction_of
-from ragtide_producers.shapes import documents, literals, messages, parts, replies, texts, turns
+from ragtide_producers.shapes import documents, literals, messages, parts, prompts, replies, texts, turns
+from ragtide_producers.shapes.given_texts import given_texts
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.opaque import closing_place, is_opaque
 from ragtide_schemas.plain_values import plain_value, whole
@@ -230,6 +231,7 @@ OF_VALUES: Final[Mapping[str, Callable[[Any], object]]] = {
     "texts: messages_of": messages.messages_of,
     "texts: turns_of": turns.turns_of,
     "texts: results_by_call": messages.results_by_call,
+    "texts: all_texts": messages.all_texts,
     "documents: documents_in": documents.documents_in,
     "documents: documents_of": documents.documents_of,
     "documents: reply_documents": replies.reply_documents,
@@ -251,9 +253,27 @@ OF_VALUES: Final[Mapping[str, Callable[[Any], object]]] = {
     "judge: truth": judge_values.truth,
     "judge: as_json": faults.as_json,
 }
+
+
+def _pieces(text: str) -> list[str]:
+    """Return a text as up to a hundred pieces, and some of their words alone."""
+    size = len(text) // 100 + 1
+    whole = [text[place : place + size] for place in range(0, len(text), size)]
+    return [*whole, *dict.fromkeys(word for piece in whole for word in piece.split()[:2])]
+
+
+def _halves(text: str) -> str:
+    """Return the first half of each of these pieces."""
+    return "\n".join(piece[: len(piece) // 2 + 1] for piece in _pieces(text)[:100])
+
+
 OF_TEXTS: Final[Mapping[str, Callable[[str], object]]] = {
     "texts: value_of": literals.value_of,
     "texts: medium_of": parts.medium_of,
+    "texts: marks_context": prompts.marks_context,
+    "texts: given_texts, whole": lambda text: given_texts([text], _pieces(text), [text[:200]]),
+    "texts: given_texts, cut": lambda text: given_texts([_halves(text)], _pieces(text)),
+    "texts: given_texts, other": lambda text: given_texts([text], _pieces(text[::-1])),
     "schema: is_opaque": is_opaque,
     "schema: closing_place": closing_place,
     "schema: whole": whole,

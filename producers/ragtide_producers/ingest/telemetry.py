@@ -41,6 +41,7 @@ class IngestTelemetry:
         self._changed = catalogue.INGEST_CHANGED.counter(registry)
         self._costs = catalogue.INGEST_COSTS.counter(registry)
         self._left_out = catalogue.INGEST_LEFT_OUT.counter(registry)
+        self._documents = catalogue.INGEST_DOCUMENTS.counter(registry)
         self._open = catalogue.INGEST_OPEN_TRACES.gauge(registry)
         self._bytes = catalogue.INGEST_BYTES.gauge(registry)
         self._logged: set[tuple[str, ...]] = set()
@@ -81,8 +82,13 @@ class IngestTelemetry:
         )
 
     def assembled(self, interactions: Iterable[RagInteraction]) -> None:
-        """Count interactions by the source of the cost of their model calls, and the values that they left out."""
+        """Count interactions by the source of their cost, their documents, and the values that they left out."""
         for interaction in interactions:
+            decided_by, left = (interaction.metadata.get(f"documents_{name}") for name in ("from", "not_given"))
+            if decided_by is not None:
+                self._documents.labels("given" if decided_by == "prompt" else "unknown").inc(len(interaction.documents))
+            if isinstance(left, int):
+                self._documents.labels("not_given").inc(left)
             source = cost_outcome(interaction.metadata)
             if source is not None:
                 self._costs.labels(source).inc()

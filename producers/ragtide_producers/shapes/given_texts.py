@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from html import unescape
-from itertools import accumulate, chain, compress, takewhile
+from itertools import accumulate, chain, compress, count, takewhile
+from operator import add
 from typing import Final, NamedTuple
 
 GRAM: Final = 3
@@ -37,6 +38,8 @@ BACK: Final = 4
 """Words by which parts are continued backwards, for each word of the prompts: a limit of the time."""
 CHANCE_WORDS: Final = 3
 """Most words at the end of a part that what comes after it in the prompt may have by chance."""
+BLOCK: Final = 32
+"""Words that are compared at once."""
 BETWEEN: Final = 5
 """Most words of the prompt between two parts of a text that are kept, such as `[NAME]`."""
 
@@ -117,7 +120,8 @@ class _SplitText:
         if not self._is_ascii:
             return [match.start() for match in self._pattern.finditer(self.text)]
         items = self.text.translate(_SPACED).split(" ")
-        return list(compress(accumulate((len(item) + 1 for item in items), initial=0), items))
+        # Of each item the lengths of those before it, and their spaces.
+        return list(compress(map(add, accumulate(map(len, items), initial=0), count()), items))
 
     def end(self, number: int) -> int:
         """Return the place after a word."""
@@ -230,7 +234,7 @@ class _Search:
 
     def cut(self, texts: Sequence[_SplitText], numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
         """Return the places and the parts of the numbered texts that stand there in part."""
-        runs = [run for run in self._runs(texts, numbers) if self._is_part(texts[run.number], run)]
+        runs = [run for run in self._runs(texts, numbers) if self._is_part(texts[run.number], run)] if numbers else []
         if not runs:
             return {}
         samples = [{texts[run.number].grams[place] for place in run.samples} for run in runs]
@@ -254,7 +258,9 @@ class _Search:
         """Add the rests of texts that were split over two prompts, whose words other texts may have, too."""
         lasts = {number: max(part.at + part.length for part in own) for number, own in parts.items()}
         rests = {number: last for number, last in lasts.items() if len(texts[number]) - last >= GRAM}
-        places = self._places(texts[number].grams[last] for number, last in rests.items())
+        there = {texts[number].grams[last] for number, last in rests.items()}.intersection(self.prompt.grams)
+        rests = {number: last for number, last in rests.items() if texts[number].grams[last] in there}
+        places = self._places(there) if there else {}
         passed: Counter[int] = Counter()
         for number, last in sorted(rests.items(), key=lambda rest: rest[1] - len(texts[rest[0]])):
             words, gram = texts[number].words[last:], texts[number].grams[last]
@@ -280,21 +286,28 @@ class _Search:
         begins = [0, *accumulate(len(texts[number]) + 1 for number in numbers)]
         step = GRAM - 1
         sampled = self.prompt.grams[::step]
-        places: dict[int, list[int]] = {gram: [] for gram in sampled}
+        known = set(sampled)
+        places: dict[int, list[int]] = {}
         for number, begin in zip(numbers, begins, strict=False):
-            for at, gram in [item for item in enumerate(texts[number].grams, begin) if item[1] in places]:
-                if len(places[gram]) < SAME_MAX:
-                    places[gram].append(at)
-        back, end = BACK * len(prompt), 0
+            for at, gram in [item for item in enumerate(texts[number].grams, begin) if item[1] in known]:
+                same = places.setdefault(gram, [])
+                if len(same) < SAME_MAX:
+                    same.append(at)
+        back, end, free = BACK * len(prompt), 0, 0
         for hit, gram in enumerate(sampled):
-            if not places[gram] or hit * step < end or taken[hit * step]:
+            if gram not in places or hit * step < end or taken[hit * step]:
                 continue
+            if free <= hit * step:
+                free = taken.find(1, hit * step)
+                free = len(prompt) if free < 0 else free
             best = (0, 0, 0)
             for at in places[gram]:
                 start, begin, stop, last = hit * step, at, hit * step, at
                 while start and begin and back and not taken[start - 1] and prompt[start - 1] == words[begin - 1]:
                     start, begin, back = start - 1, begin - 1, back - 1
-                while stop < len(prompt) and not taken[stop] and prompt[stop] == words[last]:
+                while stop + BLOCK <= free and prompt[stop : stop + BLOCK] == words[last : last + BLOCK]:
+                    stop, last = stop + BLOCK, last + BLOCK
+                while stop < free and prompt[stop] == words[last]:
                     stop, last = stop + 1, last + 1
                 best = max(best, (stop - start, start, begin), key=lambda run: run[0])
             length, start, begin = best

@@ -124,8 +124,8 @@ def _goes_on(later: Node, earlier: Node) -> bool:
     return later.prompt[: len(messages)] == messages
 
 
-def prompt_of(call: Node, question: str | None = None) -> list[str]:
-    """Return the texts that a model call got but for those of the assistant: of the present turn, then of earlier ones.
+def prompt_of(call: Node, question: str | None = None) -> tuple[list[str], list[str]]:
+    """Return the texts that a model call got but for those of the assistant: of the present turn, and of earlier ones.
 
     The present turn begins with the last message of the user that has the question, else with the last of the user.
 
@@ -140,7 +140,8 @@ def prompt_of(call: Node, question: str | None = None) -> list[str]:
     start = (with_question or users or [0])[-1]
     given = [(message, number >= start or message.author == "system") for number, message in enumerate(messages)]
     texts = [(message.text, is_present) for message, is_present in given if message.author != "assistant"]
-    return [text for text, is_present in texts if is_present] + [text for text, is_present in texts if not is_present]
+    earlier = [text for text, is_present in texts if not is_present]
+    return [text for text, is_present in texts if is_present], earlier
 
 
 class GivenTexts(NamedTuple):
@@ -149,7 +150,7 @@ class GivenTexts(NamedTuple):
     texts: dict[int, str]
     """The texts by their numbers, in the order of the prompts, each as far as it stands there."""
     prompts: list[str] | None
-    """The texts of the prompts; None if the spans do not say what the model got, or perhaps only a part of it."""
+    """The texts of the prompts, without those of earlier turns; None if what the model got is not known, or not all."""
 
 
 def given_in(group: SpanGroup, question: str | None, answer: str | None, texts: Sequence[str]) -> GivenTexts:
@@ -173,9 +174,10 @@ def given_in(group: SpanGroup, question: str | None, answer: str | None, texts: 
 
 def _given_to(calls: Sequence[Node], question: str | None, texts: Sequence[str]) -> GivenTexts:
     kept = [call for place, call in enumerate(calls) if not any(_goes_on(later, call) for later in calls[place + 1 :])]
-    prompts = [text for call in kept for text in prompt_of(call, question)]
+    turns = [prompt_of(call, question) for call in kept]
+    prompts = [text for present, _ in turns for text in present]
     asked = [question] if question else []
-    found = given_texts(prompts, texts, asked)
+    found = given_texts((text for turn in turns for part in turn for text in part), texts, asked)
     if not found:  # the instructions of the system may be a parameter of the call
         found = given_texts([call.all_inputs for call in kept], texts, asked)
     whole = sum(texts[number] == text for number, text in found.items())

@@ -680,7 +680,7 @@ class SpanReading:
     def prompt_is_cut(self) -> bool:
         """Whether the prompt of a model call is not whole."""
         dropped = self.span.dropped_attributes > 0 or self._events_cut
-        return dropped or if_readable(lambda: self._prompt, None) is None
+        return dropped or not if_readable(lambda: (self._prompt, self.inputs), ())
 
     @property
     def _prompt(self) -> list[Message]:

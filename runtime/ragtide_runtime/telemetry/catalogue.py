@@ -345,6 +345,14 @@ INGEST_LEFT_OUT: Final = Metric(
     LEFT_OUT.labels,
     LEFT_OUT.values,
 )
+INGEST_DOCUMENTS: Final = Metric(
+    "ragtide_ingest_documents_total",
+    "counter",
+    "Documents of interactions of traces: `given` in the prompts that led to the answer, `not_given` if a retrieval "
+    "returned them and they stand in none of these, `unknown` if the spans have no prompt, and the retrieval decided.",
+    ("outcome",),
+    {"outcome": ("given", "not_given", "unknown")},
+)
 INGEST_OPEN_TRACES: Final = Metric("ragtide_ingest_open_traces", "gauge", "Traces that wait to be read.")
 INGEST_BYTES: Final = Metric("ragtide_ingest_stored_bytes", "gauge", "Bytes of the stored spans.")
 HTTP_REQUESTS: Final = Metric(
@@ -386,6 +394,7 @@ INGEST_METRICS: Final = (
     INGEST_CHANGED,
     INGEST_COSTS,
     INGEST_LEFT_OUT,
+    INGEST_DOCUMENTS,
     INGEST_OPEN_TRACES,
     INGEST_BYTES,
 )

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.traces import Branch, branch, spans
 
+from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
 from ragtide_producers.traces.options import MappingOptions
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import RagInteraction
 
 pytestmark = pytest.mark.pure
@@ -168,6 +170,32 @@ def test_without_a_prompt_or_with_a_cut_one_the_retrieval_decides(call: Branch) 
     assert [document.text for document in found.documents] == list(TEXTS)
     assert found.metadata["documents_from"] == "retrieval"
     assert "documents_not_given" not in found.metadata
+
+
+def test_a_prompt_beside_an_input_that_is_cut_may_be_cut_too() -> None:
+    whole = llm(prompt(LONG))
+    cut = branch("model", {**whole.attributes, "input.value": '{"messages": [["Answer by the'})
+    assert recorded(retriever(*TEXTS), cut).metadata["documents_from"] == "retrieval"
+    assert documents(retriever(LONG), cut) == [LONG]
+
+
+def test_the_context_of_an_earlier_turn_is_none_of_this_one() -> None:
+    call = llm(
+        prompt("The Nile ends in the Mediterranean Sea."), ("assistant", "It ends there."), "And how long is it?"
+    )
+    assert documents(retriever(*TEXTS), call, **{"input.value": "And how long is it?"}) == []
+
+
+def test_documents_are_counted_by_whether_they_were_given() -> None:
+    process = ProcessTelemetry()
+    without = branch("model", {"openinference.span.kind": "LLM", "output.value": ANSWER})
+    given = [recorded(retriever(*TEXTS), llm(prompt(LONG))), recorded(retriever(*TEXTS), without)]
+    IngestTelemetry(process).assembled(given)
+    counts = {
+        outcome: process.registry.get_sample_value("ragtide_ingest_documents_total", {"outcome": outcome})
+        for outcome in ("given", "not_given", "unknown")
+    }
+    assert counts == {"given": 1, "not_given": 2, "unknown": 3}
 
 
 def test_the_instructions_of_the_system_may_be_a_parameter_of_the_call() -> None:
