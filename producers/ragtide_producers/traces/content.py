@@ -10,9 +10,9 @@ from ..shapes.literals import UnreadableError, value_of
 from ..shapes.prompts import context_after_instructions, context_in, marks_context, parts_of
 from ..shapes.replies import reply_documents, tells_nothing
 from ..shapes.texts import ANSWER_KEYS, Meaning
-from .given import given_in, is_verdict
+from .given import calls_behind, given_in, is_verdict
 from .grouping import SpanGroup
-from .reading import if_readable
+from .reading import if_readable, plain_text
 from .tree import Node
 
 _LONG_WORD: Final = re.compile(r"\w{4,}|\d+|[^\W\x00-\u0dff]")
@@ -81,6 +81,11 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     if given or (group.turn is None and ended and group.anchor.answers_empty):
         return given or ""
     last = next(texts, None)
+    if last is not None and is_verdict(last.generated or "") and (checked := _checked(group, last)):
+        raise UnreadableError(
+            f"it is not known whether the reply {(last.generated or '').strip()[:20]!r} is the answer, or a verdict on "
+            f"{checked[:40]!r}: trace a span with question and answer, or set the attribute ragtide.response"
+        )
     if last is not None:
         is_unknown = (returned_nothing(group) or group.anchor.is_closed) and not last.is_closed
         return None if is_unknown else last.generated
@@ -93,6 +98,13 @@ def _may_be_shown(call: Node) -> bool:
     value = if_readable(lambda: value_of(text or ""), None)
     is_object = isinstance(value, dict) and value.keys().isdisjoint(ANSWER_KEYS)
     return text is not None and not is_verdict(text) and not is_object
+
+
+def _checked(group: SpanGroup, last: Node) -> str | None:
+    """Return the text of an earlier call that a later call was asked about; None without one."""
+    asked = plain_text(" ".join(message.text for message in last.prompt if message.author in ("system", "user")))
+    earlier = (call.generated for call in group.calls if call is not last and call.generated)
+    return next((text for text in earlier if len(text) > len(last.generated or "") and plain_text(text) in asked), None)
 
 
 def returned_nothing(group: SpanGroup) -> bool:
@@ -156,7 +168,7 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
         return GroupDocuments([], (), "retrieval", _left(group, []) or None)
     joined, is_unknown = _of_retrievals(group, question)
     if (is_unknown and not joined) or any(document.text is None for document in joined):
-        return GroupDocuments(_prompt_documents(group, joined, question), source="prompt")
+        return GroupDocuments(_prompt_documents(group, joined, question, answer), source="prompt")
     returned = list(_returned(group))
     texts = [document.text or "" for document in returned]
     answers_itself = any(node.role == "llm" or node.answers_itself for node in group.retrievals)
@@ -259,22 +271,29 @@ def key_of(document: Found) -> str:
     return document.text if document.text is not None else f"id {document.id}"
 
 
-def _prompt_documents(group: SpanGroup, listed: list[Found], question: str | None) -> list[Found] | None:
-    """Return the documents of the last model call that has them, with the listed ids if their number fits.
+def _prompt_documents(
+    group: SpanGroup, listed: list[Found], question: str | None, answer: str | None
+) -> list[Found] | None:
+    """Return the documents in the prompts that led to the answer, with the listed ids if their number fits.
 
-    They are in the variables of the prompt, in the results of tools, or, if ids are listed, in the text of the prompt.
+    They are in the variables of the prompts, in the results of tools that no model wrote, or, if ids are listed, in the
+    text of the last prompt that has them. None if this text is what models wrote of the documents.
     """
-    for call in reversed(group.calls):
-        found = call.prompt_documents or [
-            document for result in call.tool_results for document in reply_documents(result) or ()
-        ]
-        if not found and listed:
-            contexts = (context_in(prompt, question, len(listed)) for prompt in call.prompts)
-            counted = (context_after_instructions(prompt, len(listed)) for prompt in call.prompts)
-            found = [Found(text) for text in chain(contexts, counted) if text][:1]
-        if found:
-            return _with_ids(found, listed)
-    return None
+    calls = calls_behind(group, question, answer, all_texts=True)
+    written = [call.generated for call in group.calls if call.generated]
+    found: dict[str, Found] = {}
+    for call in calls:
+        results = (result for result in call.tool_results if result not in written)
+        for document in call.prompt_documents or chain.from_iterable(reply_documents(one) or () for one in results):
+            found.setdefault(key_of(document), document)
+    if not found and listed:
+        for prompts in (call.prompts for call in reversed(calls)):
+            contexts = (context_in(prompt, question, len(listed)) for prompt in prompts)
+            counted = (context_after_instructions(prompt, len(listed)) for prompt in prompts)
+            if text := next(filter(None, chain(contexts, counted)), None):
+                found = {} if any(reply in text for reply in written) else {text: Found(text)}
+                break
+    return _with_ids(list(found.values()), listed) if found else None
 
 
 def _with_ids(found: list[Found], listed: list[Found]) -> list[Found]:

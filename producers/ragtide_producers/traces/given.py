@@ -15,7 +15,7 @@ CALLS_MAX: Final = 100
 _VERDICTS: Final = frozenset(
     ("yes", "no", "true", "false", "relevant", "irrelevant", "supported", "unsupported", "useful", "useless", "correct",
      "incorrect", "good", "bad", "ok", "none", "pass", "fail", "continue", "stop", "end", "retry", "generate",
-     "retrieve")
+     "retrieve", "grounded", "ungrounded", "faithful", "unfaithful", "hallucinated")
 )  # fmt: skip
 """Replies of a grader or a router: a word that also stands in prompts."""
 

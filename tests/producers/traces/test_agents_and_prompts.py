@@ -289,3 +289,75 @@ def test_hostile_texts_end(text: str) -> None:
     context_in(text, "Question:", 3)
     text_in(value_of(text), "answer")
     text_in(value_of(json.dumps({"output": [text] * 3})), "answer")
+
+
+RETRIEVAL = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": IDS}
+
+
+def asked_with(text: str, answer: str, **variables: str) -> Branch:
+    """Return a model call of OpenTelemetry's instrumentation, whose retrievals have ids alone."""
+    found = chat(said("user", text), answer=answer)
+    return branch(
+        found.name, {**found.attributes, **{f"gen_ai.prompt.variable.{name}": v for name, v in variables.items()}}
+    )
+
+
+def test_the_reply_of_a_model_that_is_the_result_of_a_tool_is_no_document() -> None:
+    """A chain as a tool of an agent: the texts of its documents are in its own prompt."""
+    reply = "It opens within five seconds."
+    inner = asked_with("\n\n".join([*TEXTS, "unlock?"]), reply, context="\n\n".join(TEXTS))
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ask", "gen_ai.tool.call.result": reply}
+    result = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": reply}]}
+    last = chat(said("user", QUESTION), result)
+    root = branch(
+        "agent",
+        {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": [said("user", QUESTION)],
+         "gen_ai.output.messages": [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}]},
+        chat(said("user", QUESTION), answer=None), branch("ask", tool, branch("find", RETRIEVAL), inner), last,
+    )  # fmt: skip
+    assert only(root) == (QUESTION, [("a", TEXTS[0]), ("b", TEXTS[1])], ANSWER)
+
+
+def test_what_models_wrote_of_documents_with_ids_only_is_no_document() -> None:
+    notes = [
+        asked_with(f"Note: {text}", note) for text, note in zip(TEXTS, ["It opens soon.", "They cost 2."], strict=True)
+    ]
+    last = asked_with(f"Combine these:\nIt opens soon.\nThey cost 2.\n{QUESTION}", ANSWER)
+    (found,) = mapped(branch("answer", {}, branch("find", RETRIEVAL), *notes, last))
+    assert found.refusal is Refusal.NO_CONTENT
+
+
+@for_each("verdict", ["grounded", "Yes.", "no", "7"])
+def test_a_verdict_on_an_answer_is_not_taken_for_the_answer(verdict: str) -> None:
+    """No span has question and answer, so the last reply would be the answer."""
+    drafted = "Scan the code with the application."
+    check = asked_with(f"Is this grounded? {drafted}", verdict)
+    draft = asked_with("\n".join([*TEXTS, QUESTION]), drafted, context="\n".join(TEXTS), question=QUESTION)
+    (found,) = mapped(branch("answer", {}, branch("find", RETRIEVAL), draft, check))
+    assert found.refusal is Refusal.INVALID
+    assert "ragtide.response" in found.detail
+    (found,) = mapped(
+        branch("answer", {"input.value": QUESTION, "output.value": drafted}, branch("find", RETRIEVAL), draft, check)
+    )
+    assert found.interaction is not None, found.detail
+    assert found.interaction.response == drafted
+
+
+def test_an_agent_may_answer_with_one_word() -> None:
+    """What it said before it asked a tool stands in its last prompt as its own."""
+    call = {"type": "tool_call", "id": "1", "name": "handbook", "arguments": "{}"}
+    looked = {"role": "assistant", "parts": [{"type": "text", "content": "Let me look that up."}, call]}
+    result = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": "\n".join(TEXTS)}]}
+    first = branch(
+        "chat",
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": [said("user", QUESTION)],
+            "gen_ai.output.messages": [looked],
+        },
+    )
+    last = chat(said("user", QUESTION), looked, result, answer="Yes.")
+    found = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": [{"content": text} for text in TEXTS]}
+    (seen,) = mapped(branch("answer", {}, first, branch("find", found), last))
+    assert seen.interaction is not None, seen.detail
+    assert seen.interaction.response == "Yes."
