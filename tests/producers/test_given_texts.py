@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragtide_producers.shapes.given_texts import given_texts
+from ragtide_producers.shapes.other_words import in_other_words
 
 pytestmark = pytest.mark.pure
 
@@ -108,3 +109,26 @@ def test_texts_that_were_cut_are_the_parts_that_the_prompt_has(
 
 def words_of(text: str) -> list[str]:
     return "".join(letter if letter.isalnum() else " " for letter in text).split()
+
+
+MASKED = "The [PLACE] is [N] metres high, with its antennas, says the handbook."
+WHOLE = "The Eiffel Tower is 330 metres high, with its antennas, says the handbook."
+
+
+@pytest.mark.parametrize(
+    ("prompt", "known", "is_there"),
+    [
+        pytest.param(f"Answer by:\n{MASKED}\nHow high is it?", "", True, id="hidden names"),
+        pytest.param("Answer by:\nThe tower stands in Paris.\nHow high is it?", "", False, id="another document"),
+        pytest.param(f"Answer by:\n{MASKED}", WHOLE, False, id="words of what stands there"),
+        pytest.param(
+            "\n".join([" meanwhile something" * 9 + f" {word}" for word in WHOLE.split()]),
+            "",
+            False,
+            id="words far apart",
+        ),
+        pytest.param("", "", False, id="nothing"),
+    ],
+)
+def test_a_text_in_other_words_is_known_by_its_words_close_together(prompt: str, known: str, is_there: bool) -> None:
+    assert in_other_words([prompt], [WHOLE], [known]) == (WHOLE if is_there else None)

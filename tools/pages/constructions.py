@@ -176,8 +176,6 @@ CONSTRUCTIONS: Final = {name: title for rows in SECTIONS.values() for name, titl
 
 WRONG: Final = frozenset[str](
     {
-        "haystack/masked_texts",
-        "llamaindex/masked_texts",
         "llamaindex/return_direct",
     }
 )

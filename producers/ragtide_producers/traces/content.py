@@ -1,12 +1,12 @@
 """The question, the documents and the answer of a group of spans."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, takewhile
 from typing import Final, Literal, NamedTuple
 
 from ..shapes.documents import Found
 from ..shapes.literals import UnreadableError, value_of
+from ..shapes.other_words import in_other_words, long_words
 from ..shapes.prompts import context_after_instructions, context_in, marks_context, parts_of
 from ..shapes.replies import reply_documents, tells_nothing
 from ..shapes.texts import ANSWER_KEYS, Meaning
@@ -15,8 +15,6 @@ from .grouping import SpanGroup
 from .reading import if_readable, plain_text
 from .tree import Node
 
-_LONG_WORD: Final = re.compile(r"\w{4,}|\d+|[^\W\x00-\u0dff]")
-"""A word that shows what a text is about."""
 TOOLS_MAX: Final = 16
 """Tools of an interaction of which the model calls inside are known as such."""
 
@@ -180,7 +178,14 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
         return GroupDocuments(contexts, contexts, "prompt", _left(group, []))
     whole = [returned[number] for number in given.texts]
     found = [document._replace(text=text) for document, text in zip(whole, given.texts.values(), strict=True)]
-    return GroupDocuments(found, whole, "prompt", _left(group, [*found, *whole]))
+    left = _left(group, [*found, *whole])
+    known = (question or "", *(document.text or "" for document in found))
+    if in_other_words(given.prompts, [document.text or "" for document in (*left, *whole)], known) is not None:
+        raise UnreadableError(
+            "the prompts that led to the answer have some of the retrieved documents as they are, and others in other "
+            "words, such as with hidden names: set the attribute ragtide.documents"
+        )
+    return GroupDocuments(found, whole, "prompt", left)
 
 
 def _of_retrievals(group: SpanGroup, question: str | None) -> tuple[list[Found], bool]:
@@ -241,22 +246,18 @@ def _other_contexts(prompts: Sequence[str], question: str | None, texts: Sequenc
     Raises:
         UnreadableError: it is not known whether the prompts have a context.
     """
-    words = {word for text in texts for word in _long_words(text)} - {*_long_words(question or "")}
+    words = {word for text in texts for word in long_words(text)} - {*long_words(question or "")}
     marked = [prompt for prompt in prompts if marks_context(prompt)]
     contexts = [context_in(prompt, question, 1) for prompt in marked]
     told = [context for context in dict.fromkeys(contexts) if context is not None and not tells_nothing(context)]
-    if all(not words.isdisjoint(_long_words(context)) for context in told) and marked:
+    if all(not words.isdisjoint(long_words(context)) for context in told) and marked:
         return [Found(context) for context in told]
-    if not told and words.isdisjoint(word for prompt in prompts for word in _long_words(prompt)):
+    if not told and words.isdisjoint(word for prompt in prompts for word in long_words(prompt)):
         return []
     raise UnreadableError(
         f"none of the {len(texts)} documents that were retrieved stands in the prompts that led to the answer, and "
         "whether these have them in other words is not known: set the attribute ragtide.documents"
     )
-
-
-def _long_words(text: str) -> list[str]:
-    return [word.lower() for word in _LONG_WORD.findall(text)]
 
 
 def _prompt_has_documents(group: SpanGroup, question: str | None) -> bool:

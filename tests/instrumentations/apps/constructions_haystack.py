@@ -907,7 +907,7 @@ class Mask:
         return {"documents": [Document(content=text.replace("Eiffel Tower", "[PLACE]")) for text in texts]}
 
 
-@construction("masked_texts")
+@construction("masked_texts", "refused (invalid)")
 def masked() -> None:
     question = truth.asked()
     shown = answer_of(pipeline_of(Mask()), question)

@@ -1097,7 +1097,7 @@ class Masked(BaseNodePostprocessor):
         ]
 
 
-@construction("masked_texts")
+@construction("masked_texts", "refused (invalid)")
 def masked() -> None:
     question = truth.asked()
     answer = engine_of(node_postprocessors=[Masked()]).query(question)
