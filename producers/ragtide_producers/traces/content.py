@@ -129,7 +129,7 @@ def _of_anchor(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[], 
     """Return the explicit text of the anchor, else the text that `read` finds; None if several turns share it."""
     if group.turn is not None:
         return None
-    return group.anchor.text_of([group.anchor.own.get(key)], meaning) or read()
+    return group.anchor.text_of([group.anchor.own.get(key)], meaning) or (read() if group.tells else None)
 
 
 class GroupDocuments(NamedTuple):

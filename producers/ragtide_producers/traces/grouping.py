@@ -4,12 +4,14 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from functools import partial
+from itertools import islice, pairwise, takewhile
 from typing import Final
 
 from ..shapes.literals import UnreadableError
+from ..shapes.texts import ANSWER_KEYS
 from .reading import if_readable, plain_text
-from .requests import inside, is_request, nothing_was_given, stands_in
+from .requests import inside, is_request, nothing_was_given, repeats_documents, stands_in
 from .tree import Node, Tree
 
 CALLS_BELOW_MAX: Final = 8
@@ -18,6 +20,8 @@ HIDING: Final = ("retrieval", "rerank", "embedding", "guard")
 """Roles of spans whose model calls write no answer."""
 LATER_CALLS_MAX: Final = 16
 """Most calls of other agents that are known to have been given one answer."""
+TURNS_MAX: Final = 16
+"""Turns whose queries are looked up among the texts that a model wrote before them."""
 REFUSED_MAX: Final = 16
 """Spans above each other that are looked at until one is a request: else a deep chain would take a square of its
 length."""
@@ -38,6 +42,8 @@ class SpanGroup:
     """Number of the turn, if several turns share the anchor."""
     later: tuple[Node, ...] = ()
     """Model calls of other agents that were given the answer: which text the user saw may be one of theirs."""
+    tells: bool = True
+    """Whether the texts of the anchor may be the question and the answer: not if the spans below show others."""
 
 
 def groups_of(tree: Tree) -> list[SpanGroup]:
@@ -68,7 +74,7 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
             anchor,
             below,
             own[anchor] or [node for node in below if node.answers_itself],
-            is_one=anchor in requests or anchor.tells_both,
+            is_one=anchor in requests,
         )
     ]
     found = _with_later(found, [call for call in calls if nearest[call] is None])
@@ -113,21 +119,28 @@ def _requests(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -> 
     latest = _starts(tree, [*calls, *(node for node in retrievals if node.answers_itself)], max)
     earliest = _starts(tree, retrievals, min)
 
-    def is_asked(node: Node, marked: set[Node]) -> bool:
-        is_answered = node in earliest and latest.get(node, -1) >= earliest[node]
-        has_others = any(other in node for other in marked)
-        return is_answered and not has_others and is_request(tree, node, inside(node, retrievals), inside(node, calls))
-
     def told(node: Node) -> bool:
-        return node.tells_question if node.failed else node.tells_both
+        is_answered = node in earliest and latest.get(node, -1) >= earliest[node] and node not in marked
+        return is_answered and (node.tells_question if node.failed else node.tells_both)
 
-    requests = found | _highest(tree, {*found, *asked}, lambda node: told(node) and is_asked(node, found))
-    more = _highest(tree, {*requests, *asked}, lambda node: node.tells_question and is_asked(node, requests))
-    return requests | more
+    def asks(node: Node) -> bool:
+        return (
+            node in earliest and latest.get(node, -1) >= earliest[node] and node not in around and node.tells_question
+        )
+
+    def fits(node: Node) -> bool:
+        return is_request(tree, node, inside(node, retrievals), inside(node, calls))
+
+    marked = _starts(tree, found, min)
+    requests = found | _highest(tree, {*found, *asked}, told, fits)
+    around = _starts(tree, requests, min)
+    return requests | _highest(tree, {*requests, *asked}, asks, fits)
 
 
-def _highest(tree: Tree, taken: Collection[Node], fits: Callable[[Node], bool]) -> set[Node]:
-    """Return the highest nodes in each process that fit, and are not below a taken one.
+def _highest(
+    tree: Tree, taken: Collection[Node], tells: Callable[[Node], bool], fits: Callable[[Node], bool]
+) -> set[Node]:
+    """Return the highest nodes in each process that tell their texts and fit, and are not below a taken one.
 
     What begins after the end of a span is no part of its answer, so it may be a request of its own.
     """
@@ -140,12 +153,12 @@ def _highest(tree: Tree, taken: Collection[Node], fits: Callable[[Node], bool]) 
         covering[node] = node if node in taken else above if is_below else None
         refused[node] = refused[node.parent]
         may_ask = node.is_of_application or node.role == "tool"
-        if covering[node] is not None or not may_ask or refused[node] > REFUSED_MAX:
+        if covering[node] is not None or not may_ask or refused[node] > REFUSED_MAX or not tells(node):
             continue
         if fits(node):
             found.add(node)
             covering[node] = node
-        elif node.tells_question:
+        else:
             refused[node] += 1
     return found
 
@@ -177,7 +190,7 @@ def _anchors(
     for call in calls:
         if (anchor := request[call]) is not None:
             answered[anchor] = max(answered.get(anchor, -1), call.span.start_ns)
-    waiting = set(retrievals)
+    waiting, is_step = set(retrievals), dict[Node, bool]()
     path: list[Node] = []
     """The nodes from the root to this node; a call below each of them begins the later, the higher."""
     for node in tree.nodes:
@@ -186,8 +199,11 @@ def _anchors(
             anchor = request[node]
             if anchor is None:
                 tool = tools[node.parent]
-                anchor = _lowest(path[: tool.depth], beside, node) if tool is not None else None
-                anchor = anchor or _lowest(path, latest, node)
+                start_ns = node.span.start_ns
+                anchor = _lowest(path[: tool.depth], beside, start_ns) if tool is not None else None
+                anchor = anchor or _lowest(path, latest, start_ns)
+                if anchor is not None and _is_step(anchor, retrievals, calls, is_step):
+                    anchor = _lowest(path[: anchor.depth], latest, anchor.span.end_ns) or anchor
                 anchor = node if _ends_there(node, anchor) else anchor
             elif not anchor.is_explicit and answered.get(anchor, -1) < node.span.start_ns and not node.answers_itself:
                 anchor = None
@@ -197,10 +213,19 @@ def _anchors(
     return anchors
 
 
-def _lowest(path: Sequence[Node], latest: Mapping[Node, int], node: Node) -> Node | None:
-    """Return the lowest of the nodes above a node below which a call began later."""
-    height = bisect_right(path, -node.span.start_ns, key=lambda above: -latest.get(above, -1))
+def _lowest(path: Sequence[Node], latest: Mapping[Node, int], start_ns: int) -> Node | None:
+    """Return the lowest of the nodes above a node below which a call began at this time or later."""
+    height = bisect_right(path, -start_ns, key=lambda above: -latest.get(above, -1))
     return path[height - 1] if height else None
+
+
+def _is_step(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], known: dict[Node, bool]) -> bool:
+    """Whether an anchor is a step that returns what was retrieved: a model call in it grades, or writes a query."""
+    if anchor not in known:
+        answer = plain_text(if_readable(lambda: anchor.answer(ANSWER_KEYS), None) or "") if anchor.tells_both else ""
+        is_shown = any(call.replied_texts for call in inside(anchor, calls))
+        known[anchor] = is_shown and repeats_documents(answer, inside(anchor, retrievals))
+    return known[anchor]
 
 
 def _top_tools(tree: Tree) -> dict[Node | None, Node | None]:
@@ -224,13 +249,14 @@ def _unanswered(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -
     models = [node for node in tree.nodes if node.role == "llm" and not node.is_agent and hiding[node] is None]
     latest, earliest = _starts(tree, models, max), _starts(tree, retrievals, min)
 
+    def tells(node: Node) -> bool:
+        return node in earliest and latest.get(node, -1) < earliest[node] and not node.failed and node.tells_both
+
     def fits(node: Node) -> bool:
-        if node not in earliest or latest.get(node, -1) >= earliest[node] or node.failed or not node.tells_both:
-            return False
         below = inside(node, retrievals)
         return is_request(tree, node, below, inside(node, calls)) and nothing_was_given(tree, node, below)
 
-    found = _highest(tree, (), fits)
+    found = _highest(tree, (), tells, fits)
     return [SpanGroup(node, _by_time(inside(node, retrievals)), ()) for node in tree.nodes if node in found]
 
 
@@ -351,9 +377,10 @@ def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], *, i
     """Return the turns below an anchor: usually one.
 
     Several turns follow each other below one node that has no question and no answer of its own, such as the span of a
-    session. A new turn begins with a retrieval after a call that answered, if the next call has another question.
+    session. A new turn begins with a retrieval after a call that answered, if the next call has another question, and
+    the query is none that a model wrote before the first retrieval.
     """
-    whole = SpanGroup(anchor, _by_time(retrievals), _by_time(calls))
+    whole = SpanGroup(anchor, _by_time(retrievals), _by_time(calls), tells=is_one or not anchor.tells_both)
     if len(retrievals) < 2 or len(calls) < 2 or is_one:
         return [whole]
     turns: list[tuple[list[Node], list[Node]]] = [([], [])]
@@ -366,6 +393,11 @@ def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], *, i
         if node in calling:
             turns[-1][1].append(node)
     if not turns[-1][1] or len({_asked(answers[-1]) for _, answers in turns}) < len(turns):
+        return [whole]
+    first_ns = whole.retrievals[0].span.start_ns
+    planned = [text for call in whole.calls if call.span.start_ns < first_ns for text in call.replied_texts]
+    queries = (plain_text(if_readable(partial(getattr, found[0], "query"), None) or "") for found, _ in turns[1:])
+    if planned and any(stands_in(query, text) for query in islice(queries, TURNS_MAX) for text in planned):
         return [whole]
     return [SpanGroup(anchor, tuple(found), tuple(answers), number) for number, (found, answers) in enumerate(turns)]
 

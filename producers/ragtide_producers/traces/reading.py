@@ -84,6 +84,10 @@ STEERING: Final = (
 """Exceptions by which frameworks leave a step that did its work: LangGraph, LlamaIndex."""
 ACTION_INPUT: Final = "action input:"
 """Words of a prompt that teaches a model to ask for tools in its text."""
+OUTPUTS: Final = frozenset(
+    name for name, columns in PLACES.items() if any(column == "outputs" for column, _ in columns)
+)
+"""Attributes that may have the output of a span."""
 STREAMS: Final = ("<generator object", "<async_generator object", "<generator>", "<async_generator>")
 """What Python prints of a stream."""
 STREAM_CHARS: Final = 200
@@ -482,8 +486,8 @@ class SpanReading:
     @property
     def output_is_empty(self) -> bool:
         """Whether the output of the span is an empty text, and no content that is hidden."""
-        names = (name for name, columns in PLACES.items() for column, _ in columns if column == "outputs")
-        return any(self._attributes.get(name) == "" for name in names) and self._first("outputs") is None
+        outputs = (value for name, value in self._attributes.items() if name in OUTPUTS and value is not None)
+        return all(value in ("", '""') for value in outputs) and not OUTPUTS.isdisjoint(self._attributes)
 
     @property
     def output_is_null(self) -> bool:

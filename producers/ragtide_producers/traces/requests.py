@@ -49,15 +49,15 @@ def is_request(tree: Tree, node: Node, retrievals: Sequence[Node], calls: Sequen
     if answer and any(stands_in(text, answer) or stands_in(answer, text) for text in replies):
         return True
     if any(stands_in(asked, text) for below in (*calls, *retrievals) for text in below.given_texts):
-        return not repeats_documents(answer, retrievals)
+        return not replies or not repeats_documents(answer, retrievals)
     return bool(calls) and not replies and not any(call.given_texts for call in calls)
 
 
 def repeats_documents(answer: str, retrievals: Sequence[Node]) -> bool:
     """Whether a plain text is one of the retrieved texts, or has one: then a search wrote it, and no model."""
     found = (if_readable(partial(getattr, retrieval, "documents"), None) or () for retrieval in retrievals)
-    starts = (plain_text(document.text or "") for documents in found for document in documents)
-    return bool(answer) and any(stands_in(answer, text) or stands_in(text[:START_CHARS], answer) for text in starts)
+    texts = (plain_text(document.text or "") for documents in found for document in documents)
+    return bool(answer) and any(stands_in(answer, text) or stands_in(text[:START_CHARS], answer) for text in texts)
 
 
 def stands_in(part: str, text: str) -> bool:

@@ -79,7 +79,11 @@ class Tree:
             if parent_id not in above:
                 above[parent_id] = Node(replace(self.root.span, span_id=parent_id), is_missing=True)
             node.parent = above[parent_id]
-            node.parent.children.append(node)
+        for node in _leaked(list(nodes.values())):
+            node.parent, node.span = self.root, replace(node.span, parent_id=None)
+        for node in nodes.values():
+            if node.parent is not None:
+                node.parent.children.append(node)
         for node in above.values():
             if node is not self.root and node.parent is None:
                 node.parent = self.root
@@ -126,6 +130,26 @@ class Tree:
         for node in reversed(nodes):
             node.last = max((child.last for child in node.children), default=node.first)
         return nodes
+
+
+def _leaked(nodes: list[Node]) -> list[Node]:
+    """Return the spans with a question that began after the end of their parent, in which work was done before.
+
+    A sender that does not take its context away, such as after a stream that was closed, makes the next request a
+    child of a span that has ended. A parent that ended before any work had begun has only started it.
+    """
+    late = [node for node in nodes if _is_late(node) and node.is_of_application and node.tells_question]
+    if not late:
+        return []
+    first_ns = min((node.span.start_ns for node in nodes if node.role in ("llm", "retrieval")), default=0)
+    return [node for node in late if node.parent is not None and first_ns <= node.parent.span.end_ns]
+
+
+def _is_late(node: Node) -> bool:
+    above = node.parent
+    if above is None or above.is_missing or node.span.resource != above.span.resource or node.span.parent_is_remote:
+        return False
+    return node.span.start_ns > above.span.end_ns + SKEW_NS
 
 
 def _move(node: Node, moved: dict[Node, int]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
-from tests.support.traces import Branch, branch, event, spans
+from tests.support.traces import STEP_NS, Branch, branch, event, spans
 
 from ragtide_producers.traces.interactions import Mapped, interactions_of
 from ragtide_producers.traces.options import MappingOptions
@@ -273,7 +273,9 @@ def test_a_step_that_returns_the_retrieved_text_is_no_request(of: Dialect) -> No
     """The step has the question, a model that grades, and a text that comes out."""
     grade = of.call(f"Does it help? {TEXTS[0]}", "yes")
     context = of.step("context", QUESTION, "\n\n".join(TEXTS), of.search(*TEXTS), grade)
-    assert contents(of.step("rag", QUESTION, ANSWER, context, of.call("\n".join((*TEXTS, QUESTION))))) == WHOLE
+    last = of.call("\n".join((*TEXTS, QUESTION)))
+    assert contents(of.step("rag", QUESTION, ANSWER, context, last)) == WHOLE
+    assert contents(branch("POST /ask", {}, context, last))[0][2] != "\n\n".join(TEXTS)
 
 
 def attempt(of: Dialect, *texts: str, failed: bool = True) -> Branch:
@@ -294,6 +296,8 @@ def test_an_attempt_that_failed_lends_nothing_to_the_next(of: Dialect, tells: bo
     assert contents(of.step("fallbacks", *texts, *bad, good)) == WHOLE
     late = of.step("parse", QUESTION, None, of.search("Another text."), of.call(said="no JSON"), failed=True)
     assert contents(of.step("retry", *texts, late, good)) == WHOLE
+    whole = of.step("ask", QUESTION, "no JSON", of.search("Another text."), of.call(said="no JSON"))
+    assert contents(of.step("retry", *texts, of.step("parse", None, None, whole, failed=True), good)) == WHOLE
 
 
 @for_each("of", DIALECTS)
@@ -547,3 +551,65 @@ def test_an_agent_is_no_retrieval_whatever_its_name(name: str, kind: dict[str, s
     of = DIALECTS[1]
     inner = branch(name, {**kind, "output": SAID[0]}, of.search(*TEXTS), of.call())
     assert contents(of.step("crew", QUESTION, ANSWER, inner)) == WHOLE
+
+
+@for_each("of", DIALECTS)
+@for_each("tells", [True, False])
+def test_a_request_below_a_span_that_has_ended_is_one_of_its_own(of: Dialect, tells: bool) -> None:
+    """A sender leaked its context: the next request of the process hangs below a span of the first."""
+    texts = (QUESTION, ANSWER) if tells else (None, None)
+    first, *others = spans(of.step("rag", *texts, of.search(*TEXTS), of.call()))
+    earlier = [replace(first, attributes={**first.attributes, "session.id": "s-1"}), *others]
+    later = spans(of.step("rag", SUB[0], SAID[0], of.search(TEXTS[0], query=SUB[0]), of.call(SUB[0], SAID[0])))
+    shift = 100 * STEP_NS
+    moved = [
+        replace(
+            span,
+            span_id=f"f{span.span_id[1:]}",
+            parent_id=earlier[-1].span_id if span.parent_id is None else f"f{span.parent_id[1:]}",
+            start_ns=span.start_ns + shift,
+            end_ns=span.end_ns + shift,
+        )
+        for span in later
+    ]
+    found = interactions_of([*earlier, *moved], MappingOptions())
+    seen = {item.interaction.response: item.interaction for item in found if item.interaction}
+    sessions = {said: (len(interaction.documents), interaction.session_id) for said, interaction in seen.items()}
+    assert sessions == {ANSWER: (2, "s-1"), SAID[0]: (1, None)}
+
+
+def test_work_that_a_span_only_started_belongs_to_it() -> None:
+    """A function that returned a generator, or the handle of a workflow, has ended before any work begins."""
+    of = DIALECTS[0]
+    root, *others = spans(
+        of.step("rag", QUESTION, ANSWER, of.step("run", SUB[0], SAID[0], of.search(*TEXTS), of.call()))
+    )
+    started = replace(root, end_ns=root.start_ns + 1)
+    (found,) = interactions_of([started, *others], MappingOptions())
+    assert found.interaction is not None
+    assert found.interaction.question == QUESTION
+
+
+@for_each("of", DIALECTS)
+def test_questions_that_a_model_planned_are_no_turns(of: Dialect) -> None:
+    plan = of.call(f"Divide: {QUESTION}", "\n".join(SUB))
+    answers = [
+        step
+        for asked, said, text in zip(SUB, SAID, TEXTS, strict=True)
+        for step in (of.search(text, query=asked), of.call(f"{text} {asked}", said))
+    ]
+    last = of.call(f"{' '.join(SAID)} {QUESTION}")
+    (found,) = contents(branch("ask", {}, plan, *answers, last))
+    assert found[1:] == (list(TEXTS), ANSWER)
+    session = [answers[0], answers[1], answers[2], answers[3]]
+    assert [item[2] for item in contents(branch("session", {}, *session))] == list(SAID)
+
+
+@for_each("output", ['{"reasoning": "None.", "response": ""}', '{"answer": "", "context": ["a"]}'])
+def test_an_output_whose_answer_is_an_empty_text_is_an_empty_answer(output: str) -> None:
+    """DSPy: the raw reply of the model has marks of fields, and is not what the user saw."""
+    of = DIALECTS[0]
+    root = of.step(
+        "rag", QUESTION, output, of.search(*TEXTS), of.call(said="[[ ## response ## ]]\n\n[[ ## completed ## ]]")
+    )
+    assert contents(root)[0][2] == ""
