@@ -51,6 +51,8 @@ def calls_behind(
     may_write = [call for call in group.calls if call not in texts or call in others]
     writers = _writers(texts, others, answer) or may_write[-1:]
     asked = {_words(question or ""), *queries} - {""}
+    # The application may ask its models in other words: then no prompt has the question.
+    any_text = all_texts or not any(_answers(writer, asked) for writer in writers)
     found = dict.fromkeys(writers)
     waiting = list(writers)
     searched = 0
@@ -66,7 +68,7 @@ def calls_behind(
             )
         prompts = (message.text for message in later.prompt)
         standing = given_texts(prompts, [others[call] for call in earlier], documents)
-        new = [earlier[number] for number in standing if all_texts or _answers(earlier[number], asked)]
+        new = [earlier[number] for number in standing if any_text or _answers(earlier[number], asked)]
         found |= dict.fromkeys(new)
         # Of an agent the later prompt has all messages of the earlier one, and so the texts that stand in it.
         waiting += [call for call in new if not _goes_on(later, call)]

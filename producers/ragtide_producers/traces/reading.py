@@ -672,7 +672,7 @@ class SpanReading:
     @property
     def states_prompt(self) -> bool:
         """Whether a model call has its prompt: messages or a text, and not only an input, which may be less."""
-        return "input_messages" in self._columns or bool(self.completed)
+        return bool(if_readable(lambda: self.input_messages, None) or self.completed)
 
     @property
     def states_request(self) -> bool:

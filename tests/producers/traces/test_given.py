@@ -86,6 +86,15 @@ def test_an_answer_that_was_refined_rests_on_the_documents_of_both_calls(said: s
     assert documents(retriever(*TEXTS), *refine(said)) == [LONG, SEA]
 
 
+def test_a_question_that_the_prompts_have_in_other_words_changes_nothing() -> None:
+    ask = "What is the length of the Nile?"
+    calls = [
+        llm(prompt(LONG, question=ask), said="The survey knows it."),
+        llm(f"{ask}\nSo far: The survey knows it.\nMore context:\n{SEA}"),
+    ]
+    assert documents(retriever(*TEXTS, query="Nile length"), *calls) == [LONG, SEA]
+
+
 def test_answers_of_parts_that_a_call_joins_rest_on_all_their_documents() -> None:
     parts = [llm(prompt(text), said=f"Part {place} is known.") for place, text in enumerate(TEXTS)]
     join = llm("Join:\nPart 0 is known.\nPart 1 is known.\nPart 2 is known.")
@@ -163,6 +172,7 @@ def test_other_words_without_a_mark_are_refused(words: str) -> None:
         branch("model", {"openinference.span.kind": "LLM", "output.value": ANSWER}),
         branch("model", {"openinference.span.kind": "LLM", "input.value": QUESTION, "output.value": ANSWER}),
         branch("model", {"gen_ai.operation.name": "chat", "gen_ai.input.messages": '[{"role": "user", "conte'}),
+        branch("model", {"langfuse.observation.type": "generation", "langfuse.observation.input": {"style": "kind"}}),
     ],
 )
 def test_without_a_prompt_or_with_a_cut_one_the_retrieval_decides(call: Branch) -> None:
