@@ -1,7 +1,8 @@
 """The question, the documents and the answer of a group of spans."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, takewhile
+from functools import partial
+from itertools import chain, islice, takewhile
 from typing import Final, Literal, NamedTuple
 
 from ..shapes.documents import Found
@@ -13,8 +14,11 @@ from ..shapes.texts import ANSWER_KEYS, Meaning
 from .given import calls_behind, given_in, is_verdict
 from .grouping import SpanGroup
 from .reading import if_readable, plain_text
+from .requests import START_CHARS
 from .tree import Node
 
+DOCUMENTS_MAX: Final = 16
+"""Most documents by which it is known that a prompt has some."""
 TOOLS_MAX: Final = 16
 """Tools of an interaction of which the model calls inside are known as such."""
 
@@ -79,9 +83,9 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     if given or (group.turn is None and ended and group.anchor.answers_empty):
         return given or ""
     last = next(texts, None)
-    if last is not None and is_verdict(last.generated or "") and (checked := _checked(group, last)):
+    if last is not None and (checked := _checked(group, last)):
         raise UnreadableError(
-            f"it is not known whether the reply {(last.generated or '').strip()[:20]!r} is the answer, or a verdict on "
+            f"it is not known whether the reply {(last.generated or '').strip()[:20]!r} is the answer, or a text about "
             f"{checked[:40]!r}: trace a span with question and answer, or set the attribute ragtide.response"
         )
     if last is not None:
@@ -99,10 +103,27 @@ def _may_be_shown(call: Node) -> bool:
 
 
 def _checked(group: SpanGroup, last: Node) -> str | None:
-    """Return the text of an earlier call that a later call was asked about; None without one."""
-    asked = plain_text(" ".join(message.text for message in last.prompt if message.author in ("system", "user")))
-    earlier = (call.generated for call in group.calls if call is not last and call.generated)
-    return next((text for text in earlier if len(text) > len(last.generated or "") and plain_text(text) in asked), None)
+    """Return the text of an earlier call that the last call was asked about; None without one.
+
+    The reply of the last call is a verdict, or made of the answer of one earlier call that got documents, and of no
+    document: the answer in other words, or a title for it.
+    """
+    asked = _asked_of(last)
+    earlier = [call for call in group.calls if call is not last and call.generated]
+    earlier = [call for call in earlier if plain_text(call.generated or "") in asked]
+    if is_verdict(last.generated or ""):
+        longer = (call.generated for call in earlier if len(call.generated or "") > len(last.generated or ""))
+        return next(longer, None)
+    found = (if_readable(partial(getattr, retrieval, "documents"), None) or () for retrieval in group.retrievals)
+    texts = (document.text for documents in found for document in documents if document.text)
+    starts = [plain_text(text[:START_CHARS]) for text in islice(texts, DOCUMENTS_MAX)]
+    if len(earlier) != 1 or any(start in asked for start in starts):
+        return None
+    return earlier[0].generated if any(start in _asked_of(earlier[0]) for start in starts) else None
+
+
+def _asked_of(call: Node) -> str:
+    return plain_text(" ".join(message.text for message in call.prompt if message.author in ("system", "user")))
 
 
 def returned_nothing(group: SpanGroup) -> bool:

@@ -182,6 +182,27 @@ def test_the_answer_is_that_of_the_last_of_several_agents(of: Dialect) -> None:
 
 
 @for_each(
+    "prompts, is_known",
+    [
+        (["{texts} {asked}", "Write a title: {first}"], False),
+        (["{texts} {asked}", "{texts} Better this: {first}"], True),
+        (["{texts} {asked}", "{texts} {asked}", "Combine: {first} {second}"], True),
+        (["Rewrite: {asked}", "{texts} {first}"], True),
+    ],
+)
+@for_each("of", DIALECTS)
+def test_a_text_about_the_answer_is_not_taken_for_the_answer(of: Dialect, prompts: list[str], is_known: bool) -> None:
+    """No span has the answer: a title for it and the answer in other words look alike."""
+    said = ["The tower was finished in 1889.", "Paris is where it stands.", ANSWER]
+    said = [*said[: len(prompts) - 1], ANSWER]
+    given = {"texts": " ".join(TEXTS), "asked": QUESTION, "first": said[0], "second": said[1]}
+    calls = [of.call(prompt.format(**given), reply) for prompt, reply in zip(prompts, said, strict=True)]
+    (found,) = read(branch("POST /ask", {}, of.search(*TEXTS), *calls))
+    assert (found.interaction is not None) == is_known
+    assert is_known or (found.refusal == "invalid" and "ragtide.response" in found.detail)
+
+
+@for_each(
     "name, prompt, said, is_known",
     [
         ("writer", f"Write an answer from: {SAID[0]}", ANSWER, False),
