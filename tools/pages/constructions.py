@@ -174,11 +174,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
 
 CONSTRUCTIONS: Final = {name: title for rows in SECTIONS.values() for name, title in rows.items()}
 
-WRONG: Final = frozenset[str](
-    {
-        "llamaindex/return_direct",
-    }
-)
+WRONG: Final = frozenset[str]()
 """Constructions (`framework/name`) that are not yet read as the application saw them."""
 
 

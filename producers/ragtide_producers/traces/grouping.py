@@ -16,6 +16,8 @@ from .tree import Node, Tree
 
 CALLS_BELOW_MAX: Final = 8
 """Most calls inside another one with which its texts are compared, beside the last."""
+CALLS_BEFORE: Final = 16
+"""Model calls before a tool that may have asked for it."""
 HIDING: Final = ("retrieval", "rerank", "embedding", "guard")
 """Roles of spans whose model calls write no answer."""
 LATER_CALLS_MAX: Final = 16
@@ -44,6 +46,8 @@ class SpanGroup:
     """Model calls of other agents that were given the answer: which text the user saw may be one of theirs."""
     tells: bool = True
     """Whether the texts of the anchor may be the question and the answer: not if the spans below show others."""
+    asked_by: Node | None = None
+    """The model call that asked for the tool at the anchor, whose result was the answer: it has the user's question."""
 
 
 def groups_of(tree: Tree) -> list[SpanGroup]:
@@ -77,9 +81,22 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
             is_one=anchor in requests,
         )
     ]
-    found = _with_later(found, [call for call in calls if nearest[call] is None])
+    free = [call for call in calls if nearest[call] is None]
+    by_time = _by_time(free)
+    found = [replace(group, asked_by=_asking_call(group.anchor, by_time)) for group in _with_later(found, free)]
     found += _unanswered(tree, [node for node in retrievals if nearest[node] is None], calls)
     return sorted(found, key=lambda group: (group.anchor.first, group.turn or 0))
+
+
+def _asking_call(anchor: Node, calls: Sequence[Node]) -> Node | None:
+    """Return the last of the calls, which are by time, that gave a tool its input; None for another span."""
+    query = if_readable(lambda: anchor.query, None) if anchor.role == "tool" else None
+    last = bisect_left(calls, anchor.span.start_ns, key=lambda call: call.span.start_ns) if query else 0
+    return next(filter(partial(_gives, query), reversed(calls[max(0, last - CALLS_BEFORE) : last])), None)
+
+
+def _gives(query: str | None, call: Node) -> bool:
+    return if_readable(lambda: call.calls_tools and any(query in text for text in call.called_with if query), False)
 
 
 def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
