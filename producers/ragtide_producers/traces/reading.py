@@ -486,8 +486,9 @@ class SpanReading:
     @property
     def output_is_empty(self) -> bool:
         """Whether the output of the span is an empty text, and no content that is hidden."""
-        outputs = (value for name, value in self._attributes.items() if name in OUTPUTS and value is not None)
-        return all(value in ("", '""') for value in outputs) and not OUTPUTS.isdisjoint(self._attributes)
+        if self._first("outputs") is not None:
+            return if_readable(lambda: self._output == "", False)  # in JSON (MLflow), or in an envelope
+        return any(self._attributes.get(name) == "" for name in OUTPUTS)
 
     @property
     def output_is_null(self) -> bool:

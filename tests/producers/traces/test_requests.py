@@ -436,10 +436,22 @@ def test_a_stream_that_its_reader_closed_is_recorded_as_far_as_it_was_shown(of: 
     assert "response_cut" not in whole.interaction.metadata
 
 
-@for_each("said", ["", "null"])
-def test_what_was_shown_of_a_stream_that_was_closed_at_once_is_not_known(said: str) -> None:
+@for_each(
+    "outer",
+    [
+        {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": ""},
+        {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": "null"},
+        {"mlflow.spanType": '"CHAIN"', "mlflow.spanInputs": json.dumps(QUESTION), "mlflow.spanOutputs": '""'},
+        {
+            "traceloop.span.kind": "workflow",
+            "traceloop.entity.input": {"inputs": QUESTION, "tags": []},
+            "traceloop.entity.output": {"outputs": "", "kwargs": {"tags": []}},
+        },
+    ],
+)
+def test_what_was_shown_of_a_stream_that_was_closed_at_once_is_not_known(outer: dict[str, Any]) -> None:
     of = DIALECTS[0]
-    (found,) = read(of.step("rag", QUESTION, said, of.search(*TEXTS), of.call()))
+    (found,) = read(branch("rag", outer, of.search(*TEXTS), of.call()))
     assert (found.interaction, str(found.refusal)) == (None, "no_content")
     assert "shown" in found.detail
 
