@@ -32,7 +32,8 @@ def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     Raises:
         UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
-    by_user = group.asked_by.last_question if group.asked_by is not None else None
+    asked_by = group.asked_by if "question" not in group.anchor.own else None
+    by_user = asked_by.last_question if asked_by is not None else None
     given = by_user or _of_anchor(group, "question", "question", lambda: group.anchor.question(keys))
     if given and group.anchor.is_agent and "question" not in group.anchor.own:
         first = next((text.strip() for call in group.calls if (text := call.last_asked)), None)
