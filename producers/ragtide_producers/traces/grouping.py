@@ -12,7 +12,7 @@ from ..shapes.literals import UnreadableError
 from ..shapes.texts import ANSWER_KEYS
 from .reading import if_readable, plain_text
 from .requests import inside, is_request, nothing_was_given, repeats_documents, stands_in
-from .tree import Node, Tree
+from .tree import ABOVE_MAX, Node, Tree
 
 CALLS_BELOW_MAX: Final = 8
 """Most calls inside another one with which its texts are compared, beside the last."""
@@ -64,8 +64,9 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     _tell_parts(tree)
     searches = {*retrievals_of(tree), *(call for call in calls if _retrieves(call))}
     retrievals = [node for node in tree.nodes if node in searches]
-    requests = _requests(tree, retrievals, calls)
-    anchors = _anchors(tree, retrievals, calls, requests)
+    asked = _asked_tools(tree, calls)
+    requests = _requests(tree, retrievals, calls, asked)
+    anchors = _anchors(tree, retrievals, calls, requests, asked)
     nearest, failed = tree.nearest({*anchors, *requests}), tree.nearest(tree.lost)
     own: dict[Node, list[Node]] = {anchor: [] for anchor in anchors}
     for call in calls:
@@ -123,7 +124,7 @@ def _tell_parts(tree: Tree) -> None:
             around.parts.append(node)
 
 
-def _requests(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -> set[Node]:
+def _requests(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node], asked: Collection[Node]) -> set[Node]:
     """Return the spans that are a request of a user, and those with explicit attributes.
 
     A request that failed is one, too: nothing below it was its answer. One without an output is known by its question,
@@ -132,7 +133,6 @@ def _requests(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -> 
     named = {node for node in tree.nodes if node.is_explicit}
     above = tree.nearest(named)
     found = {node for node in named if above[node.parent] is None}
-    asked = _asked_tools(tree, calls)
     latest = _starts(tree, [*calls, *(node for node in retrievals if node.answers_itself)], max)
     earliest = _starts(tree, retrievals, min)
 
@@ -180,21 +180,39 @@ def _highest(
     return found
 
 
-def _asked_tools(tree: Tree, calls: Sequence[Node]) -> set[Node]:
-    """Return the tools that a model of their process asked for: a call in no tool goes on after them."""
+def _asked_tools(tree: Tree, calls: Sequence[Node]) -> dict[Node, Node | None]:
+    """Return the tools that a model of their process asked for, each with the call that asked, as far as it is known.
+
+    A call in no tool goes on after them, or the last such call before them asks for a tool, whose reply is the answer.
+    """
     process: dict[Node | None, Node | None] = {None: None}
     tools = tree.nearest({node for node in tree.nodes if node.role == "tool"})
     for node in tree.nodes:
         process[node] = node if node.parent is None or node.span.parent_is_remote else process[node.parent]
-    last_ns: dict[Node | None, int] = {}
-    for call in calls:
+    free: dict[Node | None, list[Node]] = {}
+    for call in sorted(calls, key=lambda call: call.span.start_ns):
         if tools[call] is None:
-            last_ns[process[call]] = max(last_ns.get(process[call], -1), call.span.start_ns)
-    return {node for node in tree.nodes if tools[node] is node and node.span.start_ns <= last_ns.get(process[node], -1)}
+            free.setdefault(process[call], []).append(call)
+    asked: dict[Node, Node | None] = {}
+    for tool in (node for node in tree.nodes if tools[node] is node):
+        beside = free.get(process[tool], [])
+        place = bisect_left(beside, tool.span.start_ns, key=lambda call: call.span.start_ns)
+        asking = (
+            beside[place - 1]
+            if place and if_readable(partial(getattr, beside[place - 1], "calls_tools"), False)
+            else None
+        )
+        if asking is not None or place < len(beside):
+            asked[tool] = asking
+    return asked
 
 
 def _anchors(
-    tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node], requests: Collection[Node]
+    tree: Tree,
+    retrievals: Sequence[Node],
+    calls: Sequence[Node],
+    requests: Collection[Node],
+    asked: Mapping[Node, Node | None],
 ) -> dict[Node, list[Node]]:
     """Return the anchors, each with the retrievals below it and the model calls that retrieved on their way."""
     anchors: dict[Node, list[Node]] = {node: [] for node in requests if node.is_explicit}
@@ -219,6 +237,17 @@ def _anchors(
                 start_ns = node.span.start_ns
                 anchor = _lowest(path[: tool.depth], beside, start_ns) if tool is not None else None
                 anchor = anchor or _lowest(path, latest, start_ns)
+                if tool is not None and anchor is not None and anchor in tool and asked.get(tool) is not None:
+                    # What the tool wrote is the answer to the question of the call that asked for it.
+                    highest = path[: tool.depth][-ABOVE_MAX:]
+                    anchor = next(
+                        (
+                            above
+                            for above in reversed(highest)
+                            if (asking := asked[tool]) is not None and asking in above
+                        ),
+                        anchor,
+                    )
                 if anchor is not None and _is_step(anchor, retrievals, calls, is_step):
                     anchor = _lowest(path[: anchor.depth], latest, anchor.span.end_ns) or anchor
                 anchor = node if _ends_there(node, anchor) else anchor

@@ -646,3 +646,14 @@ def test_an_output_whose_answer_is_an_empty_text_is_an_empty_answer(output: str)
         "rag", QUESTION, output, of.search(*TEXTS), of.call(said="[[ ## response ## ]]\n\n[[ ## completed ## ]]")
     )
     assert contents(root)[0][2] == ""
+
+
+@for_each("of", DIALECTS)
+def test_the_reply_of_a_tool_may_be_the_answer_to_the_users_question(of: Dialect) -> None:
+    """The tool retrieves and answers, and no call of the agent follows; without an answer in it there is none."""
+    direct = of.tool("lookup", "tower", ANSWER, of.search(*TEXTS, query="tower"), of.call(f"{TEXTS} tower", ANSWER))
+    assert contents(branch("agent", {}, of.call(QUESTION, tool="tower"), direct)) == WHOLE
+    only = of.tool("lookup", "tower", "found", of.search(*TEXTS, query="tower"))
+    assert contents(branch("agent", {}, of.call(QUESTION, tool="tower"), only, of.call(failed=True))) == []
+    alone = of.tool("lookup", QUESTION, ANSWER, of.search(*TEXTS), of.call(f"{TEXTS} {QUESTION}", ANSWER))
+    assert contents(branch("server", {}, alone)) == WHOLE
