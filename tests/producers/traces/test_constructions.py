@@ -5,7 +5,7 @@ Each construction is right, or refused, or not recorded, as its fixture says: ne
 
 import pytest
 from tests.support.constructions import NOT_RECORDED, RIGHT, check_recorded
-from tools.pages.constructions import CAPTURED, CONSTRUCTIONS, FRAMEWORKS, WRONG, fixtures, versions
+from tools.pages.constructions import CAPTURED, CONSTRUCTIONS, FRAMEWORKS, fixtures, versions
 
 from ragtide_producers.traces.explaining import explain_traces
 from ragtide_producers.traces.interactions import interactions_of
@@ -26,17 +26,10 @@ def traces_of(name: str) -> list[list[Span]]:
 def test_every_fixture_is_a_cell_of_the_table() -> None:
     assert fixtures()
     assert {tuple(name.split("/")) for name in fixtures()} <= {(f, c) for f in FRAMEWORKS for c in CONSTRUCTIONS}
-    assert fixtures().keys() >= WRONG
     assert all(versions(name.partition("/")[0]) for name in fixtures())
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason="not yet right")] if name in WRONG else [])
-        for name in fixtures()
-    ],
-)
+@pytest.mark.parametrize("name", fixtures())
 def test_a_construction_is_recorded_as_the_application_saw_it(name: str) -> None:
     truth, options = fixtures()[name], MappingOptions()
     mapped = [found for trace in traces_of(name) for found in interactions_of(trace, options)]
