@@ -3,10 +3,12 @@
 import html
 import json
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from ragtide_producers.shapes.given_texts import given_texts
 from ragtide_producers.shapes.other_words import in_other_words
@@ -132,3 +134,96 @@ WHOLE = "The Eiffel Tower is 330 metres high, with its antennas, says the handbo
 )
 def test_a_text_in_other_words_is_known_by_its_words_close_together(prompt: str, known: str, is_there: bool) -> None:
     assert in_other_words([prompt], [WHOLE], [known]) == (WHOLE if is_there else None)
+
+
+SHORT = ["Paris", "Rome", "a", "b", "7", "42", "C++", "C", "C#", "New York", "red fox", "the red fox", "1889.", "Yes"]
+SPACELESS = ["巴黎", "罗马", "巴黎铁塔", "尼罗河长约六千公里。", "猫", "กรุงเทพ", "เชียงใหม่", "กรุงเทพมหานคร"]
+
+
+@given(
+    st.sampled_from([SHORT, SPACELESS]).flatmap(st.permutations),
+    st.integers(1, 7),
+    st.randoms(use_true_random=False),
+    st.sampled_from([name for name in TEMPLATES if name != "with metadata"]),
+    st.sampled_from(["", "Answer by these documents:\n"]),
+)
+@settings(max_examples=60)
+def test_short_texts_stand_alone_and_a_piece_of_a_longer_one_is_none(
+    pool: list[str], number: int, rng: Random, name: str, head: str
+) -> None:
+    texts = pool[:number]
+    order = rng.sample(range(number), rng.randint(0, number))
+    prompt = head + TEMPLATES[name]([texts[place] for place in order]) + f"\n\nQuestion: {QUESTION}"
+    if name not in ("numbered", "JSON", "XML", "table") or not {"7", "a", "b"} & set(texts):  # which these have, too
+        assert list(given_texts([prompt], texts, [QUESTION])) == order
+
+
+def words(rng: Random, number: int) -> str:
+    return " ".join(f"{rng.choice(WORDS)}{rng.randint(0, 99)}" for _ in range(number))
+
+
+@for_each("seed", range(40))
+def test_neighbours_that_overlap_and_versions_do_not_stand_for_each_other(seed: int) -> None:
+    rng = Random(seed)
+    whole = words(rng, 400).split()
+    neighbours = [" ".join(whole[start : start + 80]) for start in range(0, 320, 55)]
+    versions = [" ".join([*whole[:10], f"version{number}", *whole[10:60]]) for number in range(5)]
+    for texts in (neighbours, versions):
+        order = rng.sample(range(len(texts)), rng.randint(0, len(texts)))
+        for size in (10_000, rng.randint(300, 450)):
+            prompt = "\n\n".join(texts[place][:size] for place in order)
+            assert list(given_texts([prompt], texts)) == order
+
+
+def test_a_header_that_all_texts_have_shows_none_of_them() -> None:
+    header = "Handbook of the city, third edition, for members of the staff only."
+    texts = [f"{header} {text}" for text in ("The tower is old.", "The bridge is new and wide.")]
+    assert given_texts([f"{header}\nBe brief. {QUESTION}"], texts) == {}
+    assert given_texts([f"{header}\n{texts[1]}"], texts) == {1: texts[1]}
+
+
+def test_the_question_shows_no_text_that_has_it() -> None:
+    texts = ["How do I unlock a bicycle in the city at night? Scan the code.", "Helmets are lent for 2 euros."]
+    asked = "How do I unlock a bicycle in the city at night?"
+    assert given_texts([f"{texts[1]}\n{asked}"], texts, [asked]) == {1: texts[1]}
+    assert given_texts([f"{texts[0]}\n{asked}"], texts, [asked]) == {0: texts[0]}
+
+
+@for_each(
+    "prompt, found",
+    [
+        ("It opens at once. The code is valid for a day.", "It opens at once. The code is valid for a day."),
+        (
+            "The lock opens within five seconds of the scan of ... a day.",
+            "The lock opens within five seconds of the scan of",
+        ),
+        (
+            "The [WHAT] opens within five seconds of the scan of the code.",
+            "opens within five seconds of the scan of the code.",
+        ),
+    ],
+)
+def test_a_text_that_was_compressed_is_what_the_prompt_has(prompt: str, found: str) -> None:
+    text = (
+        "It opens at once. The lock opens within five seconds of the scan of the code. Wait for it. "
+        "The code is valid for a day."
+    )
+    assert given_texts([prompt], [text, "Helmets are lent."])[0].startswith(found)
+
+
+def test_a_text_that_was_split_over_two_prompts_is_whole() -> None:
+    texts = [f"{start} Nothing more is known of it here." * 6 for start in ("Of the tower.", "Of the bridge.")]
+    half = [text[: len(text) // 2].rsplit(" ", 1)[0] for text in texts]
+    prompts = [half[0], texts[0][len(half[0]) :] + "\n" + half[1], texts[1][len(half[1]) :]]
+    assert given_texts(prompts, texts) == dict(enumerate(texts))
+
+
+def test_prompts_that_repeat_each_other_give_a_text_once() -> None:
+    long, piece = "The tower was built in 1889 by an engineer of bridges.", "built in 1889 by an engineer"
+    assert given_texts([long, f"{long}\n{QUESTION}", long], [piece, long]) == {1: long}
+
+
+def test_two_equal_texts_need_two_places() -> None:
+    text = "Helmets are lent for 2 euros."
+    assert list(given_texts([text], [text, text])) == [0]
+    assert list(given_texts([f"{text}\n{text}"], [text, text])) == [0, 1]

@@ -30,7 +30,7 @@ PART_WORDS: Final = 4
 LONG_WORDS: Final = 8
 LONG_CHARS: Final = 14
 """A part of so many words, which have so many characters, needs to be neither."""
-COMMON_SHARE: Final = 0.5
+COMMON_SHARE: Final = 0.8
 """Share of a text from which a part counts although another text has it, too."""
 SAME_MAX: Final = 8
 """Most places of the same words in the texts at which a part is compared."""
@@ -212,11 +212,12 @@ class _Search:
         alone = [item for item in free if item[1] in ends and item[0] in starts]
         found: dict[int, int] = {}
         for start, end, words in sorted(alone, key=lambda item: (item[0] - item[1], item[0])):
-            same = waiting[words]
-            if same and self._has_signs(start, end, same[0][1]) and self.taken.find(1, start, end) < 0:
+            fitting = (item for item in waiting[words][:SAME_MAX] if self._has_signs(start, end, item[1]))
+            if self.taken.find(1, start, end) < 0 and (item := next(fitting, None)) is not None:
                 self._take(start, end)
-                if same[0][0] != OTHER:
-                    found[same.pop(0)[0]] = start
+                if item[0] != OTHER:
+                    found[item[0]] = start
+                    waiting[words].remove(item)
         return found
 
     def _is_edge(self, place: int, beside: int) -> bool:
@@ -234,13 +235,13 @@ class _Search:
 
     def cut(self, texts: Sequence[_SplitText], numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
         """Return the places and the parts of the numbered texts that stand there in part."""
-        runs = [run for run in self._runs(texts, numbers) if self._is_part(texts[run.number], run)] if numbers else []
+        found = (self._part(texts[run.number], run) for run in self._runs(texts, numbers)) if numbers else ()
+        runs = [run for run in found if run is not None]
         if not runs:
             return {}
-        samples = [{texts[run.number].grams[place] for place in run.samples} for run in runs]
-        sampled = set[int]().union(*samples)
-        owners = Counter(gram for text in texts for gram in sampled.intersection(text.grams))
-        own = [run for run, grams in zip(runs, samples, strict=True) if min(owners[gram] for gram in grams) == 1]
+        own = _own_runs(runs, texts, [run.samples for run in runs])
+        rest = [run for run in runs if run not in own]
+        own |= _own_runs(rest, texts, [range(run.at, run.at + run.length - GRAM + 1) for run in rest])
         common = [run for run in runs if run.length >= COMMON_SHARE * len(texts[run.number])]
         parts: dict[int, list[_CommonRun]] = {}
         for run in sorted({*own, *common}, key=lambda run: (-run.length, run.start)):
@@ -315,6 +316,12 @@ class _Search:
             if length >= PART_WORDS:
                 number = bisect_right(begins, begin) - 1
                 yield _CommonRun(start, length, numbers[number], begin - begins[number])
+
+    def _part(self, text: _SplitText, run: "_CommonRun") -> "_CommonRun | None":
+        """Return a run if it is a part of a text, else without a few words at its ends: they are the same by chance."""
+        cuts = range(min(CHANCE_WORDS, run.length) + 1)
+        runs = (run.clipped(run.start + before, run.end - after) for before in cuts for after in cuts)
+        return next((part for part in runs if self._is_part(text, part)), None)
 
     def _is_part(self, text: _SplitText, run: "_CommonRun") -> bool:
         """Whether a run is long, or some sentences of its text, or the beginning of a text that was cut."""
@@ -398,6 +405,16 @@ class _CommonRun(NamedTuple):
         """Places in the text of a few of the run's grams."""
         last = self.length - GRAM
         return {self.at + last * number // (SAMPLES - 1) for number in range(SAMPLES)}
+
+
+def _own_runs(
+    runs: Sequence[_CommonRun], texts: Sequence[_SplitText], places: Sequence[Iterable[int]]
+) -> set[_CommonRun]:
+    """Return the runs with words that no other text has, among the grams at some places of their texts."""
+    grams = [{texts[run.number].grams[place] for place in some} for run, some in zip(runs, places, strict=True)]
+    known = set[int]().union(*grams)
+    owners = Counter(gram for text in texts for gram in known.intersection(text.grams)) if known else Counter[int]()
+    return {run for run, some in zip(runs, grams, strict=True) if min(owners[gram] for gram in some) == 1}
 
 
 def _anchors(text: _SplitText) -> dict[int, int]:
