@@ -114,9 +114,10 @@ def _question_places(group: SpanGroup, options: MappingOptions) -> Iterable[_Pla
     anchor, keys = group.anchor, options.question_keys
     yield "ragtide.question", anchor, lambda: anchor.text_of([anchor.own.get("question")], "question")
     yield "input", anchor, lambda: anchor.question(keys)
-    for call in (*group.calls, *((group.asked_by,) if group.asked_by is not None else ())):
+    for call in (*((group.asked_by,) if group.asked_by is not None else ()), *group.calls):
         yield "prompt variables", call, partial(getattr, call, "prompt_question")
         yield "last message of the user", call, partial(getattr, call, "last_question")
+        yield "message of the user", call, partial(getattr, call, "last_asked")
     for retrieval in group.retrievals:
         yield "query", retrieval, partial(getattr, retrieval, "query")
 

@@ -84,6 +84,8 @@ def _parts(groups: Sequence[SpanGroup], contents: Sequence[ExplainedContent]) ->
             if gone := sum(document.text in left for document in own):
                 part += f", not given {gone}"
             parts[retrieval.span.span_id].append(part)
+        if group.asked_by is not None:
+            parts[group.asked_by.span.span_id].append(f"question of interaction {number}")
         led = set(content.calls)
         for call in group.calls:
             part = "step"
