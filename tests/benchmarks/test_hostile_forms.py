@@ -1,12 +1,11 @@
 """Work on hostile inputs grows with their length: the lines of ours that run are counted, and no time is measured."""
 
-import sys
-from collections import Counter
+from functools import partial
 from itertools import pairwise
-from types import FrameType
 from typing import Any
 
 import pytest
+from tests.support.counted_lines import lines_of
 
 from .test_figures import program
 
@@ -23,35 +22,16 @@ DOUBLED = 4
 """Times that an input is doubled before it is faulty: a reader may take a square of the time up to a bound."""
 
 
-def lines_of(reader: str, value: Any) -> int:
-    """Return how many lines and turns of loops of ragtide run when a value is read."""
-    ran: Counter[str] = Counter()
-
-    def count(frame: FrameType, event: str, _: Any) -> Any:
-        if "ragtide_" not in frame.f_code.co_filename:
-            return None
-        ran[event] += 1
-        return count
-
-    before = sys.gettrace()
-    sys.settrace(count)
-    try:
-        FORMS.read(reader, value)
-    finally:
-        sys.settrace(before)
-    return ran.total()
-
-
 def grows_faster(reader: str, make: Any) -> bool:
     """Whether each time that an input is doubled takes clearly more than twice the lines."""
-    counts = (lines_of(reader, make(SIZE * 2**number)) for number in range(DOUBLED + 1))
+    counts = (lines_of(partial(FORMS.read, reader, make(SIZE * 2**number))) for number in range(DOUBLED + 1))
     return all(more > GROWTH * less + MORE for less, more in pairwise(counts))
 
 
 @pytest.mark.parametrize("reader", FORMS.READERS)
 def test_twice_the_input_takes_twice_the_lines(reader: str) -> None:
     makes = FORMS.inputs_of(reader)
-    heaviest = sorted(makes, key=lambda name: lines_of(reader, makes[name](SIZE)))[-HEAVIEST:]
+    heaviest = sorted(makes, key=lambda name: lines_of(partial(FORMS.read, reader, makes[name](SIZE))))[-HEAVIEST:]
     assert [name for name in heaviest if grows_faster(reader, makes[name])] == []
 
 

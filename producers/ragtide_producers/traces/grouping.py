@@ -4,14 +4,13 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice, pairwise, takewhile
 from typing import Final
 
 from ..shapes.literals import UnreadableError
-from ..shapes.texts import ANSWER_KEYS
 from .reading import if_readable, plain_text
-from .requests import inside, is_request, nothing_was_given, repeats_documents, stands_in
+from .requests import inside, is_request, none_in, nothing_was_given, repeats_documents, stands_in
 from .tree import ABOVE_MAX, Node, Tree
 
 CALLS_BELOW_MAX: Final = 8
@@ -24,6 +23,8 @@ LATER_CALLS_MAX: Final = 16
 """Most calls of other agents that are known to have been given one answer."""
 TURNS_MAX: Final = 16
 """Turns whose queries are looked up among the texts that a model wrote before them."""
+STEP_SEARCHES_MAX: Final = 64
+"""Retrievals of a step that its output is compared with: spans of a batch may stand inside each other."""
 REFUSED_MAX: Final = 16
 """Spans above each other that are looked at until one is a request: else a deep chain would take a square of its
 length."""
@@ -145,6 +146,7 @@ def _requests(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node], ask
             node in earliest and latest.get(node, -1) >= earliest[node] and node not in around and node.tells_question
         )
 
+    @cache
     def fits(node: Node) -> bool:
         return is_request(tree, node, inside(node, retrievals), inside(node, calls))
 
@@ -226,6 +228,7 @@ def _anchors(
         if (anchor := request[call]) is not None:
             answered[anchor] = max(answered.get(anchor, -1), call.span.start_ns)
     waiting, is_step = set(retrievals), dict[Node, bool]()
+    replying = [call.first for call in calls if call.replied_texts]
     path: list[Node] = []
     """The nodes from the root to this node; a call below each of them begins the later, the higher."""
     for node in tree.nodes:
@@ -235,21 +238,20 @@ def _anchors(
             if anchor is None:
                 tool = tools[node.parent]
                 start_ns = node.span.start_ns
-                anchor = _lowest(path[: tool.depth], beside, start_ns) if tool is not None else None
+                anchor = _lowest(path, beside, start_ns, tool.depth) if tool is not None else None
                 anchor = anchor or _lowest(path, latest, start_ns)
                 if tool is not None and anchor is not None and anchor in tool and asked.get(tool) is not None:
                     # What the tool wrote is the answer to the question of the call that asked for it.
-                    highest = path[: tool.depth][-ABOVE_MAX:]
                     anchor = next(
                         (
                             above
-                            for above in reversed(highest)
+                            for above in reversed(path[max(0, tool.depth - ABOVE_MAX) : tool.depth])
                             if (asking := asked[tool]) is not None and asking in above
                         ),
                         anchor,
                     )
-                if anchor is not None and _is_step(anchor, retrievals, calls, is_step):
-                    anchor = _lowest(path[: anchor.depth], latest, anchor.span.end_ns) or anchor
+                if anchor is not None and _is_step(anchor, retrievals, replying, is_step):
+                    anchor = _lowest(path, latest, anchor.span.end_ns, anchor.depth) or anchor
                 anchor = node if _ends_there(node, anchor) else anchor
             elif not anchor.is_explicit and answered.get(anchor, -1) < node.span.start_ns and not node.answers_itself:
                 anchor = None
@@ -259,18 +261,19 @@ def _anchors(
     return anchors
 
 
-def _lowest(path: Sequence[Node], latest: Mapping[Node, int], start_ns: int) -> Node | None:
-    """Return the lowest of the nodes above a node below which a call began at this time or later."""
-    height = bisect_right(path, -start_ns, key=lambda above: -latest.get(above, -1))
+def _lowest(path: Sequence[Node], latest: Mapping[Node, int], start_ns: int, depth: int | None = None) -> Node | None:
+    """Return the lowest of the nodes above one of a depth below which a call began at this time or later."""
+    height = bisect_right(path, -start_ns, hi=depth, key=lambda above: -latest.get(above, -1))
     return path[height - 1] if height else None
 
 
-def _is_step(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], known: dict[Node, bool]) -> bool:
+def _is_step(anchor: Node, retrievals: Sequence[Node], replying: Sequence[int], known: dict[Node, bool]) -> bool:
     """Whether an anchor is a step that returns what was retrieved: a model call in it grades, or writes a query."""
     if anchor not in known:
-        answer = plain_text(if_readable(lambda: anchor.answer(ANSWER_KEYS), None) or "") if anchor.tells_both else ""
-        is_shown = any(call.replied_texts for call in inside(anchor, calls))
-        known[anchor] = is_shown and repeats_documents(answer, inside(anchor, retrievals))
+        is_shown = anchor.tells_both and not none_in(replying, anchor)
+        known[anchor] = is_shown and repeats_documents(
+            anchor.plain_answer, inside(anchor, retrievals, STEP_SEARCHES_MAX)
+        )
     return known[anchor]
 
 
@@ -341,7 +344,7 @@ def retrievals_of(tree: Tree) -> list[Node]:
             tools.append(node)
     places = [node.first for node in kept]
     for node in reversed(tools):  # those below come first
-        if _none_in(places, node) and (node.role == "tool" or _none_in(calls, node)) and _finds_documents(node):
+        if none_in(places, node) and (node.role == "tool" or none_in(calls, node)) and _finds_documents(node):
             kept.append(node)
             insort(places, node.first)
     return kept
@@ -349,10 +352,6 @@ def retrievals_of(tree: Tree) -> list[Node]:
 
 def _has_documents(node: Node) -> bool:
     return if_readable(lambda: bool(node.documents), True)
-
-
-def _none_in(places: Sequence[int], node: Node) -> bool:
-    return bisect_left(places, node.first) == bisect_right(places, node.last)
 
 
 def _finds_documents(node: Node) -> bool:
@@ -392,7 +391,7 @@ def calls_of(tree: Tree) -> list[Node]:
     for call in inner:
         outer = around[call] if call.is_blank else None
         # If the nearest has another call with content in it, so have those around it.
-        kept[outer if outer is not None and _none_in(full, outer) else call] = None
+        kept[outer if outer is not None and none_in(full, outer) else call] = None
     return list(kept)
 
 

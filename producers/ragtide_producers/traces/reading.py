@@ -369,7 +369,7 @@ class SpanReading:
         """Whether an attribute has the output of the span, cut or not."""
         return self._first("outputs") is not None or if_readable(lambda: self._event_output is not None, True)
 
-    @property
+    @cached_property
     def gives_nothing(self) -> bool:
         """Whether the output of a step is an empty list, or says that nothing was found."""
         return self.has_output and if_readable(lambda: tells_nothing(self._output), False)
@@ -521,6 +521,21 @@ class SpanReading:
         """The plain texts that a model call returned, and what it asked tools."""
         values = [self._columns[which] for which in ("output_messages", "outputs") if which in self._columns]
         return [plain_text(text) for _, value in next(iter(values), ()) for text in _leaves(value)]
+
+    @cached_property
+    def plain_question(self) -> str:
+        """The question in plain form; empty if the span has none that can be read."""
+        return plain_text(if_readable(lambda: self.question(QUESTION_KEYS), None) or "")
+
+    @cached_property
+    def plain_answer(self) -> str:
+        """The answer in plain form; empty if the span has none that can be read."""
+        return plain_text(if_readable(lambda: self.answer(ANSWER_KEYS), None) or "")
+
+    @cached_property
+    def plain_documents(self) -> list[str]:
+        """The texts of the documents in plain form, as far as they can be read."""
+        return [plain_text(document.text or "") for document in if_readable(lambda: self.documents, None) or ()]
 
     @property
     def last_asked(self) -> str | None:
@@ -710,7 +725,7 @@ class SpanReading:
             found.append(Message("tool" if found else "user", all_texts(self.inputs), False))  # results of tools, too
         return found
 
-    @property
+    @cached_property
     def called_with(self) -> list[str]:
         """The texts that a model call gave to tools, such as a structured answer."""
         return [text for value in self._given("output_messages") if (text := all_texts(value))]

@@ -8,9 +8,10 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
-from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS
+from ..shapes.texts import ANSWER_KEYS
 from .reading import if_readable, plain_text
 from .tree import Node, Tree
 
@@ -22,10 +23,19 @@ QUESTIONS_MAX: Final = 16
 """Questions below a span that are looked up among the texts of its models."""
 
 
-def inside(node: Node, others: Sequence[Node]) -> Sequence[Node]:
-    """Return those of the nodes in the order of a walk that are this node or below it."""
-    start = bisect_left(others, node.first, key=lambda other: other.first)
-    return others[start : bisect_right(others, node.last, key=lambda other: other.first)]
+_PLACE: Final = attrgetter("first")
+
+
+def inside(node: Node, others: Sequence[Node], most: int | None = None) -> Sequence[Node]:
+    """Return those of the nodes in the order of a walk that are this node or below it, or the first of them."""
+    start = bisect_left(others, node.first, key=_PLACE)
+    end = bisect_right(others, node.last, lo=start, key=_PLACE)
+    return others[start : end if most is None else min(end, start + most)]
+
+
+def none_in(places: Sequence[int], node: Node) -> bool:
+    """Whether none of the numbers of nodes, which are sorted, is that of a node or of one below it."""
+    return bisect_left(places, node.first) == bisect_right(places, node.last)
 
 
 def is_request(tree: Tree, node: Node, retrievals: Sequence[Node], calls: Sequence[Node]) -> bool:
@@ -37,13 +47,13 @@ def is_request(tree: Tree, node: Node, retrievals: Sequence[Node], calls: Sequen
         retrievals: those below it, in the order of a walk.
         calls: model calls below it that succeeded, in this order.
     """
-    asked = plain_text(if_readable(lambda: node.question(QUESTION_KEYS), None) or "")
+    asked = node.plain_question
     if not asked:
         return True  # it is cut, and the request is refused
     calls = [call for call in calls if call is not node]
     if _has_several(tree, node, asked, retrievals, calls):
         return False
-    answer = plain_text(if_readable(lambda: node.answer(ANSWER_KEYS), None) or "")
+    answer = node.plain_answer
     writers = (*calls, *(retrieval for retrieval in retrievals if retrieval.answers_itself))
     replies = [text for writer in writers for text in writer.replied_texts]
     if answer and any(stands_in(text, answer) or stands_in(answer, text) for text in replies):
@@ -55,8 +65,7 @@ def is_request(tree: Tree, node: Node, retrievals: Sequence[Node], calls: Sequen
 
 def repeats_documents(answer: str, retrievals: Sequence[Node]) -> bool:
     """Whether a plain text is one of the retrieved texts, or has one: then a search wrote it, and no model."""
-    found = (if_readable(partial(getattr, retrieval, "documents"), None) or () for retrieval in retrievals)
-    texts = (plain_text(document.text or "") for documents in found for document in documents)
+    texts = (text for retrieval in retrievals for text in retrieval.plain_documents)
     return bool(answer) and any(stands_in(answer, text) or stands_in(text[:START_CHARS], answer) for text in texts)
 
 
@@ -86,16 +95,17 @@ def _has_several(tree: Tree, node: Node, asked: str, retrievals: Sequence[Node],
 
     They are parts if models wrote them, or if a call after those that answer them was asked with the question.
     """
+    searching, calling = ([below.first for below in nodes] for nodes in (retrievals, calls))
     same: list[Node] = []
     others: dict[str, Node] = {}
     place = node.first + 1
     while place <= node.last and len(others) < QUESTIONS_MAX:
         unit = tree.nodes[place]
         place += 1
-        if not unit.is_of_application or not inside(unit, calls) or not inside(unit, retrievals):
+        if not unit.is_of_application or none_in(calling, unit) or none_in(searching, unit):
             place = unit.last + 1
         elif unit.tells_both:
-            question = plain_text(if_readable(partial(unit.question, QUESTION_KEYS), None) or "")
+            question = unit.plain_question
             if not question or stands_in(question, asked) or stands_in(asked, question):
                 same.append(unit)
             else:
@@ -121,7 +131,7 @@ def _has_another(node: Node, others: Mapping[str, Node], calls: Sequence[Node]) 
     A call outside of it wrote the answer of the span, no call got its answer, and no model wrote its question.
     """
     own = [call for call in calls if others and not any(call in unit for unit in others.values())]
-    answer = plain_text(if_readable(lambda: node.answer(ANSWER_KEYS), None) or "")
+    answer = node.plain_answer
     if not any(stands_in(text, answer) for call in own for text in call.replied_texts):
         return False
     used = [answer, *(text for call in own for text in call.given_texts)]
