@@ -6,13 +6,13 @@ word is looked up a bounded number of times.
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from html import unescape
 from itertools import accumulate, chain, compress, count, takewhile
-from operator import add
+from operator import add, and_, itemgetter, ne
 from typing import Final, NamedTuple
 
 GRAM: Final = 3
@@ -39,10 +39,12 @@ BACK: Final = 4
 CHANCE_WORDS: Final = 3
 """Most words at the end of a part that what comes after it in the prompt may have by chance."""
 BLOCK: Final = 32
-"""Words that are compared at once."""
+"""Words that are compared at first; then twice as many."""
 BETWEEN: Final = 5
 """Most words of the prompt between two parts of a text that are kept, such as `[NAME]`."""
 
+_FREE: Final = bytes((1, 0)) + bytes(254)
+"""Translates words that are taken to words that are free."""
 _SPACED: Final = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
 _SPACELESS: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -62,7 +64,7 @@ _BREAK: Final = re.compile(r"[\n\"'…<>{}\[\]|]|\.\.\.")
 _ALONE: Final = re.compile(r"[^\w\s]|\n")
 _JOINING: Final = frozenset([*".-'’/@&", "::"])
 """What stands beside a short text inside a longer word, such as the name of a file."""
-_OF_WORDS: Final = re.compile(r"[+#%$€£°@-]")
+_OF_WORDS: Final = frozenset("+#%$€£°@-")
 """Signs that are a part of the word beside them: `C++` is not `C`."""
 
 
@@ -86,7 +88,8 @@ def given_texts(prompts: Iterable[str], texts: Sequence[str], others: Iterable[s
     read = [_SplitText(text) for text in texts]
     places = search.whole(read, [_SplitText(other) for other in dict.fromkeys(others)])
     found = {number: (place, texts[number]) for number, place in places.items()}
-    found |= search.cut(read, [number for number in range(len(read)) if number not in places])
+    if rest := [number for number in range(len(read)) if number not in places]:
+        found |= search.cut(read, rest)
     return {number: text for number, (_, text) in sorted(found.items(), key=lambda item: (item[1][0], item[0]))}
 
 
@@ -100,26 +103,26 @@ class _SplitText:
             if any(code in text for code in _CODES):
                 text = _CODE.sub(_character, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         self.text = unescape(text) if "&" in text else text
-        self._is_ascii = self.text.isascii()
-        self._pattern = _WORD_OR_CHARACTER if not self._is_ascii and _HAS_SPACELESS.search(self.text) else _WORD
-        self.words: list[str] = (
-            self.text.translate(_SPACED).split() if self._is_ascii else self._pattern.findall(self.text)
-        )
+        self._spaced = self.text.translate(_SPACED) if self.text.isascii() else None
+        self.words: list[str] = self._pattern.findall(self.text) if self._spaced is None else self._spaced.split()
 
     def __len__(self) -> int:
         return len(self.words)
 
     @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return _WORD_OR_CHARACTER if _HAS_SPACELESS.search(self.text) else _WORD
+
+    @cached_property
     def grams(self) -> list[int]:
-        """A number for each run of `GRAM` words: equal runs have equal numbers, other runs nearly never."""
-        return list(map(hash, zip(*(self.words[shift:] for shift in range(GRAM)), strict=False)))
+        return _grams(self.words)
 
     @cached_property
     def starts(self) -> list[int]:
         """The place of each word in the text."""
-        if not self._is_ascii:
+        if self._spaced is None:
             return [match.start() for match in self._pattern.finditer(self.text)]
-        items = self.text.translate(_SPACED).split(" ")
+        items = self._spaced.split(" ")
         # Of each item the lengths of those before it, and their spaces.
         return list(compress(map(add, accumulate(map(len, items), initial=0), count()), items))
 
@@ -129,12 +132,22 @@ class _SplitText:
 
     def before(self, number: int) -> str:
         """Return what stands before a word and after the one before it; after the last word, what follows it."""
-        start = self.end(number - 1) if number else 0
+        start = self.starts[number - 1] + len(self.words[number - 1]) if number else 0
         return self.text[start : self.starts[number] if number < len(self.words) else None]
+
+    def signs(self, start: int, end: int) -> tuple[str, str]:
+        """Return the signs right beside some words that are a part of them."""
+        before, after = self.before(start)[-1:], self.before(end)[:1]
+        return before if before in _OF_WORDS else "", after if after in _OF_WORDS else ""
 
     def part(self, first: int, last: int) -> str:
         """Return the text from a word to the word before `last`."""
         return self.text[self.starts[first] : self.end(last - 1)]
+
+
+def _grams(words: Sequence[str]) -> list[int]:
+    """Return a number for each run of `GRAM` words: equal runs have equal numbers, other runs nearly never."""
+    return list(map(hash, zip(*(words[shift:] for shift in range(GRAM)), strict=False)))
 
 
 def _character(match: re.Match[str]) -> str:
@@ -175,17 +188,22 @@ class _Search:
     def _places(self, grams: Iterable[int]) -> dict[int, list[int]]:
         """Return the places of grams in the prompts."""
         places: dict[int, list[int]] = {gram: [] for gram in grams}
-        for place in [place for place, gram in enumerate(self.prompt.grams) if gram in places]:
-            places[self.prompt.grams[place]].append(place)
+        grams = self.prompt.grams
+        is_sought = [*map(places.__contains__, grams)]
+        for gram, place in zip(compress(grams, is_sought), compress(count(), is_sought), strict=True):
+            places[gram].append(place)
         return places
 
     def _next(self, words: list[str], offset: int, places: list[int], passed: Counter[int], gram: int) -> int | None:
         """Return the next free place of a whole text; places whose words are taken are passed for good."""
-        while passed[gram] < len(places) and self.taken[places[passed[gram]]]:
-            passed[gram] += 1
-        for place in places[passed[gram] : passed[gram] + TRIES]:
+        number = passed[gram]
+        while number < len(places) and self.taken[places[number]]:
+            end = self.taken.find(0, places[number])
+            number = bisect_left(places, end, number) if end >= 0 else len(places)
+        passed[gram] = number
+        for place in places[number : number + TRIES]:
             start, end = place - offset, place - offset + len(words)
-            if start >= 0 and self.prompt.words[start:end] == words and self.taken.find(1, start, end) < 0:
+            if start >= 0 and self.taken.find(1, start, end) < 0 and self.prompt.words[start:end] == words:
                 return start
         return None
 
@@ -194,26 +212,30 @@ class _Search:
 
     def _short(self, sought: Sequence[tuple[int, _SplitText]]) -> dict[int, int]:
         """Return the places of texts of few words: they stand alone there, or in a row of such texts."""
-        waiting: dict[tuple[str, ...], list[tuple[int, _SplitText]]] = {}
+        waiting: dict[tuple[str, ...], list[tuple[int, tuple[str, str]]]] = {}
         for number, text in sought:
-            waiting.setdefault(tuple(text.words), []).append((number, text))
+            waiting.setdefault(tuple(text.words), []).append((number, text.signs(0, len(text))))
         free: list[tuple[int, int, tuple[str, ...]]] = []
-        for size in {len(words) for words in waiting}:
-            there = zip(*(self.prompt.words[shift:] for shift in range(size)), strict=False)
-            places = [(place, place + size, words) for place, words in enumerate(there) if words in waiting]
-            free += [item for item in places if self.taken.find(1, item[0], item[1]) < 0]
+        is_free = self.taken.translate(_FREE)
+        for size in sorted({len(words) for words in waiting}, reverse=True):
+            there = [*zip(*(self.prompt.words[shift:] for shift in range(size)), strict=False)]
+            are_free = map(all, zip(*(is_free[shift:] for shift in range(size)), strict=False))
+            fits = [*map(and_, are_free, map(waiting.__contains__, there))]
+            free += compress(zip(count(), count(size), there, strict=False), fits)
         ends, starts = set[int](), set[int]()
         for start, end, _ in sorted(free):
             if start in ends or self._is_edge(start, start - 1):
                 ends.add(end)
-        for start, end, _ in sorted(free, key=lambda item: -item[1]):
+        for start, end, _ in sorted(free, key=itemgetter(1), reverse=True):
             if end in starts or self._is_edge(end, end):
                 starts.add(start)
-        alone = [item for item in free if item[1] in ends and item[0] in starts]
         found: dict[int, int] = {}
-        for start, end, words in sorted(alone, key=lambda item: (item[0] - item[1], item[0])):
-            fitting = (item for item in waiting[words][:SAME_MAX] if self._has_signs(start, end, item[1]))
-            if self.taken.find(1, start, end) < 0 and (item := next(fitting, None)) is not None:
+        for start, end, words in [item for item in free if item[1] in ends and item[0] in starts]:
+            if not waiting[words] or self.taken.find(1, start, end) >= 0:
+                continue
+            signs = self.prompt.signs(start, end)
+            item = next((item for item in waiting[words][:SAME_MAX] if item[1] == signs), None)
+            if item is not None:
                 self._take(start, end)
                 if item[0] != OTHER:
                     found[item[0]] = start
@@ -225,23 +247,18 @@ class _Search:
         if not 0 <= beside < len(self.taken) or self.taken[beside]:
             return True
         between = self.prompt.before(place)
-        return between not in _JOINING and _ALONE.search(between) is not None
-
-    def _has_signs(self, start: int, end: int, text: _SplitText) -> bool:
-        """Whether the signs right beside a short text are its own."""
-        there = (self.prompt.before(start)[-1:], self.prompt.before(end)[:1])
-        own = (text.before(0)[-1:], text.before(len(text))[:1])
-        return [_OF_WORDS.findall(sign) for sign in there] == [_OF_WORDS.findall(sign) for sign in own]
+        return between != " " and between not in _JOINING and _ALONE.search(between) is not None
 
     def cut(self, texts: Sequence[_SplitText], numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
         """Return the places and the parts of the numbered texts that stand there in part."""
-        found = (self._part(texts[run.number], run) for run in self._runs(texts, numbers)) if numbers else ()
+        joined = _JoinedTexts(texts, numbers)
+        found = (self._part(texts[run.number], run) for run in self._runs(joined))
         runs = [run for run in found if run is not None]
         if not runs:
             return {}
-        own = _own_runs(runs, texts, [run.samples for run in runs])
+        own = joined.own_runs(runs, [run.samples for run in runs])
         rest = [run for run in runs if run not in own]
-        own |= _own_runs(rest, texts, [range(run.at, run.at + run.length - GRAM + 1) for run in rest])
+        own |= joined.own_runs(rest, [range(run.at, run.at + run.length - GRAM + 1) for run in rest])
         common = [run for run in runs if run.length >= COMMON_SHARE * len(texts[run.number])]
         parts: dict[int, list[_CommonRun]] = {}
         for run in sorted({*own, *common}, key=lambda run: (-run.length, run.start)):
@@ -252,19 +269,22 @@ class _Search:
             if start >= 0 and (part == run or self._is_part(texts[part.number], part)):
                 self._take(start, part.end)
                 parts.setdefault(part.number, []).append(part)
-        self._add_rests(texts, parts)
+        self._add_rests(texts, joined, parts)
         return {number: (min(own).start, self._joined(texts[number], own)) for number, own in parts.items()}
 
-    def _add_rests(self, texts: Sequence[_SplitText], parts: dict[int, list["_CommonRun"]]) -> None:
+    def _add_rests(
+        self, texts: Sequence[_SplitText], joined: "_JoinedTexts", parts: dict[int, list["_CommonRun"]]
+    ) -> None:
         """Add the rests of texts that were split over two prompts, whose words other texts may have, too."""
         lasts = {number: max(part.at + part.length for part in own) for number, own in parts.items()}
         rests = {number: last for number, last in lasts.items() if len(texts[number]) - last >= GRAM}
-        there = {texts[number].grams[last] for number, last in rests.items()}.intersection(self.prompt.grams)
-        rests = {number: last for number, last in rests.items() if texts[number].grams[last] in there}
+        grams = {number: joined.gram(number, last) for number, last in rests.items()}
+        there = set(grams.values()).intersection(self.prompt.grams)
+        rests = {number: last for number, last in rests.items() if grams[number] in there}
         places = self._places(there) if there else {}
         passed: Counter[int] = Counter()
         for number, last in sorted(rests.items(), key=lambda rest: rest[1] - len(texts[rest[0]])):
-            words, gram = texts[number].words[last:], texts[number].grams[last]
+            words, gram = texts[number].words[last:], grams[number]
             place = self._next(words, 0, places[gram], passed, gram)
             if place is not None:
                 self._take(place, place + len(words))
@@ -280,42 +300,31 @@ class _Search:
                 last = new.at + new.length
                 yield new
 
-    def _runs(self, texts: Sequence[_SplitText], numbers: Sequence[int]) -> Iterator["_CommonRun"]:
-        """Yield the free words of the prompts that are a run of words of one of the texts, too."""
-        prompt, taken = self.prompt.words, self.taken
-        words = [*chain.from_iterable([*texts[number].words, "\n"] for number in numbers)]
-        begins = [0, *accumulate(len(texts[number]) + 1 for number in numbers)]
+    def _runs(self, texts: "_JoinedTexts") -> Iterator["_CommonRun"]:
+        """Yield the free words of the prompts that are a run of words of one of the sought texts, too."""
+        prompt, grams, taken, words = self.prompt.words, self.prompt.grams, self.taken, texts.words
         step = GRAM - 1
-        sampled = self.prompt.grams[::step]
-        known = set(sampled)
-        places: dict[int, list[int]] = {}
-        for number, begin in zip(numbers, begins, strict=False):
-            for at, gram in [item for item in enumerate(texts[number].grams, begin) if item[1] in known]:
-                same = places.setdefault(gram, [])
-                if len(same) < SAME_MAX:
-                    same.append(at)
-        back, end, free = BACK * len(prompt), 0, 0
-        for hit, gram in enumerate(sampled):
-            if gram not in places or hit * step < end or taken[hit * step]:
-                continue
-            if free <= hit * step:
-                free = taken.find(1, hit * step)
-                free = len(prompt) if free < 0 else free
-            best = (0, 0, 0)
-            for at in places[gram]:
-                start, begin, stop, last = hit * step, at, hit * step, at
-                while start and begin and back and not taken[start - 1] and prompt[start - 1] == words[begin - 1]:
-                    start, begin, back = start - 1, begin - 1, back - 1
-                while stop + BLOCK <= free and prompt[stop : stop + BLOCK] == words[last : last + BLOCK]:
-                    stop, last = stop + BLOCK, last + BLOCK
-                while stop < free and prompt[stop] == words[last]:
-                    stop, last = stop + 1, last + 1
-                best = max(best, (stop - start, start, begin), key=lambda run: run[0])
-            length, start, begin = best
-            end = start + length
+        free = taken[: len(grams) : step].translate(_FREE)
+        sampled = [*compress(grams[::step], free)]
+        hits = [*compress(compress(range(0, len(grams), step), free), map(texts.first.__contains__, sampled))]
+        repeats = texts.repeats(set(sampled))
+        back, low, stop, number = BACK * len(prompt), 0, 0, 0
+        while number < len(hits):
+            hit = hits[number]
+            if stop <= hit:
+                low = taken.rfind(1, stop, hit) + 1
+                stop = taken.find(1, hit)
+                stop = len(prompt) if stop < 0 else stop
+            length, start, begin = 0, 0, 0
+            for at in (texts.first[grams[hit]], *repeats.get(grams[hit], ())):
+                before = _same_before(prompt, words, hit, at, min(hit - low, at, back))
+                back -= before
+                size = before + _same_after(prompt, words, hit, at, stop)
+                if size > length:
+                    length, start, begin = size, hit - before, at - before
             if length >= PART_WORDS:
-                number = bisect_right(begins, begin) - 1
-                yield _CommonRun(start, length, numbers[number], begin - begins[number])
+                yield _CommonRun(start, length, *texts.place(begin))
+            number = bisect_left(hits, start + length, number + 1)
 
     def _part(self, text: _SplitText, run: "_CommonRun") -> "_CommonRun | None":
         """Return a run if it is a part of a text, else without a few words at its ends: they are the same by chance."""
@@ -328,7 +337,8 @@ class _Search:
         if run.length < PART_WORDS:
             return False
         last = run.at + run.length
-        if run.length >= LONG_WORDS and sum(map(len, text.words[run.at : last])) >= LONG_CHARS:
+        some = text.words[run.at : min(last, run.at + LONG_CHARS)]  # which are enough: each has a character
+        if run.length >= LONG_WORDS and sum(map(len, some)) >= LONG_CHARS:
             return True
         begins = not run.at or _END.search(text.before(run.at)) is not None
         if begins and (last == len(text) or _END.search(text.before(last)) is not None):
@@ -341,7 +351,7 @@ class _Search:
         """Return a run without last words that are the same by chance: they begin what comes next in the prompt."""
         for end in range(run.end - 1, max(run.start, run.end - CHANCE_WORDS - 1), -1):
             breaks = _BREAK.findall(self.prompt.before(end))
-            if len(breaks) > len(_BREAK.findall(text.before(run.at + end - run.start))):
+            if breaks and len(breaks) > len(_BREAK.findall(text.before(run.at + end - run.start))):
                 return run.clipped(run.start, end)
         return run
 
@@ -407,14 +417,82 @@ class _CommonRun(NamedTuple):
         return {self.at + last * number // (SAMPLES - 1) for number in range(SAMPLES)}
 
 
-def _own_runs(
-    runs: Sequence[_CommonRun], texts: Sequence[_SplitText], places: Sequence[Iterable[int]]
-) -> set[_CommonRun]:
-    """Return the runs with words that no other text has, among the grams at some places of their texts."""
-    grams = [{texts[run.number].grams[place] for place in some} for run, some in zip(runs, places, strict=True)]
-    known = set[int]().union(*grams)
-    owners = Counter(gram for text in texts for gram in known.intersection(text.grams)) if known else Counter[int]()
-    return {run for run, some in zip(runs, grams, strict=True) if min(owners[gram] for gram in some) == 1}
+def _same_after(prompt: list[str], words: list[str], start: int, at: int, stop: int) -> int:
+    """Return how many words from two places on are the same, up to a place of the prompt."""
+    place, block = start, BLOCK
+    while place < stop:
+        some = prompt[place : min(place + block, stop)]
+        others = words[at + place - start : at + place - start + len(some)]
+        if some != others:
+            return place - start + next(compress(count(), map(ne, some, others)))
+        place, block = place + len(some), 2 * block
+    return place - start
+
+
+def _same_before(prompt: list[str], words: list[str], end: int, at: int, most: int) -> int:
+    """Return how many words before two places are the same, at most so many."""
+    same, block = 0, 1
+    while same < most:
+        size = min(block, most - same)
+        some, others = prompt[end - same - size : end - same], words[at - same - size : at - same]
+        if some != others:
+            return same + next(compress(count(), map(ne, reversed(some), reversed(others))))
+        same, block = same + size, 2 * block
+    return same
+
+
+class _JoinedTexts:
+    """The words of some texts as one list: those that are sought, and then the others."""
+
+    def __init__(self, texts: Sequence[_SplitText], numbers: Sequence[int]) -> None:
+        self.numbers = [*numbers, *sorted({*range(len(texts))}.difference(numbers))]
+        self.words = [*chain.from_iterable([*texts[number].words, "\n"] for number in self.numbers)]
+        ends = [*accumulate(len(texts[number]) + 1 for number in self.numbers)]
+        self.begins = [0, *ends]
+        self.spans: dict[int, tuple[int, int]] = dict(
+            zip(self.numbers, zip(self.begins, ends, strict=False), strict=True)
+        )
+        grams = _grams(self.words)
+        size = self.begins[len(numbers)]
+        self.grams: list[int] = grams[:size]
+        self.others = grams[size:]
+        self.first: dict[int, int] = dict(zip(reversed(self.grams), reversed(range(len(self.grams))), strict=True))
+        """The first place of each gram of the sought texts."""
+        firsts = map(self.first.__getitem__, self.grams)
+        self.later = [*compress(count(), map(ne, firsts, count()))] if len(self.first) < len(self.grams) else []
+        self.last: dict[int, int] = dict(zip(map(self.grams.__getitem__, self.later), self.later, strict=True))
+        """The last place of those that have several."""
+
+    def gram(self, number: int, at: int) -> int:
+        """Return the gram at a place of a sought text."""
+        return self.grams[self.spans[number][0] + at]
+
+    def place(self, place: int) -> tuple[int, int]:
+        """Return the number of the text at a place, and the place in the text."""
+        row = bisect_right(self.begins, place) - 1
+        return self.numbers[row], place - self.begins[row]
+
+    def repeats(self, known: set[int]) -> dict[int, list[int]]:
+        """Return the later places of known grams, the first of them."""
+        found: dict[int, list[int]] = {}
+        for place in compress(self.later, map(known.__contains__, map(self.grams.__getitem__, self.later))):
+            same = found.setdefault(self.grams[place], [])
+            if len(same) < SAME_MAX - 1:
+                same.append(place)
+        return found
+
+    def own_runs(self, runs: Sequence["_CommonRun"], places: Sequence[Iterable[int]]) -> set["_CommonRun"]:
+        """Return the runs with words that no other text has, among the grams at some places of their texts."""
+        grams = [{self.gram(run.number, place) for place in some} for run, some in zip(runs, places, strict=True)]
+        shared = set[int]().union(*grams).intersection(self.others) if self.others else set[int]()
+        return {
+            run
+            for run, some in zip(runs, grams, strict=True)
+            if any(self._is_inside(gram, *self.spans[run.number]) for gram in some.difference(shared))
+        }
+
+    def _is_inside(self, gram: int, begin: int, end: int) -> bool:
+        return self.first[gram] >= begin and self.last.get(gram, begin) < end
 
 
 def _anchors(text: _SplitText) -> dict[int, int]:
