@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import compress, count
 from typing import Final
 
 _LONG_WORD: Final = re.compile(r"\w{4,}|\d+|[^\W\x00-\u0dff]")
@@ -16,6 +17,8 @@ PLACES_MAX: Final = 16
 
 def long_words(text: str) -> list[str]:
     """Return the words that show what a text is about, in lower case."""
+    if text.isascii():  # no letter becomes two
+        return _LONG_WORD.findall(text.lower())
     return [word.lower() for word in _LONG_WORD.findall(text)]
 
 
@@ -29,17 +32,18 @@ def in_other_words(prompts: Iterable[str], texts: Sequence[str], known: Iterable
         texts: texts that do not stand there as they are.
         known: other texts whose words say nothing, such as the question, and what stands there.
     """
+    if not texts:
+        return None
     common = {word for text in known for word in long_words(text)}
-    own = {text: list(dict.fromkeys(word for word in long_words(text) if word not in common)) for text in texts}
+    read = {text: long_words(text) for text in texts}
+    own = {text: [word for word in dict.fromkeys(words) if word not in common] for text, words in read.items()}
     sought = {text: words for text, words in own.items() if len(words) >= WORDS_MIN}
     places: dict[str, list[int]] = {word: [] for words in sought.values() for word in words}
-    place = 0
-    for prompt in prompts if places else ():
-        for word in long_words(prompt):
-            place += 1
-            if word in places and len(places[word]) < PLACES_MAX:
-                places[word].append(place)
-    return next((text for text, words in sought.items() if _stand_close(words, places, len(long_words(text)))), None)
+    words = [word for prompt in prompts for word in long_words(prompt)] if places else []
+    for place in compress(count(), map(places.__contains__, words)):
+        if len(places[words[place]]) < PLACES_MAX:
+            places[words[place]].append(place)
+    return next((text for text, words in sought.items() if _stand_close(words, places, len(read[text]))), None)
 
 
 def _stand_close(words: Sequence[str], places: dict[str, list[int]], n_words: int) -> bool:

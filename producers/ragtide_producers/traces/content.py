@@ -203,7 +203,8 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
     found = [document._replace(text=text) for document, text in zip(whole, given.texts.values(), strict=True)]
     left = _left(group, [*found, *whole])
     known = (question or "", *(document.text or "" for document in found))
-    if in_other_words(given.prompts, [document.text or "" for document in (*left, *whole)], known) is not None:
+    cut = [document for document, part in zip(whole, found, strict=True) if document.text != part.text]
+    if in_other_words(given.prompts, [document.text or "" for document in (*left, *cut)], known) is not None:
         raise UnreadableError(
             "the prompts that led to the answer have some of the retrieved documents as they are, and others in other "
             "words, such as with hidden names: set the attribute ragtide.documents"
