@@ -42,6 +42,7 @@ _PREFIX: Final = re.compile("|".join(map(re.escape, sorted(_PREFIXES, key=len, r
 """Beginnings of all flattened names, and of ragtide's own; of two that fit a name, the longer counts."""
 ROLES: Final = [(name, row.roles) for row in CONVENTIONS for name in row.kinds]
 """Attributes that name the role, with the role by value, the preferred first."""
+ROLE_NAMES: Final = frozenset(name for name, _ in ROLES)
 DECISIVE_KINDS: Final = [name for row in DECISIVE for name in row.kinds]
 _INDEX: Final = re.compile(r"\d{1,6}")
 
@@ -52,6 +53,9 @@ class Flattened(NamedTuple):
     items: list[Any]
     gap: bool
     """Whether an index is missing, or is that of a hidden content: a blank one is not."""
+
+
+NO_LIST: Final = Flattened([], gap=False)
 
 
 def flattened(attributes: Mapping[str, Any]) -> Flattened:

@@ -64,6 +64,8 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     _tell_results(tree, calls)
     _tell_parts(tree)
     searches = {*retrievals_of(tree), *(call for call in calls if _retrieves(call))}
+    if not searches and not any(node.is_explicit for node in tree.nodes):
+        return []
     retrievals = [node for node in tree.nodes if node in searches]
     asked = _asked_tools(tree, calls)
     requests = _requests(tree, retrievals, calls, asked)

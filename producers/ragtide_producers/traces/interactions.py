@@ -98,7 +98,7 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
         if kept:
             fields["sampling_probability"] = mapped.probability
         interaction = sent(RagInteraction.from_fields, fields, utc_now())
-        interaction = interaction.with_left_out(sum((node.left_out for node in nodes), Counter()))
+        interaction = interaction.with_left_out(sum((node.left_out for node in nodes if node.left_out), Counter()))
     except RefusedError as refused:
         return replace(mapped, refusal=refused.reason, detail=str(refused))
     except BrokenTextError as error:
@@ -138,7 +138,7 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], options: MappingOptions) 
     if missing := [name for name, content in contents.items() if content is None]:
         raise _without_content(missing, nodes, group)
     # Those of spans come before those of processes, and those of the anchor first.
-    own = ChainMap(*(node.own for node in nodes), *(node.own_resource for node in nodes))
+    own = ChainMap(*filter(None, (*(node.own for node in nodes), *(node.own_resource for node in nodes))))
     usage, about_cost = usage_of(group, own)
     units = (node.span.time_unit for node in nodes)
     metadata = {

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property, partial
 from itertools import takewhile
 from operator import itemgetter
@@ -21,9 +21,11 @@ from .answered import Answered, answered_in, may_be_answered
 from .attributes import (
     DECISIVE_KINDS,
     EVENTS,
+    NO_LIST,
     OWN,
     PLACES,
     RESULT_EVENTS,
+    ROLE_NAMES,
     ROLES,
     Flattened,
     by_prefix,
@@ -148,14 +150,14 @@ def after_thought(text: str) -> str | None:
     return start[answer + len("Answer:") :].strip() if answer >= 0 else text
 
 
-def _leaves(value: Any) -> Iterator[str]:
+def _leaves(value: Any, read: Callable[[str], Any]) -> Iterator[str]:
     """Yield the texts in a value, at most some thousand: those of a text that spells a list or an object."""
     stack, seen = [value], 0
     while stack and seen < LEAVES_MAX:
         at = stack.pop()
         seen += 1
         if isinstance(at, str):
-            inner = if_readable(partial(value_of, at), None) if at[:1] in ("[", "{") else None
+            inner = if_readable(partial(read, at), None) if at[:1] in ("[", "{") else None
             if isinstance(inner, dict | list):
                 stack.append(inner)
             elif at.strip():
@@ -234,12 +236,13 @@ class SpanReading:
     @cached_property
     def role(self) -> Role:
         """The role, by the attribute of a dialect, else by the documents, else by the name."""
-        if self._flattened("reranked").items:
+        if self._groups and self._flattened("reranked").items:
             return "rerank"
         if self._retrieval_names and not self._retrieval_names.isdisjoint(map(str.lower, self._names)):
             return "retrieval"
-        for name, roles in ROLES:
-            kind = self._attributes.get(name)
+        named = self._attributes.keys() & ROLE_NAMES
+        for name, roles in ROLES if named else ():
+            kind = self._attributes[name] if name in named else None
             role = roles.get(kind.strip('"').lower()) if isinstance(kind, str) else None  # MLflow writes JSON
             if role is not None:
                 return "other" if self._does_not(role) else role
@@ -514,13 +517,15 @@ class SpanReading:
         given = [message.text for message in if_readable(lambda: self.input_messages, [])]
         rest = () if any(given) else columns.get("inputs", ())
         rows = (*columns.get("query", ()), *columns.get("prompt_variables", ()), *rest)
-        return [plain_text(text) for text in (*given, *(text for _, value in rows for text in _leaves(value))) if text]
+        return [
+            plain_text(text) for text in (*given, *(text for _, value in rows for text in self._leaves(value))) if text
+        ]
 
     @cached_property
     def replied_texts(self) -> list[str]:
         """The plain texts that a model call returned, and what it asked tools."""
         values = [self._columns[which] for which in ("output_messages", "outputs") if which in self._columns]
-        return [plain_text(text) for _, value in next(iter(values), ()) for text in _leaves(value)]
+        return [plain_text(text) for _, value in next(iter(values), ()) for text in self._leaves(value)]
 
     @cached_property
     def plain_question(self) -> str:
@@ -781,8 +786,19 @@ class SpanReading:
         return found
 
     def _spelled(self, name: str, value: Any) -> Any:
-        with self._named(name):
-            return self._once(name, lambda: _unwrapped(_spelled(value)) if name in ENVELOPES else _spelled(value))
+        if not isinstance(value, str | Mapping):
+            return value
+        return self._once(name, lambda: self._named(name, lambda _: self._unwrapped(name, value)))
+
+    def _unwrapped(self, name: str, value: Any) -> Any:
+        found = _spelled(value, self._value_of)
+        return _unwrapped(found) if name in ENVELOPES else found
+
+    def _value_of(self, text: str) -> Any:
+        return self._once(("value", text), partial(value_of, text))
+
+    def _leaves(self, value: Any) -> Iterator[str]:
+        return _leaves(value, self._value_of)
 
     def _whole(self) -> None:
         if self.span.dropped_attributes:
@@ -891,27 +907,29 @@ class SpanReading:
 
     def text_of(self, values: Iterable[Any], meaning: Meaning, keys: tuple[str, ...] | None = None) -> str | None:
         """Return the text in the first of the values that has one."""
-        with self._named("response" if meaning == "answer" else meaning) as left_out:
-            found = (text_in(value, meaning, keys, left_out) for value in values)
+
+        def read(left_out: Counter[str]) -> str | None:
+            found = (text_in(value, meaning, keys, left_out) for value in values if value is not None)
             return next((text for text in found if text is not None), None)
 
-    def _found(self, value: Any) -> list[Found] | None:
-        with self._named("documents") as left_out:
-            return documents_in(value, left_out)
+        return self._named("response" if meaning == "answer" else meaning, read)
 
-    @contextmanager
-    def _named(self, content: str) -> Iterator[Counter[str]]:
-        """Count what is left out of a content, and name the content and the span if it cannot be read."""
+    def _found(self, value: Any) -> list[Found] | None:
+        return self._named("documents", partial(documents_in, value))
+
+    def _named(self, content: str, read: Callable[[Counter[str]], _Read]) -> _Read:
+        """Return what is read, count what is left out of it, and name the content and the span if it is unreadable."""
         left_out: Counter[str] = Counter()
         try:
-            yield left_out
+            return read(left_out)
         except UnreadableError as error:
             named = f"the span {self.short_name!r}"
             if named in str(error):  # with its attribute
                 raise
             raise type(error)(f"{content} of {named} cannot be read: {error}") from None
         finally:
-            self.left_out |= Counter({f"{content}.{kind}": number for kind, number in left_out.items()})
+            if left_out:
+                self.left_out |= Counter({f"{content}.{kind}": number for kind, number in left_out.items()})
 
     @cached_property
     def _columns(self) -> dict[str, list[tuple[str, Any]]]:
@@ -921,8 +939,8 @@ class SpanReading:
         """
         found: dict[str, list[tuple[int, str, Any]]] = {}
         for name, value in {**self._attributes, **self._groups}.items():
-            for column, place in PLACES.get(name, ()):
-                if not hidden(value):
+            if name in PLACES and not hidden(value):
+                for column, place in PLACES[name]:
                     found.setdefault(column, []).append((place, name, value))
         return {column: [row[1:] for row in sorted(rows, key=itemgetter(0))] for column, rows in found.items()}
 
@@ -938,10 +956,13 @@ class SpanReading:
         return (row for which in columns for row in self._columns.get(which, ()) if not row[0].endswith("."))
 
     def _flattened(self, which: str) -> Flattened:
-        for name, value in self._columns.get(which, ()) if self._groups else ():
+        return self._once(("flattened", which), lambda: self._whole_list(which)) if self._groups else NO_LIST
+
+    def _whole_list(self, which: str) -> Flattened:
+        for name, value in self._columns.get(which, ()):
             if name.endswith(".") and (found := flattened(value)).items:
                 return found
-        return Flattened([], gap=False)
+        return NO_LIST
 
 
 def _unwrapped(value: Any) -> Any:
@@ -950,7 +971,7 @@ def _unwrapped(value: Any) -> Any:
     return value[next(iter(inner))] if len(inner) == 1 and len(inner) < len(value) and inner <= ENVELOPED else value
 
 
-def _spelled(value: Any) -> Any:
+def _spelled(value: Any, read: Callable[[str], Any] = value_of) -> Any:
     """Return the value that a text spells; the texts of a list may stand between quotes as they are (Spring AI).
 
     Raises:
@@ -959,9 +980,9 @@ def _spelled(value: Any) -> Any:
     if not isinstance(value, str) or value == "null":
         return None if value == "null" else value
     if not (value.startswith('["') and value.endswith('"]')):
-        return value_of(value)
+        return read(value)
     with suppress(BrokenTextError):
-        found = value_of(value)
+        found = read(value)
         if not isinstance(found, str):
             return found
     texts = value[2:-2].split('", "')
