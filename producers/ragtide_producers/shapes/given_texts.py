@@ -45,7 +45,7 @@ BETWEEN: Final = 5
 
 _FREE: Final = bytes((1, 0)) + bytes(254)
 """Translates words that are taken to words that are free."""
-_SPACED: Final = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
+SPACED: Final = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
 _SPACELESS: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
@@ -103,7 +103,7 @@ class _SplitText:
             if any(code in text for code in _CODES):
                 text = _CODE.sub(_character, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         self.text = unescape(text) if "&" in text else text
-        self._spaced = self.text.translate(_SPACED) if self.text.isascii() else None
+        self._spaced = self.text.translate(SPACED) if self.text.isascii() else None
         self.words: list[str] = self._pattern.findall(self.text) if self._spaced is None else self._spaced.split()
 
     def __len__(self) -> int:
@@ -251,8 +251,10 @@ class _Search:
 
     def cut(self, texts: Sequence[_SplitText], numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
         """Return the places and the parts of the numbered texts that stand there in part."""
-        joined = _JoinedTexts(texts, numbers)
-        found = (self._part(texts[run.number], run) for run in self._runs(joined))
+        grams = self.prompt.grams
+        free = [*compress(range(0, len(grams), GRAM - 1), self.taken[:: GRAM - 1].translate(_FREE))]
+        joined = _JoinedTexts(texts, numbers, {grams[place] for place in free})
+        found = (self._part(texts[run.number], run) for run in self._runs(joined, free))
         runs = [run for run in found if run is not None]
         if not runs:
             return {}
@@ -300,14 +302,16 @@ class _Search:
                 last = new.at + new.length
                 yield new
 
-    def _runs(self, texts: "_JoinedTexts") -> Iterator["_CommonRun"]:
-        """Yield the free words of the prompts that are a run of words of one of the sought texts, too."""
+    def _runs(self, texts: "_JoinedTexts", free: Sequence[int]) -> Iterator["_CommonRun"]:
+        """Yield the free words of the prompts that are a run of words of one of the sought texts, too.
+
+        Args:
+            texts: the texts.
+            free: places of the prompts that are looked up.
+        """
         prompt, grams, taken, words = self.prompt.words, self.prompt.grams, self.taken, texts.words
-        step = GRAM - 1
-        free = taken[: len(grams) : step].translate(_FREE)
-        sampled = [*compress(grams[::step], free)]
-        hits = [*compress(compress(range(0, len(grams), step), free), map(texts.first.__contains__, sampled))]
-        repeats = texts.repeats(set(sampled))
+        hits = [*compress(free, map(texts.first.__contains__, map(grams.__getitem__, free)))]
+        repeats = texts.repeats({grams[hit] for hit in hits})
         back, low, stop, number = BACK * len(prompt), 0, 0, 0
         while number < len(hits):
             hit = hits[number]
@@ -442,9 +446,15 @@ def _same_before(prompt: list[str], words: list[str], end: int, at: int, most: i
 
 
 class _JoinedTexts:
-    """The words of some texts as one list: those that are sought, and then the others."""
+    """The words of some texts as one list: those that are sought, and then the others.
 
-    def __init__(self, texts: Sequence[_SplitText], numbers: Sequence[int]) -> None:
+    Args:
+        texts: all texts.
+        numbers: numbers of those that are sought.
+        known: grams of the prompts; without one of them nothing is found.
+    """
+
+    def __init__(self, texts: Sequence[_SplitText], numbers: Sequence[int], known: set[int]) -> None:
         self.numbers = [*numbers, *sorted({*range(len(texts))}.difference(numbers))]
         self.words = [*chain.from_iterable([*texts[number].words, "\n"] for number in self.numbers)]
         ends = [*accumulate(len(texts[number]) + 1 for number in self.numbers)]
@@ -454,7 +464,7 @@ class _JoinedTexts:
         )
         grams = _grams(self.words)
         size = self.begins[len(numbers)]
-        self.grams: list[int] = grams[:size]
+        self.grams: list[int] = [] if known.isdisjoint(grams) else grams[:size]
         self.others = grams[size:]
         self.first: dict[int, int] = dict(zip(reversed(self.grams), reversed(range(len(self.grams))), strict=True))
         """The first place of each gram of the sought texts."""

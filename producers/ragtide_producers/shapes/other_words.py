@@ -5,7 +5,11 @@ from collections.abc import Iterable, Sequence
 from itertools import compress, count
 from typing import Final
 
-_LONG_WORD: Final = re.compile(r"\w{4,}|\d+|[^\W\x00-\u0dff]")
+from .given_texts import SPACED
+
+LONG: Final = 4
+"""Fewest characters of a long word."""
+_LONG_WORD: Final = re.compile(rf"\w{{{LONG},}}|\d+|[^\W\x00-\u0dff]")
 """A word that shows what a text is about."""
 WORDS_MIN: Final = 4
 """Fewest words by which a text is known again."""
@@ -17,9 +21,12 @@ PLACES_MAX: Final = 16
 
 def long_words(text: str) -> list[str]:
     """Return the words that show what a text is about, in lower case."""
-    if text.isascii():  # no letter becomes two
-        return _LONG_WORD.findall(text.lower())
-    return [word.lower() for word in _LONG_WORD.findall(text)]
+    if not text.isascii():
+        return [word.lower() for word in _LONG_WORD.findall(text)]
+    words = [word for word in text.lower().translate(SPACED).split() if len(word) >= LONG or not word.isalpha()]
+    if all(word.isdecimal() for word in words if len(word) < LONG):
+        return words
+    return [part for word in words for part in ([word] if len(word) >= LONG else _LONG_WORD.findall(word))]
 
 
 def in_other_words(prompts: Iterable[str], texts: Sequence[str], known: Iterable[str]) -> str | None:

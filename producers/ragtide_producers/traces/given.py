@@ -1,6 +1,7 @@
 """The model calls that led to an answer, and the retrieved documents that stand in their prompts."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from ..shapes.given_texts import given_texts
@@ -98,7 +99,7 @@ def _writers(texts: dict[Node, str], others: dict[Node, str], answer: str | None
     whole = [calls[number] for number in sorted(inside) if inside[number] == others[calls[number]]]
     if inside and not whole:
         return [calls[max(inside, key=lambda number: (len(inside[number]), number))]]
-    return whole or [call for call in calls if given_texts([others[call]], [answer or ""])][-1:]
+    return whole or [*islice((call for call in reversed(calls) if given_texts([others[call]], [answer or ""])), 1)]
 
 
 def _text_of(call: Node) -> str | None:
