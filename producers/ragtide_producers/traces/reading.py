@@ -760,6 +760,8 @@ class SpanReading:
 
     def number(self, which: str, *keys: str) -> float | None:
         """Return an attribute that is a number, or the number under one of the keys of a JSON object."""
+        if which not in self._columns:
+            return None
         found = if_readable(lambda: self.value(which), None)
         if isinstance(found, Mapping):
             found = next((found[key] for key in keys if isinstance(found.get(key), int | float)), None)
@@ -771,7 +773,10 @@ class SpanReading:
         Raises:
             UnreadableError: the value is cut.
         """
-        return next((self._spelled(*row) for row in self._plain(which)), None)
+        for name, value in self._columns.get(which, ()):
+            if not name.endswith("."):
+                return self._spelled(name, value)
+        return None
 
     def _once(self, key: Any, read: Callable[[], _Read]) -> _Read:
         """Return what `read` finds, or raise its error, as often as asked; it reads once."""
@@ -949,7 +954,10 @@ class SpanReading:
         return by_prefix(self._attributes)
 
     def _first(self, which: str) -> Any:
-        return next((value for _, value in self._plain(which)), None) if which in self._columns else None
+        for name, value in self._columns.get(which, ()):
+            if not name.endswith("."):
+                return value
+        return None
 
     def _plain(self, *columns: str) -> Iterator[tuple[str, Any]]:
         """Yield the attributes of columns that are not flattened, as they are."""

@@ -50,7 +50,7 @@ def usage_of(group: SpanGroup, own: Mapping[str, Any]) -> tuple[dict[str, Any] |
     known = [count for count in counts if count is not None]
     totals = [sum(count.prompt for count in known), sum(count.completion for count in known)]
     are_known = bool(known) and len(known) == len(counts) and max(totals) <= TOKENS_MAX
-    cost_usd, about_cost = cost_of(group.calls)
+    cost_usd, about_cost = cost_of(group.calls, counts)
     start_ns, end_ns = period_ns(group)
     found = {
         "latency_s": seconds_of(end_ns - start_ns),
@@ -84,18 +84,26 @@ def seconds_of(duration_ns: int) -> float | None:
     return duration_ns / 1e9 if 0 < duration_ns <= LATENCY_MAX_S * 1e9 else None
 
 
-def cost_of(calls: Sequence[SpanReading]) -> tuple[float | None, dict[str, str]]:
+def cost_of(calls: Sequence[SpanReading], counts: Sequence[CallTokens | None]) -> tuple[float | None, dict[str, str]]:
     """Return the US dollars of model calls, and what the metadata of their interaction says about this number.
 
     It is the sum over all calls. `cost_source` is `trace` if the spans state the cost, or else name and version of the
     price table. A part of a sum is no cost: if the cost of one call is unknown, there is no sum, and `cost_absent` has
     the reason. There is none for calls that report no model, no tokens and no cost.
+
+    Args:
+        calls: the model calls.
+        counts: the tokens of each, as `tokens_of` returns them.
     """
     stated = any(_stated_usd(call) is not None or call.number("input_tokens") is not None for call in calls)
     names = {call.text("model") for call in calls}
     if not stated and names <= {None}:
         return None, {}
-    found = [_cost_of(call) for call in calls] if len(names) <= MODELS_MAX else [CostAbsence.UNKNOWN_MODEL]
+    found = (
+        [_cost_of(*each) for each in zip(calls, counts, strict=True)]
+        if len(names) <= MODELS_MAX
+        else [CostAbsence.UNKNOWN_MODEL]
+    )
     known = [cost for cost in found if not isinstance(cost, CostAbsence)]
     total = math.fsum(cost for cost, _ in known)
     absent = next((cost for cost in found if isinstance(cost, CostAbsence)), None)
@@ -121,11 +129,11 @@ def _stated_usd(call: SpanReading) -> float | None:
     return found if found is not None and 0 <= found <= COST_MAX_USD else None
 
 
-def _cost_of(call: SpanReading) -> tuple[float, str] | CostAbsence:
+def _cost_of(call: SpanReading, tokens: CallTokens | None) -> tuple[float, str] | CostAbsence:
     stated = _stated_usd(call)
     if stated is not None:
         return stated, TOLD
-    model, tokens, table = call.text("model"), tokens_of(call), price_table()
+    model, table = call.text("model"), price_table()
     if model is None:
         return CostAbsence.NO_MODEL
     if tokens is None or table is None:
