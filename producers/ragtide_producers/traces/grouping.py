@@ -401,8 +401,8 @@ def _differ(call: Node, calls: Sequence[Node]) -> bool:
     """Whether a call got and replied other texts than the calls below it."""
     start = bisect_right(calls, call.first, key=lambda other: other.first)
     end = bisect_right(calls, call.last, key=lambda other: other.first)
-    text = if_readable(lambda: call.generated, None)
-    if not text or not call.given_texts or call.is_agent:
+    text = None if call.is_agent else if_readable(lambda: call.generated, None)
+    if not text or not call.given_texts:
         return False
     for other in [calls[place] for place in sorted({*range(start, min(start + CALLS_BELOW_MAX, end)), end - 1})]:
         said = if_readable(lambda other=other: other.generated, None) or ""  # type: ignore[misc]
