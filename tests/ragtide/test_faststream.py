@@ -95,9 +95,10 @@ async def test_what_cannot_be_read_is_acknowledged_and_the_application_continues
         redis.xadd(STREAM, {"data": "no JSON"})
         redis.xadd(STREAM, {"data": alert("b").encode()})
         await until(lambda: len(got) == 2 and pending(redis) == 0)
+        told = caplog.text  # before the end, at which FastStream may log that its connection was closed
     assert [found.alert_id for found in got] == ["a", "b"]
-    assert "cannot be read" in caplog.text
-    assert "Traceback" not in caplog.text
+    assert "cannot be read" in told
+    assert "Traceback" not in told
 
 
 async def test_an_alert_whose_handler_raised_comes_again(redis: Any, redis_url: str) -> None:
