@@ -13,6 +13,9 @@ from .tree import Node
 
 CALLS_MAX: Final = 100
 """Most calls whose prompts are searched for the texts of earlier calls."""
+LONG_CHARS: Final = 1_000
+LONGEST_MAX: Final = 8
+"""Characters from which a text of a prompt is not searched twice, and most such texts: a limit of the time."""
 _VERDICTS: Final = frozenset(
     ("yes", "no", "true", "false", "relevant", "irrelevant", "supported", "unsupported", "useful", "useless", "correct",
      "incorrect", "good", "bad", "ok", "none", "pass", "fail", "continue", "stop", "end", "retry", "generate",
@@ -180,14 +183,23 @@ def _given_to(calls: Sequence[Node], question: str | None, texts: Sequence[str])
     turns = [prompt_of(call, question) for call in kept]
     prompts = [text for present, _ in turns for text in present]
     asked = [question] if question else []
-    found = given_texts((text for turn in turns for part in turn for text in part), texts, asked)
+    searched = [text for turn in turns for part in turn for text in part]
+    found = given_texts(searched, texts, asked)
     if not found:  # the instructions of the system may be a parameter of the call
-        found = given_texts([call.all_inputs for call in kept], texts, asked)
+        found = given_texts([_without(call.all_inputs, searched) for call in kept], texts, asked)
     whole = sum(texts[number] == text for number, text in found.items())
     if whole < len(texts) and any(call.prompt_is_cut for call in kept):
         return GivenTexts({}, None)  # what is missing may stand in what was cut
     is_known = all(call.states_prompt and (call.states_request or not _repeats(call, question)) for call in kept)
     return GivenTexts(found, prompts if found or is_known else None)
+
+
+def _without(inputs: str, searched: Iterable[str]) -> str:
+    """Return inputs without the longest texts that were searched already."""
+    long = [text for text in dict.fromkeys(searched) if len(text) >= LONG_CHARS]
+    for text in sorted(long, key=len, reverse=True)[:LONGEST_MAX]:
+        inputs = inputs.replace(text, "\n")
+    return inputs
 
 
 def _repeats(call: Node, question: str | None) -> bool:
