@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from .calls_and_retrievals import HIDING
 from .explained_content import ExplainedContent, explained_content
-from .grouping import HIDING, SpanGroup, groups_of
+from .grouping import SpanGroup, groups_of
 from .interactions import Mapped, interaction_of
 from .nothing import number_of, why_nothing
 from .options import MappingOptions

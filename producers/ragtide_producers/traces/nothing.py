@@ -8,7 +8,7 @@ from ragtide_schemas.printable import printable
 
 from ..shapes.literals import BrokenTextError, UnreadableError
 from ..shapes.texts import ANSWER_KEYS
-from .grouping import calls_of, retrievals_of
+from .calls_and_retrievals import calls_of, retrievals_of
 from .interactions import capture_advice
 from .reading import SEEN_CHARS, SpanReading, if_readable, plain_text
 from .requests import inside, repeats_documents
