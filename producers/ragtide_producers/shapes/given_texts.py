@@ -253,7 +253,7 @@ class _Search:
         """Return the places and the parts of the numbered texts that stand there in part."""
         grams = self.prompt.grams
         free = [*compress(range(0, len(grams), GRAM - 1), self.taken[:: GRAM - 1].translate(_FREE))]
-        joined = _JoinedTexts(texts, numbers, {grams[place] for place in free})
+        joined = _JoinedTexts(texts, numbers, set(map(grams.__getitem__, free)))
         found = (self._part(texts[run.number], run) for run in self._runs(joined, free))
         runs = [run for run in found if run is not None]
         if not runs:
@@ -311,7 +311,7 @@ class _Search:
         """
         prompt, grams, taken, words = self.prompt.words, self.prompt.grams, self.taken, texts.words
         hits = [*compress(free, map(texts.first.__contains__, map(grams.__getitem__, free)))]
-        repeats = texts.repeats({grams[hit] for hit in hits})
+        repeats = texts.repeats(set(map(grams.__getitem__, hits)))
         back, low, stop, number = BACK * len(prompt), 0, 0, 0
         while number < len(hits):
             hit = hits[number]
