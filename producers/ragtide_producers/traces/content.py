@@ -305,18 +305,26 @@ def _prompt_documents(
     text of the last prompt that has them. None if this text is what models wrote of the documents.
     """
     calls = calls_behind(group, question, answer, all_texts=True)
-    written = [call.generated for call in group.calls if call.generated]
+    written: dict[str, int] = {}
+    for call in group.calls:
+        written.setdefault(call.generated or "", call.span.start_ns)
     found: dict[str, Found] = {}
     for call in calls:
-        results = (result for result in call.tool_results if result not in written)
+        at_ns = call.span.start_ns
+        results = [
+            one for one in call.tool_results if not (isinstance(one, str) and one and written.get(one, at_ns) < at_ns)
+        ]
         for document in call.prompt_documents or chain.from_iterable(reply_documents(one) or () for one in results):
             found.setdefault(key_of(document), document)
     if not found and listed:
-        for prompts in (call.prompts for call in reversed(calls)):
-            contexts = (context_in(prompt, question, len(listed)) for prompt in prompts)
-            counted = (context_after_instructions(prompt, len(listed)) for prompt in prompts)
+        for call in reversed(calls):
+            contexts = (context_in(prompt, question, len(listed)) for prompt in call.prompts)
+            counted = (context_after_instructions(prompt, len(listed)) for prompt in call.prompts)
             if text := next(filter(None, chain(contexts, counted)), None):
-                found = {} if any(reply in text for reply in written) else {text: Found(text)}
+                # An answer that quotes a document is written after it, and hides none.
+                at_ns = call.span.start_ns
+                earlier = (reply for reply, start_ns in written.items() if reply and start_ns < at_ns)
+                found = {} if any(reply in text for reply in earlier) else {text: Found(text)}
                 break
     return _with_ids(list(found.values()), listed) if found else None
 

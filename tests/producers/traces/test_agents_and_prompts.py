@@ -327,6 +327,19 @@ def test_what_models_wrote_of_documents_with_ids_only_is_no_document() -> None:
     assert found.refusal is Refusal.NO_CONTENT
 
 
+def test_an_answer_that_quotes_a_document_hides_none() -> None:
+    """Retrievals have ids alone, and the prompt has the texts below a heading."""
+    prompt = "Context:\n{}\n\nQuestion: {}".format("\n\n".join(TEXTS), QUESTION)
+    told = {"input.value": QUESTION, "output.value": TEXTS[0]}
+    (found,) = mapped(branch("answer", told, branch("find", RETRIEVAL), asked_with(prompt, TEXTS[0])))
+    assert found.interaction is not None, found.detail
+    assert [(document.id, document.text) for document in found.interaction.documents] == [
+        ("a", TEXTS[0]),
+        ("b", TEXTS[1]),
+    ]
+    assert found.interaction.response == TEXTS[0]
+
+
 @for_each("verdict", ["grounded", "Yes.", "no", "7"])
 def test_a_verdict_on_an_answer_is_not_taken_for_the_answer(verdict: str) -> None:
     """No span has question and answer, so the last reply would be the answer."""
