@@ -1,4 +1,4 @@
-"""What the traces of the last hours gave, by service: how many gave an interaction, and why the others gave none."""
+"""Counts of traces by hour, service and outcome: an interaction, or the reason why there is none."""
 
 from collections import Counter
 from collections.abc import Sequence

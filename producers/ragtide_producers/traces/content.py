@@ -152,7 +152,7 @@ def _of_anchor(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[], 
     """Return the explicit text of the anchor, else the text that `read` finds; None if several turns share it."""
     if group.turn is not None:
         return None
-    return group.anchor.text_of([group.anchor.own.get(key)], meaning) or (read() if group.tells else None)
+    return group.anchor.text_of([group.anchor.own.get(key)], meaning) or (read() if group.has_texts else None)
 
 
 class GroupDocuments(NamedTuple):
@@ -311,10 +311,14 @@ def _prompt_documents(
     found: dict[str, Found] = {}
     for call in calls:
         at_ns = call.span.start_ns
+        # What an earlier call wrote came through a tool, and is no document.
         results = [
-            one for one in call.tool_results if not (isinstance(one, str) and one and written.get(one, at_ns) < at_ns)
+            result
+            for result in call.tool_results
+            if not (isinstance(result, str) and result and written.get(result, at_ns) < at_ns)
         ]
-        for document in call.prompt_documents or chain.from_iterable(reply_documents(one) or () for one in results):
+        read = (reply_documents(result) or () for result in results)
+        for document in call.prompt_documents or chain.from_iterable(read):
             found.setdefault(key_of(document), document)
     if not found and listed:
         for call in reversed(calls):

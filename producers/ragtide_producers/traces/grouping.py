@@ -42,7 +42,7 @@ class SpanGroup:
     """Number of the turn, if several turns share the anchor."""
     later: tuple[Node, ...] = ()
     """Model calls of other agents that were given the answer: which text the user saw may be one of theirs."""
-    tells: bool = True
+    has_texts: bool = True
     """Whether the texts of the anchor may be the question and the answer: not if the spans below show others."""
     asked_by: Node | None = None
     """The model call that asked for the tool at the anchor, whose result was the answer: it has the user's question."""
@@ -156,9 +156,9 @@ def _requests(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node], ask
 
 
 def _highest(
-    tree: Tree, taken: Collection[Node], tells: Callable[[Node], bool], fits: Callable[[Node], bool]
+    tree: Tree, taken: Collection[Node], has_texts: Callable[[Node], bool], fits: Callable[[Node], bool]
 ) -> set[Node]:
-    """Return the highest nodes in each process that tell their texts and fit, and are not below a taken one.
+    """Return the highest nodes in each process that have their texts and fit, and are not below a taken one.
 
     What begins after the end of a span is no part of its answer, so it may be a request of its own.
     """
@@ -171,7 +171,7 @@ def _highest(
         covering[node] = node if node in taken else above if is_below else None
         refused[node] = refused[node.parent]
         may_ask = node.is_of_application or node.role == "tool"
-        if covering[node] is not None or not may_ask or refused[node] > REFUSED_MAX or not tells(node):
+        if covering[node] is not None or not may_ask or refused[node] > REFUSED_MAX or not has_texts(node):
             continue
         if fits(node):
             found.add(node)
@@ -297,14 +297,14 @@ def _unanswered(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -
     models = [node for node in tree.nodes if node.role == "llm" and not node.is_agent and hiding[node] is None]
     latest, earliest = _starts(tree, models, max), _starts(tree, retrievals, min)
 
-    def tells(node: Node) -> bool:
+    def has_texts(node: Node) -> bool:
         return node in earliest and latest.get(node, -1) < earliest[node] and not node.failed and node.tells_both
 
     def fits(node: Node) -> bool:
         below = inside(node, retrievals)
         return is_request(tree, node, below, inside(node, calls)) and nothing_was_given(tree, node, below)
 
-    found = _highest(tree, (), tells, fits)
+    found = _highest(tree, (), has_texts, fits)
     return [SpanGroup(node, _by_time(inside(node, retrievals)), ()) for node in tree.nodes if node in found]
 
 
@@ -336,7 +336,7 @@ def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], *, i
     session. A new turn begins with a retrieval after a call that answered, if the next call has another question, and
     the query is none that a model wrote before the first retrieval.
     """
-    whole = SpanGroup(anchor, _by_time(retrievals), _by_time(calls), tells=is_one or not anchor.tells_both)
+    whole = SpanGroup(anchor, _by_time(retrievals), _by_time(calls), has_texts=is_one or not anchor.tells_both)
     if len(retrievals) < 2 or len(calls) < 2 or is_one:
         return [whole]
     turns: list[tuple[list[Node], list[Node]]] = [([], [])]
