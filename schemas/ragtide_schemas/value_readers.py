@@ -113,7 +113,7 @@ def id_text(value: Any, name: str, left_out: LeftOut) -> Any:
 
 def is_name(text: str) -> bool:
     """Return whether a text may be a name: not blank, at most 200 characters, without control characters."""
-    fits = 0 < len(text) <= NAME_MAX_CHARS and _NAME.search(text) is not None and bool(text.strip())
+    fits = 0 < len(text) <= NAME_MAX_CHARS and _NAME.fullmatch(text) is not None and bool(text.strip())
     return fits and whole(text) is text
 
 

@@ -174,7 +174,7 @@ def is_complete(number: int) -> bool:
 
 def manifest_of(path: str) -> tuple[int, int] | None:
     """Return partition and number of the manifest at a path; None if the path is no manifest."""
-    found = _NAME.match(path)
+    found = _NAME.fullmatch(path)
     return None if found is None else (int(found[1]), int(found[2]))
 
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import SECRET, TOWER, judge
 
@@ -339,6 +339,8 @@ def test_the_tokens_are_read_in_every_form(form: str) -> None:
 
 
 @pytest.mark.pure
+@example(reply="", is_stream=False)
+@example(reply=" \n", is_stream=True)
 @given(VALUES, st.booleans())
 def test_any_reply_is_an_answer_or_a_fault_and_raises_nothing(reply: Any, is_stream: bool) -> None:
     body = sse(*(reply if isinstance(reply, list) else [reply])) if is_stream else json.dumps(reply).encode()

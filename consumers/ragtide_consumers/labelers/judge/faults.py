@@ -34,6 +34,7 @@ _KINDS: Final = (
 )
 """Status of each type of error, by a part of its name in letters."""
 
+_EMPTY: Final = "it is empty"
 _NO_MODEL: Final = re.compile(r"\bmodel\b[^.!?\n]{0,100}\b(?:not found|does not exist)\b|no such model", re.IGNORECASE)
 
 
@@ -42,11 +43,11 @@ class NoCompletion(ErrorReply):
 
     Args:
         status: of the error inside; 502 if it names none, and 200 if the reply has neither an answer nor an error.
-        text: what the endpoint says about the error.
+        text: what the endpoint says about the error; a blank one says that the reply is empty.
     """
 
     def __init__(self, status: int, text: str) -> None:
-        super().__init__(status, {}, text)
+        super().__init__(status, {}, text if text.strip() else _EMPTY)
 
 
 def fault_in(reply: object, message: Members | None, holders: Sequence[Members], finish: str) -> NoCompletion | None:
@@ -71,7 +72,7 @@ def fault_in(reply: object, message: Members | None, holders: Sequence[Members],
         elif reply and finish != "error" and "choices" not in named:
             return NoCompletion(200, as_json(reply))
         else:
-            said.append({"message": "it has no choice" if reply else "it is empty"})
+            said.append({"message": "it has no choice" if reply else _EMPTY})
     if finish == "error" and not said:
         said.append({"message": "the answer ended with an error", "code": next(iter(holders), {}).get("finish_reason")})
     if not said:
