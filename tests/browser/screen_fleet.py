@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 from tests.browser.screens import SCRIPT, Screen, opened
 from tests.browser.services import PageService
 from tests.support.alerts import alert
@@ -35,6 +35,24 @@ async def test_numbers_and_alerts_change_while_the_screen_is_open(async_redis: A
     await owner.commit(*adherence([0.5] * 10, first=300, pipeline="bank"))
     await expect(page.locator("tbody tr")).to_have_count(2)
     assert await page.evaluate("() => window.sameDocument")
+
+
+async def test_a_number_without_a_place_shows_that_the_page_is_older(async_redis: Any, screen: Screen) -> None:
+    """A pipeline came after the page was rendered and before its connection, so no change of the screen is sent."""
+    (owner,) = owners(async_redis, Settings())
+    page, connections = screen.page, iter((True,))
+
+    async def numbers_alone(route: Route) -> None:
+        await owner.commit(*adherence([1.0, 0.6] * 50))
+        if next(connections, False):
+            patches = {"shop": ["poor", "100"], "shop\ntrace.adherence": ["0.8", "", 0, 0, 0, "poor"]}
+            body = f"event: patch\ndata: {json.dumps(patches)}\n\n"
+            await route.fulfill(content_type="text/event-stream", body=body)
+
+    await page.route("**/live?*", numbers_alone)
+    await page.goto(screen.url)
+    await expect(page.locator("#fleet tbody tr")).to_have_count(1)
+    await expect(page.locator(".cell .value").first).to_have_text("0.800")
 
 
 async def test_it_comes_back_when_the_service_was_killed(

@@ -55,14 +55,20 @@ const kinds = {
   },
 };
 
+/** Keys of numbers for which the page was fetched again. @type {Set<string>} */
+const sought = new Set();
+
 /** @param {Record<string, Part[]>} patches */
 function apply(patches) {
   const began = performance.now();
+  let older = false; // the page was rendered before a number had a place
   for (const [key, parts] of Object.entries(patches)) {
     const place = /** @type {HTMLElement | undefined} */ (places.get(key));
     if (place) kinds[place.dataset.kind ?? "text"]?.(place, parts);
+    else if (!sought.has(key)) older = Boolean(sought.add(key));
   }
   performance.measure("ragtide-update", { start: began, end: performance.now() });
+  if (older) refresh();
 }
 
 let fetching = false;
