@@ -173,8 +173,8 @@ def test_an_agent_is_published_soon_after_its_span_ended(name: str, redis: Any, 
     log = tmp_path / "serve.log"
     with running("serve", redis_url, log, INGEST):
         port = port_in(log)
-        for one in by_ends(name):
-            send(port, one.SerializeToString())
+        for export in by_ends(name):
+            send(port, export.SerializeToString())
         wait_until(lambda: bool(published(redis)))
 
 

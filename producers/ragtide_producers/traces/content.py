@@ -311,7 +311,7 @@ def _prompt_documents(
     found: dict[str, Found] = {}
     for call in calls:
         at_ns = call.span.start_ns
-        # What an earlier call wrote came through a tool, and is no document.
+        # A text that an earlier model call wrote is no document, also if a tool returned it.
         results = [
             result
             for result in call.tool_results

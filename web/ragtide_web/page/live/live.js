@@ -65,7 +65,10 @@ function apply(patches) {
   for (const [key, parts] of Object.entries(patches)) {
     const place = /** @type {HTMLElement | undefined} */ (places.get(key));
     if (place) kinds[place.dataset.kind ?? "text"]?.(place, parts);
-    else if (!sought.has(key)) older = Boolean(sought.add(key));
+    else if (!sought.has(key)) {
+      sought.add(key);
+      older = true;
+    }
   }
   performance.measure("ragtide-update", { start: began, end: performance.now() });
   if (older) refresh();
