@@ -2,9 +2,10 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from time import monotonic
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
@@ -59,8 +60,7 @@ async def serve(
     aggregator: bool,
     recorder: bool = False,
     notifier: bool = False,
-    bridge: bool = False,
-    others: Sequence[Callable[[Settings, SettingsWatch | None], Coroutine[Any, Any, None]]] = (),
+    others: Mapping[str, Callable[[Settings, SettingsWatch | None], Coroutine[Any, Any, None]]] = MappingProxyType({}),
     process: ProcessTelemetry,
     warn: bool = True,
 ) -> None:
@@ -74,8 +74,7 @@ async def serve(
         aggregator: whether to aggregate metric events.
         recorder: whether to record the streams.
         notifier: whether to send alerts to destinations.
-        bridge: whether to exchange messages with a broker.
-        others: roles that other packages define; each gets the settings, and the watch of the alert rules.
+        others: roles that other packages define, by name; each gets the settings, and the watch of the alert rules.
         process: health and metrics.
         warn: whether to warn of settings and of Redis; another process of the same command does otherwise.
 
@@ -91,8 +90,8 @@ async def serve(
         return
     settings, also, prepared = ready
     # The rules of a workspace are in Redis, and stay as they are.
-    names = {"worker": worker, "aggregator": aggregator, "recorder": recorder, "notify": notifier, "bridge": bridge}
-    running = {name for name, runs in names.items() if runs} | ({"serve"} if others else set())
+    names = {"worker": worker, "aggregator": aggregator, "recorder": recorder, "notify": notifier}
+    running = {name for name, runs in names.items() if runs} | set(others)
     rules = _settings_watch(settings, process, running) if workspace_of(settings.prefix) is None else None
     roles = [work(settings, url, stop, process, also=also, rules=rules)] if worker else []
     roles += [ask_sentinels(settings, url, stop, process)] if worker and asks_sentinels(settings) else []
@@ -100,8 +99,7 @@ async def serve(
     roles += [rules.run(stop), report_settings(rules, settings.prefix, url, stop)] if rules is not None else []
     roles += [record(settings, url, stop, process, prepared)] if prepared else []
     roles += [notify(settings, url, stop, process, rules)] if notifier else []
-    roles += [exchange(settings, url, stop, process)] if bridge else []
-    roles += [other(settings, rules) for other in others]
+    roles += [other(settings, rules) for other in others.values()]
     await together(*roles, stop=stop)
 
 
@@ -243,14 +241,6 @@ async def notify(
 
     say_role("notify")
     await run_notifier(settings, url, stop, process, rules)
-
-
-async def exchange(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry) -> None:
-    """Exchange messages with a broker until stopped."""
-    from .bridge.service import run_bridge  # noqa: PLC0415 - see above
-
-    say_role("bridge")
-    await run_bridge(settings, url, stop, process)
 
 
 async def aggregate(

@@ -82,9 +82,3 @@ async def _build(settings: Settings, roles: Collection[str]) -> None:
         from ragtide_consumers.recorder.service import open_recorder  # noqa: PLC0415
 
         open_recorder(settings)
-    if "bridge" in roles:
-        from .bridge.links import link_class  # noqa: PLC0415
-        from .bridge.service import bridge_addresses  # noqa: PLC0415
-
-        for address in bridge_addresses(settings.bridge).values():
-            link_class(address.kind)

@@ -18,13 +18,13 @@ from tests.support.http_service import http_service
 from tests.support.traces import branch, spans
 
 from ragtide import InteractionProducer, InvalidEntryError, RagInteraction, load
+from ragtide.bridge.addresses import read_address
+from ragtide.bridge.intake import read_message
+from ragtide.bridge.links import Received
 from ragtide_producers import FileOptions, UnreadableFileError, read_rows
 from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.options import MappingOptions
-from ragtide_roles.bridge.addresses import read_address
-from ragtide_roles.bridge.intake import read_message
-from ragtide_roles.bridge.links import Received
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.opaque import is_opaque

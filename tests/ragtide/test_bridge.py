@@ -18,14 +18,14 @@ from tests.support.metric_events import START, event
 from tests.support.redis_processes import RedisProcess
 from tests.support.wire_spans import rag, request, span
 
+from ragtide.bridge.addresses import SCHEMES, read_address
+from ragtide.bridge.findings import bridge_findings
+from ragtide.bridge.intake import read_message
+from ragtide.bridge.links import Received, link_class
+from ragtide.bridge.outlet import Outlet, group_of
+from ragtide.bridge.service import bridge_addresses, forget_bridge, run_bridge
+from ragtide.bridge.span_intake import read_spans
 from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
-from ragtide_roles.bridge.addresses import SCHEMES, read_address
-from ragtide_roles.bridge.intake import read_message
-from ragtide_roles.bridge.links import Received, link_class
-from ragtide_roles.bridge.outlet import Outlet, group_of
-from ragtide_roles.bridge.service import bridge_addresses, forget_bridge, run_bridge
-from ragtide_roles.bridge.span_intake import read_spans
-from ragtide_roles.doctor.bridge import bridge_findings
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.entries import Entry
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
@@ -240,7 +240,7 @@ def test_bad_items_are_dead_letters_with_their_place_and_the_others_are_publishe
 @pytest.mark.pure
 def test_a_package_that_is_missing_is_a_sentence_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nats", None)
-    monkeypatch.delitem(sys.modules, "ragtide_roles.bridge.nats_link", raising=False)
+    monkeypatch.delitem(sys.modules, "ragtide.bridge.nats_link", raising=False)
     with pytest.raises(ConfigurationError, match=r"pip install 'ragtide\[nats\]'"):
         link_class("nats")
 

@@ -9,13 +9,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from ragtide import Deployment
+from ragtide.bridge.telemetry import BridgeTelemetry
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
 from ragtide_consumers.notify.telemetry import NotifyTelemetry
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_producers.ingest.telemetry import IngestTelemetry
-from ragtide_roles.bridge.telemetry import BridgeTelemetry
 from ragtide_roles.serving import rules_counter
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams

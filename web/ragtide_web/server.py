@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -112,6 +112,7 @@ async def serve_http(
     listening: socket.socket,
     capture: Capture | None = None,
     rules: SettingsWatch | None = None,
+    findings: Callable[[Settings], Awaitable[list[Finding]]] | None = None,
 ) -> None:
     """Answer requests, and turn traces into interactions, until `stop` is set.
 
@@ -124,6 +125,7 @@ async def serve_http(
         listening: socket of `listen`; the role closes it.
         capture: writes requests of traces to files.
         rules: gives new alert rules; None leaves them as they are in the settings.
+        findings: examines what only the command line knows.
     """
     say_role(ROLE)
     async with (
@@ -137,7 +139,7 @@ async def serve_http(
         hiding = TextHiding(settings)
         thread = ReadingThread(url, settings)
         # The deployment has the alert rules that are in force.
-        checks = BackgroundRead("checks", partial(thread.run, partial(_checked, deployment, redact(url))))
+        checks = BackgroundRead("checks", partial(thread.run, partial(_checked, deployment, redact(url), findings)))
         paired = BackgroundRead("pairs", partial(thread.run, read_paired))
         kappas = BackgroundRead("kappas", partial(thread.run, read_kappas), KAPPA_FRESH_S)
         experiments = ExperimentsReading(url, settings)
@@ -216,8 +218,14 @@ async def _federation(settings: ServeSettings) -> "AsyncIterator[Federation | No
         yield federation
 
 
-async def _checked(shown: Deployment, description: str, redis: Redis, _: Deployment) -> list[Finding]:
-    found = await examine(redis, shown.settings, description, check_labeler=False)
+async def _checked(
+    shown: Deployment,
+    description: str,
+    further: Callable[[Settings], Awaitable[list[Finding]]] | None,
+    redis: Redis,
+    _: Deployment,
+) -> list[Finding]:
+    found = await examine(redis, shown.settings, description, check_labeler=False, further=further)
     return sorted(found, key=lambda finding: LEVELS.index(finding.level))
 
 

@@ -125,6 +125,12 @@ def check_here(settings: Settings, *names: Role, processes: int) -> None:
         ConfigurationError: a role cannot start.
     """
     check_start(settings, names, apart=processes > 0)
+    if Role.BRIDGE in names:
+        from ..bridge.links import link_class  # noqa: PLC0415 - no role needs it
+        from ..bridge.service import bridge_addresses  # noqa: PLC0415
+
+        for address in bridge_addresses(settings.bridge).values():
+            link_class(address.kind)
     if settings.http_port:
         listening_socket(settings.http_host, settings.http_port, "RAGTIDE_HTTP_PORT").close()
 
@@ -206,9 +212,13 @@ def run_here(run: RoleRun, place: ProcessPlace | None = None, *, reports: bool =
                 from ragtide_runtime.telemetry.endpoints import serving  # noqa: PLC0415 - as above
 
                 await stack.enter_async_context(serving(settings, endpoints))
-            others = []
+            others = {}
             if endpoints is not None and Role.SERVE in names:
-                others.append(_http_role(run, stop, endpoints, process))
+                others[Role.SERVE.value] = _http_role(run, stop, endpoints, process)
+            if Role.BRIDGE in names:
+                from ..bridge.service import run_bridge  # noqa: PLC0415 - as above
+
+                others[Role.BRIDGE.value] = lambda settings, _: run_bridge(settings, run.url, stop, process)
             running = (
                 run_roles(
                     settings,
@@ -218,7 +228,6 @@ def run_here(run: RoleRun, place: ProcessPlace | None = None, *, reports: bool =
                     aggregator=Role.AGGREGATOR in names,
                     recorder=Role.RECORDER in names,
                     notifier=Role.NOTIFY in names,
-                    bridge=Role.BRIDGE in names,
                     others=others,
                     process=process,
                     warn=run.is_first,
@@ -245,6 +254,8 @@ def _http_role(
     try:
         from ragtide_web.capturing import Capture  # noqa: PLC0415 - only here
         from ragtide_web.server import serve_http  # noqa: PLC0415
+
+        from ..bridge.findings import bridge_findings  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise needs_web(error) from None
     capture = None if run.capture is None else Capture(run.capture)
@@ -259,6 +270,7 @@ def _http_role(
             listening=run.listening or page_socket(settings),
             capture=capture,
             rules=rules,
+            findings=bridge_findings,
         )
 
     return serve_page

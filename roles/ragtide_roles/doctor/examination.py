@@ -1,6 +1,6 @@
 """The two examinations: `ragtide doctor` checks a whole deployment, a container's health check asks about one role."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from redis import ResponseError
@@ -28,7 +28,6 @@ from .assumptions import (
     sampling_findings,
     swing_findings,
 )
-from .bridge import bridge_findings
 from .federation import federation_findings
 from .finding import Finding, Level, count_of
 from .in_force import settings_findings
@@ -40,7 +39,14 @@ from .server import history_findings, known_ids_finding, server_findings
 from .traces import trace_findings
 
 
-async def examine(redis: Redis, settings: Settings, description: str, *, check_labeler: bool = True) -> list[Finding]:
+async def examine(
+    redis: Redis,
+    settings: Settings,
+    description: str,
+    *,
+    check_labeler: bool = True,
+    further: Callable[[Settings], Awaitable[list[Finding]]] | None = None,
+) -> list[Finding]:
     """Return the findings about Redis, its durability, roles, alert rules, the judge, and every partition.
 
     Args:
@@ -48,6 +54,7 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
         settings: of the deployment.
         description: of the Redis in use, for the first finding.
         check_labeler: whether to load the labeler, which takes as long and as much memory as in a worker.
+        further: examines what only the command line knows.
     """
     deployment = Deployment(redis, settings)
     partitions = await deployment.partitions()
@@ -65,7 +72,7 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
         *_rules(with_stored_criteria(settings, await read_stored_criteria(redis, settings.prefix))),
         *settings_findings(settings, reports),
         *await notification_findings(settings, reports),
-        *await bridge_findings(settings),
+        *(await further(settings) if further is not None else ()),
         *await federation_findings(settings.serve),
         *await recording_findings(settings),
         *await result_findings(settings.otel),

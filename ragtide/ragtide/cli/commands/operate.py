@@ -237,10 +237,10 @@ def bridge(
     """
     from pydantic import ValidationError
 
-    from ragtide_roles.bridge.service import bridge_addresses, forget_bridge
     from ragtide_runtime.settings.bridge import BridgeSettings
     from ragtide_schemas.base import describe
 
+    from ...bridge.service import bridge_addresses, forget_bridge
     from ..roles import run_until_signal
     from ..with_redis import with_redis
 

@@ -81,6 +81,7 @@ def doctor(
     from ragtide_roles.doctor.finding import Finding
     from ragtide_runtime.redis.url import RedisHandle
 
+    from ...bridge.findings import bridge_findings
     from ..doctor_views import findings_table, print_repairs
     from ..with_redis import with_redis
 
@@ -92,7 +93,7 @@ def doctor(
     async def body(redis: Redis, handle: RedisHandle) -> list[Finding]:
         if role is not None:
             return await examine_role(redis, settings, role.value, socket.gethostname())
-        return await examine(redis, settings, handle.description)
+        return await examine(redis, settings, handle.description, further=bridge_findings)
 
     findings = with_redis(settings, body)
     if as_json:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_roles.running import together
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.waiting import Backoff, end, sleep_or_stop
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
@@ -22,11 +23,11 @@ from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.settings.bridge import BridgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
+from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.outages import Outage, redis_outage
 from ragtide_schemas import DeadLetter, Reason
 from ragtide_schemas.printable import printable
 
-from ..running import together
 from .addresses import BrokerAddress, check_mqtt_topic, check_nats_subject, read_address
 from .intake import REDIS_ERRORS, Intake, RedisWriter, StoppedError
 from .links import (
@@ -108,6 +109,7 @@ async def run_bridge(settings: Settings, url: str, stop: asyncio.Event, process:
     Raises:
         ConfigurationError: a URL is wrong, a package is not installed, or a topic does not exist.
     """
+    say_role(ROLE)
     addresses = bridge_addresses(settings.bridge)
     for name in CLIENT_LOGS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)

@@ -3,14 +3,14 @@
 import asyncio
 from contextlib import suppress
 
+from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.settings.model import Settings
 
-from ..bridge.addresses import BrokerAddress
-from ..bridge.links import CONNECT_S, TopicMissingError, link_class
-from ..bridge.service import bridge_addresses
-from .finding import Finding
+from .addresses import BrokerAddress
+from .links import CONNECT_S, TopicMissingError, link_class
+from .service import bridge_addresses
 
 
 async def bridge_findings(settings: Settings) -> list[Finding]:
