@@ -13,7 +13,7 @@ from ragtide import Deployment
 from ragtide.cli.headline_tables import headlines_table
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Headline, utc_now
-from ragtide_web.page.fleet.screen import cell_of
+from ragtide_web.reading.fleet import cell_of
 
 ADHERENCE, TOKENS, UNSUPPORTED = "trace.adherence", "answer.prompt_tokens", "sentences.unsupported"
 

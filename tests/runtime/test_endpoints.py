@@ -24,7 +24,7 @@ from ragtide_runtime.telemetry import endpoints
 from ragtide_runtime.telemetry.catalogue import CATALOGUE
 from ragtide_runtime.telemetry.health import Health, Heartbeat, ProcessTelemetry
 from ragtide_runtime.telemetry.role_endpoints import observing
-from ragtide_web.telemetry import HeadlineCollector, HttpTelemetry
+from ragtide_web.guard.telemetry import HeadlineCollector, HttpTelemetry
 
 pytestmark = pytest.mark.processes
 

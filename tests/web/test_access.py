@@ -13,8 +13,8 @@ from ragtide_aggregator.service.quality import PartitionQuality
 from ragtide_aggregator.service.telemetry import QualityCollector
 from ragtide_runtime.settings.serve import ServeSettings
 from ragtide_runtime.telemetry.quality_metrics import ALERT_FIRING
-from ragtide_web.access import Allowance
-from ragtide_web.guard import foreign_site
+from ragtide_web.guard.access import Allowance
+from ragtide_web.guard.middleware import foreign_site
 
 QUALITY = PartitionQuality(
     {

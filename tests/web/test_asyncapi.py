@@ -11,7 +11,7 @@ from tools.pages.streams import asyncapi_text
 
 from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import RagInteraction
-from ragtide_web.asyncapi import asyncapi_document
+from ragtide_web.routes.asyncapi import asyncapi_document
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "asyncapi.yaml"
 

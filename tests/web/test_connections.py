@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from tests.support.http_service import Service, http_service
 
 from ragtide_runtime.settings.serve import ServeSettings
-from ragtide_web import connections
+from ragtide_web.guard import connections
 
 TOKEN, READER = "token-0123456789", "reader-0123456789"
 TOKENS = [TOKEN, {"name": "reader", "token": READER, "access": ["read"]}]

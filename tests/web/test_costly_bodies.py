@@ -20,10 +20,10 @@ from tests.web.page.test_dead_letters import add, letter
 from ragtide_producers.ingest import receiver
 from ragtide_producers.ingest.split_items import split_items
 from ragtide_runtime.outside import json_values
-from ragtide_web import items
-from ragtide_web.memory import Memory
+from ragtide_web.guard.memory import Memory
+from ragtide_web.guard.problems import HttpProblem
 from ragtide_web.page.dead_letters import route as dead_letters
-from ragtide_web.problems import HttpProblem
+from ragtide_web.routes import publishing as items
 
 MIB = 1024 * 1024
 JSON, LINES, PROTOBUF = "application/json", "application/x-ndjson", "application/x-protobuf"

@@ -19,7 +19,7 @@ from tests.support.wire_spans import rag, request, span
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import Streams
-from ragtide_web import grpc_server
+from ragtide_web.routes import grpc_server
 
 STREAMS = Streams("ragtide", 0)
 TOKEN = "token-0123456789"

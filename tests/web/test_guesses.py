@@ -12,7 +12,7 @@ from tests.support.http_service import Service, http_service
 from tests.web.test_grpc import calling
 
 from ragtide_runtime.settings.serve import ServeSettings
-from ragtide_web.access import PER_MINUTE, Attempts
+from ragtide_web.guard.access import PER_MINUTE, Attempts
 
 TOKEN, OTHER = "token-0123456789", "other-0123456789"
 TOKENS = [TOKEN, {"name": "writer", "token": OTHER, "access": ["write"]}]

@@ -11,8 +11,8 @@ from tests.support.http_service import http_service
 
 from ragtide import Deployment
 from ragtide_runtime.redis.client import connect_async
-from ragtide_web.guard import answer_while_connected
-from ragtide_web.problems import RedisProblem, redis_is_away
+from ragtide_web.guard.middleware import answer_while_connected
+from ragtide_web.guard.problems import RedisProblem, redis_is_away
 
 
 async def no_send(_: Any) -> None:

@@ -5,7 +5,8 @@ from typing import Any, get_args
 import pytest
 
 from ragtide_runtime.settings.serve import ServeSettings
-from ragtide_web.context import Reader, Shared, Writer
+from ragtide_web.guard.admission import Reader, Writer
+from ragtide_web.reading.context import Shared
 from ragtide_web.server import listen
 
 pytestmark = pytest.mark.pure

@@ -12,7 +12,7 @@ from ragtide_schemas.feedback import Feedback
 from ragtide_schemas.interaction import AnswerUsage, EarlierTurn, RagInteraction, RetrievedDocument
 from ragtide_schemas.labels import ClaimLabels, SentenceLabels
 from ragtide_schemas.retrieval_steps import RetrievalStep
-from ragtide_web.schema_words import type_in_words
+from ragtide_web.routes.schema_words import type_in_words
 
 _INTRODUCTION = """\
 Every field of an interaction, of feedback and of an alert rule, with its type and an example. Four fields are required:

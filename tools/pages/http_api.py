@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ragtide_web.app import openapi_document
-from ragtide_web.schema_words import default_in_words, type_in_words
+from ragtide_web.routes.schema_words import default_in_words, type_in_words
 
 from .schema_tables import cell, fields_table
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ragtide_web.schema_words import described_fields, type_in_words
+from ragtide_web.routes.schema_words import described_fields, type_in_words
 
 
 def cell(text: object) -> str:

@@ -4,7 +4,7 @@ from typing import Final
 
 import yaml
 
-from ragtide_web.asyncapi import asyncapi_document, described_streams
+from ragtide_web.routes.asyncapi import asyncapi_document, described_streams
 
 from .schema_tables import fields_table
 

@@ -13,8 +13,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ragtide_runtime import __version__
 from ragtide_schemas.printable import printable
 
-from .context import Context
-from .guard import Guard
+from .guard.headers import HEADERS
+from .guard.middleware import Guard
+from .guard.problems import HttpProblem, RedisProblem, answer, drain
+from .guard.proxy import BehindProxy, prefix_of
+from .guard.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
 from .page.alerts.route import router as alerts
 from .page.criteria.route import router as criteria
 from .page.dead_letters.route import router as dead_letters
@@ -28,14 +31,12 @@ from .page.label.route import router as label
 from .page.live.route import router as live
 from .page.login.route import router as login
 from .page.pipeline.route import router as pipeline
-from .page.rendering import HEADERS, ProblemContent, render
+from .page.rendering import ProblemContent, render
 from .page.screen_files import router as frame
 from .page.streams.route import router as streams
 from .page.system.route import router as system
 from .page.traffic.route import router as traffic
-from .page.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
-from .problems import HttpProblem, RedisProblem, answer, drain
-from .proxy import BehindProxy, prefix_of
+from .reading.context import Context
 from .routes import criteria as criteria_api
 from .routes import details, health, reading, traces, writing
 

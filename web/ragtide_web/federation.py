@@ -12,7 +12,7 @@ from ragtide_runtime.settings.serve import FederatedSettings
 from ragtide_schemas import utc_now
 from ragtide_schemas.details import FLEET, FederatedDeployment
 
-from .page.background import BackgroundRead
+from .reading.background import BackgroundRead
 
 SHOWN: Final = 20
 """Most pipelines of a deployment that are shown, the worst ones."""

@@ -33,21 +33,21 @@ from ragtide_runtime.telemetry.health import Health, Heartbeat, ProcessTelemetry
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints, observing
 
-from .access import Clients
 from .app import application
-from .capturing import Capture
-from .connections import protocol
-from .context import Context
+from .guard.access import Clients
+from .guard.connections import protocol
+from .guard.telemetry import ROLE, HeadlineCollector, HttpTelemetry
 from .page.alerts.rule_replays import RuleReplays
-from .page.background import BackgroundRead, ReadingThread
-from .page.dead_letters.hiding import TextHiding
-from .page.dead_letters.letter_index import LetterIndex
 from .page.experiments.reading import ExperimentsReading
-from .page.fleet.history import Sparklines
 from .page.judge.route import KAPPA_FRESH_S, read_kappas, read_paired
-from .page.live.changes import LiveHub
-from .page.shown_headlines import ShownHeadlines
-from .telemetry import ROLE, HeadlineCollector, HttpTelemetry
+from .reading.background import BackgroundRead, ReadingThread
+from .reading.context import Context
+from .reading.headlines import ShownHeadlines
+from .reading.hiding import TextHiding
+from .reading.letter_index import LetterIndex
+from .reading.live import LiveHub
+from .reading.sparklines import Sparklines
+from .routes.capturing import Capture
 
 if TYPE_CHECKING:
     from .federation import Federation
@@ -178,7 +178,7 @@ async def serve_http(
             for reader in (thread, experiments, rule_replays, checks, paired, kappas):
                 stack.push_async_callback(reader.aclose)
             if settings.serve.grpc_port is not None:
-                from .grpc_server import grpc_service  # noqa: PLC0415 - an extra of its own
+                from .routes.grpc_server import grpc_service  # noqa: PLC0415 - an extra of its own
 
                 await stack.enter_async_context(grpc_service(context))
             stack.enter_context(process.health.reporting(ROLE, heartbeat))

@@ -11,8 +11,8 @@ from tests.support.conditions import until
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.settings.model import Settings
-from ragtide_web.page import background
-from ragtide_web.page.background import BackgroundRead, ReadingThread
+from ragtide_web.reading import background
+from ragtide_web.reading.background import BackgroundRead, ReadingThread
 
 
 async def test_a_result_is_kept_for_a_while_and_pages_share_a_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import Headline, Move
 from ragtide_schemas.headline import MeanOfAll
-from ragtide_web.page.bands import HEIGHT, WIDTH, BandChart, Mark, chart_start
-from ragtide_web.page.fleet.screen import FleetRow, cell_of
 from ragtide_web.page.pipeline.screen import MetricPanel, Surroundings, panels, time_span
+from ragtide_web.reading.bands import HEIGHT, WIDTH, BandChart, Mark, chart_start
+from ragtide_web.reading.fleet import FleetRow, cell_of
 
 START = datetime(2026, 11, 23, tzinfo=UTC)
 STEP = timedelta(minutes=5)

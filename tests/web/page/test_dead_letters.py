@@ -16,10 +16,11 @@ from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_runtime.settings.serve import WebSettings
 from ragtide_schemas import DeadLetter, Reason
-from ragtide_web.page.dead_letters.letter_index import LetterIndex, LetterSummary, summary_of
-from ragtide_web.page.dead_letters.screen import MEANINGS, PAGE_LETTERS, failed_field, letter_list, shown_detail
-from ragtide_web.page.viewers import Viewer
+from ragtide_web.guard.viewers import Viewer
+from ragtide_web.page.dead_letters.screen import PAGE_LETTERS, failed_field, letter_list
 from ragtide_web.page.words import words
+from ragtide_web.reading.dead_letters import MEANINGS, shown_detail
+from ragtide_web.reading.letter_index import LetterIndex, LetterSummary, summary_of
 
 STREAMS = Streams("ragtide", 0)
 VIEWER = Viewer("ann", is_operator=True, sees_texts=True, patterns=(), language="en")

@@ -24,7 +24,7 @@ from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Headline, MetricEvent
-from ragtide_web.page.fleet.screen import fleet
+from ragtide_web.reading.fleet import fleet
 
 NOW = START + timedelta(hours=1)
 

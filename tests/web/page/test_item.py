@@ -23,7 +23,7 @@ from ragtide_schemas import (
     utc_now,
 )
 from ragtide_web.page.item_address import item_address, names_in
-from ragtide_web.page.items.screen import SHOWN_CHARS, item_view
+from ragtide_web.reading.items import SHOWN_CHARS, item_view
 
 STREAMS = Streams("ragtide", 0)
 METRIC = "trace.adherence"

@@ -16,7 +16,7 @@ from tests.support.redis_processes import RedisProcess
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_web.page.live import changes as live
+from ragtide_web.reading import live
 
 STREAMS = Streams("ragtide", 0)
 

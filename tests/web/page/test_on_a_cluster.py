@@ -16,11 +16,11 @@ from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now
-from ragtide_web.page.dead_letters.letter_index import LetterIndex
+from ragtide_web.guard.orders import read_orders
 from ragtide_web.page.judge.route import read_endpoints
-from ragtide_web.page.orders import read_orders
 from ragtide_web.page.system.reading import read_system
 from ragtide_web.page.system.screen import system_view
+from ragtide_web.reading.letter_index import LetterIndex
 
 pytestmark = [pytest.mark.heavy, pytest.mark.processes]
 

@@ -13,7 +13,7 @@ from tests.support.owners import Owner, owners
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.serve import WebSettings
-from ragtide_web.page.orders import PageOrder
+from ragtide_web.guard.orders import PageOrder
 
 SETTINGS = Settings()
 STREAMS = Streams("ragtide", 0)

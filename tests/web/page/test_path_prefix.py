@@ -15,8 +15,8 @@ from yarl import URL
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.serve import ServeSettings
-from ragtide_web.page.live.changes import CHECK_S, HEARTBEAT_S
-from ragtide_web.proxy import BehindProxy
+from ragtide_web.guard.proxy import BehindProxy
+from ragtide_web.reading.live import CHECK_S, HEARTBEAT_S
 from ragtide_web.server import address_of, listen
 
 PREFIX = "/apps/ragtide"

@@ -11,8 +11,8 @@ from tests.support.owners import owners
 
 from ragtide import Deployment
 from ragtide_runtime.settings.model import Settings
-from ragtide_web.page import shown_headlines
-from ragtide_web.page.shown_headlines import KEPT_S, ShownHeadlines
+from ragtide_web.reading import headlines as shown_headlines
+from ragtide_web.reading.headlines import KEPT_S, ShownHeadlines
 
 
 @dataclass

@@ -12,8 +12,8 @@ from tests.web.page.test_pipeline import SETTINGS, commit, traffic
 from ragtide import Deployment
 from ragtide_aggregator.estimates.over_time import History, HistoryPoint
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_web.page.fleet.history import KEPT_S, Sparklines, sparkline
 from ragtide_web.page.rendering import seconds_long
+from ragtide_web.reading.sparklines import KEPT_S, Sparklines, sparkline
 
 
 async def test_a_drawing_is_used_again_for_a_minute(async_redis: Any) -> None:

@@ -18,7 +18,7 @@ from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_runtime.settings.watch import SettingsWatch
-from ragtide_web.page.orders import PageOrder, read_orders
+from ragtide_web.guard.orders import PageOrder, read_orders
 from ragtide_web.page.system.reading import destination_statuses, read_system, redis_server
 from ragtide_web.page.system.screen import system_view
 

@@ -5,9 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache, partial
-from hashlib import sha256
 from typing import Any, ClassVar, Final
-from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -21,27 +19,15 @@ from ragtide_schemas import utc_now
 from ragtide_schemas.fitness import SIGHTS, Purpose, failures_of, fitness_of
 from ragtide_schemas.printable import printable
 
-from ..proxy import prefix_of
+from ..guard.headers import DONE_COOKIE, HEADERS, done_digest
+from ..guard.proxy import prefix_of
+from ..guard.viewers import Viewer, cookie_of
+from ..reading.item_lists import lasting
 from .item_address import item_address, pipeline_address
 from .screen_files import template_loader
-from .viewers import Viewer, cookie_of
 from .words import LANGUAGES, words
 
-HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-"""Headers of every screen: no script or style inside of the page, nothing from other sites, no frame, no copy kept."""
-
 THEME_COOKIE: Final = "ragtide_theme"
-DONE_COOKIE: Final = "ragtide_done"
-DONE_S: Final = 300
-"""Seconds for which a sentence about an order is shown again when its page is loaded again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +75,6 @@ def render(request: Request, viewer: Viewer | None, content: PageContent, *, sta
         )
     )
     return HTMLResponse(text, status, headers=HEADERS)
-
-
-def done_in(location: str) -> str:
-    """Return the sentence in the address of a screen that says what an order did; empty without one."""
-    return dict(parse_qsl(urlsplit(location).query)).get("done", "")
-
-
-def done_digest(text: str) -> str:
-    """Return what the cookie has of a sentence: a link from elsewhere has no such cookie, so it shows nothing."""
-    return sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _done(request: Request) -> str:
@@ -206,18 +182,6 @@ def ago(value: datetime | None) -> str:
     if value is None:
         return "–"
     return lasting((utc_now() - value).total_seconds())
-
-
-def lasting(value_s: float) -> str:
-    """Return a duration in its largest whole unit.
-
-    >>> lasting(0.4), lasting(59), lasting(60), lasting(7200), lasting(200_000)
-    ('0 s', '59 s', '1 min', '2 h', '2 d')
-    """
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if value_s >= size:
-            return f"{value_s / size:.0f} {unit}" if value_s < size * 10 else f"{value_s // size:.0f} {unit}"
-    return f"{max(value_s, 0):.0f} s"
 
 
 def seconds_long(value_s: float) -> str:

@@ -12,7 +12,7 @@ from jinja2 import BaseLoader, ChoiceLoader, PackageLoader
 
 from ragtide_offline.look import PACKAGE, STYLE_SHEET, style_sheet
 
-from ..problems import HttpProblem
+from ..guard.problems import HttpProblem
 
 PAGE: Final = "ragtide_web.page"
 FOLDERS: Final = (

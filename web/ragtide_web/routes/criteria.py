@@ -14,10 +14,9 @@ from ragtide_offline.criteria.numbers import CriterionNumber, criterion_rows
 from ragtide_runtime.stored_criteria import CriterionState, criteria_in_force, read_stored_criteria
 from ragtide_schemas.criterion import Criterion
 
-from ..context import Shared
-from ..items import REDIS_ERRORS
+from ..guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
 from ..page.criteria.changes import ChangeKind, drop_criterion, save_criterion
-from ..problems import HttpProblem, redis_is_away
+from ..reading.context import Shared
 from .details import ApiViewer
 
 router = APIRouter(tags=["criteria"])

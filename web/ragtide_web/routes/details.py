@@ -38,17 +38,17 @@ from ragtide_schemas.details import (
 from ragtide_schemas.printable import printable
 from ragtide_schemas.suggestions import unknown
 
-from ..context import Context, Reader, Shared
-from ..items import REDIS_ERRORS
-from ..page.alerts.texts import alert_with_items, find_alert
-from ..page.dead_letters.letter_index import summary_of
-from ..page.dead_letters.screen import MEANINGS, may_see, shown_letter
+from ..guard.admission import Reader
+from ..guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ..guard.viewers import Viewer, viewer_of_client
 from ..page.deployments.route import federated
-from ..page.fleet.route import FleetFilter, fleet_of
-from ..page.items.route import MOST, ItemChoice, missing_item, read_list
-from ..page.items.screen import SHOWN_CHARS, ShownDocument, ShownText, item_view
-from ..page.viewers import Viewer, viewer_of_client
-from ..problems import HttpProblem, redis_is_away
+from ..reading.alerts import alert_with_items, find_alert
+from ..reading.context import Context, Shared
+from ..reading.dead_letters import MEANINGS, may_see, shown_letter
+from ..reading.fleet import FleetFilter, fleet_of
+from ..reading.item_lists import MOST, ItemChoice, missing_item, read_list
+from ..reading.items import SHOWN_CHARS, ShownDocument, ShownText, item_view
+from ..reading.letter_index import summary_of
 from .reading import RESPONSES, encoded_list
 
 router = APIRouter(tags=["reading"], responses=RESPONSES)

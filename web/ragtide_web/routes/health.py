@@ -7,7 +7,8 @@ from fastapi.responses import JSONResponse, Response
 
 from ragtide_runtime.settings.serve import is_loopback
 
-from ..context import Context, Shared, client_of
+from ..guard.admission import client_of
+from ..reading.context import Context, Shared
 
 router = APIRouter(tags=["operation"])
 

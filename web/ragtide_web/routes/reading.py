@@ -19,13 +19,13 @@ from ragtide_schemas import Alert, DeadLetter, Estimate, Headline, Workspace, ut
 from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.times import to_utc
 
-from ..access import Client
-from ..context import Context, Reader, Shared
-from ..items import REDIS_ERRORS
-from ..page.dead_letters.letter_index import LetterSummary, summary_of
-from ..page.dead_letters.screen import shown_letter
-from ..page.viewers import viewer_of_client
-from ..problems import HttpProblem, redis_is_away
+from ..guard.access import Client
+from ..guard.admission import Reader
+from ..guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ..guard.viewers import viewer_of_client
+from ..reading.context import Context, Shared
+from ..reading.dead_letters import shown_letter
+from ..reading.letter_index import LetterSummary, summary_of
 
 router = APIRouter(tags=["reading"])
 

@@ -13,11 +13,11 @@ from ragtide_producers.ingest.receiver import ReadRequest, read_body
 from ragtide_producers.traces.otlp import Encoding
 from ragtide_schemas.printable import printable
 
-from ..access import Client
-from ..bodies import body_of
-from ..context import Context, Shared, Writer
-from ..items import REDIS_ERRORS
-from ..problems import HttpProblem, drain, redis_is_away
+from ..guard.access import Client
+from ..guard.admission import Writer
+from ..guard.problems import REDIS_ERRORS, HttpProblem, drain, redis_is_away
+from ..reading.context import Context, Shared
+from .bodies import body_of
 
 router = APIRouter(tags=["writing"])
 

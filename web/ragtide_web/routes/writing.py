@@ -13,21 +13,12 @@ from ragtide_schemas.base import WireModel
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 from ragtide_schemas.printable import printable
 
-from ..access import Client
-from ..bodies import body_of, read_lines
-from ..context import Context, Shared, Writer
-from ..items import (
-    REDIS_ERRORS,
-    Answers,
-    ItemKind,
-    ItemsInJson,
-    PostedItems,
-    feedback,
-    interactions,
-    items_in_json,
-    publish,
-)
-from ..problems import RETRY_AFTER_S, HttpProblem, drain
+from ..guard.access import Client
+from ..guard.admission import Writer
+from ..guard.problems import REDIS_ERRORS, RETRY_AFTER_S, HttpProblem, drain
+from ..reading.context import Context, Shared
+from .bodies import body_of, read_lines
+from .publishing import Answers, ItemKind, ItemsInJson, PostedItems, feedback, interactions, items_in_json, publish
 
 router = APIRouter(tags=["writing"])
 

@@ -23,18 +23,18 @@ from ragtide_schemas import Alert, AlertRule, RagInteraction, Specimen, utc_now
 from ragtide_schemas.alert_text import AlertText
 from ragtide_schemas.base import describe
 
-from ...context import Context, Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem, redis_is_away
-from ..bands import LEAST_N, BandChart, Level, Mark, chart_start
-from ..items.screen import ItemScreen, item_view
-from ..orders import form_of, reason_in, record_order, same_site
-from ..rendering import HEADERS, PageContent, render
-from ..viewers import Operator, Reader, Viewer
+from ...guard.headers import HEADERS
+from ...guard.orders import form_of, reason_in, record_order, same_site
+from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.viewers import Operator, Reader, Viewer
+from ...reading.alerts import alert_texts, alert_with_items, find_alert, visible_alerts
+from ...reading.bands import LEAST_N, BandChart, Level, Mark, chart_start
+from ...reading.context import Context, Shared
+from ...reading.items import ItemScreen, item_view
+from ..rendering import PageContent, render
 from ..words import words
 from .rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, rule_of
 from .screen import REPLAYS, SILENCES, AlertList, EvidenceChart, TimelineEntry, alert_list, chart_range, timeline
-from .texts import alert_texts, alert_with_items, find_alert, visible_alerts
 
 POINTS_MAX = 200
 

@@ -11,7 +11,7 @@ from ragtide_consumers.notify.silences import Acknowledgement, Silence
 from ragtide_offline.replay.evidence_curve import EvidencePoint
 from ragtide_schemas import Alert
 
-from ..bands import HEIGHT, WIDTH
+from ...reading.bands import HEIGHT, WIDTH
 
 PAGE: Final = 50
 """Alerts on one page of the list."""

@@ -25,12 +25,12 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.stored_criteria import criteria_in_force, read_stored_criteria
 from ragtide_schemas.criterion import BUILT_IN, Criterion
 
-from ...context import Context, Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem, redis_is_away
-from ..orders import form_of, reason_in, same_site
-from ..rendering import HEADERS, PageContent, render
-from ..viewers import Operator, Reader, Viewer
+from ...guard.headers import HEADERS
+from ...guard.orders import form_of, reason_in, same_site
+from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.viewers import Operator, Reader, Viewer
+from ...reading.context import Context, Shared
+from ..rendering import PageContent, render
 from ..words import words
 from .changes import check_operator, drop_criterion, save_criterion
 from .form import NEEDS, CriterionForm, WrongFieldError

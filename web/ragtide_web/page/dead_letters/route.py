@@ -17,25 +17,17 @@ from ragtide_runtime.redis.entries import Unreadable, order
 from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import Reason
 
-from ...context import Context, Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem, redis_is_away
-from ..orders import form_of, reason_in, record_order, same_site
-from ..rendering import HEADERS, PageContent, render
-from ..viewers import Operator, Reader, Viewer
+from ...guard.headers import HEADERS
+from ...guard.orders import form_of, reason_in, record_order, same_site
+from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.viewers import Operator, Reader, Viewer
+from ...reading.context import Context, Shared
+from ...reading.dead_letters import ShownLetter, may_see, shown_detail, shown_letter
+from ...reading.hiding import indented
+from ...reading.letter_index import LetterSummary, summary_of
+from ..rendering import PageContent, render
 from ..words import words
-from .hiding import indented
-from .letter_index import LetterSummary, summary_of
-from .screen import (
-    LetterList,
-    ShownLetter,
-    failed_field,
-    letter_list,
-    may_see,
-    reason_groups,
-    shown_detail,
-    shown_letter,
-)
+from .screen import LetterList, failed_field, letter_list, reason_groups
 
 router = APIRouter(include_in_schema=False)
 

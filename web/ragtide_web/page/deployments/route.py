@@ -8,10 +8,10 @@ from fastapi.responses import Response
 
 from ragtide_schemas.details import FederatedDeployment
 
-from ...context import Context, Shared
-from ...problems import HttpProblem
+from ...guard.problems import HttpProblem
+from ...guard.viewers import Reader, Viewer, sees_all_pipelines
+from ...reading.context import Context, Shared
 from ..rendering import PageContent, render
-from ..viewers import Reader, Viewer, sees_all_pipelines
 from .screen import ShownDeployment, shown_deployments
 
 router = APIRouter(include_in_schema=False)

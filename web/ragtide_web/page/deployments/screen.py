@@ -7,7 +7,7 @@ from datetime import datetime
 from ragtide_schemas.details import FederatedDeployment, FleetPipeline
 from ragtide_schemas.headline import HEADLINE_STATES
 
-from ..fleet.screen import Cell, cell_of, importance, important
+from ...reading.fleet import Cell, cell_of, importance, important
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import InvalidEntryError, Workspace, utc_now
 from ragtide_schemas.experiments import Command, LogEntry, decode_entry
 
-from ..background import ReadingThread
+from ...reading.background import ReadingThread
 from .screen import LOG_TAIL, ExperimentView, RunRow, experiment_view, run_row
 
 FOLLOWED_MAX: Final = 4

@@ -23,12 +23,12 @@ from ragtide_schemas import Workspace, describe
 from ragtide_schemas.experiments import DRIVER, RACE, Command
 from ragtide_schemas.workspace import is_workspace_name
 
-from ...context import Context, Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem, redis_is_away
-from ..orders import form_of, reason_in, record_order, same_site
-from ..rendering import HEADERS, PageContent, render
-from ..viewers import Operator, Reader, Viewer
+from ...guard.headers import HEADERS
+from ...guard.orders import form_of, reason_in, record_order, same_site
+from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.viewers import Operator, Reader, Viewer
+from ...reading.context import Context, Shared
+from ..rendering import PageContent, render
 from ..words import words
 from .reading import read_runs
 from .screen import ExperimentView, RunRow, shown_reason

@@ -1,12 +1,11 @@
 """`GET /`: the fleet."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.errors import CheckpointError, DamagedFieldError, TooManySegmentsError
@@ -19,110 +18,19 @@ from ragtide_schemas.alert_rule import SEVERITIES
 from ragtide_schemas.alert_text import AlertText
 from ragtide_schemas.headline import HEADLINE_STATES
 
-from ...context import Context, Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem, redis_is_away
-from ...proxy import address_seen
-from ..alerts.texts import alert_texts, visible_alerts
-from ..dead_letters.screen import may_see
-from ..rendering import PageContent, lasting, render
-from ..shown_headlines import CHOICES
-from ..viewers import Reader, Viewer
-from .history import Sparkline
-from .screen import Fleet, fleet
-
-IN_VIEW: Final = 50
-"""Pipelines on one page."""
-LARGE: Final = 2_000
-"""Headlines from which on they are put in order in a thread: in the event loop they would hold other requests up."""
+from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.proxy import address_seen
+from ...guard.viewers import Reader, Viewer
+from ...reading.alerts import alert_texts, visible_alerts
+from ...reading.context import Context, Shared
+from ...reading.dead_letters import may_see
+from ...reading.fleet import IN_VIEW, Fleet, FleetChoice, FleetFilter, fleet_of
+from ...reading.headlines import CHOICES
+from ...reading.item_lists import lasting
+from ...reading.sparklines import Sparkline
+from ..rendering import PageContent, render
 
 router = APIRouter(include_in_schema=False)
-
-
-class FleetChoice(NamedTuple):
-    """The filters in the address."""
-
-    metrics: tuple[str, ...]
-    state: str
-    text: str
-    pipeline: str
-    """Exact name of one pipeline; empty for all."""
-    segment: str = ""
-    """Segment value such as `lang=de`; empty for whole pipelines."""
-    range: str = ""
-    """Name of a range; empty for the default range."""
-    first: int = 0
-    """Place of the first pipeline in view, from 0."""
-
-    @property
-    def scope(self) -> str | None:
-        """The segment value; None for whole pipelines."""
-        return self.segment or None
-
-
-async def _filter(  # noqa: PLR0917 - each parameter of the address is described here
-    metric: Annotated[
-        list[str] | None, Query(max_length=20, description="Metrics with a column; the most important unless given.")
-    ] = None,
-    state: Annotated[str, Query(max_length=40, description="Only pipelines in this state, such as `firing`.")] = "",
-    q: Annotated[str, Query(max_length=200, description="Only pipelines whose name contains this text.")] = "",
-    pipeline: Annotated[str, Query(max_length=1000, description="Only this pipeline.")] = "",
-    segment: Annotated[
-        str, Query(max_length=1000, description="Numbers of this segment value, such as `lang=de`.")
-    ] = "",
-    span: Annotated[str, Query(alias="range", max_length=10, description="`1h`, `24h`, `7d`, `60d` or `all`.")] = "",
-    first: Annotated[int, Query(ge=0, le=1_000_000, description="Place of the first pipeline, from 0.")] = 0,
-) -> FleetChoice:
-    return FleetChoice(
-        tuple(metric or ()),
-        state if state in HEADLINE_STATES else "",
-        q,
-        pipeline,
-        segment.strip(),
-        span if span in CHOICES else "",
-        first,
-    )
-
-
-FleetFilter = Annotated[FleetChoice, Depends(_filter)]
-
-
-def filter_of(chosen: FleetChoice) -> tuple[object, ...]:
-    """Return the filters as a value that identifies them."""
-    return tuple(chosen)
-
-
-async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice, limit: int | None = IN_VIEW) -> Fleet:
-    """Return the fleet that a viewer may see.
-
-    Args:
-        shared: objects of the service.
-        viewer: who looks.
-        chosen: the filters.
-        limit: most rows; None for all.
-    """
-    headlines = await shared.shown.read(chosen.range, chosen.scope)
-    alerts = await visible_alerts(shared, viewer)
-    if chosen.scope is not None:
-        alerts = [alert for alert in alerts if alert.segment == chosen.scope]
-
-    def draw() -> Fleet:
-        allowed = {name: viewer.may_use(name) for name in {headline.pipeline for headline in headlines}}
-        return fleet(
-            (
-                headline
-                for headline in headlines
-                if allowed[headline.pipeline] and chosen.pipeline in ("", headline.pipeline)
-            ),
-            alerts,
-            metrics=chosen.metrics,
-            state=chosen.state,
-            text=chosen.text,
-            first=chosen.first,
-            limit=limit,
-        )
-
-    return await asyncio.to_thread(draw) if len(headlines) > LARGE else draw()
 
 
 async def _judge_today(shared: Context) -> float:

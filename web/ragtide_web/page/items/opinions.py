@@ -17,13 +17,12 @@ from ragtide_offline.annotation.annotations import (
 from ragtide_schemas import utc_now
 from ragtide_schemas.printable import printable
 
-from ...context import Context, Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem, redis_is_away
+from ...guard.headers import HEADERS
+from ...guard.orders import form_of, record_order, same_site
+from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.viewers import Operator, Viewer
+from ...reading.context import Context, Shared
 from ..item_address import item_address, names_in
-from ..orders import form_of, record_order, same_site
-from ..rendering import HEADERS
-from ..viewers import Operator, Viewer
 from ..words import words
 from .route import Asked, ItemQuery
 

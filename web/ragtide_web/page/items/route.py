@@ -10,118 +10,24 @@ from fastapi.responses import RedirectResponse, Response
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.annotation.annotated import reasons_of
 from ragtide_offline.annotation.annotations import HIGHEST, LOWEST, REASON_CHARS, Annotation, StoredAnnotations
-from ragtide_offline.datasets.choosing import ChosenSpecimen, score_of
+from ragtide_offline.datasets.choosing import ChosenSpecimen
 from ragtide_offline.datasets.rows import json_lines, rows
-from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, parts_of_worst, worst_list
+from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, worst_list
 from ragtide_schemas import Alert, RagInteraction, Specimen
 
-from ...context import Context, Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem, redis_is_away
-from ..alerts.texts import visible_alerts
+from ...guard.headers import HEADERS
+from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.viewers import Reader, Viewer
+from ...reading.alerts import visible_alerts
+from ...reading.context import Context, Shared
+from ...reading.item_lists import MOST, WORST, ItemChoice, ItemList, ListedItem, lasting, missing_item, read_list
+from ...reading.items import ItemScreen, item_view
 from ..item_address import item_address, names_in
-from ..rendering import HEADERS, PageContent, lasting, render
-from ..viewers import Reader, Viewer
-from .screen import ItemScreen, item_view
-
-MOST: Final = 100
-"""Most items of a list on the page; `ragtide items --limit` lists more."""
-
-WORST: Final = "worst"
+from ..rendering import PageContent, render
 
 router = APIRouter(include_in_schema=False)
 PAGE_N: Final = 25
 """Items of a page of a list."""
-
-
-@dataclass(frozen=True, slots=True)
-class ItemChoice:
-    """The list that a user chose."""
-
-    name: str = ""
-    """`worst`, `newest`, `sample`, or the stored name of a list, such as `beyond:RULE`."""
-    metric: str = ""
-    """Metric of the worst; empty for the first list."""
-    labeler: str = ""
-    """Labeler of the worst; empty for any."""
-    alert: str = ""
-    """Id of an alert, whose items are then the list."""
-
-    @property
-    def query(self) -> dict[str, str]:
-        """The fields of an address that choose this list."""
-        fields = {"list": self.name, "metric": self.metric, "labeler": self.labeler, "alert": self.alert}
-        return {name: value for name, value in fields.items() if value}
-
-
-@dataclass(frozen=True, slots=True)
-class ListedItem:
-    """An item of a list."""
-
-    specimen: Specimen
-    score: float | None
-    """Score of the list's metric; None without one."""
-
-
-@dataclass(frozen=True, slots=True)
-class ItemList:
-    """The items of a list, in its order."""
-
-    items: Sequence[ListedItem]
-    metric: str = ""
-    labeler: str = ""
-    gone: int = 0
-    """Items that were on the list and are no longer kept."""
-    most: bool = False
-    """Whether the list may have more items."""
-
-    def around(self, interaction_id: str) -> tuple[int, RagInteraction | None, RagInteraction | None] | None:
-        """Return the place of an item from 1, and the ones before and after it; None if it is not on the list."""
-        ids = [item.specimen.interaction.interaction_id for item in self.items]
-        if interaction_id not in ids:
-            return None
-        at = ids.index(interaction_id)
-        before, after = self.items[at - 1 : at] if at else [], self.items[at + 1 : at + 2]
-        neighbours = [next((item.specimen.interaction for item in side), None) for side in (before, after)]
-        return at + 1, neighbours[0], neighbours[1]
-
-
-async def read_list(kept: KeptSpecimens, pipeline: str, choice: ItemChoice, alert: Alert | None = None) -> ItemList:
-    """Return the items of a list of a pipeline.
-
-    Args:
-        kept: the specimens of the deployment.
-        pipeline: of the list.
-        choice: of the list.
-        alert: the alert that the choice names, if it names one.
-    """
-    if choice.alert:
-        return ItemList([], gone=0) if alert is None else await _of_alert(kept, alert)
-    name = list_name(list(await kept.lists(pipeline)), choice)
-    if name is None:
-        return ItemList([])
-    found = await kept.listed(pipeline, name, MOST)
-    metric, labeler = parts_of_worst(name) or ("", "")
-    items = [ListedItem(listed.specimen, score_of(listed.specimen, metric, labeler or None)) for listed in found]
-    return ItemList(items, metric, labeler, kept.gone, most=len(items) == MOST)
-
-
-def list_name(names: Sequence[str], choice: ItemChoice) -> str | None:
-    """Return the stored name of a list that a pipeline has; None if it has no such list."""
-    if choice.name != WORST:
-        return choice.name if choice.name in names else None
-    for name in names:
-        parts = parts_of_worst(name)
-        if parts is not None and choice.metric in ("", parts[0]) and choice.labeler in ("", parts[1]):
-            return name
-    return None
-
-
-async def _of_alert(kept: KeptSpecimens, alert: Alert) -> ItemList:
-    ids = alert.worst_interaction_ids[:MOST]
-    found = [specimen for each in ids for specimen in await kept.find(each, alert.pipeline)]
-    items = [ListedItem(specimen, score_of(specimen, alert.metric, alert.labeler)) for specimen in found]
-    return ItemList(items, alert.metric, alert.labeler or "", len(ids) - len(found))
 
 
 class ItemQuery(NamedTuple):
@@ -400,18 +306,3 @@ def _rows(
     text = json_lines(rows([ChosenSpecimen(specimen, reasons) for specimen in specimens]))
     disposition = {"Content-Disposition": 'attachment; filename="items.jsonl"'}
     return Response(text, media_type="application/x-ndjson", headers={**HEADERS, **disposition})
-
-
-def missing_item(shared: Context, interaction_id: str) -> str:
-    """Return why an item is not there, and what to do."""
-    settings = shared.settings.specimens
-    if not settings.enabled:
-        return (
-            f"no item is kept, because specimens.enabled is off: set it to keep items such as {interaction_id[:200]!r}"
-        )
-    life = lasting(settings.keep_s)
-    return (
-        f"the item {interaction_id[:200]!r} is not kept: it expired after specimens.keep_s ({life}), made room for "
-        "others, or was none of the worst, of the sample, or beyond a rule's line; to keep more items, raise "
-        "specimens.keep_s, specimens.sample, or the counts in the table [specimens]"
-    )

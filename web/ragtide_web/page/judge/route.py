@@ -19,12 +19,11 @@ from ragtide_runtime.redis.keys import SPECIMEN_JUDGED
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, utc_now
 
-from ...context import Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem, redis_is_away
-from ..background import BackgroundResult
+from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.viewers import Reader
+from ...reading.background import BackgroundResult
+from ...reading.context import Shared
 from ..rendering import PageContent, render
-from ..viewers import Reader
 from .screen import (
     HOURS,
     ROWS,

@@ -29,12 +29,12 @@ from ragtide_runtime.redis.scripts import run_script
 from ragtide_schemas import Feedback, RagInteraction
 from ragtide_schemas.base import describe
 
-from ...context import Context, Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem, redis_is_away
-from ..orders import form_of, record_order, same_site
-from ..rendering import HEADERS, PageContent, render
-from ..viewers import Operator, Reader, Viewer
+from ...guard.headers import HEADERS
+from ...guard.orders import form_of, record_order, same_site
+from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.viewers import Operator, Reader, Viewer
+from ...reading.context import Context, Shared
+from ..rendering import PageContent, render
 from ..words import words
 
 ANSWER: Final = "a:"

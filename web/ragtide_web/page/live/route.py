@@ -6,13 +6,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from ...context import Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem
-from ..fleet.route import FleetFilter, filter_of, fleet_of
-from ..rendering import HEADERS
-from ..viewers import Reader, viewer_of
-from .changes import SOURCES, events
+from ...guard.headers import HEADERS
+from ...guard.problems import REDIS_ERRORS, HttpProblem
+from ...guard.viewers import Reader, viewer_of
+from ...reading.context import Shared
+from ...reading.fleet import FleetFilter, filter_of, fleet_of
+from ...reading.live import SOURCES, events
 
 router = APIRouter(include_in_schema=False)
 

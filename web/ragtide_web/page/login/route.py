@@ -7,13 +7,15 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
-from ...access import TooManyGuessesProblem
-from ...context import Shared, addresses_of_request
-from ...problems import HttpProblem
-from ...proxy import prefix_of, seen
-from ..orders import form_of, record_order, same_site
-from ..rendering import HEADERS, THEME_COOKIE, PageContent, done_in, render
-from ..viewers import SESSION_COOKIE, Reader, Sessions, Viewer, cookie_of, viewer_of
+from ...guard.access import TooManyGuessesProblem
+from ...guard.admission import addresses_of_request
+from ...guard.headers import HEADERS, done_in
+from ...guard.orders import form_of, record_order, same_site
+from ...guard.problems import HttpProblem
+from ...guard.proxy import prefix_of, seen
+from ...guard.viewers import SESSION_COOKIE, Reader, Sessions, Viewer, cookie_of, viewer_of
+from ...reading.context import Shared
+from ..rendering import THEME_COOKIE, PageContent, render
 from ..words import COOKIE, LANGUAGES
 
 NextPath = Annotated[str, Query(max_length=2000, description="Path of the page after the login.")]

@@ -20,15 +20,14 @@ from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import Estimate, Headline, RagInteraction, utc_now
 from ragtide_schemas.alert_text import AlertText
 
-from ...context import Context, Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem, redis_is_away
-from ..alerts.texts import alert_texts, visible_alerts
-from ..bands import LEAST_N, Mark
-from ..fleet.screen import FleetRow, fleet, importance, important
+from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.viewers import Reader, Viewer
+from ...reading.alerts import alert_texts, visible_alerts
+from ...reading.bands import LEAST_N, Mark
+from ...reading.context import Context, Shared
+from ...reading.fleet import FleetRow, fleet, importance, important
+from ...reading.headlines import CHOICES
 from ..rendering import PageContent, render
-from ..shown_headlines import CHOICES
-from ..viewers import Reader, Viewer
 from .screen import (
     USES,
     VERSION_IS,

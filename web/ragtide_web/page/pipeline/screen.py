@@ -14,8 +14,8 @@ from ragtide_aggregator.statistics.intervals.ratio import Ratio, RatioEnds, rati
 from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Estimate, Headline, MetricDefinition
 from ragtide_schemas.metric_definitions import ANSWER_COST, ANSWER_LATENCY, USAGE
 
-from ..bands import BandChart, Mark, chart_start
-from ..fleet.screen import Cell, FleetRow, cell_of, importance
+from ...reading.bands import BandChart, Mark, chart_start
+from ...reading.fleet import Cell, FleetRow, cell_of, importance
 
 DEFAULT: Final = "24h"
 LEAST: Final = timedelta(minutes=1)

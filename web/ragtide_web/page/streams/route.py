@@ -8,13 +8,12 @@ from functools import cache
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ...asyncapi import DescribedStream, asyncapi_document, described_streams
-from ...context import Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem
-from ...schema_words import DescribedField, described_fields
+from ...guard.problems import REDIS_ERRORS, HttpProblem
+from ...guard.viewers import viewer_of
+from ...reading.context import Shared
+from ...routes.asyncapi import DescribedStream, asyncapi_document, described_streams
+from ...routes.schema_words import DescribedField, described_fields
 from ..rendering import PageContent, render
-from ..viewers import viewer_of
 
 router = APIRouter(include_in_schema=False)
 

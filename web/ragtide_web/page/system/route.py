@@ -10,13 +10,12 @@ from pydantic_core import to_json
 
 from ragtide_roles.doctor.finding import Finding
 
-from ...context import Shared
-from ...items import REDIS_ERRORS
-from ...problems import redis_is_away
-from ..background import BackgroundResult
-from ..orders import OrdersPage, read_orders
+from ...guard.orders import OrdersPage, read_orders
+from ...guard.problems import REDIS_ERRORS, redis_is_away
+from ...guard.viewers import Reader, sees_all_pipelines
+from ...reading.background import BackgroundResult
+from ...reading.context import Shared
 from ..rendering import PageContent, render
-from ..viewers import Reader, sees_all_pipelines
 from .reading import read_system
 from .screen import SystemView, system_view
 from .shown_settings import ShownSetting, shown_settings

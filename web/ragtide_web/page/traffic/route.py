@@ -11,11 +11,11 @@ from fastapi.responses import Response
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_schemas.printable import printable
 
-from ...context import Shared
-from ...items import REDIS_ERRORS
-from ...problems import HttpProblem, redis_is_away
-from ..rendering import PageContent, lasting, render
-from ..viewers import Reader
+from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.viewers import Reader
+from ...reading.context import Shared
+from ...reading.item_lists import lasting
+from ..rendering import PageContent, render
 from .screen import SHOWN, TrafficChoice, TrafficRows, traffic
 
 READ_MOST: Final = 500

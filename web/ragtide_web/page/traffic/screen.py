@@ -6,7 +6,7 @@ from typing import Final
 
 from ragtide_schemas import METRICS, Direction, RagInteraction, Specimen
 
-from ..fleet.screen import importance, important
+from ...reading.fleet import importance, important
 
 SHOWN: Final = 25
 """Answers on one page of the screen."""

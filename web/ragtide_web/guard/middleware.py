@@ -18,7 +18,7 @@ from ragtide_runtime.settings.serve import is_loopback
 from ragtide_schemas.printable import printable
 
 from .access import Clients
-from .page.rendering import DONE_COOKIE, DONE_S, HEADERS, done_digest, done_in
+from .headers import DONE_COOKIE, DONE_S, HEADERS, done_digest, done_in
 from .proxy import KEEP_HOST, is_own_origin, other_origin, seen
 from .telemetry import HttpTelemetry
 

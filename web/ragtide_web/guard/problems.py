@@ -22,6 +22,7 @@ PING_S: Final = 1.0
 DETAIL_MAX_CHARS: Final = 2000
 DRAIN_S: Final = 2.0
 """Seconds for which the rest of a refused body is read."""
+REDIS_ERRORS: Final = (RedisError, RedisClusterException, OSError)
 
 
 class HttpProblem(Exception):  # noqa: N818 - an answer, not an error of this program

@@ -26,7 +26,7 @@ from ragtide_runtime.telemetry.quality_metrics import (
 from ragtide_schemas import Headline
 from ragtide_schemas.printable import printable
 
-from .items import REDIS_ERRORS
+from .problems import REDIS_ERRORS
 
 log = structlog.get_logger("ragtide.web")
 

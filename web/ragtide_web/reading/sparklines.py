@@ -12,7 +12,7 @@ from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.reading.deployment import Deployment, HistoryName
 from ragtide_schemas import utc_now
 
-from ..bands import LEAST_N, BandChart, chart_start
+from .bands import LEAST_N, BandChart, chart_start
 
 DAY: Final = timedelta(days=1)
 HOUR: Final = timedelta(hours=1)

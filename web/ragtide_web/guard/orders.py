@@ -19,9 +19,9 @@ from ragtide_schemas import utc_now
 from ragtide_schemas.base import UtcTime, WireModel
 from ragtide_schemas.printable import printable
 
-from ..context import Context
-from ..problems import HttpProblem
-from ..proxy import is_own_origin, other_origin, seen
+from .admission import Admission
+from .problems import HttpProblem
+from .proxy import is_own_origin, other_origin, seen
 from .viewers import Viewer
 
 REFUSED: Final = "the form came from another site: open the page of ragtide, and send the form there"
@@ -75,7 +75,7 @@ class PageOrder(WireModel):
 
 
 async def record_order(
-    shared: Context,
+    shared: Admission,
     viewer: Viewer,
     *,
     action: str,

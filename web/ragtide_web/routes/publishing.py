@@ -8,9 +8,7 @@ from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
-from redis import RedisError
 from redis.asyncio import Redis
-from redis.exceptions import RedisClusterException
 
 from ragtide_producers.errors import ItemsTooLargeError
 from ragtide_producers.ingest.items import read_item, sent_interaction
@@ -22,9 +20,9 @@ from ragtide_schemas.printable import printable
 from ragtide_schemas.sent import sent
 from ragtide_schemas.times import utc_now
 
-from .access import Client
-from .memory import INLINE_BYTES
-from .problems import HttpProblem, too_large
+from ..guard.access import Client
+from ..guard.memory import INLINE_BYTES
+from ..guard.problems import HttpProblem, too_large
 
 BATCH: Final = 200
 """Most items that are published in one round trip."""
@@ -158,7 +156,7 @@ class ReadItem:
     left_out: dict[str, int] | None
 
 
-async def publish(  # noqa: PLR0917 - the parts of one request
+async def publish(
     redis: Redis, kind: ItemKind, client: Client, items: AsyncIterator[bytes], answers: Answers, max_bytes: int | None
 ) -> None:
     """Publish items in batches, until one finds no room or too many have a problem.
@@ -286,6 +284,3 @@ def items_in_json(parts: Iterable[bytes], most: int) -> ItemsInJson:
         detail = f"{where}{printable(str(error))[:200]}"
         problem = HttpProblem(400, f"the body is not the JSON of items ({detail}): send an object or a list")
     return ItemsInJson(found, problem)
-
-
-REDIS_ERRORS: Final = (RedisError, RedisClusterException, OSError)

@@ -14,11 +14,10 @@ from ragtide_producers.errors import IngestFullError, InvalidTracesError, TooMan
 from ragtide_producers.ingest.receiver import read_body
 from ragtide_runtime.errors import ConfigurationError
 
-from .access import TooManyGuessesProblem
+from ..guard.access import TooManyGuessesProblem
+from ..guard.problems import REDIS_ERRORS, HttpProblem
+from ..reading.context import Context
 from .bodies import SentBody, worked_on
-from .context import Context
-from .items import REDIS_ERRORS
-from .problems import HttpProblem
 
 try:
     import grpc

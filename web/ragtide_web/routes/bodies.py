@@ -13,10 +13,10 @@ from starlette.requests import ClientDisconnect
 
 from ragtide_runtime.settings.serve import ServeSettings
 
-from .access import Client
-from .context import Context
-from .memory import INLINE_BYTES
-from .problems import HttpProblem, too_large
+from ..guard.access import Client
+from ..guard.memory import INLINE_BYTES
+from ..guard.problems import HttpProblem, too_large
+from ..reading.context import Context
 
 T = TypeVar("T")
 

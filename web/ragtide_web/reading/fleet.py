@@ -1,13 +1,21 @@
 """The fleet: one row for each pipeline, with the interval of each chosen metric. No clock, no I/O."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final, NamedTuple
+
+from fastapi import Depends, Query
 
 from ragtide_schemas import METRICS, Alert, Direction, Headline
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState
+
+from ..guard.viewers import Viewer
+from .alerts import visible_alerts
+from .context import Context
+from .headlines import CHOICES
 
 COLUMNS: Final = 4
 """Metrics that the fleet shows unless the address names others."""
@@ -272,3 +280,95 @@ def _good(metric: str) -> float | None:
     if definition is None or definition.bands is None or definition.direction is Direction.NEITHER:
         return None
     return definition.bands.good
+
+
+IN_VIEW: Final = 50
+"""Pipelines on one page."""
+LARGE: Final = 2_000
+"""Headlines from which on they are put in order in a thread: in the event loop they would hold other requests up."""
+
+
+class FleetChoice(NamedTuple):
+    """The filters in the address."""
+
+    metrics: tuple[str, ...]
+    state: str
+    text: str
+    pipeline: str
+    """Exact name of one pipeline; empty for all."""
+    segment: str = ""
+    """Segment value such as `lang=de`; empty for whole pipelines."""
+    range: str = ""
+    """Name of a range; empty for the default range."""
+    first: int = 0
+    """Place of the first pipeline in view, from 0."""
+
+    @property
+    def scope(self) -> str | None:
+        """The segment value; None for whole pipelines."""
+        return self.segment or None
+
+
+async def _filter(  # noqa: PLR0917 - each parameter of the address is described here
+    metric: Annotated[
+        list[str] | None, Query(max_length=20, description="Metrics with a column; the most important unless given.")
+    ] = None,
+    state: Annotated[str, Query(max_length=40, description="Only pipelines in this state, such as `firing`.")] = "",
+    q: Annotated[str, Query(max_length=200, description="Only pipelines whose name contains this text.")] = "",
+    pipeline: Annotated[str, Query(max_length=1000, description="Only this pipeline.")] = "",
+    segment: Annotated[
+        str, Query(max_length=1000, description="Numbers of this segment value, such as `lang=de`.")
+    ] = "",
+    span: Annotated[str, Query(alias="range", max_length=10, description="`1h`, `24h`, `7d`, `60d` or `all`.")] = "",
+    first: Annotated[int, Query(ge=0, le=1_000_000, description="Place of the first pipeline, from 0.")] = 0,
+) -> FleetChoice:
+    return FleetChoice(
+        tuple(metric or ()),
+        state if state in HEADLINE_STATES else "",
+        q,
+        pipeline,
+        segment.strip(),
+        span if span in CHOICES else "",
+        first,
+    )
+
+
+FleetFilter = Annotated[FleetChoice, Depends(_filter)]
+
+
+def filter_of(chosen: FleetChoice) -> tuple[object, ...]:
+    """Return the filters as a value that identifies them."""
+    return tuple(chosen)
+
+
+async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice, limit: int | None = IN_VIEW) -> Fleet:
+    """Return the fleet that a viewer may see.
+
+    Args:
+        shared: objects of the service.
+        viewer: who looks.
+        chosen: the filters.
+        limit: most rows; None for all.
+    """
+    headlines = await shared.shown.read(chosen.range, chosen.scope)
+    alerts = await visible_alerts(shared, viewer)
+    if chosen.scope is not None:
+        alerts = [alert for alert in alerts if alert.segment == chosen.scope]
+
+    def draw() -> Fleet:
+        allowed = {name: viewer.may_use(name) for name in {headline.pipeline for headline in headlines}}
+        return fleet(
+            (
+                headline
+                for headline in headlines
+                if allowed[headline.pipeline] and chosen.pipeline in ("", headline.pipeline)
+            ),
+            alerts,
+            metrics=chosen.metrics,
+            state=chosen.state,
+            text=chosen.text,
+            first=chosen.first,
+            limit=limit,
+        )
+
+    return await asyncio.to_thread(draw) if len(headlines) > LARGE else draw()

@@ -16,7 +16,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.settings.model import Settings
 
-from ...items import REDIS_ERRORS
+from ..guard.problems import REDIS_ERRORS
 
 SOURCES: Final = ("estimates", "alerts", "dead_letters", "experiments", "orders", "replays", "system", "minute")
 """Sources of changes that a page may follow."""

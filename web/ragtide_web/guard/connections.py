@@ -12,7 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragtide_runtime.settings.serve import ServeSettings
 
-from .page.rendering import HEADERS
+from .headers import HEADERS
 from .problems import HttpProblem
 
 KEEP_ALIVE_S: Final = 30.0

@@ -12,9 +12,9 @@ from ragtide_consumers.notify.silences import MutedAlerts, read_muted
 from ragtide_schemas import Alert, Specimen, from_milliseconds, to_milliseconds, utc_now
 from ragtide_schemas.alert_text import AlertText, CurrentLevel, WorstAnswer, alert_text, worst_answer
 
-from ...context import Context
-from ...problems import HttpProblem
-from ..viewers import Viewer
+from ..guard.problems import HttpProblem
+from ..guard.viewers import Viewer
+from .context import Context
 
 NOW: Final = (timedelta(minutes=15), timedelta(hours=1), timedelta(days=1))
 """Times over which a statistic is how it is now, the wanted one first."""

@@ -1,0 +1,1 @@
+"""What keeps requests out: tokens, logins, origins and limits; and the audit log of what users did."""

@@ -1,0 +1,1 @@
+"""What reads Redis for the page and the HTTP API."""
