@@ -23,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ragtide.testing import ScriptedJudge
-from ragtide_offline.benchmark.corruptions import CorruptionRun, seen_failures
+from ragtide_offline.benchmark.corruptions import SpoiltRows, seen_failures
 from ragtide_schemas.fitness import SIGHTS, Sight
 from ragtide_schemas.seen_failures import SEEN, VERSIONS
 
@@ -104,12 +104,13 @@ async def scripted(path: Path, rows: int) -> str:
     """Return the AUROC of a scripted judge by corruption and prompt."""
     found: dict[tuple[str, str], list[str]] = {}
     for prompt in PROMPTS:
-        run = CorruptionRun()
         with TemporaryDirectory() as folder, ScriptedJudge() as server:
             settings = server.settings(prompt=prompt).model_copy(update={"data_dir": Path(folder)})
-            async for _ in run.run(settings, [path], sample=rows):
+            run = SpoiltRows(settings, [path], sample=rows)
+            async for _ in run.run():
                 pass
-        for figure in run.figures():
+        list(run.finish())
+        for figure in run.figures:
             if figure.metric in {"trace.adherence", "trace.context_relevance"}:
                 found.setdefault((figure.metric, figure.corruption), []).append(interval(asdict(figure.auroc), 2))
     heads = ["metric", "corruption", *PROMPTS]

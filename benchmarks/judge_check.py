@@ -76,10 +76,10 @@ async def checked() -> JudgeCheck:
     with ScriptedJudge(always=FaultyJudge()) as server:
         # One call at a time: what is random depends on the order of the calls.
         settings = server.settings(max_in_flight=1, prices={"scripted": Price(input=0.25, output=2.0)})
-        check = JudgeCheck(settings_of_check(settings, CRITERIA))
-        check.read([str(ROWS)], sample=ITEMS)
+        check = JudgeCheck(settings_of_check(settings, CRITERIA), [str(ROWS)], sample=ITEMS)
         async for _ in check.run():
             pass
+    list(check.finish())
     return check
 
 
@@ -88,7 +88,7 @@ def table() -> str:
     configure_logging("error")
     check = asyncio.run(checked())
     console = Console(width=80, file=StringIO(), color_system=None, markup=False, emoji=False)
-    console.print(check_table(check.rows(), 80, 0.95))
+    console.print(check_table(check.rows, 80, 0.95))
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return "\n".join(line.rstrip() for line in text.splitlines())
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ragtide_offline.criteria.pricing import bundled_interactions, criteria_prices
-from ragtide_offline.criteria.trying import planned_trial, settings_of_trial
+from ragtide_offline.criteria.trying import CriterionTrial
 from ragtide_offline.replay.plan import ReplayPlan, settings_of_replay
 from ragtide_offline.replay.selection import Selection
 from ragtide_producers import Row
@@ -32,8 +32,8 @@ async def test_criteria_are_priced_and_tried_with_the_judge_of_the_settings() ->
     assert found.model == "m"
     assert found.each[0].cost_usd
     rows = [Row(number, interaction) for number, interaction in enumerate(bundled_interactions()[:3])]
-    plan, has_price = await planned_trial(settings_of_trial(SETTINGS, KIND), rows)
-    assert (plan.calls, has_price) == (3, True)
+    plan = await CriterionTrial(SETTINGS, KIND, rows).plan()
+    assert (plan.calls.calls, plan.has_price) == (3, True)
 
 
 def replayed(settings: Settings = SETTINGS, **fields: Any) -> tuple[dict[str, Any], Settings]:

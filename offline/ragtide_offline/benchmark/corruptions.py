@@ -1,14 +1,11 @@
 """Measures which failures a labeler's numbers follow: each row is spoilt in known ways and compared with itself."""
 
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import asdict, dataclass, field
-from hashlib import blake2b
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +13,6 @@ from numpy.typing import NDArray
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.statistics.comparisons.agreement import auroc, bias
 from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
-from ragtide_consumers.labelers.protocol import LabelerId
 from ragtide_producers import Row
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
@@ -26,12 +22,11 @@ from ragtide_schemas.fitness import Failures, Sight
 from ragtide_schemas.suggestions import unknown
 
 from ..corruptions.interactions import CORRUPTIONS, Corruption, Expected, random_of, spoil, without_own_sentences
-from ..score.scored_file import labeling_of
-from ..score.scoring import Outcome, score_rows
+from ..runs import LabelerRun, drawn_places
+from ..score.scoring import Outcome
 from .delays import Delay, simulated_delay
 from .figures import FEWEST, Floats, SubsetScores, figures_of, question_digest
 from .formats import read_labeled
-from .running import PROBLEMS_KEPT, CostPlan, planned_cost
 
 SEES: Final = 0.7
 """A metric sees a failure if the interval of its AUROC is not below this."""
@@ -113,152 +108,90 @@ def seen_failures(figures: Sequence[CorruptionFigures]) -> dict[str, Failures]:
 
 
 @dataclass(frozen=True, slots=True)
-class _RequestedRow:
-    """An interaction that the labeler is asked for."""
-
-    row: int
-    corruption: str | None
-    """None for the clean row."""
-
-
-@dataclass(frozen=True, slots=True)
 class _CleanRow:
     interaction: RagInteraction
     subset: str
     question: str
 
 
-@dataclass(slots=True)
-class CorruptionRun:
-    """The scores of a labeler on clean and spoilt rows so far.
+class SpoiltRows(LabelerRun[tuple[int, str | None]]):
+    """A run over clean rows and the same rows spoilt in known ways. It is asked for places of rows and corruptions.
 
     Args:
+        settings: labeler, profiles and endpoints.
+        paths: files of interactions; gold scores are not needed.
         only: names of corruptions; empty for all.
-        seed: of the corruptions, of the bootstrap and of the simulated streams.
+        limit: most rows of each file; None for all.
+        sample: number of rows that are drawn from all, evenly from their subsets; None for all.
+        seed: of the corruptions, of the drawn rows, of the bootstrap and of the simulated streams.
 
     Raises:
-        ConfigurationError: a corruption is unknown.
+        RagtideError: a corruption is unknown, or a file cannot be read.
     """
 
-    only: Sequence[str] = ()
-    seed: int = 0
-    labeler: LabelerId = field(default_factory=lambda: LabelerId("", "", ""))
-    seconds: float = 0.0
-    """Time of labeling."""
-    cost_usd: float = 0.0
-    tokens: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    """Rows: `rows` read, `labeled` clean and spoilt, and those with `problems`."""
-    problems: list[str] = field(default_factory=list)
-    """The first problems of rows: file, row and reason."""
-    _rows: list[_CleanRow] = field(default_factory=list)
-    _others: dict[str, list[RagInteraction]] = field(default_factory=dict)
-    """By subset: the interactions from which other questions are drawn, whether or not they are labeled."""
-    _spoilt: Counter[str] = field(default_factory=Counter)
-    _scores: dict[str | None, dict[int, Mapping[str, float]]] = field(default_factory=dict)
-    """By corruption, None for clean rows: the scores of each labeled row."""
-    _declared: dict[str, MetricDeclaration] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Check the names."""
-        for name in self.only:
+    def __init__(
+        self,
+        settings: Settings,
+        paths: Sequence[Path],
+        *,
+        only: Sequence[str] = (),
+        limit: int | None = None,
+        sample: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(settings, seed)
+        for name in only:
             if name not in CORRUPTIONS:
                 raise ConfigurationError(f"--only: {unknown('corruption', name, CORRUPTIONS)}")
-
-    @property
-    def corruptions(self) -> list[Corruption]:
-        """The corruptions of this run."""
-        return [corruption for name, corruption in CORRUPTIONS.items() if not self.only or name in self.only]
-
-    async def run(
-        self, settings: Settings, paths: Sequence[Path], *, limit: int | None = None, sample: int | None = None
-    ) -> AsyncGenerator[None]:
-        """Label the rows of the files, clean and spoilt, and yield after every one.
-
-        Args:
-            settings: labeler, profiles and endpoints.
-            paths: files of interactions; gold scores are not needed.
-            limit: most rows of each file; None for all.
-            sample: number of rows that are drawn from all, evenly from their subsets; None for all.
-
-        Raises:
-            RagtideError: a file cannot be read, a setting is missing, or nothing can be labeled now.
-        """
+        self.corruptions = [corruption for name, corruption in CORRUPTIONS.items() if not only or name in only]
+        self.figures: list[CorruptionFigures] = []
+        """Of every metric of the labeler and every corruption, metric by metric."""
+        self._rows: list[_CleanRow] = []
+        self._others: dict[str, list[RagInteraction]] = {}
+        """By subset: the interactions from which other questions are drawn, whether or not they are labeled."""
+        self._spoilt: Counter[str] = Counter()
+        self._scores: dict[str | None, dict[int, Mapping[str, float]]] = {}
+        """By corruption, None for clean rows: the scores of each labeled row."""
+        self._declared: dict[str, MetricDeclaration] = {}
         self._read(paths, limit, sample)
-        asked: deque[_RequestedRow] = deque()
-        started = perf_counter()
-        async with labeling_of(settings, keep_answers=True) as (label, labeler, at_once):
-            self.labeler = labeler
-            async with aclosing(score_rows(self._asked(asked), label, labeler, at_once=at_once)) as outcomes:
-                async for outcome in outcomes:
-                    self._take(asked.popleft(), outcome)
-                    self.seconds = perf_counter() - started
-                    yield
-
-    async def plan(
-        self, settings: Settings, paths: Sequence[Path], *, limit: int | None = None, sample: int | None = None
-    ) -> CostPlan:
-        """Return the cost of a run, and label nothing; arguments are those of `run`.
-
-        Raises:
-            RagtideError: a file cannot be read, a setting is missing, or the labeler's calls cannot be foreseen.
-        """
-        self._read(paths, limit, sample)
-        return await planned_cost(settings, self._asked(deque()))
 
     def _read(self, paths: Sequence[Path], limit: int | None, sample: int | None) -> None:
-        self._rows = []
-        self.counts.clear()
-        self.problems.clear()
+        counts = self.result.counts
+        counts["nothing_to_spoil"] = 0
         for path in paths:
             for row, _ in islice(read_labeled(path), limit):
-                if row.interaction is None:
-                    self._note(f"{path}:{row.line}: {row.problem}")
-                    continue
-                if not (row.interaction.documents and row.interaction.response.strip()):
-                    self.counts["nothing_to_spoil"] += 1
-                    continue
                 clean = row.interaction
-                subset = clean.segments.get("dataset", path.stem)
-                self._rows.append(_CleanRow(clean, subset, question_digest(clean.question)))
-        self._others = {}
-        for clean_row in self._rows:
-            self._others.setdefault(clean_row.subset, []).append(clean_row.interaction)
+                if clean is None:
+                    self.result.note(f"{path}:{row.line}: {row.problem}")
+                elif not (clean.documents and clean.response.strip()):
+                    counts["nothing_to_spoil"] += 1
+                else:
+                    subset = clean.segments.get("dataset", path.stem)
+                    self._rows.append(_CleanRow(clean, subset, question_digest(clean.question)))
+                    self._others.setdefault(subset, []).append(clean)
         if sample is not None:
-            names = [(row.interaction.interaction_id, row.subset) for row in self._rows]
-            self._rows = [self._rows[place] for place in drawn_places(names, sample, self.seed)]
-        self.counts["rows"] = len(self._rows)
-        self._spoilt.clear()
+            names = ((row.interaction.interaction_id, row.subset) for row in self._rows)
+            self._rows = [self._rows[place] for place in drawn_places(names, sample, self.result.seed)]
+        counts["rows"] = len(self._rows)
 
-    def _note(self, problem: str) -> None:
-        self.counts["problems"] += 1
-        if len(self.problems) < PROBLEMS_KEPT:
-            self.problems.append(problem)
-
-    def _asked(self, asked: deque[_RequestedRow]) -> Iterator[Row]:
+    def asked(self) -> Iterator[tuple[tuple[int, str | None], Row]]:
         """Yield each row clean, then spoilt in every way that applies."""
+        self._spoilt.clear()
         for number, row in enumerate(self._rows):
-            asked.append(_RequestedRow(number, None))
-            yield Row(number, without_own_sentences(row.interaction))
+            yield (number, None), Row(number, without_own_sentences(row.interaction))
             for corruption in self.corruptions:
-                found = spoil(corruption, row.interaction, self._others[row.subset], seed=self.seed)
-                if found is not None:
+                spoilt = spoil(corruption, row.interaction, self._others[row.subset], seed=self.result.seed)
+                if spoilt is not None:
                     self._spoilt[corruption.name] += 1
-                    asked.append(_RequestedRow(number, corruption.name))
-                    yield Row(number, found)
+                    yield (number, corruption.name), Row(number, spoilt)
 
-    def _take(self, asked: _RequestedRow, outcome: Outcome) -> None:
-        event = outcome.event
-        if event is None:
-            name = self._rows[asked.row].interaction.interaction_id
-            self._note(f"{name}, {asked.corruption or 'clean'}: {outcome.problem or outcome.row.problem}")
-            return
-        self.counts["labeled"] += 1
-        self.cost_usd += event.cost_usd
-        self.tokens += event.prompt_tokens + event.completion_tokens
-        if outcome.labeling is not None:
+    def take(self, asked: tuple[int, str | None], outcome: Outcome) -> None:
+        """Take the scores of a row, clean or spoilt."""
+        number, corruption = asked
+        name = self._rows[number].interaction.interaction_id
+        if self.result.take(outcome, f"{name}, {corruption or 'clean'}") and outcome.event and outcome.labeling:
             self._declared |= outcome.labeling.declared
-        self._scores.setdefault(asked.corruption, {})[asked.row] = event.scores
+            self._scores.setdefault(corruption, {})[number] = outcome.event.scores
 
     @property
     def metrics(self) -> list[str]:
@@ -266,15 +199,19 @@ class CorruptionRun:
         found = dict.fromkeys(metric for scores in self._scores.get(None, {}).values() for metric in scores)
         return [metric for metric in found if metric in EXPECTED or metric not in METRICS]
 
-    def figures(self, *, confidence: float = 0.95) -> Iterator[CorruptionFigures]:
-        """Yield the figures of every metric of the labeler and every corruption, metric by metric.
-
-        Args:
-            confidence: level of the intervals.
-        """
+    def finish(self, confidence: float = 0.95) -> Iterator[None]:
+        """Compute the figures, and yield after those of each metric and corruption."""
         for metric in self.metrics:
             for corruption in self.corruptions:
-                yield self._figures(corruption, metric, confidence)
+                self.figures.append(self._figures(corruption, metric, confidence))
+                yield
+        self.result.tables = {
+            "corruptions": [
+                {"corruption": corruption.name, "meaning": corruption.meaning, "harmless": corruption.harmless}
+                for corruption in self.corruptions
+            ],
+            "figures": self.figures,
+        }
 
     def _figures(self, corruption: Corruption, metric: str, confidence: float) -> CorruptionFigures:
         pairs = self._pairs(corruption.name, metric)
@@ -284,7 +221,7 @@ class CorruptionRun:
         key = self._key(metric)
         lower_is_better = _direction(metric, self._declared) is Direction.LOWER
         better = _clean_is_lower if lower_is_better else _clean_is_higher
-        measured = figures_of({"AUROC": better, "change": bias}, both, confidence, self.seed)
+        measured = figures_of({"AUROC": better, "change": bias}, both, confidence, self.result.seed)
         found, change = (figure.mean for figure in measured)
         expected = corruption.expected.get(metric)
         n, tried = int((~np.isnan(pairs.spoilt)).sum()), len(pairs.clean)
@@ -319,33 +256,14 @@ class CorruptionRun:
     def _key(self, metric: str) -> EstimateKey:
         declaration = self._declared.get(metric)
         measure = None if declaration is None else declaration.measure
-        name, version, profile = self.labeler.name, self.labeler.version, self.labeler.profile
-        return EstimateKey("benchmark", None, None, metric, profile, name, version, measure)
+        by = self.result.labeler
+        return EstimateKey("benchmark", None, None, metric, by.profile, by.name, by.version, measure)
 
     def _delay(self, corruption: str, pairs: "_ScoresOfPairs", key: EstimateKey) -> Delay:
         _, place, sizes = np.unique(pairs.subsets, return_inverse=True, return_counts=True)
         weights = 1 / (sizes[place] * len(sizes))
-        seed = random_of(key.metric, corruption, self.seed).getrandbits(63)
+        seed = random_of(key.metric, corruption, self.result.seed).getrandbits(63)
         return simulated_delay(pairs.clean, pairs.spoilt, weights, key, seed=seed)
-
-    def as_dict(self, figures: Sequence[CorruptionFigures]) -> dict[str, Any]:
-        """Return the run and its figures, for programs."""
-        return {
-            "labeler": f"{self.labeler.name} {self.labeler.version}",
-            "rows": self.counts["rows"],
-            "labeled": self.counts["labeled"],
-            "nothing_to_spoil": self.counts["nothing_to_spoil"],
-            "problems": self.counts["problems"],
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "cost_usd": self.cost_usd,
-            "tokens": self.tokens,
-            "corruptions": [
-                {"corruption": corruption.name, "meaning": corruption.meaning, "harmless": corruption.harmless}
-                for corruption in self.corruptions
-            ],
-            "figures": [asdict(figure) for figure in figures],
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,24 +283,6 @@ class _ScoresOfPairs:
     def compared(self) -> SubsetScores:
         """Return the spoilt scores, compared with the clean ones; resampling keeps each pair, and each question."""
         return SubsetScores(self.spoilt, self.clean, self.questions, {})
-
-
-def drawn_places(rows: Sequence[tuple[str, str]], count: int, seed: int) -> list[int]:
-    """Return the places of rows drawn by their ids, as many of each subset as possible, in rising order.
-
-    Args:
-        rows: id and subset of each row.
-        count: most rows to draw.
-        seed: of the draw.
-    """
-    digests = [blake2b(f"{seed}\0{name}".encode(), digest_size=8).digest() for name, _ in rows]
-    taken: Counter[str] = Counter()
-    ranks = []
-    for place in sorted(range(len(rows)), key=lambda place: digests[place]):
-        _, subset = rows[place]
-        taken[subset] += 1
-        ranks.append((taken[subset], digests[place], place))
-    return sorted(place for _, _, place in sorted(ranks)[:count])
 
 
 def _direction(metric: str, declared: Mapping[str, MetricDeclaration]) -> Direction:

@@ -14,8 +14,8 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.criterion import built_in_criteria
 
-from ..benchmark.running import planned_cost
 from ..demo import demo_interactions
+from ..runs import planned_cost
 from .planning import PlannedTraffic
 
 KIB: Final = 1024

@@ -8,10 +8,10 @@ from typing import Final
 
 import typer
 
-from ragtide_offline.criteria.trying import planned_trial
 from ragtide_offline.replay.plan import ReplayPlan, settings_of_replay
 from ragtide_offline.replay.publishing import RecordedInteractions
 from ragtide_offline.replay.selection import count_selected
+from ragtide_offline.runs import planned_cost
 from ragtide_offline.sessions import session_criteria, with_sessions
 from ragtide_producers import Row
 from ragtide_runtime.recordings import EntryKind
@@ -51,18 +51,18 @@ def show_backfill(settings: Settings, plan: ReplayPlan, *, as_json: bool) -> Non
     """
     total = count_selected(plan.recording, EntryKind.INTERACTIONS, plan.selection, ("pipeline",)).total
     trial = settings_of_replay(settings, plan.info(settings, total))
-    calls, has_price = asyncio.run(planned_trial(trial, list(_rows(plan, trial))))
+    price = asyncio.run(planned_cost(trial, _rows(plan, trial), keeps_answers=False))
     planned = min(total, PLANNED)
     scale = total / max(planned, 1)
-    figures = {name: value * scale for name, value in asdict(calls).items()}
-    figures["cost_usd"] = figures["cost_usd"] if has_price else None
+    figures = {name: value * scale for name, value in asdict(price.calls).items()}
+    figures["cost_usd"] = figures["cost_usd"] if price.has_price else None
     if as_json:
         print_json({"interactions": total, "planned": planned, **figures})
         return
-    price = "an unknown price (judge.prices)" if not has_price else f"about ${figures['cost_usd']:,.4f}"
+    shown = "an unknown price (judge.prices)" if not price.has_price else f"about ${figures['cost_usd']:,.4f}"
     out.print(
         f"{total:,} interactions: {figures['calls']:,.0f} calls, {figures['prompt_tokens']:,.0f} tokens in, "
-        f"{figures['completion_tokens']:,.0f} tokens out, {price}"
+        f"{figures['completion_tokens']:,.0f} tokens out, {shown}"
     )
     err.print(
         "without answers that are cached; --max-cost-usd stops the replay, which can continue", style="bright_black"

@@ -1,6 +1,6 @@
 """The figures of a benchmark and of an agreement as tables and sentences."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -9,14 +9,13 @@ from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_offline.benchmark.batching import BatchRun
 from ragtide_offline.benchmark.figures import FEWEST, MetricFigures
 from ragtide_offline.benchmark.preferences import PreferenceFigures
-from ragtide_offline.benchmark.running import BenchmarkRun, CostPlan
+from ragtide_offline.benchmark.running import Benchmark
 from ragtide_offline.benchmark.spans import SpanFigures
-from ragtide_schemas.fitness import Stated, fitness_of, sees_of
+from ragtide_schemas.fitness import fitness_of, sees_of
 
 from .agreement_table import interval_text, value_text
-from .console import out, print_json
+from .console import out
 from .fitting import Column, Notes, fitted, heading
-from .progress import Shown
 
 
 def figures_table(found: MetricFigures, width: int) -> RenderableType:
@@ -88,92 +87,53 @@ def preferences_table(found: Sequence[PreferenceFigures], width: int) -> Rendera
     return fitted(columns, width, Notes({0: [title]}))
 
 
-def planned(plan: CostPlan) -> str:
-    """Return the cost of a run in sentences."""
-    calls = plan.calls
-    found = [f"{plan.labeler}: {plan.rows:,} rows, {calls.calls:,} calls, {calls.cached:,} answers from the cache."]
-    if calls.calls:
-        found.append(f"About {calls.prompt_tokens:,} tokens sent, {calls.completion_tokens:,} answered.")
-        found.append(
-            f"About ${calls.cost_usd:,.2f}, without answers that are asked for again because of a fault."
-            if plan.has_price
-            else "The price of the model is not known: set it under judge.prices."
-        )
-    return "\n".join(found)
-
-
-def notes(
-    run: BenchmarkRun,
-    figures: Sequence[MetricFigures],
-    preferences: Sequence[PreferenceFigures],
-    spans: SpanFigures | None,
-    fit_for: Stated,
-) -> list[str]:
+def notes(run: Benchmark) -> list[str]:
     """Return sentences about the labeler, rows, speed and cost."""
-    rows = run.counts["labeled"]
-    speed = f" in {run.seconds:,.1f} s ({rows / run.seconds:,.0f} a second)" if run.seconds and rows else ""
-    found = [f"{run.labeler}: {rows:,} rows{speed}, {run.tokens:,} tokens, ${run.cost_usd:,.4f}."]
-    if run.counts["without_truth"]:
-        found.append(f"{run.counts['without_truth']:,} rows have no true score, and were left out.")
-    if run.counts["problems"]:
-        found.append(f"{run.counts['problems']:,} rows could not be used.")
+    result = run.result
+    rows, by = result.counts["rows"], result.labeler
+    speed = f" in {result.seconds:,.1f} s ({rows / result.seconds:,.0f} a second)" if result.seconds and rows else ""
+    found = [f"{by.name} {by.version}: {rows:,} rows{speed}, {result.tokens:,} tokens, ${result.cost_usd:,.4f}."]
+    if result.counts["without_truth"]:
+        found.append(f"{result.counts['without_truth']:,} rows have no true score, and were left out.")
+    if result.counts["problems"]:
+        found.append(f"{result.counts['problems']:,} rows could not be used.")
     for (metric, reason), count in sorted(run.absent.items()):
         found.append(f"{metric} has no score in {count:,} rows: {reason}.")
-    if run.spans.undecided:
-        found.append(f"The labeler did not decide about the sentences of {run.spans.undecided:,} responses with spans.")
-    if run.spans.unusable:
-        found.append(f"The spans of {run.spans.unusable:,} rows could not be read, and were left out.")
-    if spans is not None:
+    undecided, unusable = run.compared_spans.undecided, run.compared_spans.unusable
+    if undecided:
+        found.append(f"The labeler did not decide about the sentences of {undecided:,} responses with spans.")
+    if unusable:
+        found.append(f"The spans of {unusable:,} rows could not be read, and were left out.")
+    if run.spans is not None:
         found.append("Spans are compared by characters. A labeler without spans marks whole sentences.")
-    if figures:
+    if run.figures:
         found.append(
             "Means over subsets; intervals: bootstrap of questions within subsets. A constant is the subset's mean."
         )
-        labeler = run.labeler.split(" ", 1)[0]
-        words = fitness_of(labeler, [figure.metric for figure in figures], fit_for)
-        found += [] if words is None else [f"{labeler}: {words}."]
-        found += [f"{figure.metric} {sees}." for figure in figures if (sees := sees_of(labeler, figure.metric))]
-    if preferences:
+        words = fitness_of(by.name, [figure.metric for figure in run.figures], run.settings.fit_for)
+        found += [] if words is None else [f"{by.name}: {words}."]
+        found += [f"{figure.metric} {sees}." for figure in run.figures if (sees := sees_of(by.name, figure.metric))]
+    if run.preferences:
         found.append(
             "A metric prefers the answer with the higher score. Its document is the right answer. Intervals: bootstrap "
             "of questions."
         )
-    if not figures and not preferences:
+    if not run.figures and not run.preferences:
         found.append(f"No metric has {FEWEST} rows of a subset with a true score and a score.")
     return found
 
 
-def show_plan(plan: CostPlan, *, as_json: bool = False) -> None:
-    """Print the cost of a run."""
-    if as_json:
-        print_json(plan.as_dict())
-    else:
-        out.print(planned(plan), markup=False, highlight=False)
-
-
-async def label_rows(steps: AsyncIterator[None], advance: Shown) -> None:
-    """Label rows with a progress bar."""
-    async for _ in steps:
-        advance(1)
-
-
-def show_figures(
-    run: BenchmarkRun,
-    figures: list[MetricFigures],
-    preferences: list[PreferenceFigures],
-    spans: SpanFigures | None,
-    fit_for: Stated,
-) -> None:
+def show_figures(run: Benchmark) -> None:
     """Print the figures of a benchmark."""
-    for figure in figures:
+    for figure in run.figures:
         out.print(figures_table(figure, out.width))
-    if figures:
-        out.print(subsets_table(figures, out.width))
-    if spans is not None:
-        out.print(spans_table(spans, out.width))
-    if preferences:
-        out.print(preferences_table(preferences, out.width))
-    for sentence in notes(run, figures, preferences, spans, fit_for):
+    if run.figures:
+        out.print(subsets_table(run.figures, out.width))
+    if run.spans is not None:
+        out.print(spans_table(run.spans, out.width))
+    if run.preferences:
+        out.print(preferences_table(run.preferences, out.width))
+    for sentence in notes(run):
         out.print(sentence, style="bright_black", markup=False, highlight=False)
 
 

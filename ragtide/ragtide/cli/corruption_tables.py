@@ -1,92 +1,41 @@
 """Measures a labeler on spoilt rows, and shows the figures as tables and sentences."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from ragtide_offline.benchmark.corruptions import CorruptionFigures, CorruptionRun, seen_failures
+from ragtide_offline.benchmark.corruptions import CorruptionFigures, SpoiltRows, seen_failures
 from ragtide_offline.benchmark.figures import FEWEST
-from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.fitness import failures_in_words
 
 from .agreement_table import interval_text, value_text
-from .console import out, print_json, warn
+from .console import out, print_json
 from .fitting import Column, Notes, fitted, heading
-from .progress import Shown, cost_note, interruptible, progress_bar
+from .labeler_runs import finish_run, label_rows
+from .progress import interruptible
 
 SECTIONS: Final = {"worse": "should get worse", None: "may do either", "same": "should stay the same"}
 """Headings of the parts of a table, by what the metric should do."""
 
 
-def names_in(text: str | None) -> list[str]:
-    """Return the names in a list that is separated by commas."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
-
-
 def measure_corruptions(
-    run: CorruptionRun,
-    settings: Settings,
-    files: Sequence[Path],
-    *,
-    limit: int | None = None,
-    sample: int | None = None,
-    confidence: float = 0.95,
-    max_cost_usd: float = inf,
-    as_json: bool = False,
+    run: SpoiltRows, *, confidence: float = 0.95, max_cost_usd: float = inf, as_json: bool = False
 ) -> None:
-    """Run the labeler of the settings on clean and spoilt rows, and print the figures.
-
-    It stops when it has cost more than `max_cost_usd`, because answers that are asked for again cost more than planned.
-    """
-    with (
-        interruptible(lambda: f"{run.counts['labeled']:,} rows were labeled: give the same command again."),
-        progress_bar("labeling", None) as advance,
-    ):
-        asyncio.run(labeled_within(run, run.run(settings, files, limit=limit, sample=sample), advance, max_cost_usd))
-    warn(*run.problems)
-    figures: list[CorruptionFigures] = []
-    with progress_bar("comparing", len(run.metrics) * len(run.corruptions)) as advance:
-        for figure in run.figures(confidence=confidence):
-            figures.append(figure)
-            advance(len(figures))
+    """Run a labeler on clean and spoilt rows, and print the figures."""
+    with interruptible(lambda: f"{run.result.counts['labeled']:,} rows were labeled: give the same command again."):
+        label_rows(run, max_cost_usd=max_cost_usd)
+    finish_run(run, confidence)
     if as_json:
-        print_json(run.as_dict(figures))
+        print_json(run.result.as_dict())
         return
-    for metric in dict.fromkeys(figure.metric for figure in figures):
-        out.print(corruptions_table([figure for figure in figures if figure.metric == metric], out.width))
-    for sentence in corruption_notes(run, figures):
+    for metric in dict.fromkeys(figure.metric for figure in run.figures):
+        out.print(corruptions_table([figure for figure in run.figures if figure.metric == metric], out.width))
+    for sentence in corruption_notes(run):
         out.print(sentence, style="bright_black", markup=False, highlight=False)
-
-
-class _PaidRun(Protocol):
-    @property
-    def cost_usd(self) -> float: ...
-
-
-async def labeled_within(run: _PaidRun, steps: AsyncGenerator[None], advance: Shown, max_cost_usd: float) -> None:
-    """Label to the end, or until that has cost more than allowed.
-
-    Args:
-        run: that counts its cost.
-        steps: of the run: one after each row.
-        advance: shows the progress.
-        max_cost_usd: US dollars.
-    """
-    async with aclosing(steps):
-        done = 0
-        async for _ in steps:
-            done += 1
-            advance(done, cost_note(run.cost_usd, done, None))
-            if run.cost_usd > max_cost_usd:
-                warn(f"stopped after {done:,} rows: they cost ${run.cost_usd:,.2f}, more than --max-cost-usd")
-                return
 
 
 def corruptions_table(figures: Sequence[CorruptionFigures], width: int) -> RenderableType:
@@ -122,15 +71,16 @@ def delay_text(figure: CorruptionFigures) -> str:
     return f"over {figure.delay.within:,}" if figure.delay.median is None else f"{figure.delay.median:,}"
 
 
-def corruption_notes(run: CorruptionRun, figures: Sequence[CorruptionFigures]) -> list[str]:
+def corruption_notes(run: SpoiltRows) -> list[str]:
     """Return sentences about the run, and how to read its tables."""
-    rows, labeled = run.counts["rows"], run.counts["labeled"]
-    speed = f"labeled clean and spoilt in {run.seconds:,.1f} s, {run.tokens:,} tokens, ${run.cost_usd:,.4f}"
-    found = [f"{run.labeler.name} {run.labeler.version}: {rows:,} rows, {labeled:,} {speed}."]
-    if run.counts["nothing_to_spoil"]:
-        found.append(f"{run.counts['nothing_to_spoil']:,} rows have no documents or no response, and were left out.")
-    if run.counts["problems"]:
-        found.append(f"{run.counts['problems']:,} rows could not be used.")
+    result, figures = run.result, run.figures
+    rows, labeled = result.counts["rows"], result.counts["labeled"]
+    speed = f"labeled clean and spoilt in {result.seconds:,.1f} s, {result.tokens:,} tokens, ${result.cost_usd:,.4f}"
+    found = [f"{result.labeler.name} {result.labeler.version}: {rows:,} rows, {labeled:,} {speed}."]
+    if result.counts["nothing_to_spoil"]:
+        found.append(f"{result.counts['nothing_to_spoil']:,} rows have no documents or no response, and were left out.")
+    if result.counts["problems"]:
+        found.append(f"{result.counts['problems']:,} rows could not be used.")
     if not figures:
         return [*found, "The labeler gives no metric that a corruption should move."]
     found.append(

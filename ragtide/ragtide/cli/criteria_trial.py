@@ -9,23 +9,16 @@ from typing import Final
 import typer
 from rich.text import Text
 
-from ragtide_offline.criteria.trying import (
-    CriterionTrial,
-    CriterionVerdict,
-    planned_trial,
-    settings_of_trial,
-    verdicts_of,
-)
+from ragtide_offline.criteria.trying import CriterionTrial
 from ragtide_offline.sessions import only_sessions
 from ragtide_producers import Row
 from ragtide_producers.files.interactions import FileOptions, read_rows
-from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.printable import printable
 
-from .console import err, out
-from .progress import progress_bar
+from .console import out
+from .labeler_runs import label_rows, refuse_cost
 
 UNNAMED: Final = "unnamed"
 """Pipeline of rows that name none."""
@@ -68,40 +61,21 @@ def run_trial(settings: Settings, criterion: Criterion, rows: Sequence[Row], max
     Raises:
         ConfigurationError: the trial may cost more than allowed, or the price is not known.
     """
-    trial = settings_of_trial(settings, criterion)
-    plan, has_price = asyncio.run(planned_trial(trial, rows))
-    cost = f"about ${plan.cost_usd:.4f}" if has_price else "an unknown price"
-    err.print(f"{plan.calls} calls of {trial.judge.model} at {cost}", highlight=False, soft_wrap=True)
-    if not has_price:
-        raise ConfigurationError(
-            "the price of the model is not known, so --max-cost-usd cannot be kept: set it under judge.prices, for a "
-            "model of your own with input = 0 and output = 0"
-        )
-    if plan.cost_usd > max_cost_usd:
-        raise ConfigurationError(
-            f"the trial would cost about ${plan.cost_usd:,.2f}, and --max-cost-usd is {max_cost_usd:g}: give a lower "
-            "--limit, or a higher --max-cost-usd"
-        )
-
-    async def ask() -> list[CriterionVerdict]:
-        found = []
-        with progress_bar("judging", len(rows)) as advance:
-            async for verdict in verdicts_of(trial, criterion, rows):
-                found.append(verdict)
-                advance(len(found))
-        return found
-
-    return CriterionTrial(criterion, asyncio.run(ask()))
+    trial = CriterionTrial(settings, criterion, rows)
+    refuse_cost(asyncio.run(trial.plan()), max_cost_usd, "trial", "a lower --limit")
+    label_rows(trial, "judging", total=len(rows))
+    list(trial.finish())
+    return trial
 
 
 def show_verdicts(found: CriterionTrial) -> None:
     """Print each verdict beside its reason, then the counts."""
     width = max(out.width if out.width < 200 else 80, 40)
-    answers = [verdict.answer or verdict.absent for verdict in found.verdicts]
+    answers = [verdict.answer or verdict.absent or "" for verdict in found.verdicts]
     left = min(max([len(answer) for answer in answers] or [0]), 18)
     out.print(found.criterion.question, style="bold")
     for verdict, answer in zip(found.verdicts, answers, strict=True):
-        question = "" if verdict.interaction is None else " ".join(printable(verdict.interaction.question).split())
+        question = " ".join(printable(verdict.question or "").split())
         style = "yellow" if verdict.value is None else "bold"
         head = Text.assemble((printable(answer)[:left].ljust(left), style), "  ", Text(question))
         head.truncate(width, overflow="ellipsis")
@@ -113,4 +87,5 @@ def show_verdicts(found: CriterionTrial) -> None:
     mean = "no value" if found.mean is None else f"mean {found.mean:.3f}"
     out.print()
     what = "sessions" if found.criterion.is_of_session else "interactions"
-    out.print(f"{len(found.verdicts)} {what}: {counts}; {mean}; cannot tell {share or 0:.0%}; ${found.cost_usd:.4f}")
+    cost = f"${found.result.cost_usd:.4f}"
+    out.print(f"{len(found.verdicts)} {what}: {counts}; {mean}; cannot tell {share or 0:.0%}; {cost}")

@@ -1,6 +1,5 @@
 """`ragtide judge check`: the price of a check, its run, and its table."""
 
-import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -8,18 +7,16 @@ from typing import TYPE_CHECKING, Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from ragtide_offline.benchmark.running import CostPlan
 from ragtide_offline.judge_check.rows import SMALL, TOLERATED, CheckRow
-from ragtide_runtime.errors import ConfigurationError
 
-from .benchmark_tables import planned
-from .console import err, out, print_json, warn
-from .corruption_tables import labeled_within
+from .console import out, print_json
 from .fitting import Column, Notes, fitted, heading
-from .progress import interrupted, progress_bar
+from .labeler_runs import finish_run, label_rows
+from .progress import interrupted
 
 if TYPE_CHECKING:
     from ragtide_offline.judge_check.running import JudgeCheck
+    from ragtide_offline.runs import RunResult
 
 CHECKS: Final = {
     "asked_again": "asked again: share of equal labels",
@@ -63,63 +60,36 @@ FAULTS: Final = frozenset({"unsteady", "moves", "often"})
 """Words that stand out."""
 
 
-def refuse_cost(plan: CostPlan, max_cost_usd: float, fewer: str) -> None:
-    """Print what a check would cost.
-
-    Args:
-        plan: of the check.
-        max_cost_usd: most US dollars.
-        fewer: what makes the check cheaper, as words of the error.
-
-    Raises:
-        ConfigurationError: it may cost more than allowed, or the price is not known.
-    """
-    err.print(planned(plan), markup=False, highlight=False)
-    if plan.calls.calls and not plan.has_price:
-        raise ConfigurationError(
-            "the price of the model is not known, so --max-cost-usd cannot be kept: set it under judge.prices, for a "
-            "model of your own with input = 0 and output = 0"
-        )
-    if plan.calls.cost_usd > max_cost_usd:
-        raise ConfigurationError(
-            f"the check would cost about ${plan.calls.cost_usd:,.2f}, and --max-cost-usd is {max_cost_usd:g}: give "
-            f"{fewer}, or a higher --max-cost-usd"
-        )
-
-
 def run_check(check: "JudgeCheck", *, confidence: float, max_cost_usd: float, as_json: bool) -> None:
     """Ask the judge about the items of a check, and print the table; after Ctrl-C that of the answers so far.
 
     Args:
-        check: that has read its items.
+        check: of the items.
         confidence: level of the intervals.
         max_cost_usd: US dollars at which the check stops.
         as_json: whether the rows are printed as JSON.
     """
     stopped = False
-    with progress_bar("judging", None) as advance:
-        try:
-            asyncio.run(labeled_within(check, check.run(), advance, max_cost_usd))
-        except KeyboardInterrupt:
-            stopped = True
-    warn(*check.problems)
-    if check.counts["labeled"] or not stopped:
+    try:
+        label_rows(check, "judging", max_cost_usd=max_cost_usd)
+    except KeyboardInterrupt:
+        stopped = True
+    labeled = check.result.counts["labeled"]
+    finish_run(check, confidence)
+    if labeled or not stopped:
         _print_rows(check, confidence, as_json=as_json)
     if stopped:
-        interrupted(
-            f"{check.counts['labeled']:,} answers were paid for. No answer is stored, so a new check begins anew."
-        )
+        interrupted(f"{labeled:,} answers were paid for. No answer is stored, so a new check begins anew.")
 
 
 def _print_rows(check: "JudgeCheck", confidence: float, *, as_json: bool) -> None:
-    rows = check.rows(confidence=confidence)
+    result = check.result
     if as_json:
-        print_json(check.as_dict(rows, confidence))
+        print_json(result.as_dict())
         return
-    title = heading([check.labeler.name, check.labeler.version, f"{check.counts['rows']:,} items"], out.width)
-    out.print(title)
-    out.print(check_table(rows, out.width, confidence))
-    for sentence in check_notes(check, confidence):
+    out.print(heading([result.labeler.name, result.labeler.version, f"{result.counts['rows']:,} items"], out.width))
+    out.print(check_table(check.rows, out.width, confidence))
+    for sentence in check_notes(result, confidence):
         out.print(sentence, style="bright_black", markup=False, highlight=False)
 
 
@@ -170,15 +140,10 @@ def _word(row: CheckRow) -> str | Text:
     return Text(word, style="bold yellow") if word in FAULTS else word
 
 
-def check_notes(check: "JudgeCheck", confidence: float) -> list[str]:
-    """Return sentences about the check, and how to read its words.
-
-    Args:
-        check: that was run.
-        confidence: level of the intervals.
-    """
-    counts = check.counts
-    found = [f"{counts['labeled']:,} answers, none from a cache, {check.tokens:,} tokens, ${check.cost_usd:,.4f}."]
+def check_notes(result: "RunResult", confidence: float) -> list[str]:
+    """Return sentences about the check, and how to read its words."""
+    counts = result.counts
+    found = [f"{counts['labeled']:,} answers, none from a cache, {result.tokens:,} tokens, ${result.cost_usd:,.4f}."]
     if counts["nothing_to_judge"]:
         found.append(f"{counts['nothing_to_judge']:,} rows have nothing that the judge is asked about.")
     if counts["problems"]:

@@ -185,6 +185,6 @@ def try_criterion(
     rows = rows_of(file, limit, seed if sample else None, criterion, settings.clusters.quiet_s)
     found = run_trial(settings, criterion, rows, max_cost_usd)
     if as_json:
-        print_json(found.as_dict())
+        print_json(found.result.as_dict())
     else:
         show_verdicts(found)

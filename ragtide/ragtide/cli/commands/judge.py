@@ -1,16 +1,13 @@
 """`ragtide batch`, `benchmark`, `judge` and `agreement`: what a labeler is worth, and what it costs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..command import command, command_group
 from ..console import err, out, print_json, warn
 from ..options import JsonOption, given
-
-if TYPE_CHECKING:
-    from ragtide_runtime.settings.model import Settings
 
 
 @command("ragtide batch rows.jsonl", "ragtide batch rows.jsonl --no-wait")
@@ -105,45 +102,40 @@ def benchmark(
     """
     import asyncio
 
-    from ragtide_offline.benchmark.corruptions import CorruptionRun
-    from ragtide_offline.benchmark.running import BenchmarkRun
+    from ragtide_offline.benchmark.corruptions import SpoiltRows
+    from ragtide_offline.benchmark.running import Benchmark
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_runtime.telemetry.logs import configure_logging
 
-    from ..benchmark_tables import label_rows, show_figures, show_plan
-    from ..corruption_tables import measure_corruptions, names_in
-    from ..progress import interruptible, progress_bar
+    from ..benchmark_tables import show_figures
+    from ..corruption_tables import measure_corruptions
+    from ..labeler_runs import finish_run, label_rows, names_in, show_plan
+    from ..progress import interruptible
 
     settings = given(context).settings(**({} if labeler is None else {"labeler": labeler}))
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
     if corruptions:
         if reorder:
             raise ConfigurationError("--reorder goes without --corruptions, which has reversed documents: leave it out")
-        spoiling = CorruptionRun(names_in(only), seed)
+        spoiling = SpoiltRows(settings, files, only=names_in(only), limit=limit, seed=seed)
         if dry_run:
-            show_plan(asyncio.run(spoiling.plan(settings, files, limit=limit)), as_json=as_json)
+            show_plan(asyncio.run(spoiling.plan()), as_json=as_json)
         else:
-            measure_corruptions(spoiling, settings, files, limit=limit, confidence=confidence, as_json=as_json)
+            measure_corruptions(spoiling, confidence=confidence, as_json=as_json)
         return
     if only is not None:
         raise ConfigurationError("--only names corruptions: give --corruptions, too")
-    run = BenchmarkRun()
+    run = Benchmark(settings, files, limit=limit, reorder=reorder, seed=seed)
     if dry_run:
-        show_plan(asyncio.run(run.plan(settings, files, limit=limit, reorder=reorder)), as_json=as_json)
+        show_plan(asyncio.run(run.plan()), as_json=as_json)
         return
-    with (
-        interruptible(lambda: f"{run.counts['labeled']:,} rows were labeled: give the same command again."),
-        progress_bar("labeling", None) as advance,
-    ):
-        asyncio.run(label_rows(run.run(settings, files, limit=limit, reorder=reorder), advance))
-    warn(*run.problems)
-    figures = run.figures(confidence=confidence, seed=seed)
-    preferences = run.preferences.figures(confidence=confidence, seed=seed)
-    spans = run.spans.figures(confidence=confidence, seed=seed)
+    with interruptible(lambda: f"{run.result.counts['rows']:,} rows were labeled: give the same command again."):
+        label_rows(run)
+    finish_run(run, confidence)
     if as_json:
-        print_json(run.as_dict(figures, preferences, spans))
-        return
-    show_figures(run, figures, preferences, spans, settings.fit_for)
+        print_json(run.result.as_dict())
+    else:
+        show_figures(run)
 
 
 judge = command_group("judge", "Find out how far your judge can be trusted.", no_args_is_help=True)
@@ -191,7 +183,7 @@ def judge_check(
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_runtime.telemetry.logs import configure_logging
 
-    from ..benchmark_tables import show_plan
+    from ..labeler_runs import names_in, refuse_cost, show_plan
 
     settings = given(context).settings(labeler="judge")
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
@@ -200,32 +192,31 @@ def judge_check(
             raise ConfigurationError("--criterion goes without --corruptions, which ask no criterion: leave one out")
         if not corruptions:
             warn("--only without --corruptions is deprecated: give --corruptions, too")
-        _check_corruptions(
-            settings,
-            [Path(file) for file in files],
-            only=only,
-            rows=rows,
-            limit=limit,
-            max_cost_usd=max_cost_usd,
-            dry_run=dry_run,
-            confidence=confidence,
-            seed=seed,
-            as_json=as_json,
-        )
+        from ragtide_offline.benchmark.corruptions import SpoiltRows
+
+        from ..corruption_tables import measure_corruptions
+
+        paths = [Path(file) for file in files]
+        run = SpoiltRows(settings, paths, only=names_in(only), limit=limit, sample=rows, seed=seed)
+        plan = asyncio.run(run.plan())
+        if dry_run:
+            show_plan(plan, as_json=as_json)
+            return
+        refuse_cost(plan, max_cost_usd, "check", "fewer --rows, some corruptions with --only")
+        measure_corruptions(run, confidence=confidence, max_cost_usd=max_cost_usd, as_json=as_json)
         return
     from ragtide_offline.judge_check.running import JudgeCheck, settings_of_check
 
     from ..criteria_views import check_is_of_answers, find_criterion
-    from ..judge_check import refuse_cost, run_check
+    from ..judge_check import run_check
 
     named = [find_criterion(settings, name) for name in criterion or ()]
     for each in named:
         check_is_of_answers(each, "a check asks about single answers: leave it out")
     asked = named or [each for each in settings.judge.criteria if not each.is_of_session]
-    check = JudgeCheck(settings_of_check(settings, asked), seed)
-    check.read(files, limit=limit, sample=rows)
-    if not check.counts["rows"]:
-        warn(*check.problems)
+    check = JudgeCheck(settings_of_check(settings, asked), files, limit=limit, sample=rows, seed=seed)
+    if not check.result.counts["rows"]:
+        warn(*check.result.problems)
         raise ConfigurationError(
             f"{', '.join(files)} has no item for the judge: give items with documents and a response"
         )
@@ -233,47 +224,8 @@ def judge_check(
     if dry_run:
         show_plan(plan, as_json=as_json)
         return
-    refuse_cost(plan, max_cost_usd, "fewer --rows")
+    refuse_cost(plan, max_cost_usd, "check", "fewer --rows")
     run_check(check, confidence=confidence, max_cost_usd=max_cost_usd, as_json=as_json)
-
-
-def _check_corruptions(
-    settings: "Settings",
-    files: list[Path],
-    *,
-    only: str | None,
-    rows: int,
-    limit: int | None,
-    max_cost_usd: float,
-    dry_run: bool,
-    confidence: float,
-    seed: int,
-    as_json: bool,
-) -> None:
-    import asyncio
-
-    from ragtide_offline.benchmark.corruptions import CorruptionRun
-
-    from ..benchmark_tables import show_plan
-    from ..corruption_tables import measure_corruptions, names_in
-    from ..judge_check import refuse_cost
-
-    run = CorruptionRun(names_in(only), seed)
-    plan = asyncio.run(run.plan(settings, files, limit=limit, sample=rows))
-    if dry_run:
-        show_plan(plan, as_json=as_json)
-        return
-    refuse_cost(plan, max_cost_usd, "fewer --rows, some corruptions with --only")
-    measure_corruptions(
-        run,
-        settings,
-        files,
-        limit=limit,
-        sample=rows,
-        confidence=confidence,
-        max_cost_usd=max_cost_usd,
-        as_json=as_json,
-    )
 
 
 @command("ragtide judge sentinels recording sentinels.jsonl", of=judge, name="sentinels")
