@@ -6,7 +6,9 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples tools hatch_build.py
 
-.PHONY: help demo engines capacity story pictures house recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
+CODE := $(shell find schemas runtime producers consumers aggregator roles offline web ragtide tools -name '*.py' -o -name settings.md)
+
+.PHONY: help demo engines capacity story pictures house recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -18,21 +20,21 @@ story: .venv/.dev ## play two days of traffic with known faults, and serve the p
 	$(BIN)/python -m tests.support.story $(ARGS)
 
 # Three at a time on two cores, because many tests wait: for a lease, a server or a process.
-test: .venv/.dev ## run the tests: under ten minutes on two cores
+test: .venv/.reference ## run the tests: under ten minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not heavy" $(ARGS)
 
-test-heavy: .venv/.dev ## run the heavy tests, which test leaves out, and every property with eight times the examples; CI runs both
+test-heavy: .venv/.reference ## run the heavy tests, which test leaves out, and every property with eight times the examples; CI runs both
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "heavy or hypothesis" --hypothesis-profile thorough $(ARGS)
 
 # The published schemas are those of the newest Pydantic; earlier ones describe a data class in fewer words.
 DESCRIBED := tests/schemas/test_wire.py::test_the_published_json_schemas_are_those_of_the_models tests/web/test_asyncapi.py::test_the_published_document_is_that_of_the_models
 
-test-lowest: .venv/.dev ## run the tests of test-fast with the lowest versions of the libraries, in .venv-lowest
+test-lowest: .venv/.reference ## run the tests of test-fast with the lowest versions of the libraries, in .venv-lowest
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
 	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct --editable '.[service,embedded,dev]'
 	.venv-lowest/bin/python -m pytest -q --numprocesses 2 --dist worksteal -m "pure and not heavy" $(DESCRIBED:%=--deselect %) $(ARGS)
 
-test-pythons: .venv/.dev ## run the tests of test-fast on the newest release of each line of Python found here, in .venv-pythons; CI runs it
+test-pythons: .venv/.reference ## run the tests of test-fast on the newest release of each line of Python found here, in .venv-pythons; CI runs it
 	for python in $$($(BIN)/python tools/pythons.py newest); do \
 		$$python --version && $(BIN)/uv venv --quiet --clear --python $$python .venv-pythons \
 		&& $(BIN)/uv pip install --quiet --python .venv-pythons --editable '.[service,embedded,dev]' \
@@ -51,7 +53,7 @@ monitoring: .venv/.dev ## run the tests beside real servers of monitoring, after
 brokers: .venv/.dev ## run ragtide bridge beside real brokers: MQTT, NATS, RabbitMQ, Tansu; after make programs; CI runs both
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/brokers/delivery.py tests/brokers/kills.py $(ARGS)
 
-browser: .venv/.dev ## try every screen of the page in a real Chromium, also behind nginx and HAProxy, after make programs; CI runs both
+browser: .venv/.reference ## try every screen of the page in a real Chromium, also behind nginx and HAProxy, after make programs; CI runs both
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/browser/screen_*.py $(ARGS)
 
 deploy-files: .venv/.dev ## check the image, Compose, the chart and the units with helm, hadolint, systemd, ..., after make programs; CI runs it
@@ -71,7 +73,7 @@ programs: ## install Chromium, nginx, HAProxy, Alertmanager, Prometheus, Node.js
 	missing mosquitto mosquitto; missing nats-server nats-server; missing rabbitmq-server rabbitmq-server; \
 	test -z "$$packages" || { apt-get update -q && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends $$packages; }
 
-test-fast: .venv/.dev ## run the tests that need neither Redis nor another process
+test-fast: .venv/.reference ## run the tests that need neither Redis nor another process
 	$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal -m "pure and not heavy" $(ARGS)
 
 chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and check what was promised
@@ -108,10 +110,10 @@ types: .venv/.dev ## strict types
 layers: .venv/.dev ## who may import whom
 	$(BIN)/lint-imports
 
-wheel: .venv/.dev ## build the sdist and the wheel, and try them in three fresh environments: about five minutes
+wheel: .venv/.reference ## build the sdist and the wheel, and try them in three fresh environments: about five minutes
 	$(BIN)/python tests/wheel.py
 
-site: .venv/.dev ## build the site strictly in build/site, and check every link of it
+site: .venv/.reference ## build the site strictly in build/site, and check every link of it
 	$(BIN)/python -m tools.site
 
 workflows: .venv/.dev ## mistakes and weak points of .github and action.yml
@@ -121,8 +123,10 @@ workflows: .venv/.dev ## mistakes and weak points of .github and action.yml
 lock: .venv/.dev ## write requirements-dev.txt, the versions that LOCKED=1 installs; ARGS=--upgrade takes the newest
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --extra service --extra embedded --extra dev --output-file requirements-dev.txt pyproject.toml $(ARGS)
 
-release: .venv/.dev ## make in build/release what the tag TAG=v0.1.0 publishes: sdist, wheel, its bill of materials, notes
+release: .venv/.reference ## make in build/release what the tag TAG=v0.1.0 publishes: sdist, wheel, its bill of materials, notes
 	$(BIN)/python -m tools.release "$(TAG)" build/release
+
+reference: .venv/.reference ## write the pages of docs/reference that are made from the code; the targets that need them do
 
 schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml, and the pages and files that are made from the code
 	$(BIN)/python -m tools.pages docs
@@ -278,3 +282,7 @@ clean: ## remove the environment and caches
 	$(if $(LOCKED),$(PIP) --require-hashes --requirement requirements-dev.txt)
 	$(PIP) $(if $(LOCKED),--no-deps) --editable '.[service,embedded,dev]'
 	@touch $@ .venv/.service
+
+.venv/.reference: .venv/.dev $(CODE)
+	$(BIN)/python -m tools.pages docs --reference
+	@touch $@

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from tests.support.other_server import use_the_wanted_server
 
 from ragtide.testing import embedded_redis
 from ragtide_runtime.redis.client import connect, connect_async
+
+ROOT = Path(__file__).parents[1]
 
 # A shell ignores Ctrl-C for what it runs in the background, and children inherit that; ours shall hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -38,6 +41,12 @@ for profile, examples in (("glance", GLANCE), ("quick", QUICK), ("thorough", 200
         profile, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
 settings.load_profile("quick")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Write the pages of the reference, which are not committed, if `make` has not; then every process finds them."""
+    if not hasattr(config, "workerinput") and not (ROOT / "docs" / "reference" / "http-api.md").exists():
+        subprocess.run([sys.executable, "-m", "tools.pages", "docs", "--reference"], cwd=ROOT, check=True)
 
 
 STARTING = {"end_to_end", "chaos", "examples"}

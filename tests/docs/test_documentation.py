@@ -2,6 +2,7 @@ import asyncio
 import functools
 import re
 import shlex
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.support.doc_pages import blocks_of, page_text
 from tests.support.redis_cli import redis_cli
 from tools.pages.__main__ import PAGES as GENERATED
 from tools.pages.__main__ import PARTS as GENERATED_PARTS
-from tools.pages.__main__ import with_parts
+from tools.pages.__main__ import REFERENCE, with_parts
 from tools.pages.api import API_PAGES
 from tools.pages.parts import parts_of
 
@@ -91,10 +92,17 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-@for_each("name", GENERATED)
+@for_each("name", sorted(GENERATED.keys() - REFERENCE))
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     assert page == GENERATED[name](), "the definitions changed: run make schemas, and look at the difference"
+
+
+def test_the_pages_of_the_reference_are_not_committed() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "docs/reference"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert REFERENCE.isdisjoint(line.removeprefix("docs/") for line in listed.stdout.splitlines())
 
 
 @for_each("page", [page for page in PAGES if parts_of(page.read_text(encoding="utf-8"))])

@@ -1,4 +1,7 @@
-"""Writes every generated page, part of a page, and file: `python -m tools.pages docs`."""
+"""Writes every generated page, part of a page, and file: `python -m tools.pages docs`.
+
+The pages of `docs/reference` that are made from the code alone are not committed: `--reference` writes only these.
+"""
 
 import re
 import sys
@@ -59,6 +62,11 @@ def linked(text: Callable[[], str], place: str) -> str:
     return _LINK.sub(link, text())
 
 
+def settings_page() -> str:
+    """Return the page of the settings: its text is beside this module, its tables are those of the code."""
+    return with_parts((Path(__file__).parent / "settings.md").read_text(encoding="utf-8"), placed("settings.md"))
+
+
 _WRITERS: Final = {
     "metric-registry.md": metrics_page,
     "interaction.md": interaction_page,
@@ -70,12 +78,16 @@ _WRITERS: Final = {
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     **{placed(name): partial(linked, page, placed(name)) for name, page in _WRITERS.items()},
+    placed("settings.md"): settings_page,
     **INDEX_PAGES,
     "asyncapi.yaml": asyncapi_text,
     "openapi.json": openapi_text,
     PICTURE: concepts_picture,
 }
 """What writes each file of `docs/`, besides the JSON Schemas."""
+
+REFERENCE: Final = frozenset(name for name in PAGES if name.startswith("reference/"))
+"""Pages that are not committed: `make reference` writes them."""
 
 PARTS: Final[dict[str, Callable[[], str]]] = {
     "constructions": constructions_part,
@@ -105,18 +117,26 @@ def with_parts(page: str, place: str) -> str:
     return page
 
 
-def main(docs: Path) -> None:
-    """Write the pages and the parts of pages into a folder, and the JSON Schemas into its subfolder `schemas`."""
-    for path in docs.rglob("*.md"):
-        page = path.read_text(encoding="utf-8")
-        path.write_text(with_parts(page, path.relative_to(docs).as_posix()), encoding="utf-8")
-    texts = {
-        **{name: page() for name, page in PAGES.items()},
-        **{f"schemas/{name}": text for name, text in json_schemas().items()},
-    }
-    for name, text in texts.items():
-        (docs / name).write_text(text, encoding="utf-8")
+def main(docs: Path, *, reference: bool) -> None:
+    """Write the pages and the parts of pages into a folder, and the JSON Schemas into its subfolder `schemas`.
+
+    Args:
+        docs: the folder.
+        reference: write only the pages that are not committed.
+    """
+    names = sorted(REFERENCE if reference else PAGES)
+    missing = [docs / name for name in REFERENCE if not (docs / name).exists()]
+    for path in missing:
+        path.touch()
+    for name in names * (2 if missing else 1):  # a page has the titles of the pages that it links to
+        (docs / name).write_text(PAGES[name](), encoding="utf-8")
+    if not reference:
+        for path in docs.rglob("*.md"):
+            page = path.read_text(encoding="utf-8")
+            path.write_text(with_parts(page, path.relative_to(docs).as_posix()), encoding="utf-8")
+        for name, text in json_schemas().items():
+            (docs / "schemas" / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), reference="--reference" in sys.argv[2:])

@@ -17,7 +17,7 @@ _ROOT: Final = Path(__file__).parents[2]
 
 _INTRODUCTION = """\
 This page lists every name of `from ragtide import NAME`, which is the public Python interface, with a link to its
-meaning, arguments and errors. `make schemas` writes it from the docstrings, so `help(ragtide.NAME)` says the same.
+meaning, arguments and errors. `help(ragtide.NAME)` says the same.
 
 A name is loaded when it is first used, so an application that only publishes loads no NumPy. Methods and modules that
 these pages do not list are ragtide's own, and may change in any release ([Stability and upgrades](stability.md))."""
@@ -131,7 +131,7 @@ def room_page(package: str) -> str:
     names = _names(package)
     lines = [
         f"# API: {title.partition(',')[0]}",
-        f"{_INTRODUCTIONS[package]} `make schemas` writes this page from the docstrings.",
+        f"{_INTRODUCTIONS[package]}",
     ]
     for name in names:
         lines += [f"## {name}", *_described(name)]

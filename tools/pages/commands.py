@@ -32,8 +32,8 @@ _TITLES: Final[Mapping[str, str]] = {
 }
 
 _INTRODUCTION: Final = """\
-`make schemas` writes this page from the program. `ragtide COMMAND --help` shows the same in a terminal. An option of a
-command overrides the environment, which overrides `ragtide.toml` ([Settings](settings.md))."""
+`ragtide COMMAND --help` shows the same in a terminal. An option of a command overrides the
+environment, which overrides `ragtide.toml` ([Settings](settings.md))."""
 
 _EXIT_CODES: Final = """\
 ## Exit codes

@@ -10,9 +10,8 @@ from ragtide_web.routes.schema_words import default_in_words, type_in_words
 from .schema_tables import cell, fields_table
 
 _INTRODUCTION = """\
-Every path of `ragtide serve`: parameters, bodies and answers. `make schemas` writes this page and
-[openapi.json](openapi.json) from the service, which answers the same document at `/openapi.json`. [HTTP](http.md) has
-examples, limits and tokens.
+Every path of `ragtide serve`: parameters, bodies and answers. [openapi.json](openapi.json) is the same as a document,
+which the service answers at `/openapi.json`. [HTTP](http.md) has examples, limits and tokens.
 
 With tokens (`serve.tokens`) send `Authorization: Bearer TOKEN`, or the token as the password of Basic authentication.
 `HEAD` is answered as `GET`, without a body. An error has the body `{"detail": "..."}`."""

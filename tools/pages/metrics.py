@@ -29,8 +29,8 @@ _BETTER = {Direction.HIGHER: "higher", Direction.LOWER: "lower", Direction.NEITH
 
 
 _METRICS = """\
-`make schemas` writes this page from the definitions. [Metrics](metrics.md) explains the formulas. A metric whose
-needs are not met is absent with a reason. Bands (acceptable, good, excellent) are rules of thumb and decide nothing."""
+[Metrics](metrics.md) explains the formulas. A metric whose needs are not met is absent with a
+reason. Bands (acceptable, good, excellent) are rules of thumb and decide nothing."""
 
 _CRITERIA = """\
 Built-in criteria, which a judge answers if `[[judge.criteria]]` names them. Criteria of your own are metrics of the

@@ -10,8 +10,8 @@ from .schema_tables import fields_table
 
 _INTRODUCTION = """\
 Every Redis stream of a deployment: its key, who writes and reads it, and every field of its messages, for programs that
-use Redis themselves. `make schemas` writes this page and [asyncapi.yaml](asyncapi.yaml) (AsyncAPI 3.0) from the models;
-`ragtide serve` answers the same document at `/asyncapi.json`, and shows it at `/asyncapi`.
+use Redis themselves. [asyncapi.yaml](asyncapi.yaml) is the same as AsyncAPI 3.0; `ragtide serve` answers it at
+`/asyncapi.json`, and shows it at `/asyncapi`.
 [JSON Schemas](schemas/README.md) has each message as a file."""
 
 _LINKS: Final = {"RagInteraction": "interaction.md", "Feedback": "interaction.md#feedback"}
