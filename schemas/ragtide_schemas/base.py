@@ -447,6 +447,16 @@ def _inside(model: type[WireModel], value: Any, place: tuple[str | int, ...], le
     return _read_again(model, value, place, left_out)
 
 
+class AnswerModel(WireModel):
+    """A record of an answer of the HTTP service, whose readers ignore fields that they do not know.
+
+    So a release may add a field to an answer, and clients of the release before go on reading it. Entries of streams
+    and bodies of requests stay strict: there an unknown field is a mistake of the sender.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class VersionedModel(WireModel):
     """A wire model that is a stream entry by itself, and so has a version."""
 

@@ -9,12 +9,12 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, TypeAdapter
 
 from .alert import Alert
-from .base import Count, Name, UtcTime, WireModel
+from .base import AnswerModel, Count, Name, UtcTime
 from .headline import Headline, HeadlineState
 from .printable import printable
 
 
-class ForeignText(WireModel):
+class ForeignText(AnswerModel):
     """A text that users or documents wrote, or its beginning."""
 
     untrusted_text: str
@@ -28,7 +28,7 @@ class ForeignText(WireModel):
         return cls(untrusted_text=printable(text, keep="\n\t"), cut=cut)
 
 
-class FleetPipeline(WireModel):
+class FleetPipeline(AnswerModel):
     """One pipeline of the fleet."""
 
     pipeline: Name
@@ -49,7 +49,7 @@ FLEET: Final[TypeAdapter[list[FleetPipeline]]] = TypeAdapter(list[FleetPipeline]
 """Reads and writes the answer of `/v1/fleet`."""
 
 
-class FederatedDeployment(WireModel):
+class FederatedDeployment(AnswerModel):
     """Another deployment, as its `ragtide serve` shows its fleet."""
 
     name: Name
@@ -66,7 +66,7 @@ class FederatedDeployment(WireModel):
     """Whether it has more pipelines than these."""
 
 
-class KeptSentence(WireModel):
+class KeptSentence(AnswerModel):
     """A sentence of a response."""
 
     key: str
@@ -83,7 +83,7 @@ class KeptSentence(WireModel):
     """The judge's reason in its own words; null without one, or if texts are hidden."""
 
 
-class KeptDocumentSentence(WireModel):
+class KeptDocumentSentence(AnswerModel):
     """A sentence of a document."""
 
     key: str
@@ -96,7 +96,7 @@ class KeptDocumentSentence(WireModel):
     """Whether the response used it."""
 
 
-class KeptDocument(WireModel):
+class KeptDocument(AnswerModel):
     """A document in the order of retrieval."""
 
     number: Count
@@ -113,7 +113,7 @@ class KeptDocument(WireModel):
     """Whether the document is longer."""
 
 
-class KeptScore(WireModel):
+class KeptScore(AnswerModel):
     """The score of a metric by one labeler."""
 
     metric: str
@@ -128,7 +128,7 @@ class KeptScore(WireModel):
     """The judge's reason in its own words; null without one, or if texts are hidden."""
 
 
-class KeptItem(WireModel):
+class KeptItem(AnswerModel):
     """An interaction that is kept with its marks and scores, redacted."""
 
     pipeline: str
@@ -161,7 +161,7 @@ class KeptItem(WireModel):
     """Whether some text is not whole."""
 
 
-class KeptItemLine(WireModel):
+class KeptItemLine(AnswerModel):
     """An item of a list of kept items."""
 
     pipeline: str
@@ -178,7 +178,7 @@ class KeptItemLine(WireModel):
     """The question; null if texts are hidden."""
 
 
-class AlertFact(WireModel):
+class AlertFact(AnswerModel):
     """One fact about an alert."""
 
     name: str
@@ -187,7 +187,7 @@ class AlertFact(WireModel):
     """The fact in a sentence."""
 
 
-class AlertDetails(WireModel):
+class AlertDetails(AnswerModel):
     """One alert in words and numbers, with the answers to read first."""
 
     alert: Alert
@@ -216,7 +216,7 @@ class AlertDetails(WireModel):
     """Ids of those that are no longer kept."""
 
 
-class TraceStation(WireModel):
+class TraceStation(AnswerModel):
     """One fact about an interaction on its way."""
 
     station: Literal["spans", "published", "label", "labeled", "dead-letter", "aggregated"]
@@ -237,7 +237,7 @@ InteractionOutcome = Literal["scored", "scored in part", "dead letter", "waiting
 scored; `unknown`, nothing here has its id."""
 
 
-class InteractionFate(WireModel):
+class InteractionFate(AnswerModel):
     """Why an interaction was scored or not."""
 
     interaction_id: str

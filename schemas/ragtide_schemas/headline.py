@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
-from .base import Count, Name, SegmentValue, UtcTime, WindowTime, WireModel
+from .base import AnswerModel, Count, Name, SegmentValue, UtcTime, WindowTime
 from .declared import range_of
 from .fitness import Purpose
 from .level_watch import Move
@@ -55,7 +55,7 @@ def clock(moment: datetime) -> str:
     return f"{at:%H:%M}" if at.date() == datetime.now(UTC).date() else f"{at:%Y-%m-%d %H:%M}"
 
 
-class MeanOfAll(WireModel):
+class MeanOfAll(AnswerModel):
     """A mean over all time, as the context of a headline."""
 
     n: Count
@@ -77,7 +77,7 @@ def labeler_phrase(labeler: str) -> str:
     return "the judge" if labeler == "judge" else labeler
 
 
-class JudgeProgress(WireModel):
+class JudgeProgress(AnswerModel):
     """How far the labeler is whose number a headline is to show: a judge of a sample, or the labeler of the pipeline.
 
     The events decide which labeler that is: one of whose scores there are pairs with scores of another labeler.
@@ -106,7 +106,7 @@ class JudgeProgress(WireModel):
         return f"{self.n:,} of about {self.needed:,} answers" if self.needed else f"{self.n:,} answers"
 
 
-class Headline(WireModel):
+class Headline(AnswerModel):
     """The headline of one metric of a pipeline, or of one segment value of it.
 
     One function decides labeler, estimator and range, so every screen, gate and gauge shows the same number.

@@ -136,7 +136,7 @@ def unpack(body: bytes, packings: str | None, most: int) -> bytes:
     return found
 
 
-def validate(adapter: TypeAdapter[T], body: bytes) -> T:
+def validate(adapter: TypeAdapter[T], body: bytes, **options: Any) -> T:
     """Return the value of JSON as a type; of a list each element by itself, so that other threads have their turn.
 
     An error for each of a million values takes minutes and gigabytes. So the first wrong element of a list ends it,
@@ -145,6 +145,7 @@ def validate(adapter: TypeAdapter[T], body: bytes) -> T:
     Args:
         adapter: of the type.
         body: JSON.
+        options: of `adapter.validate_json`.
 
     Raises:
         AnswerTooLargeError: the value, or an element of the list, has more than `ELEMENT_PARTS` or `ELEMENT_COMMAS`.
@@ -153,10 +154,10 @@ def validate(adapter: TypeAdapter[T], body: bytes) -> T:
     """
     value = from_json(body)
     if not isinstance(value, list):
-        return adapter.validate_json(_small(body))
+        return adapter.validate_json(_small(body), **options)
     found: Any = adapter.validate_json(b"[]")
     for element in value:
-        found += adapter.validate_json(_small(to_json([element])))
+        found += adapter.validate_json(_small(to_json([element])), **options)
     return found  # type: ignore[no-any-return]  # as the adapter says
 
 
