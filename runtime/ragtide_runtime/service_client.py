@@ -19,12 +19,10 @@ from .errors import ConfigurationError, RagtideError
 from .outside.answers import AnswerLimits, ForeignAnswerError, collect, decode, validate
 from .outside.httpx_transport import bounded_transport
 from .outside.proxies import proxy_of, through
-from .settings.serve import FederatedSettings, is_loopback, service_url
+from .settings.serve import is_loopback, service_url
 
 LIMITS: Final = AnswerLimits(bytes=8_388_608, parts=100_000, commas=1_000_000)
 """Limits of an answer of the service."""
-FEDERATED_TIMEOUT_S: Final = 5.0
-"""Seconds after which an answer of another deployment is given up."""
 DETAIL_CHARS: Final = 2_000
 
 T = TypeVar("T")
@@ -160,17 +158,6 @@ class ServiceClient:
         if isinstance(detail, str) and detail:
             return printable(detail)[:DETAIL_CHARS]
         return f"{self.url} answered with the HTTP status {status}: is it the address of a ragtide serve?"
-
-
-def federated_service(settings: FederatedSettings) -> ServiceClient:
-    """Return the client of a deployment of `serve.federate`.
-
-    Raises:
-        ConfigurationError: the token cannot be used.
-    """
-    of = f"of the deployment {settings.name!r} in serve.federate"
-    names = ServiceNames(f"url {of}", f"token {of}")
-    return ServiceClient(settings.url, settings.token, names, timeout_s=FEDERATED_TIMEOUT_S)
 
 
 def _text(value: str | float | bool) -> str:

@@ -533,10 +533,8 @@ ERRORS_TOLD = 10
 UNFIT = "unfit"
 """Type of the error of a value that has no plain meaning; its message says what the value is."""
 
-_SECRETS = frozenset(
-    {"api_key", "destinations", "federate", "redis_password", "storage_options", "user_id", "user_id_salt"}
-)
-"""Fields whose value is never shown, and tables (`destinations`, `federate`) of which no value is shown."""
+_SECRETS = frozenset({"api_key", "destinations", "redis_password", "storage_options", "user_id", "user_id_salt"})
+"""Fields whose value is never shown, and the table `destinations`, of which no value is shown."""
 
 _REMEDIES = {
     "extra_forbidden": "is not a field of this schema: correct its name or move it into metadata",

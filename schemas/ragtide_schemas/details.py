@@ -49,23 +49,6 @@ FLEET: Final[TypeAdapter[list[FleetPipeline]]] = TypeAdapter(list[FleetPipeline]
 """Reads and writes the answer of `/v1/fleet`."""
 
 
-class FederatedDeployment(AnswerModel):
-    """Another deployment, as its `ragtide serve` shows its fleet."""
-
-    name: Name
-    """Name of the deployment in `serve.federate`."""
-    url: str
-    """Address of its page."""
-    answered_at: UtcTime | None = None
-    """Time of its last answer; null if it has given none since this service started."""
-    problem: str | None = None
-    """Why it has no numbers now, in a sentence; null if it answers."""
-    pipelines: tuple[FleetPipeline, ...] = ()
-    """Its pipelines, the worst first; none while it does not answer."""
-    has_more: bool = False
-    """Whether it has more pipelines than these."""
-
-
 class KeptSentence(AnswerModel):
     """A sentence of a response."""
 

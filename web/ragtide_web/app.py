@@ -21,7 +21,6 @@ from .guard.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
 from .page.alerts.route import router as alerts
 from .page.criteria.route import router as criteria
 from .page.dead_letters.route import router as dead_letters
-from .page.deployments.route import router as deployments
 from .page.experiments.route import router as experiments
 from .page.fleet.route import router as fleet
 from .page.items.opinions import router as opinions
@@ -51,7 +50,6 @@ SCREENS: Final = (
     login,
     live,
     fleet,
-    deployments,
     pipeline,
     alerts,
     traffic,
@@ -89,12 +87,6 @@ def application(context: Context) -> ASGIApp:
     """Return the ASGI application of the service."""
     app = _routed()
     app.state.context = context
-    app.state.screens = {
-        getattr(route, "path", "")
-        for router in SCREENS
-        for route in router.routes
-        if router is not deployments or context.federation is not None
-    }
     app.add_exception_handler(HttpProblem, _problem)
     app.add_exception_handler(LoginNeededError, _login)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -6,7 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 import uvicorn
@@ -48,9 +48,6 @@ from .reading.letter_index import LetterIndex
 from .reading.live import LiveHub
 from .reading.sparklines import Sparklines
 from .routes.capturing import Capture
-
-if TYPE_CHECKING:
-    from .federation import Federation
 
 HEADERS_MAX_BYTES: Final = 65_536
 """Most bytes of the head of a request."""
@@ -128,10 +125,7 @@ async def serve_http(
         findings: examines what only the command line knows.
     """
     say_role(ROLE)
-    async with (
-        connect_async(url, connections=CONNECTIONS + settings.serve.connections // 10) as redis,
-        _federation(settings.serve) as federation,
-    ):
+    async with connect_async(url, connections=CONNECTIONS + settings.serve.connections // 10) as redis:
         ingest = IngestTelemetry(process)
         store = SpanStore(redis, settings.layout, settings.ingest)
         deployment = Deployment(redis, settings)
@@ -165,7 +159,6 @@ async def serve_http(
             kappas=kappas,
             experiments=experiments,
             rule_replays=rule_replays,
-            federation=federation,
             capture=capture,
         )
         server = _HttpServer(context)
@@ -205,17 +198,6 @@ async def serve_http(
                 await asyncio.wait((reading,))
         for task in (answering, reading):
             task.result()
-
-
-@asynccontextmanager
-async def _federation(settings: ServeSettings) -> "AsyncIterator[Federation | None]":
-    if not settings.federate:
-        yield None
-        return
-    from .federation import Federation  # noqa: PLC0415 - an import of 0.15 s, for deployments with others only
-
-    async with Federation(settings.federate) as federation:
-        yield federation
 
 
 async def _checked(

@@ -28,7 +28,6 @@ from .assumptions import (
     sampling_findings,
     swing_findings,
 )
-from .federation import federation_findings
 from .finding import Finding, Level, count_of
 from .in_force import settings_findings
 from .labelers import endpoint_findings, labeler_findings, sentinel_findings
@@ -73,7 +72,6 @@ async def examine(
         *settings_findings(settings, reports),
         *await notification_findings(settings, reports),
         *(await further(settings) if further is not None else ()),
-        *await federation_findings(settings.serve),
         *await recording_findings(settings),
         *await result_findings(settings.otel),
         *false_alarm_findings(states, settings),

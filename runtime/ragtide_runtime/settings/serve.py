@@ -113,34 +113,6 @@ def service_url(text: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
-class FederatedSettings(BaseModel):
-    """Another deployment on the page: a table `[[serve.federate]]`, or only its address as a text."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    name: Name
-    """Name of the deployment on the page; the host of its address unless given."""
-    url: Annotated[str, StringConstraints(max_length=2000), AfterValidator(service_url)]
-    """Address of its `ragtide serve`, with its path below a reverse proxy. The page links to it."""
-    token: SecretStr | None = None
-    """Token of its `serve.tokens` with the access `read` and all pipelines."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_a_name(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or "name" in value or not isinstance(value.get("url"), str):
-            return value
-        try:
-            name = urlsplit(service_url(value["url"])).netloc
-        except ValueError:
-            name = "unnamed"  # the check of the address has the sentence
-        return {**value, "name": name}
-
-
-def _url_is_a_table(value: Any) -> Any:
-    return {"url": value} if isinstance(value, str) else value
-
-
 def _nothing_is_none(value: Any) -> Any:
     return () if value == "" else value
 
@@ -240,14 +212,6 @@ class ServeSettings(BaseModel):
     """Maximum number of requests of one token at once, event streams of the page included; half of `connections` unless
     given."""
 
-    federate: Annotated[
-        tuple[Annotated[FederatedSettings, BeforeValidator(_url_is_a_table)], ...],
-        BeforeValidator(_nothing_is_none),
-        Field(max_length=100),
-    ] = ()
-    """Other deployments that the page shows, read only: `[[serve.federate]]` in the TOML file; in the environment JSON,
-    or addresses with commas."""
-
     def trusts(self, address: str) -> bool:
         """Return whether the headers of a client are trusted as those of a proxy."""
         return _is_within(address, self.trusted_proxies)
@@ -258,10 +222,6 @@ class ServeSettings(BaseModel):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"tokens has two tokens named {name!r}: give each token a name of its own")
-        deployments = [deployment.name for deployment in self.federate]
-        for name in deployments:
-            if deployments.count(name) > 1:
-                raise ValueError(f"federate has two deployments named {name!r}: give each deployment a name of its own")
         return self
 
     @model_validator(mode="after")

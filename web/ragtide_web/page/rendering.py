@@ -69,7 +69,6 @@ def render(request: Request, viewer: Viewer | None, content: PageContent, *, sta
             theme=theme if theme in ("dark", "light") else "auto",
             path=request.url.path,
             root=prefix_of(request),
-            screens=request.app.state.screens,
             version=__version__,
             done=_done(request),
         )

@@ -20,7 +20,6 @@ FOLDERS: Final = (
     "login",
     "live",
     "fleet",
-    "deployments",
     "pipeline",
     "alerts",
     "traffic",

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
@@ -29,9 +29,6 @@ from .letter_index import LetterIndex
 from .live import LiveHub
 from .sparklines import Sparklines
 
-if TYPE_CHECKING:
-    from ..federation import Federation
-
 
 @dataclass
 class Context(Admission):
@@ -55,8 +52,6 @@ class Context(Admission):
     """Agreement of two labelers on kept items."""
     experiments: ExperimentsReading
     rule_replays: RuleReplays
-    federation: "Federation | None" = None
-    """Reads other deployments, if the settings name any."""
     capture: Capture | None = None
     """Writes requests of traces to files, if asked for."""
     decoding: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -22,7 +22,6 @@ from ragtide_schemas.details import (
     FLEET,
     AlertDetails,
     AlertFact,
-    FederatedDeployment,
     FleetPipeline,
     ForeignText,
     InteractionFate,
@@ -41,7 +40,6 @@ from ragtide_schemas.suggestions import unknown
 from ..guard.admission import Reader
 from ..guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
 from ..guard.viewers import Viewer, viewer_of_client
-from ..page.deployments.route import federated
 from ..reading.alerts import alert_with_items, find_alert
 from ..reading.context import Context, Shared
 from ..reading.dead_letters import MEANINGS, may_see, shown_letter
@@ -103,12 +101,6 @@ async def get_fleet(
         for row in found.rows
     ]
     return await encoded_list(FLEET, pipelines)
-
-
-@router.get("/v1/deployments", responses=NOT_FOUND)
-async def get_deployments(shared: Shared, viewer: ApiViewer) -> list[FederatedDeployment]:
-    """Return the other deployments of `serve.federate`, each with its worst pipelines or its problem."""
-    return await federated(shared, viewer)
 
 
 @router.get("/v1/alert", responses=NOT_FOUND)

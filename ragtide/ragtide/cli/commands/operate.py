@@ -149,7 +149,7 @@ def recorder(
     run_until_signal(settings, Role.RECORDER)
 
 
-@command("ragtide serve", "ragtide serve --port 4318", "ragtide serve --federate https://eu.example.com")
+@command("ragtide serve", "ragtide serve --port 4318")
 def serve(
     context: typer.Context,
     port: Annotated[
@@ -157,12 +157,6 @@ def serve(
         typer.Option(min=0, max=65_535, help="Port; 0 takes a free one; default: 8080 [RAGTIDE_SERVE_PORT]."),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on [RAGTIDE_SERVE_HOST].")] = None,
-    federate: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL", help="Address of another ragtide serve, which the page shows, too [RAGTIDE_SERVE_FEDERATE]."
-        ),
-    ] = None,
     capture: Annotated[
         Path | None, typer.Option(help="Folder to write the first requests of traces to, for ragtide ingest explain.")
     ] = None,
@@ -186,13 +180,13 @@ def serve(
         out.print(token_hash(typer.prompt("token", hide_input=True)), highlight=False)
         return
     settings = given(context).settings()
-    given_options = {"port": port, "host": host, "federate": federate or None}
+    given_options = {"port": port, "host": host}
     changes = {name: value for name, value in given_options.items() if value is not None}
     try:
         # Validated again, because an address may need tokens.
         http = ServeSettings.model_validate({**dict(settings.serve), **changes})
     except ValidationError as error:
-        raise typer.BadParameter(describe(error), param_hint="--federate" if federate else "--host") from None
+        raise typer.BadParameter(describe(error), param_hint="--host") from None
     run_until_signal(settings.model_copy(update={"serve": http}), Role.SERVE, capture=capture)
 
 
