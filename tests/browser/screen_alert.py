@@ -103,16 +103,13 @@ GAPS = """() => {
 
 
 @pytest.mark.parametrize("kind", ["step", "step unresolved", "distribution", "sentinel", "sentinel resolved"])
-async def test_every_kind_of_alert_fits_in_every_language(
-    kind: str, async_redis: Any, browser: Browser, service: PageService
-) -> None:
+async def test_every_kind_of_alert_fits(kind: str, async_redis: Any, browser: Browser, service: PageService) -> None:
     await commit(async_redis, *traffic(), alerts=(of_kind(kind),))
-    for language in ("en-US", "ru-RU"):
-        async with opened(browser, service.url, locale=language) as screen:
-            page = await screen.open(f"/a/{of_kind(kind).alert_id}")
-            await page.locator("#statistics > summary").click()
-            await screen.passes_axe()
-            await screen.fits()
-            for width in (1400, 390):
-                await page.set_viewport_size({"width": width, "height": 900})
-                assert max(await page.evaluate(GAPS)) < 20, "a panel that is not there leaves no space"
+    async with opened(browser, service.url) as screen:
+        page = await screen.open(f"/a/{of_kind(kind).alert_id}")
+        await page.locator("#statistics > summary").click()
+        await screen.passes_axe()
+        await screen.fits()
+        for width in (1400, 390):
+            await page.set_viewport_size({"width": width, "height": 900})
+            assert max(await page.evaluate(GAPS)) < 20, "a panel that is not there leaves no space"

@@ -116,21 +116,15 @@ async def test_it_can_be_used_by_keyboard_and_screen_reader_and_on_a_phone(async
     await screen.open()
     await screen.passes_axe()
     await screen.fits()
-    for selector in ("a.skip", "nav a", "button[name=theme]", "button[name=language]", "input[name=q]", "tbody th a"):
+    for selector in ("a.skip", "nav a", "button[name=theme]", "input[name=q]", "tbody th a"):
         await screen.reaches_by_tab(selector)
 
 
-async def test_theme_and_language_are_chosen_with_buttons(screen: Screen) -> None:
+async def test_the_theme_is_chosen_with_a_button(screen: Screen) -> None:
     page = await screen.open()
     await page.locator("button[name=theme]").click()
     await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     assert await page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(13, 16, 20)"
-    await page.get_by_role("button", name="Русский").click()
-    await expect(page.locator("html")).to_have_attribute("lang", "ru")
-    await expect(page.get_by_text("Тревог не было.")).to_be_visible()
-    await screen.passes_axe()
-    await page.get_by_role("button", name="English").click()
-    await expect(page.get_by_text("No alert has fired.")).to_be_visible()
 
 
 async def test_it_is_whole_without_javascript(async_redis: Any, browser: Browser, service: PageService) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -16,8 +15,6 @@ from typer.testing import CliRunner
 
 from ragtide.cli.app import cli
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas.fitness import PURPOSES, in_words
-from ragtide_web.page.words import words
 
 STATED = '{"test": ["ranking"], "local": ["single items", "trend"]}'
 WORDS = "fit for ranking; not for trend, threshold, single items"
@@ -59,12 +56,3 @@ def test_they_are_purposes_in_their_order() -> None:
     for wrong in ((), ("everything",)):
         with pytest.raises(ValidationError, match="fit_for"):
             Settings(fit_for={"mine": wrong})
-
-
-@pytest.mark.pure
-def test_every_phrase_has_a_translation() -> None:
-    russian = words("ru")
-    for n in range(1, len(PURPOSES) + 1):
-        for purposes in combinations(PURPOSES, n):
-            phrase = in_words(purposes)
-            assert russian.gettext(phrase) != phrase

@@ -8,14 +8,13 @@ from jinja2 import meta, nodes
 import ragtide_web.app  # noqa: F401 - the contents of all screens
 from ragtide_web.page.rendering import PageContent, environment
 
-EVERYWHERE = {"_", "done", "gettext", "language", "languages", "ngettext", "now", "path", "root", "screens"}
-EVERYWHERE |= {"status", "theme", "version", "viewer"}
+EVERYWHERE = {"done", "now", "path", "root", "status", "theme", "version", "viewer"}
 """Names that `render` gives to every template."""
 
 
 def names_of(template: str) -> tuple[set[str], set[str]]:
     """Return the names that a template and the frame around it take, and those that it sets itself."""
-    templates = environment("en", ())
+    templates = environment(())
     assert templates.loader is not None
     parsed = templates.parse(templates.loader.get_source(templates, template)[0])
     taken = meta.find_undeclared_variables(parsed)

@@ -48,7 +48,6 @@ from ragtide_web.page.experiments.screen import (
     run_row,
     shown_reason,
 )
-from ragtide_web.page.words import words
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 STREAMS: Streams = settings_of_workspace(Settings(), "may").layout.all()[0]
@@ -157,11 +156,6 @@ def test_the_message_of_a_failed_call_is_a_text() -> None:
     failed = Command(op="stop", config="a", by=DRIVER, reason="10 calls in a row failed: no answer to 'my secret'")
     assert "secret" in shown_reason(failed, sees_texts=True)
     assert shown_reason(failed, sees_texts=False) == "10 calls in a row failed"
-
-
-def test_every_word_of_a_value_has_a_translation() -> None:
-    values = (*STATES, "stopped", "not stopped", "wins", "leads", "leads so far", "experiment", "replay")
-    assert [one for one in (*values, "stop", "resume", "clone", "delete") if one not in words("ru").catalogue] == []
 
 
 async def test_the_list_says_how_to_begin_and_links_experiments(

@@ -4,7 +4,6 @@ import re
 from html import unescape
 from typing import Any
 
-import pytest
 from tests.support.alerts import alert
 from tests.support.http_service import Service, http_service
 from tests.support.metric_events import adherence
@@ -177,22 +176,6 @@ async def test_a_token_of_a_program_sees_the_page(async_redis: Any, redis_url: s
         assert (await page(service, "/", Authorization="Bearer viewer-0123456789"))[0] == 200
         assert (await page(service, "/", Authorization="Bearer sender-0123456789"))[0] == 403
         assert (await page(service, "/", Authorization="Bearer unknown-0123456789"))[0] == 401
-
-
-@pytest.mark.parametrize(
-    ("accepted", "chosen", "expected"),
-    [("ru-RU,ru;q=0.9", None, "ru"), ("de", None, "en"), ("de", "ru", "ru"), ("ru", "en", "en")],
-)
-async def test_the_language_is_the_users(
-    async_redis: Any, redis_url: str, accepted: str, chosen: str | None, expected: str
-) -> None:
-    async with http_service(redis_url) as service:
-        headers = {"Accept_Language": accepted}
-        if chosen is not None:
-            assert (await form(service, "/look", {"language": chosen, "next": "/?q=x"}))[:2] == (303, "/?q=x")
-        _, text = await page(service, "/", **headers)
-    assert f'<html lang="{expected}"' in text
-    assert ("Тревог не было." in text) == (expected == "ru")
 
 
 async def test_the_theme_is_kept_and_another_one_is_refused(async_redis: Any, redis_url: str) -> None:

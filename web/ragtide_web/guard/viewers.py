@@ -17,7 +17,6 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.serve import TokenSettings, token_digest
 from ragtide_schemas.printable import printable
 
-from ..page.words import COOKIE, language_of
 from .access import ANYBODY, Client
 from .admission import Admission, addresses_of_request, admission_of, client_of
 from .problems import HttpProblem
@@ -38,8 +37,6 @@ class Viewer:
     """Whether the user may see questions, documents and answers."""
     patterns: tuple[str, ...]
     """Patterns of the pipelines that the user may see; empty for all."""
-    language: str
-    """Language of the words of the page."""
     session: bool = False
     """Whether the user has logged in with a token, and so can log out."""
 
@@ -123,14 +120,13 @@ async def viewer_of(request: Request, shared: Admission) -> Viewer | None:
     header answers to its own machine only, whose user may do everything.
     """
     settings = shared.settings
-    language = language_of(cookie_of(request, COOKIE), request.headers.get("accept-language", ""))
     header = settings.serve.trusted_header
     if header is not None:
         name = request.headers.get(header, "").strip()
         if name and request.client is not None and settings.serve.trusts(request.client.host):
             shared.clients.hold(request.scope["state"], f"user {name[:200]}")
             is_operator = any(fnmatchcase(name, pattern) for pattern in settings.web.operators)
-            return Viewer(printable(name)[:200], is_operator, _sees(settings, is_operator=is_operator), (), language)
+            return Viewer(printable(name)[:200], is_operator, _sees(settings, is_operator=is_operator), ())
     cookie = cookie_of(request, SESSION_COOKIE)
     token = None if cookie is None else await Sessions(shared.redis, settings).find(cookie)
     if cookie is not None and token is None:
@@ -140,23 +136,23 @@ async def viewer_of(request: Request, shared: Admission) -> Viewer | None:
         is_operator = "operate" in token.access
         patterns = () if "*" in token.pipelines else token.pipelines
         sees = _sees(settings, is_operator=is_operator)
-        return Viewer(token.name, is_operator, sees, patterns, language, session=True)
+        return Viewer(token.name, is_operator, sees, patterns, session=True)
     if header is None and not shared.clients.need_tokens:
         shared.clients.hold(request.scope["state"], ANYBODY)
-        return Viewer(LOCAL, True, settings.web.texts != "nobody", (), language)
+        return Viewer(LOCAL, True, settings.web.texts != "nobody", ())
     if settings.serve.tokens and shared.clients.has_token(request.headers):
-        return viewer_of_client(client_of(request, shared, "read"), shared, language)
+        return viewer_of_client(client_of(request, shared, "read"), shared)
     return None
 
 
-def viewer_of_client(client: Client, shared: Admission, language: str = "en") -> Viewer:
+def viewer_of_client(client: Client, shared: Admission) -> Viewer:
     """Return what a client of the API may see: as much as a user of the page with the same token.
 
     A client of a service without tokens may see everything, as the local user of the page.
     """
     is_operator = "operate" in client.access or not shared.clients.need_tokens
     sees_texts = _sees(shared.settings, is_operator=is_operator)
-    return Viewer(client.name, is_operator, sees_texts, client.patterns, language)
+    return Viewer(client.name, is_operator, sees_texts, client.patterns)
 
 
 def _sees(settings: Settings, *, is_operator: bool) -> bool:

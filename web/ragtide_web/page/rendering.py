@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from typing import Any, ClassVar, Final
 
 from fastapi import Request
@@ -25,7 +25,6 @@ from ..guard.viewers import Viewer, cookie_of
 from ..reading.item_lists import lasting
 from .item_address import item_address, pipeline_address
 from .screen_files import template_loader
-from .words import LANGUAGES, words
 
 THEME_COOKIE: Final = "ragtide_theme"
 
@@ -55,17 +54,14 @@ def render(request: Request, viewer: Viewer | None, content: PageContent, *, sta
         content: values of its template; texts are escaped.
         status: HTTP status.
     """
-    language = LANGUAGES[0] if viewer is None else viewer.language
     theme = cookie_of(request, THEME_COOKIE)
     text = (
-        environment(language, tuple(request.app.state.context.settings.fit_for.items()))
+        environment(tuple(request.app.state.context.settings.fit_for.items()))
         .get_template(content.template)
         .render(
             **{field.name: getattr(content, field.name) for field in fields(content)},
             status=status,
             viewer=viewer,
-            language=language,
-            languages=LANGUAGES,
             theme=theme if theme in ("dark", "light") else "auto",
             path=request.url.path,
             root=prefix_of(request),
@@ -82,8 +78,8 @@ def _done(request: Request) -> str:
 
 
 @cache
-def environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...]) -> Environment:
-    """Return the templates in a language; `fit_for` is what the settings state about labelers."""
+def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...]) -> Environment:
+    """Return the templates; `fit_for` is what the settings state about labelers."""
     found = Environment(
         loader=template_loader(),
         autoescape=True,
@@ -91,9 +87,7 @@ def environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], .
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_visible,
-        extensions=["jinja2.ext.i18n"],
     )
-    found.install_gettext_translations(words(language), newstyle=True)  # type: ignore[attr-defined]  # by the extension
     stated = dict(fit_for)
     filters: dict[str, Callable[..., object]] = {
         "number": number,
@@ -101,9 +95,10 @@ def environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], .
         "seconds": seconds,
         "share": lambda value: f"{value:.1%}",
         "count": lambda value: f"{value:,}",
+        "counted": counted,
         "title_of": title_of,
         "fitness": lambda labeler, metric: fitness_of(labeler, [metric], stated),
-        "sees": partial(_sees, words(language).gettext),
+        "sees": _sees,
         "pipeline_address": pipeline_address,
         "item_address": item_address,
         "parts_of_worst": parts_of_worst,
@@ -121,11 +116,19 @@ def environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], .
     return found
 
 
-def _sees(translate: Callable[[str], str], labeler: str, metric: str) -> str:
-    """Return which failures a labeler's numbers of a metric follow, in the language of the page; empty if unknown."""
+def _sees(labeler: str, metric: str) -> str:
+    """Return which failures a labeler's numbers of a metric follow; empty if unknown."""
     failures = failures_of(labeler, metric)
-    named = {sight: ", ".join(map(translate, failures[sight])) for sight in SIGHTS if failures.get(sight)}
-    return "; ".join(f"{translate(sight)}: {names}" for sight, names in named.items())
+    return "; ".join(f"{sight}: {', '.join(failures[sight])}" for sight in SIGHTS if failures.get(sight))
+
+
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "alert"), counted(1_200, "alert"), counted(2, "entry", "entries")
+    ('1 alert', '1,200 alerts', '2 entries')
+    """
+    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
 
 
 def _visible(value: Any) -> Any:

@@ -32,7 +32,6 @@ from ...reading.bands import LEAST_N, BandChart, Level, Mark, chart_start
 from ...reading.context import Context, Shared
 from ...reading.items import ItemScreen, item_view
 from ..rendering import PageContent, render
-from ..words import words
 from .rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, rule_of
 from .screen import REPLAYS, SILENCES, AlertList, EvidenceChart, TimelineEntry, alert_list, chart_range, timeline
 
@@ -292,7 +291,6 @@ async def post_replay(request: Request, shared: Shared, viewer: Operator, alert_
 
 async def _ordered(request: Request, shared: Context, viewer: Viewer, alert_id: str, action: str) -> Response:
     fields = await form_of(request)
-    say = words(viewer.language).gettext
     try:
         alert = await find_alert(shared, viewer, alert_id)
         if action == "replay":
@@ -307,7 +305,7 @@ async def _ordered(request: Request, shared: Context, viewer: Viewer, alert_id: 
         return await _alert_page(request, shared, viewer, alert_id, status=422, problem=problem.detail)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return RedirectResponse(f"/a/{quote(alert_id)}?done={quote(say(done))}", 303, headers=HEADERS)
+    return RedirectResponse(f"/a/{quote(alert_id)}?done={quote(done)}", 303, headers=HEADERS)
 
 
 async def _begin_replay(shared: Context, viewer: Viewer, alert: Alert, length: str) -> str:

@@ -31,7 +31,6 @@ from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
 from ..rendering import PageContent, render
-from ..words import words
 from .changes import check_operator, drop_criterion, save_criterion
 from .form import NEEDS, CriterionForm, WrongFieldError
 
@@ -129,7 +128,6 @@ async def post_criterion(request: Request, shared: Shared, viewer: Operator) -> 
     check_operator(viewer)
     fields = await form_of(request)
     form = CriterionForm.of_fields(fields)
-    say = words(viewer.language).gettext
     try:
         if "check" in fields:
             return await _screen(request, shared, viewer, form=form, check=await _check(shared, form))
@@ -150,7 +148,7 @@ async def post_criterion(request: Request, shared: Shared, viewer: Operator) -> 
         "new version": "The question is changed: its new version has numbers of its own, beside the old ones.",
         "unchanged": "The criterion is as it was.",
     }[change.kind]
-    return _back(say(done))
+    return _back(done)
 
 
 @router.post("/criteria/{name}/pause", dependencies=[Depends(same_site)])
@@ -173,13 +171,12 @@ async def post_remove(request: Request, shared: Shared, viewer: Operator, name: 
 
 async def _ordered(request: Request, shared: Context, viewer: Viewer, name: str, action: str) -> Response:
     check_operator(viewer)
-    say = words(viewer.language).gettext
     fields = await form_of(request)
     try:
         reason = reason_in(fields)
         if action == "remove":
             await drop_criterion(shared, viewer, name, reason=reason)
-            return _back(say("The criterion is removed; its numbers stay."))
+            return _back("The criterion is removed; its numbers stay.")
         criterion = await _stored(shared, name)
         await save_criterion(shared, viewer, criterion, paused=action == "pause", reason=reason)
     except HttpProblem as problem:
@@ -188,7 +185,7 @@ async def _ordered(request: Request, shared: Context, viewer: Viewer, name: str,
         return await _screen(request, shared, viewer, problem=problem.detail, status=422)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return _back(say("The criterion is paused." if action == "pause" else "The criterion is asked again."))
+    return _back("The criterion is paused." if action == "pause" else "The criterion is asked again.")
 
 
 async def _stored(shared: Context, name: str) -> Criterion:

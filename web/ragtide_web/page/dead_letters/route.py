@@ -26,7 +26,6 @@ from ...reading.dead_letters import ShownLetter, may_see, shown_detail, shown_le
 from ...reading.hiding import indented
 from ...reading.letter_index import LetterSummary, summary_of
 from ..rendering import PageContent, render
-from ..words import words
 from .screen import LetterList, failed_field, letter_list, reason_groups
 
 router = APIRouter(include_in_schema=False)
@@ -254,13 +253,10 @@ async def retry_group(request: Request, shared: Shared, viewer: Operator) -> Res
         tried, published = await _retried(shared, wanted)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    said = words(viewer.language)
-    done = said.ngettext("%(num)s published again", "%(num)s published again", published) % {"num": published}
+    done = f"{published} published again"
     if len(wanted) > tried:
         left = len(wanted) - tried
-        done += "; " + said.ngettext("%(num)s is left: retry again", "%(num)s are left: retry again", left) % {
-            "num": left
-        }
+        done += f"; {left} {'is' if left == 1 else 'are'} left: retry again"
     return _seen_elsewhere(done)
 
 
@@ -317,9 +313,7 @@ async def retry_one(request: Request, shared: Shared, viewer: Operator, partitio
             f"dead letter {letter_id} was not published again: it was removed, or its payload cannot be decoded",
         )
     shared.letters.forget((summary,))
-    return _seen_elsewhere(
-        words(viewer.language).ngettext("%(num)s published again", "%(num)s published again", 1) % {"num": 1}
-    )
+    return _seen_elsewhere("1 published again")
 
 
 def _seen_elsewhere(done: str) -> RedirectResponse:

@@ -29,7 +29,6 @@ from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
 from ..rendering import PageContent, render
-from ..words import words
 from .reading import read_runs
 from .screen import ExperimentView, RunRow, shown_reason
 
@@ -300,10 +299,9 @@ async def give_order(request: Request, shared: Shared, viewer: Operator, name: s
         return await refused(422, f"{error}")
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    said = words(viewer.language)
-    done = said.gettext("The order is in the log, and the experiment follows it now.")
+    done = "The order is in the log, and the experiment follows it now."
     if not driven:
-        done = said.gettext("The order is in the log. It takes effect when the experiment continues.")
+        done = "The order is in the log. It takes effect when the experiment continues."
     return RedirectResponse(f"/x/{name}?{_query(done)}", 303, headers=HEADERS)
 
 

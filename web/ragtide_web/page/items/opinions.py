@@ -23,7 +23,6 @@ from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
 from ...guard.viewers import Operator, Viewer
 from ...reading.context import Context, Shared
 from ..item_address import item_address, names_in
-from ..words import words
 from .route import Asked, ItemQuery
 
 router = APIRouter(include_in_schema=False)
@@ -57,8 +56,7 @@ async def _changed(
         done = await _carried_out(shared, viewer, kept, item, fields)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    say = words(viewer.language).gettext
-    query = {**asked.choice.query, "marks": asked.labeler or "", "done": say(done)}
+    query = {**asked.choice.query, "marks": asked.labeler or "", "done": done}
     return RedirectResponse(f"{item_address(pipeline, interaction_id, query)}#opinion", 303, headers=HEADERS)
 
 

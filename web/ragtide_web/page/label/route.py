@@ -35,7 +35,6 @@ from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
 from ..rendering import PageContent, render
-from ..words import words
 
 ANSWER: Final = "a:"
 """Begin of the name of a field with an answer; the name of the question follows."""
@@ -196,8 +195,7 @@ async def post_label(request: Request, shared: Shared, viewer: Operator, chosen:
         outcome = await _stored(shared, viewer, stored, item, {} if skipped else _answers(asked, fields))
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    say = words(viewer.language).gettext
-    query = urlencode([*chosen.query, ("done", say(DONE[outcome]))])
+    query = urlencode([*chosen.query, ("done", DONE[outcome])])
     return RedirectResponse(f"/label?{query}", 303, headers=HEADERS)
 
 

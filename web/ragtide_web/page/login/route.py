@@ -1,4 +1,4 @@
-"""`/login` and `/logout`; the choice of the theme and of the language."""
+"""`/login` and `/logout`; the choice of the theme."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -16,7 +16,6 @@ from ...guard.proxy import prefix_of, seen
 from ...guard.viewers import SESSION_COOKIE, Reader, Sessions, Viewer, cookie_of, viewer_of
 from ...reading.context import Shared
 from ..rendering import THEME_COOKIE, PageContent, render
-from ..words import COOKIE, LANGUAGES
 
 NextPath = Annotated[str, Query(max_length=2000, description="Path of the page after the login.")]
 YEAR_S: Final = 31_536_000
@@ -104,7 +103,7 @@ async def post_login(request: Request, shared: Shared) -> Response:
         return render(request, None, LoginContent(after, problem), status=401)
     cookie = {SESSION_COOKIE: await sessions.begin(token)}
     answer = seen_elsewhere(request, after, int(shared.settings.web.session_s), **cookie)
-    viewer = Viewer(token.name, is_operator=False, sees_texts=False, patterns=(), language=LANGUAGES[0])
+    viewer = Viewer(token.name, is_operator=False, sees_texts=False, patterns=())
     await record_order(shared, viewer, action="login", subject="page")
     return answer
 
@@ -123,13 +122,9 @@ async def post_logout(request: Request, shared: Shared, viewer: Reader) -> Respo
 
 @router.post("/look", dependencies=[Depends(same_site)])
 async def post_look(request: Request) -> Response:
-    """Choose the theme and the language; they are in cookies of the browser."""
+    """Choose the theme; it is in a cookie of the browser."""
     fields: dict[str, Any] = await form_of(request)
-    chosen = {}
-    if fields.get("theme") in ("auto", "dark", "light"):
-        chosen[THEME_COOKIE] = fields["theme"]
-    if fields.get("language") in LANGUAGES:
-        chosen[COOKIE] = fields["language"]
-    if not chosen:
-        raise HttpProblem(422, "the form has neither a theme nor a language: load the page again")
-    return seen_elsewhere(request, local_path(fields.get("next", "/"), prefix_of(request)), **chosen)
+    theme = fields.get("theme")
+    if theme not in ("auto", "dark", "light"):
+        raise HttpProblem(422, "the form has no theme: load the page again")
+    return seen_elsewhere(request, local_path(fields.get("next", "/"), prefix_of(request)), **{THEME_COOKIE: theme})

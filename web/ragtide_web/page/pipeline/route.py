@@ -15,7 +15,7 @@ from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison
 from ragtide_offline.score.summary import headline_diagnoses
-from ragtide_runtime.settings.open_sessions import closing_places, waiting_texts
+from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import Estimate, Headline, RagInteraction, utc_now
 from ragtide_schemas.alert_text import AlertText
@@ -113,12 +113,8 @@ class PipelineContent(PageContent):
     versus: str
     """The pipeline to compare with; empty for none."""
     compared: Sequence[Compared]
-    waiting: int
-    """Number of answers in open sessions."""
-    waiting_texts: tuple[str, str]
-    """How many answers wait, and when they count."""
-    closing_places: Mapping[str, str]
-    """What stands at the places of the second."""
+    waiting: str
+    """How many answers wait in open sessions, and when they count; empty for none."""
     worst: Sequence[RagInteraction]
     """The worst kept answers of the metric that fires, else of the first one."""
     worst_list: str
@@ -173,6 +169,7 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
     rules = [rule for rule in shared.settings.alerts if rule.pipeline in ("*", pipeline) and rule.segment is None]
     labelers = sorted({name for headline in mine for name in (headline.labeler, *headline.other_labelers)})
     worst_list, worst = await _worst(shared, row)
+    waiting = max((estimate.n_waiting for estimate in numbers), default=0)
     return PipelineContent(
         row=row,
         span=span,
@@ -193,9 +190,7 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
         compared=await _compared(shared, viewer, pipeline, versus),
         worst=worst,
         worst_list=worst_list,
-        waiting=max((estimate.n_waiting for estimate in whole if estimate.segment is None), default=0),
-        waiting_texts=waiting_texts(shared.settings.clusters),
-        closing_places=closing_places(shared.settings.clusters),
+        waiting=waiting_sentence(waiting, shared.settings.clusters) if waiting else "",
     )
 
 
