@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from .alert_rule import Movement, QuantileSide, Severity
-from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WireModel
+from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WireInterval, WireModel
 from .html_tables import html_table
 from .metrics import MetricName
 from .printable import short_repr
@@ -101,8 +101,11 @@ class ValueShare(WireModel):
     """Their share in the newest values since the change, at most 1,000."""
 
 
-class StepChange(WireModel):
-    """The change of one number of a retrieval step; the intervals of all changes hold together, at every look."""
+class StepChange(WireInterval[float]):
+    """The change of one number of a retrieval step; the intervals of all changes hold together, at every look.
+
+    The interval is that of since - before.
+    """
 
     step: Name
     """Name of the step."""
@@ -112,10 +115,6 @@ class StepChange(WireModel):
     """Mean before the change."""
     since: float
     """Mean since the alert."""
-    lower: float
-    """Lower end of the interval of the change, since - before."""
-    upper: float
-    """Upper end of this interval."""
 
 
 class StepName(WireModel):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, Generic, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -300,6 +300,34 @@ class WireModel(BaseModel):
                 return _second_reading(cls, fields, error, validate)
         except ValidationError as error:
             raise InvalidEntryError(reason_of(error), describe(error)) from error
+
+
+End = TypeVar("End")
+
+
+class WireInterval(WireModel, Generic[End]):
+    """A number with the ends of its interval, as fields of one JSON object."""
+
+    lower: End
+    """Lower end of the interval."""
+    upper: End
+    """Upper end of the interval."""
+
+    ends_follow: ClassVar[str | None] = None
+    """The field behind which the ends stand in JSON; None if they are the last fields."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema with the ends in their place; a parent's fields come first otherwise."""
+        fields = dict(cls.model_fields)
+        ends = {name: fields.pop(name) for name in ("lower", "upper")}
+        cls.model_fields.clear()
+        for name, field in fields.items():
+            cls.model_fields[name] = field
+            if name == cls.ends_follow:
+                cls.model_fields.update(ends)
+        cls.model_fields.update(ends)
+        return handler(source)
 
 
 _ABOUT_FIELD = ("default", "description", "title")

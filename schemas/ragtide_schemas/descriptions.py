@@ -16,7 +16,8 @@ def descriptions(model: type[BaseModel]) -> dict[str, str]:
     """Return the description of each field of a model that has one, those of its parents included."""
     found: dict[str, str] = {}
     for parent in reversed(model.__mro__):
-        if issubclass(parent, BaseModel) and parent is not BaseModel:
+        # The parent of a generic model with its types has no source of its own.
+        if issubclass(parent, BaseModel) and parent is not BaseModel and "[" not in parent.__name__:
             found |= _own(parent)
     return {name: found[name] for name in model.model_fields if name in found}
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WindowTime, WireModel
+from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WindowTime, WireInterval
 from .declared import range_of
 from .fitness import Purpose
 from .html_tables import html_table
@@ -31,17 +31,13 @@ def shown_metric(metric: str, version: str | None) -> str:
     return f"{metric} ({version[:DIGEST_SHOWN]})" if _DIGEST.fullmatch(version) else f"{metric} (version {version})"
 
 
-class Share(WireModel):
+class Share(WireInterval[Annotated[float, Field(ge=0, le=1)]]):
     """The share of a metric's values that are at or below an edge."""
 
     upto: float
     """The edge."""
     share: Annotated[float, Field(ge=0, le=1)]
     """The share."""
-    lower: Annotated[float, Field(ge=0, le=1)]
-    """Lower end of its interval."""
-    upper: Annotated[float, Field(ge=0, le=1)]
-    """Upper end of its interval."""
 
 
 class Estimate(VersionedModel):

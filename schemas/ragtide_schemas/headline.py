@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
-from .base import AnswerModel, Count, Name, SegmentValue, UtcTime, WindowTime
+from .base import AnswerModel, Count, Name, SegmentValue, UtcTime, WindowTime, WireInterval
 from .declared import range_of
 from .fitness import Purpose
 from .level_watch import Move
@@ -55,17 +55,13 @@ def clock(moment: datetime) -> str:
     return f"{at:%H:%M}" if at.date() == datetime.now(UTC).date() else f"{at:%Y-%m-%d %H:%M}"
 
 
-class MeanOfAll(AnswerModel):
-    """A mean over all time, as the context of a headline."""
+class MeanOfAll(WireInterval[float | None], AnswerModel):
+    """A mean over all time, as the context of a headline; it has no interval for a metric without a range."""
 
     n: Count
     """Number of values."""
     estimate: float | None
     """The mean."""
-    lower: float | None
-    """Lower end of its interval; None for a metric without a range."""
-    upper: float | None
-    """Upper end of its interval."""
 
 
 def labeler_phrase(labeler: str) -> str:

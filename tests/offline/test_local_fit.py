@@ -15,13 +15,14 @@ from ragtide import LocalLabeler
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.local.adjustment import predicted_score
 from ragtide_consumers.labelers.local.correction import inputs_of
+from ragtide_consumers.labelers.local.correction_file import CrossValidated
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling, ReferenceLabeling
 from ragtide_offline.agreement.predictions import Predictions
 from ragtide_offline.demo import demo_interactions
 from ragtide_offline.local_fit import fitting, sources
 from ragtide_offline.local_fit.examined import ExaminedInteractions, JudgedInteraction, examine
 from ragtide_offline.local_fit.fitting import LEAST_QUESTIONS, FitResult, fit_correction
-from ragtide_offline.local_fit.regression import Floats, LossDifference, cross_fit, fit, folds_of, loss_difference
+from ragtide_offline.local_fit.regression import Floats, cross_fit, fit, folds_of, loss_difference
 from ragtide_offline.local_fit.sources import Judgement, Judgements, LearnedReference, of_recording, of_rows
 from ragtide_offline.replay.selection import selection
 from ragtide_producers.files.interactions import Row
@@ -72,7 +73,9 @@ def test_a_score_that_the_fit_makes_better_is_fitted_and_the_others_stay_as_ship
 def test_a_fit_is_used_only_if_the_whole_interval_is_better(
     upper: float, fitted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = LossDifference(60, 60, 0.04, 0.03, -0.01, -0.03, upper)
+    found = CrossValidated(
+        interactions=60, questions=60, shipped=0.04, fitted=0.03, difference=-0.01, lower=-0.03, upper=upper
+    )
     monkeypatch.setattr(fitting, "loss_difference", lambda *_, **__: found)
     scores = fit_correction(examine(judged()[:30])).scores
     assert [score.is_fitted for score in scores] == [fitted] * 3

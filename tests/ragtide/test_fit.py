@@ -13,10 +13,9 @@ from typer.testing import CliRunner, Result
 from ragtide import LocalLabeler
 from ragtide.cli.app import cli
 from ragtide.cli.local_fit import decisions, scores_table
+from ragtide_consumers.labelers.local.correction_file import CrossValidated, Separated
 from ragtide_offline.demo import demo_interactions
 from ragtide_offline.local_fit.fitting import FitResult, ScoreResult
-from ragtide_offline.local_fit.regression import LossDifference
-from ragtide_offline.local_fit.separation import Separation
 
 pytestmark = pytest.mark.processes
 
@@ -165,14 +164,19 @@ def test_a_wrong_command_line_is_told(arguments: tuple[str, ...], said: str) -> 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_number_is_cut_at_any_width(width: int) -> None:
-    loss = LossDifference(1_234, 1_200, 0.1234, 0.1111, -0.0123, -0.0234, -0.0012)
+    loss = CrossValidated(
+        interactions=1_234, questions=1_200, shipped=0.1234, fitted=0.1111,
+        difference=-0.0123, lower=-0.0234, upper=-0.0012,
+    )  # fmt: skip
     scores = [ScoreResult(name, loss, is_fitted=True, reason="") for name in ("context_utilization", "adherence")]
     result = FitResult(1_234, 1_200, {"no_response": 3}, 0.95, scores)
     text = drawn(scores_table(result, "judge trace.en.1 (ragbench)", width), width)
     for number in ("0.1234", "0.1111", "-0.0123", "-0.0234 to -0.0012"):
         assert text.count(number) == 2
     assert any("3 no_response" in sentence for sentence in decisions(result, 7))
-    gain = Separation(1_234, 1_200, 9, 0.812, 0.934, 0.122, 0.101, 0.143)
+    gain = Separated(
+        pairs=1_234, questions=1_200, corruptions=9, shipped=0.812, fitted=0.934, gain=0.122, lower=0.101, upper=0.143
+    )
     spoilt = FitResult(1_234, 1_200, {}, 0.95, [replace(score, separation=gain) for score in scores], spoilt=400)
     text = drawn(scores_table(spoilt, "judge trace.en.1 (ragbench) and corruptions", width), width)
     for number in ("0.812", "0.934", "+0.122", "+0.101 to +0.143"):

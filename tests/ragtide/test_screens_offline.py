@@ -22,7 +22,7 @@ from ragtide.cli.recording_contents import contents_table
 from ragtide.cli.replay_views import rules_table
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
-from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_offline.experiments.board import Board, BoardRow
 from ragtide_offline.experiments.projections import Projection
 from ragtide_offline.replay.result import RuleAlerts
@@ -38,7 +38,7 @@ WHEN = datetime(2026, 11, 22, 10, 30, tzinfo=UTC)
 
 
 def compared(n: tuple[int, int], metric: str = LONG_METRIC) -> Compared:
-    means, gap = (0.511, 0.522), Difference(-0.0113, -0.0244, 0.0155)
+    means, gap = (0.511, 0.522), Interval(-0.0113, -0.0244, 0.0155)
     return Compared(metric, None, "local", "ragbench", None, n, means, gap)
 
 
@@ -66,7 +66,7 @@ def test_a_difference_over_clusters_states_their_numbers() -> None:
 
 @for_each("gap, verdict", [(-1e-17, "equal"), (0.02, "higher"), (-0.02, "lower")])
 def test_a_difference_over_all_pairs_is_exact_and_has_a_verdict(gap: float, verdict: str) -> None:
-    found = replace(compared((9, 9)), difference=Difference(gap, gap, gap), method="paired", strategy="closed")
+    found = replace(compared((9, 9)), difference=Interval(gap, gap, gap), method="paired", strategy="closed")
     (line,) = re.findall(r"difference.*\n.*", drawn(compared_table([found], LONG, LONG, 80), 80))
     assert re.search(rf"exact +(9  )?{verdict}$", line)
     assert "-0.000" not in line
@@ -161,7 +161,7 @@ def row(number: int, parameters: dict[str, Any], name: str | None = None) -> Boa
     shown = name or ",".join(f"{key}={value}" for key, value in parameters.items())
     return BoardRow(
         shown, number, parameters, None, "running", 9, 3, 0, 9, {METRIC: projection}, 1.25, 9,
-        1.0, {"p50": 1.234, "p95": 2.0}, Difference(0.02, 0.01, 0.03), "other",
+        1.0, {"p50": 1.234, "p95": 2.0}, Interval(0.02, 0.01, 0.03), "other",
     )  # fmt: skip
 
 
@@ -261,7 +261,7 @@ def test_a_pipe_gets_lines_of_any_length_unless_columns_states_a_width(
 def test_a_verdict_is_one_that_the_shown_digits_bear_out(
     means: tuple[float, float], ends: tuple[float, float], strategy: str, verdict: str
 ) -> None:
-    gap = Difference(means[0] - means[1], *ends)
+    gap = Interval(means[0] - means[1], *ends)
     row = replace(compared((20, 20)), means=means, difference=gap, strategy=strategy)
     assert row.verdict == verdict
     text = drawn(compared_table([row], "a", "b", 160), 160)

@@ -21,7 +21,6 @@ from ragtide_schemas import Alert, ChangeCause, SegmentShare, StepCause
 from ..statistics.causes.change_in_words import in_words
 from ..statistics.causes.explained_change import (
     ExplainedChange,
-    NumberWithEnds,
     SegmentPart,
     explained_change,
     explains_most,
@@ -29,6 +28,7 @@ from ..statistics.causes.explained_change import (
 )
 from ..statistics.causes.mix_shift import DesignEffects, may_be_certain
 from ..statistics.causes.mix_verdict import mix_verdict
+from ..statistics.intervals.intervals import Interval
 from ..statistics.means.segment_moments import SegmentMoments, stretches
 from .dumped_moments import dumped, read_moments
 from .step_search import StepKey, StepSearch
@@ -292,8 +292,8 @@ def _share(part: SegmentPart) -> SegmentShare:
     )
 
 
-def _within_one(share: NumberWithEnds) -> NumberWithEnds:
-    return NumberWithEnds(*(min(max(value, 0.0), 1.0) for value in share))
+def _within_one(share: Interval[float, float]) -> Interval[float, float]:
+    return Interval(*(min(max(value, 0.0), 1.0) for value in (share.estimate, share.lower, share.upper)))
 
 
 def _joined(parts: list[SegmentMoments]) -> SegmentMoments:

@@ -7,8 +7,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from ragtide_aggregator.statistics.comparisons.comparing import Difference
-from ragtide_aggregator.statistics.intervals.ratio import Ratio, RatioEnds, ratio
+from ragtide_aggregator.statistics.intervals.intervals import Interval, ratio
 from ragtide_runtime.data_frames import Library, frame_of
 from ragtide_schemas import Kind
 from ragtide_schemas.experiments import IntervalOptions
@@ -76,7 +75,7 @@ class BoardRow:
     latency_s: float | None
     """Mean seconds of an answer."""
     latency_quantiles_s: dict[str, float]
-    behind: Difference | None = None
+    behind: Interval[float, float] | None = None
     """Mean of `against` minus mean of this config, on the items that both have; None for the leader."""
     against: str | None = None
     """The config of the comparison: the config because of which the race stopped this one, otherwise the leader."""
@@ -169,7 +168,7 @@ class Board:
         first = self.rows[0] if self.rows else None
         return first if first is not None and _value(first, self.metric) is not None else None
 
-    def quality_per_usd(self, row: BoardRow) -> Ratio | None:
+    def quality_per_usd(self, row: BoardRow) -> Interval[float | None, float | None] | None:
         """Return the mean of the metric of the race divided by the mean cost of an answer of a config, without labels.
 
         The interval holds whenever those of both means do (`ratio`). None without costs, and for a metric that is not
@@ -182,8 +181,8 @@ class Board:
             return None
         # Failed calls have no cost: the total is that of the other items, of which each costs at most `upper`.
         items = cost.value_range[1] / ANSWER_COST.upper
-        mean = RatioEnds(*(total / items for total in (cost.estimate, cost.lower, cost.upper)))
-        return ratio(RatioEnds(quality.estimate, quality.lower, quality.upper), mean)
+        mean = Interval(*(total / items for total in (cost.estimate, cost.lower, cost.upper)))
+        return ratio(Interval(quality.estimate, quality.lower, quality.upper), mean)
 
     @property
     def has_quality_per_usd(self) -> bool:
@@ -240,7 +239,7 @@ class Board:
         """Return the board as JSON fields."""
         ratios = [self.quality_per_usd(row) for row in self.rows]
         rows = [
-            {**asdict(row), "quality_per_usd": None if found is None else found._asdict()}
+            {**asdict(row), "quality_per_usd": None if found is None else asdict(found)}
             for row, found in zip(self.rows, ratios, strict=True)
         ]
         return {**asdict(self), "rows": rows, "share_of_work": self.share_of_work}

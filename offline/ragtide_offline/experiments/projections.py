@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_aggregator.statistics.means.moments import MomentTable
 from ragtide_aggregator.statistics.means.strategies import AUTO, RunningIntervals, moments_interval, resolved
 from ragtide_schemas import Kind, MetricDefinition
@@ -112,7 +112,7 @@ def _of_counts(
 
 def paired_differences(
     state: ExperimentState, first: str, others: Sequence[str], *, confidence: float | None = None
-) -> list[tuple[int, Difference] | None]:
+) -> list[tuple[int, Interval[float, float]] | None]:
     """Return the number of items that two configs share, and the mean of the first minus the mean of each other.
 
     The intervals are betting sequences on paired differences without replacement, each valid at every look.
@@ -143,7 +143,7 @@ def mean_differences(
     *,
     sizes: Sequence[int | None],
     confidence: float,
-) -> list[Difference]:
+) -> list[Interval[float, float]]:
     """Return the mean of each list of differences with its interval, a betting sequence that is valid at every look.
 
     Args:
@@ -156,7 +156,7 @@ def mean_differences(
     table = _table("betting", gaps, confidence=confidence, value_range=(-width, width), sizes=sizes)
     return [
         # All differences are known, so no uncertainty is left.
-        Difference(ends[0], ends[0], ends[0]) if len(values) == size else Difference(*ends)
+        Interval(ends[0], ends[0], ends[0]) if len(values) == size else Interval(*ends)
         for values, size, ends in zip(gaps, sizes, table, strict=True)
     ]
 
@@ -192,7 +192,7 @@ class ConfigDifference:
 
     n: int
     """Items that both have."""
-    difference: Difference
+    difference: Interval[float, float]
     source: Source
     """Origin of the interval: a `decision` of the race, the `race`, or `pairs` without the race."""
 
@@ -234,8 +234,8 @@ def _of_race(state: ExperimentState, first: str, second: str, *, raced: bool) ->
     return None if found is None else ConfigDifference(*found, "race")
 
 
-def difference_of(evidence: Evidence, *, negated: bool = False) -> Difference:
+def difference_of(evidence: Evidence, *, negated: bool = False) -> Interval[float, float]:
     """Return the difference on which the race decided: the leader's mean minus the mean of the stopped config."""
     if negated:
-        return Difference(-evidence.difference, -evidence.upper, -evidence.lower)
-    return Difference(evidence.difference, evidence.lower, evidence.upper)
+        return Interval(-evidence.difference, -evidence.upper, -evidence.lower)
+    return Interval(evidence.difference, evidence.lower, evidence.upper)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import nan
 from typing import Final, Literal
 
-from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_aggregator.statistics.comparisons.racing import Elimination, Race
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_schemas.experiments import (
     Begun,
     Command,
@@ -108,7 +108,7 @@ class ExperimentRace:
                 self._race.update(self._row(of_item))
         self._trial = None
 
-    def difference(self, first: str, second: str) -> tuple[int, Difference] | None:
+    def difference(self, first: str, second: str) -> tuple[int, Interval[float, float]] | None:
         """Return the number of items of a duel, and the mean of the first config minus the mean of the second.
 
         The interval is that of the duel in which the first may eliminate the second. None without a common item in

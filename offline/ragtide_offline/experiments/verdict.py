@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_schemas.experiments import RACE
 
 from .board import Board, BoardRow
@@ -83,7 +83,7 @@ def _lost_here_only(row: BoardRow) -> bool:
     return row.stopped_by != RACE and row.behind is not None and row.behind.lower == row.behind.upper
 
 
-def least_worse(difference: Difference, *, higher_is_better: bool) -> float:
+def least_worse(difference: Interval[float, float], *, higher_is_better: bool) -> float:
     """Return the least amount by which a config is surely worse than another; negative if it may be better.
 
     Args:
@@ -93,7 +93,7 @@ def least_worse(difference: Difference, *, higher_is_better: bool) -> float:
     return difference.lower if higher_is_better else -difference.upper
 
 
-def stop_text(difference: Difference, other: str, *, higher_is_better: bool) -> str:
+def stop_text(difference: Interval[float, float], other: str, *, higher_is_better: bool) -> str:
     """Return what the race was sure of when it stopped a config, which is the better end of the shown interval.
 
     Args:
@@ -101,9 +101,9 @@ def stop_text(difference: Difference, other: str, *, higher_is_better: bool) -> 
         other: the config because of which it was stopped, in words.
         higher_is_better: direction of the metric.
 
-    >>> stop_text(Difference(0.03, -0.02, 0.068), "top_k=4", higher_is_better=True)
+    >>> stop_text(Interval(0.03, -0.02, 0.068), "top_k=4", higher_is_better=True)
     'surely at most 0.020 better than top_k=4'
-    >>> stop_text(Difference(-0.2, -0.3, -0.1), "top_k=4", higher_is_better=False)
+    >>> stop_text(Interval(-0.2, -0.3, -0.1), "top_k=4", higher_is_better=False)
     'surely at least 0.100 worse than top_k=4'
     """
     least = least_worse(difference, higher_is_better=higher_is_better)

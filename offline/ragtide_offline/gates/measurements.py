@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_aggregator.statistics.comparisons.paired import PairedDifference
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_schemas import Estimate, Headline
 
 
@@ -129,7 +129,7 @@ def _gap(found: PairedDifference | None) -> Quantity | None:
     return Quantity(gap.estimate, gap.lower, gap.upper, found.n)
 
 
-def quantity_of(gap: Difference | None) -> Quantity | None:
+def quantity_of(gap: Interval[float, float] | None) -> Quantity | None:
     """Return a difference as a quantity."""
     return None if gap is None else Quantity(gap.estimate, gap.lower, gap.upper)
 

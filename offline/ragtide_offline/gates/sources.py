@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_aggregator.statistics.comparisons.paired import PairedDifference
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_schemas import MetricEvent
 from ragtide_schemas.suggestions import unknown
 
@@ -94,7 +94,7 @@ def of_experiment(state: ExperimentState, config: str | None = None, baseline: s
     row = leader if config is None else next(row for row in found.rows if row.name == config)
     if row is None:
         return []
-    gap: Difference | None = None
+    gap: Interval[float, float] | None = None
     if baseline is not None and baseline != row.name:
         (pair,) = paired_differences(state, row.name, [baseline], confidence=level)
         gap = None if pair is None else pair[1]

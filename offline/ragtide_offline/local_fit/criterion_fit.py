@@ -1,7 +1,7 @@
 """Fits the proxy of a criterion: a cheap prediction of a judge's answers, kept only if it beats a constant."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ import numpy as np
 from ragtide_consumers.labelers.local.correction_file import (
     AgainstConstant,
     CorrectionFile,
+    CrossValidated,
     FittedProxy,
     FittedScore,
     shipped_sha256,
@@ -22,7 +23,7 @@ from ragtide_schemas.metric_definitions import SIMILARITY
 
 from .examined import ExaminedInteraction, ExaminedInteractions
 from .fitting import LEAST_QUESTIONS, rounded_inputs, row_weights
-from .regression import Floats, LossDifference, Regression, correlation, cross_fit, cross_mean, fit, loss_difference
+from .regression import Floats, Regression, correlation, cross_fit, cross_mean, fit, loss_difference
 from .shared_encoder import encoder_of
 
 LEAST_OF_A_SIDE: Final = 10
@@ -41,7 +42,7 @@ class CriterionFit:
     unused: Mapping[str, int]
     """Interactions that cannot be used, by reason."""
     confidence: float
-    cross_validated: LossDifference
+    cross_validated: CrossValidated
     """Squared errors of a constant (`shipped`) and of the proxy, on questions that the fit had not seen."""
     correlation: float
     """Of the proxy's values and the judge's, on the same questions."""
@@ -59,7 +60,7 @@ class CriterionFit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as values that JSON can hold."""
-        losses = asdict(self.cross_validated)
+        losses = self.cross_validated.model_dump()
         return {
             "criterion": self.criterion.name,
             "metric": self.criterion.metric,
@@ -88,7 +89,7 @@ class CriterionFit:
         if self.regression is None:
             raise ValueError("the proxy does not surely beat a constant: there is nothing to write")
         without = (np.delete(part, NO_SHIPPED_SCORE) for part in _parts(self.regression))
-        losses = asdict(self.cross_validated)
+        losses = self.cross_validated.model_dump()
         return FittedProxy(
             version=self.criterion.version,
             inputs=rounded_inputs(PROXY_INPUTS, Regression(*without)),

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from .regression import (
     PAIRS_SHARE,
     CrossFitted,
     Floats,
-    LossDifference,
     Regression,
     SpoiltPairs,
     cross_fit,
@@ -36,10 +35,8 @@ from .regression import (
     fit,
     loss_difference,
 )
-from .separation import PairScores, Separation, separation
+from .separation import PairScores, separation
 from .shared_encoder import encoder_of
-
-Stored = TypeVar("Stored", CrossValidated, Separated)
 
 LEAST_QUESTIONS: Final = 20
 """Fewest different questions with a score for a fit of it."""
@@ -54,7 +51,7 @@ class ScoreResult:
 
     score: str
     """Name without family."""
-    cross_validated: LossDifference | None
+    cross_validated: CrossValidated | None
     """Squared errors on questions that the fit had not seen; None if too few questions are judged."""
     is_fitted: bool
     """Whether the fit is used; otherwise the score stays as shipped."""
@@ -62,7 +59,7 @@ class ScoreResult:
     """The decision in words."""
     reads_similarity: bool = False
     """Whether the fit has the similarities of a sentence encoder: it is surely better with them than without."""
-    separation: Separation | None = None
+    separation: Separated | None = None
     """AUROC of clean against spoilt interactions of questions that the fit had not seen; None without spoilt ones."""
 
 
@@ -97,8 +94,8 @@ class FitResult:
                     "fitted": score.is_fitted,
                     "reason": score.reason,
                     "similarity": score.reads_similarity,
-                    "cross_validated": None if score.cross_validated is None else asdict(score.cross_validated),
-                    "separation": None if score.separation is None else asdict(score.separation),
+                    "cross_validated": None if score.cross_validated is None else score.cross_validated.model_dump(),
+                    "separation": None if score.separation is None else score.separation.model_dump(),
                 }
                 for score in self.scores
             },
@@ -132,8 +129,8 @@ class FitResult:
         scores = {
             score: FittedScore(
                 inputs=rounded_inputs(INPUTS, regression),
-                cross_validated=_as_stored(CrossValidated, results[score].cross_validated),
-                separation=_as_stored(Separated, results[score].separation),
+                cross_validated=results[score].cross_validated,
+                separation=results[score].separation,
             )
             for score, regression in self.fitted.items()
         }
@@ -353,10 +350,6 @@ def row_weights(rows: Sequence[ExaminedInteraction]) -> Floats:
     """Return the weights of interactions, with the mean 1."""
     weights = np.array([row.weight for row in rows], np.float64)
     return np.asarray(weights * len(weights) / weights.sum())
-
-
-def _as_stored(model: type[Stored], found: LossDifference | Separation | None) -> Stored | None:
-    return None if found is None else model.model_validate(asdict(found))
 
 
 def rounded_inputs(names: Sequence[str], regression: Regression) -> dict[str, CorrectionInput]:

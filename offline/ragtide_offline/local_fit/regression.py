@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ragtide_aggregator.statistics.tables import scipy_functions
 from ragtide_consumers.labelers.local.adjustment import STEEPEST
+from ragtide_consumers.labelers.local.correction_file import CrossValidated
 
 Floats = NDArray[np.float64]
 Folds = NDArray[np.intp]
@@ -247,25 +248,9 @@ def cross_fit_pairs(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class LossDifference:
-    """Mean squared errors of two labelers, and the difference with its interval."""
-
-    interactions: int
-    questions: int
-    shipped: float
-    """Mean squared error of the shipped labeler."""
-    fitted: float
-    """Mean squared error of the fitted labeler."""
-    difference: float
-    """Fitted minus shipped; negative if the fit is better."""
-    lower: float
-    upper: float
-
-
 def loss_difference(
     y: Floats, shipped: Floats, fitted: Floats, weights: Floats, questions: Sequence[str], *, confidence: float
-) -> LossDifference:
+) -> CrossValidated:
     """Return the weighted mean difference of squared errors, with an interval by Student's t over questions.
 
     Assumes: questions are independent. The fits that predicted the folds share most of their interactions, which the
@@ -290,7 +275,7 @@ def loss_difference(
     by_question = np.bincount(members, weights * (after - before - mean), n)
     variance = n / (n - 1) * float(by_question @ by_question) / total**2
     half = float(scipy_functions.stdtrit(n - 1, (1 + confidence) / 2)) * variance**0.5
-    return LossDifference(
+    return CrossValidated(
         interactions=len(y),
         questions=n,
         shipped=float(weights @ before / total),

@@ -6,26 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragtide_aggregator.statistics.tables import scipy_functions
+from ragtide_consumers.labelers.local.correction_file import Separated
 
 from .regression import Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Separation:
-    """AUROC of clean against spoilt interactions by two labelers; each number is a mean over corruptions."""
-
-    pairs: int
-    """Clean interactions with one spoilt version each."""
-    questions: int
-    corruptions: int
-    shipped: float
-    """AUROC of the shipped labeler: how often a clean interaction has a higher score than a spoilt one."""
-    fitted: float
-    """AUROC of the fitted labeler."""
-    gain: float
-    """Fitted minus shipped; positive if the fit is better."""
-    lower: float
-    upper: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +21,7 @@ class PairScores:
 
 def separation(
     corruptions: Sequence[str], questions: Sequence[str], shipped: PairScores, fitted: PairScores, *, confidence: float
-) -> Separation:
+) -> Separated:
     """Return the mean gain in AUROC over corruptions, with an interval by Student's t over questions.
 
     Assumes: questions are independent. The fits that predicted the folds share most of their interactions, which the
@@ -70,7 +53,7 @@ def separation(
     gain = float(means[1] - means[0])
     deviation = (n / (n - 1) * float(influence @ influence)) ** 0.5
     half = float(scipy_functions.stdtrit(n - 1, (1 + confidence) / 2)) * deviation
-    return Separation(
+    return Separated(
         pairs=len(questions),
         questions=n,
         corruptions=len(names),

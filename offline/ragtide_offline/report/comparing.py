@@ -9,7 +9,8 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from ragtide_aggregator.statistics.comparisons.comparing import Difference, difference
+from ragtide_aggregator.statistics.comparisons.comparing import difference
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_aggregator.statistics.means.clustered_interval import clusters_used
 from ragtide_aggregator.statistics.means.moments import Moments, MomentTable
 from ragtide_aggregator.statistics.means.strategies import AUTO, resolved
@@ -41,7 +42,7 @@ class MetricDifference:
     """Items of each side; if paired, the items on which both have a score."""
     means: tuple[float, float]
     """Means over these items."""
-    difference: Difference
+    difference: Interval[float, float]
     verdict: Literal["better", "worse", "different", "equal", "undecided"]
     """The verdict on the first side; `different` if neither high nor low values of the metric are better, `equal` if
     all differences are known and their mean is 0."""
@@ -264,7 +265,7 @@ def _shared_scores(first: ExperimentState, second: ExperimentState, metric: _Com
     return _SharedScores(metric, pairs, list(mine.values()), list(theirs.values()))
 
 
-def _paired_difference(shared: _SharedScores, ends: Difference) -> MetricDifference:
+def _paired_difference(shared: _SharedScores, ends: Interval[float, float]) -> MetricDifference:
     count = len(shared.pairs)
     means = (sum(a for a, _ in shared.pairs) / count, sum(b for _, b in shared.pairs) / count)
     return _difference(shared.metric, PAIRED, (count, count), means, ends)
@@ -297,7 +298,7 @@ def _difference(
     method: Literal["paired", "unpaired"],
     n: tuple[int, int],
     means: tuple[float, float],
-    ends: Difference,
+    ends: Interval[float, float],
     *,
     n_clusters: tuple[int | None, int | None] = (None, None),
 ) -> MetricDifference:
@@ -315,7 +316,7 @@ def _moments(items: Iterable[_ItemScore], value_range: tuple[float, float]) -> M
 
 
 def _verdict(
-    definition: MetricDefinition | None, ends: Difference
+    definition: MetricDefinition | None, ends: Interval[float, float]
 ) -> Literal["better", "worse", "different", "equal", "undecided"]:
     if max(abs(ends.lower), abs(ends.upper)) < ROUNDING:
         return "equal"

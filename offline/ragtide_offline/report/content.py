@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Plan
 
@@ -22,7 +22,7 @@ class ConfigPair:
     second: str
     n: int
     """Items on which both have a score."""
-    difference: Difference
+    difference: Interval[float, float]
     """Mean of the first minus mean of the second, in the unit of the race's metric."""
     source: Source
     """Origin of the interval: a `decision` of the race, the `race`, or `pairs` that did not race."""

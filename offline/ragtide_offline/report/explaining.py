@@ -68,11 +68,6 @@ def explained_by(
 def change_as_dict(change: ExplainedChange) -> dict[str, Any]:
     """Return an explained change as values that JSON can hold: `change`, and it in words."""
     found = asdict(change)
-    for name in ("total", "mix", "within", "at_shares_before"):
-        found[name] = getattr(change, name)._asdict()
-    for segment, part in zip(found["segments"], change.segments, strict=True):
-        segment["share"] = [share._asdict() for share in part.share]
-        segment["change"] = None if part.change is None else part.change._asdict()
     if change.spread_resolution is not None and isinf(change.spread_resolution):
         found["spread_resolution"] = None
     return {"change": found, "in_words": in_words(change)}

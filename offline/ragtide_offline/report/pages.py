@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_runtime import __version__
 from ragtide_schemas.experiments import Command, Evidence
 from ragtide_schemas.printable import printable
@@ -81,7 +81,7 @@ def number(value: float | None) -> str:
     return f"{value:z.3f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
-def ends(value: Projection | Difference | Evidence, n: int | None = None, things: str = "questions") -> str:
+def ends(value: Projection | Interval[float, float] | Evidence, n: int | None = None, things: str = "questions") -> str:
     """Return an interval as its ends; a closed interval has words in their place, because it says nothing of others.
 
     Args:
@@ -89,13 +89,13 @@ def ends(value: Projection | Difference | Evidence, n: int | None = None, things
         n: number of questions of a difference; the others know it.
         things: word for the scored objects.
 
-    >>> ends(Difference(0.5, 0.25, 0.75)), ends(Difference(0.5, 0.5, 0.5), 146)
+    >>> ends(Interval(0.5, 0.25, 0.75)), ends(Interval(0.5, 0.5, 0.5), 146)
     ('0.250 to 0.750', 'of these 146 questions, exactly')
     """
     exact = value.exact if isinstance(value, Projection) else value.lower == value.upper
     if not exact:
         return f"{number(value.lower)} to {number(value.upper)}"
-    count = n if isinstance(value, Difference) else value.n
+    count = value.n if isinstance(value, Projection | Evidence) else n
     return f"of these {things}, exactly" if count is None else f"of these {count:,} {things}, exactly"
 
 

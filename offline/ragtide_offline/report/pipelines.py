@@ -11,9 +11,9 @@ from ragtide_aggregator.estimates.view import View, windows_of
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_aggregator.statistics.comparisons.comparing import Difference, difference
+from ragtide_aggregator.statistics.comparisons.comparing import difference
 from ragtide_aggregator.statistics.comparisons.paired import CLOSED
-from ragtide_aggregator.statistics.intervals.ratio import Ratio, RatioEnds, ratio
+from ragtide_aggregator.statistics.intervals.intervals import Interval, ratio
 from ragtide_aggregator.statistics.means.moments import Moments
 from ragtide_aggregator.statistics.means.strategies import AUTO, moments_interval, resolved
 from ragtide_aggregator.statistics.tables.windows import ALL_TIME
@@ -50,7 +50,7 @@ class Compared:
     n: tuple[int, int]
     """Number of scored interactions of each pipeline; if paired, of those with a score in both."""
     means: tuple[float, float]
-    difference: Difference
+    difference: Interval[float, float]
     """The mean of the first pipeline minus the mean of the second."""
     method: Literal["paired", "unpaired", "randomized"] = "unpaired"
     """`paired` by interaction id; `unpaired` where ids cannot be joined; `randomized` if a coin divided the traffic."""
@@ -277,7 +277,9 @@ def _by_usage(first: _Moments, second: _Moments, level: float) -> list[Compared]
                 continue
             ratios = [_ratio(of[key], of[used], 1 - (1 - level) / 4) for of in (first, second)]
             (a, n_a), (b, n_b) = ratios
-            if a.estimate is None or b.estimate is None or a.upper is None or b.upper is None:
+            if a.estimate is None or a.lower is None or a.upper is None:
+                continue
+            if b.estimate is None or b.lower is None or b.upper is None:
                 continue
             found[used] = Compared(
                 metric=f"{key.metric}/{use.name}",
@@ -287,7 +289,7 @@ def _by_usage(first: _Moments, second: _Moments, level: float) -> list[Compared]
                 segment=key.segment,
                 n=(n_a, n_b),
                 means=(a.estimate, b.estimate),
-                difference=Difference(a.estimate - b.estimate, a.lower - b.upper, a.upper - b.lower),
+                difference=Interval(a.estimate - b.estimate, a.lower - b.upper, a.upper - b.lower),
                 strategy="ratio",
             )
     return list(found.values())
@@ -312,12 +314,12 @@ def _is_quality(key: EstimateKey) -> bool:
 
 def _ratio(
     quality: tuple[Moments, float, float], used: tuple[Moments, float, float], level: float
-) -> tuple[Ratio, int]:
+) -> tuple[Interval[float | None, float | None], int]:
     """Return the ratio of two means of one scope, and the smaller number of values."""
     ends = []
     for (moments, lowest, width), counts in ((quality, False), (used, True)):
         lower, upper = moments_interval(AUTO, moments, confidence=level, counts=[counts])
-        ends.append(RatioEnds(*(lowest + width * float(value[0]) for value in (moments.mean, lower, upper))))
+        ends.append(Interval(*(lowest + width * float(value[0]) for value in (moments.mean, lower, upper))))
     return ratio(*ends), min(int(quality[0].n[0]), int(used[0].n[0]))
 
 

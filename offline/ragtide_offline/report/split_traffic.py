@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.events.batch import BY_ITSELF, cluster_codes, cluster_name
 from ragtide_aggregator.events.values import scopes_of
-from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_aggregator.statistics.comparisons.covariates import MOST_FEATURES
 from ragtide_aggregator.statistics.comparisons.known_features import of_numbers, of_values
 from ragtide_aggregator.statistics.comparisons.split_traffic import (
@@ -22,6 +21,7 @@ from ragtide_aggregator.statistics.comparisons.split_traffic import (
     sessions_as_items,
     split_difference,
 )
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_aggregator.statistics.tables.batches import Floats
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
@@ -194,7 +194,7 @@ class _Traffic:
                 lowest + width * float(scores[to_first].mean()),
                 lowest + width * float(scores[~to_first].mean()),
             ),
-            difference=Difference(*(width * float(end[0]) for end in gap[1:])),
+            difference=Interval(*(width * float(end[0]) for end in (gap.estimate, gap.lower, gap.upper))),
             method="randomized",
             strategy="randomized",
         )

@@ -6,7 +6,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange, NumberWithEnds, SegmentPart
+from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange, SegmentPart
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_offline.report.explained_pipelines import ExplainedDifference
 from ragtide_schemas.estimate import shown_metric
 from ragtide_schemas.printable import printable
@@ -75,5 +76,5 @@ def _cells(one: SegmentPart, name: str) -> tuple[Text | str, ...]:
     return Text(printable(label), style="bold" if one.is_carrier else ""), shares, means, f"{one.mix:+.3f}", within
 
 
-def _ends(part: NumberWithEnds) -> str:
+def _ends(part: Interval[float, float]) -> str:
     return f"{part.lower:+.3f} to {part.upper:+.3f}"

@@ -18,7 +18,7 @@ from ..base import (
     Tokens,
     UtcTime,
     VersionedModel,
-    WireModel,
+    WireInterval,
     describe,
     read_json_object,
     reason_of,
@@ -34,8 +34,10 @@ DRIVER: Final = "driver"
 """Author of the command that stops a config whose calls keep failing."""
 
 
-class Evidence(WireModel):
+class Evidence(WireInterval[float]):
     """Evidence with which the race stopped a config: its difference to the leader, on the items that both have."""
+
+    ends_follow = "difference"
 
     by: Name
     """The leader of the race: better than the config, or so close that further items are not worth their cost."""
@@ -44,11 +46,10 @@ class Evidence(WireModel):
     item: int
     """Items up to the comparison point."""
     difference: float
-    """Mean of the leader minus the mean of the stopped config, on these items, in the metric's unit."""
-    lower: float
-    """Lower end of the interval for the difference over all items."""
-    upper: float
-    """Upper end of the interval."""
+    """Mean of the leader minus the mean of the stopped config, on these items, in the metric's unit.
+
+    Its interval is for the difference over all items.
+    """
     e_value: float
     """Capital, which began with 1, of the bet against "the config is better than the leader by the margin or more"."""
     alpha: float

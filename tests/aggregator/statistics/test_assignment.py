@@ -1,3 +1,4 @@
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,6 @@ def test_the_estimate_is_the_mean_of_the_augmented_differences() -> None:
         rest = (x[number] - f_a) / 0.5 if to_a[number] else -(x[number] - f_b) / 0.5
         differences.append(f_a - f_b + rest)
     found = table.read(np.array([0]), confidence=0.95)
-    assert found.n.tolist() == [300]
     np.testing.assert_allclose(found.estimate, np.mean(differences), atol=1e-12)
 
 
@@ -55,7 +55,7 @@ def test_cutting_into_batches_and_storing_in_between_changes_no_bit(cuts: list[i
         cut = stored
         cut.update(*(part[start:end] for part in items))
     assert [cut.to_bytes(row) for row in range(3)] == [whole.to_bytes(row) for row in range(3)]
-    ends = [np.array(one.read(np.arange(3), confidence=0.9)) for one in (whole, cut)]
+    ends = [np.array(astuple(one.read(np.arange(3), confidence=0.9))) for one in (whole, cut)]
     assert ends[0].tobytes() == ends[1].tobytes()
 
 

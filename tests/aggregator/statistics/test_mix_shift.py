@@ -1,5 +1,6 @@
 """A change of a mean split into mix and within: sums, groups, names, and what cannot be named."""
 
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -192,7 +193,7 @@ def test_numbers_are_in_the_unit_of_the_metric() -> None:
     before, since = ([600, 4400], [0.55, 0.9]), ([1240, 2760], [0.55, 0.9])
     plain, scaled = explained(before, since), explained(before, since, value_range=(10.0, 30.0), min_effect=0.4)
     assert scaled.mean[0] == pytest.approx(10 + 20 * plain.mean[0])
-    assert tuple(scaled.mix) == pytest.approx(tuple(20 * one for one in plain.mix))
+    assert astuple(scaled.mix) == pytest.approx(tuple(20 * number for number in astuple(plain.mix)))
     assert scaled.resolution == pytest.approx(20 * plain.resolution)
     assert scaled.verdict == plain.verdict
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_offline.experiments.board import Board, BoardRow
 from ragtide_offline.experiments.projections import Projection
 from ragtide_offline.experiments.verdict import verdict_of, verdict_text
@@ -38,8 +38,8 @@ def board(*rows: BoardRow, **fields: Any) -> Board:
 
 
 BY_RACE = {"status": "stopped", "stopped_by": "race", "n_executed": 20, "cost_usd": 0.4}
-BEHIND = {"behind": Difference(0.3, 0.1, 0.5), "against": "c1"}
-OPEN = {"behind": Difference(0.1, -0.1, 0.3), "against": "c1"}
+BEHIND = {"behind": Interval(0.3, 0.1, 0.5), "against": "c1"}
+OPEN = {"behind": Interval(0.1, -0.1, 0.3), "against": "c1"}
 
 
 def said(*rows: BoardRow, **fields: Any) -> str:
@@ -71,7 +71,7 @@ def test_before_the_end_the_leader_leads_so_far() -> None:
 
 
 def test_a_closed_interval_wins_for_these_questions_only() -> None:
-    closed = row(0, 0.5, behind=Difference(0.3, 0.3, 0.3), against="c1")
+    closed = row(0, 0.5, behind=Interval(0.3, 0.3, 0.3), against="c1")
     assert said(row(1, 0.9), closed) == "Of these 100 questions, exactly: c1 (#1) wins; none stopped."
-    lower = replace(closed, behind=Difference(-0.3, -0.3, -0.3))
+    lower = replace(closed, behind=Interval(-0.3, -0.3, -0.3))
     assert said(row(1, 0.1), lower, higher_is_better=False).endswith("exactly: c1 (#1) wins; none stopped.")

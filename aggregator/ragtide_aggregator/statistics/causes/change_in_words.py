@@ -1,6 +1,7 @@
 """The explanation of a change in a few words, for a message or below a table."""
 
-from .explained_change import ExplainedChange, NumberWithEnds, SegmentPart
+from ..intervals.intervals import Interval
+from .explained_change import ExplainedChange, SegmentPart
 
 MOST_NAMED = 2
 """Segment values that a sentence names, at most."""
@@ -64,5 +65,5 @@ def _changed(one: SegmentPart) -> str:
     return f"{one.name} ({before:.3g} to {after:.3g})"
 
 
-def _sign(part: NumberWithEnds) -> int:
+def _sign(part: Interval[float, float]) -> int:
     return int(part.lower > 0) - int(part.upper < 0)

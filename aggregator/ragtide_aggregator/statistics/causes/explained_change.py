@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ..intervals.intervals import Interval
 from ..intervals.running import running_interval
 from ..means.segment_moments import SegmentMoments, Stretches, stretches
 from ..tables.batches import Floats
@@ -26,14 +27,6 @@ def without(name: str) -> str:
     return f"no {name}"
 
 
-class NumberWithEnds(NamedTuple):
-    """A number with the ends of its interval."""
-
-    estimate: float
-    lower: float
-    upper: float
-
-
 @dataclass(frozen=True, slots=True)
 class SegmentPart:
     """One segment value in a change; shares are parts of 1, all else is in the metric's unit."""
@@ -41,10 +34,10 @@ class SegmentPart:
     name: str
     n: tuple[int, int]
     """Items before and since."""
-    share: tuple[NumberWithEnds, NumberWithEnds]
+    share: tuple[Interval[float, float], Interval[float, float]]
     mean: tuple[float | None, float | None]
     """None without items."""
-    change: NumberWithEnds | None
+    change: Interval[float, float] | None
     """Of its mean; the intervals of all segment values hold together. None if it has no mean before, or none since."""
     mix: float
     """Its part in the change of the mix: positive if more of it, or less of it, raised the mean."""
@@ -62,11 +55,11 @@ class ExplainedChange:
 
     n: tuple[int, int]
     mean: tuple[float, float]
-    total: NumberWithEnds
-    mix: NumberWithEnds
-    within: NumberWithEnds
+    total: Interval[float, float]
+    mix: Interval[float, float]
+    within: Interval[float, float]
     """`mix` and `within` hold together at the confidence, at every look."""
-    at_shares_before: NumberWithEnds
+    at_shares_before: Interval[float, float]
     """The mean since, with the shares of segments held at those before; segment values that are gone leave it open."""
     verdict: Verdict
     resolution: float
@@ -142,9 +135,9 @@ def explained_change(
     )
 
 
-def _bounded(part: PartOfChange, width: float, place: int | None = None) -> NumberWithEnds:
+def _bounded(part: PartOfChange, width: float, place: int | None = None) -> Interval[float, float]:
     ends = (part.estimate, part.lower, part.upper)
-    return NumberWithEnds(*(width * float(end if place is None else end[place]) for end in ends))
+    return Interval(*(width * float(end if place is None else end[place]) for end in ends))
 
 
 class _Unit(NamedTuple):
@@ -158,11 +151,9 @@ class _Unit(NamedTuple):
         return self.lowest + self.width * float(found.mean[group]) if found.n[group] else None
 
 
-def _at_shares_before(found: Stretches, unit: _Unit, alpha: float, effect: float) -> NumberWithEnds:
+def _at_shares_before(found: Stretches, unit: _Unit, alpha: float, effect: float) -> Interval[float, float]:
     held = standardized_mean(found.since, found.reference.shares, alpha=alpha, design_effect=effect)
-    return NumberWithEnds(
-        *(unit.lowest + unit.width * float(number) for number in (held.estimate, held.lower, held.upper))
-    )
+    return Interval(*(unit.lowest + unit.width * float(number) for number in (held.estimate, held.lower, held.upper)))
 
 
 def _segments(
@@ -199,10 +190,10 @@ def _segments(
     return tuple(sorted(result, key=lambda segment: (-max(abs(segment.mix), abs(segment.within)), segment.name)))
 
 
-def _shares(found: SegmentMoments, confidence: float, effect: float) -> list[NumberWithEnds]:
+def _shares(found: SegmentMoments, confidence: float, effect: float) -> list[Interval[float, float]]:
     """Return the share of each segment value: the mean of whether an item has it."""
     shares: Floats = found.shares
     n = np.full(shares.shape, found.total)
     has = SegmentMoments(n, shares, n * shares * (1 - shares))
     lower, upper = running_interval(shares, n, effect * has.v, confidence=confidence)
-    return [NumberWithEnds(*ends) for ends in zip(shares.tolist(), lower.tolist(), upper.tolist(), strict=True)]
+    return [Interval(*ends) for ends in zip(shares.tolist(), lower.tolist(), upper.tolist(), strict=True)]

@@ -19,19 +19,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..intervals.intervals import Interval
 from ..intervals.joint_boundary import Deviations, joint_half_width
 from ..means.segment_moments import SegmentMoments
 from ..tables.batches import Floats
 
 
 @dataclass(frozen=True, slots=True)
-class StandardizedMean:
-    """Means in [0, 1] at fixed shares; arrays with one element a stretch."""
+class StandardizedMean(Interval[Floats, Floats]):
+    """Means in [0, 1] at fixed shares; arrays with one element a stretch.
 
-    estimate: Floats
-    """Of the segment values that have items, at their shares; nan if none of those with a share has one."""
-    lower: Floats
-    upper: Floats
+    They are of the segment values that have items, at their shares; nan if none of those with a share has one.
+    """
+
     standard_error: Floats
     covered: Floats
     """The part of the shares that is in segment values with items, in [0, 1]."""

@@ -24,26 +24,16 @@ Sources: Robins, Rotnitzky, Zhao (1994), Journal of the American Statistical Ass
 Lindon, Tingley (2022), "Design-based confidence sequences", arXiv:2210.08639; Howard et al. (2021), Theorem 4.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ..intervals.intervals import Interval
 from ..intervals.running import boundary
 from ..tables import sums
 from ..tables.batches import Floats, Rows, grouped
 from ..tables.row_table import RowColumn, RowTable
 from ..tables.tables import check_confidence, checked
 from .covariates import CovariateTable
-
-
-class AssignedDifferences(NamedTuple):
-    """Differences a - b of pipelines, one element a row; nan and the whole range while there is no item."""
-
-    n: NDArray[np.int64]
-    estimate: Floats
-    lower: Floats
-    upper: Floats
 
 
 class AssignmentTable(RowTable, version=2, what="assignments", capacity=16):
@@ -114,8 +104,10 @@ class AssignmentTable(RowTable, version=2, what="assignments", capacity=16):
             self._sums[:, :, batch.rows] = sums.carried(self._sums[:, :, batch.rows] + gained)
             self._counts[batch.rows] += batch.counts
 
-    def read(self, rows: Rows, *, confidence: float) -> AssignedDifferences:
+    def read(self, rows: Rows, *, confidence: float) -> Interval[Floats, Floats]:
         """Return the average difference over the items so far, with an interval valid at every look.
+
+        It is nan, with the whole range, while there is no item.
 
         Raises: ValueError unless 0 < confidence < 1.
         """
@@ -127,7 +119,7 @@ class AssignmentTable(RowTable, version=2, what="assignments", capacity=16):
         times = squares / self._bound**2
         width = self._bound * boundary(times, alpha_side=(1 - confidence) / 2) / at_least_one
         lower = np.where(some, np.clip(estimate - width, -1, 1), -1.0)
-        return AssignedDifferences(n, estimate, lower, np.where(some, np.clip(estimate + width, -1, 1), 1.0))
+        return Interval(estimate, lower, np.where(some, np.clip(estimate + width, -1, 1), 1.0))
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""

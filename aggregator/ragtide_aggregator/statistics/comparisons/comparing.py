@@ -9,11 +9,12 @@ import struct
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..intervals.intervals import Interval
 from ..means.moments import Moments
 from ..means.strategies import AUTO, Table, moments_interval, resolved, table_of
 from ..tables.batches import Floats
@@ -27,25 +28,9 @@ PAIRED: Final = ("betting", "empirical_bernstein", "running")
 """Strategies for paired differences; only `betting` uses the number of all items."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A difference a - b with its interval, in the metric's unit."""
-
-    estimate: float
-    lower: float
-    upper: float
-
-    @property
-    def verdict(self) -> Literal["higher", "lower", "undecided"]:
-        """Whether the interval is above 0, below 0, or neither."""
-        if self.lower > 0:
-            return "higher"
-        return "lower" if self.upper < 0 else "undecided"
-
-
 def difference(
     a: Moments, b: Moments, *, confidence: float, width: float = 1.0, counts: bool = False, separate: bool = False
-) -> Difference:
+) -> Interval[float, float]:
     """Return the difference of the means of two streams.
 
     Args:
@@ -64,10 +49,10 @@ def difference(
         raise ValueError("one of the two streams has no values yet: a difference needs both")
     if separate and all(_single(stream, counts=counts) for stream in (a, b)):
         ends = stream_difference(a, b, confidence=confidence)
-        return Difference(float(width * (a.mean[0] - b.mean[0])), *(float(width * end[0]) for end in ends))
+        return Interval(float(width * (a.mean[0] - b.mean[0])), *(float(width * end[0]) for end in ends))
     level = (1 + confidence) / 2
     (a_low, a_high), (b_low, b_high) = (moments_interval(AUTO, m, confidence=level, counts=counts) for m in (a, b))
-    return Difference(
+    return Interval(
         float(width * (a.mean[0] - b.mean[0])),
         float(width * (a_low[0] - b_high[0])),
         float(width * (a_high[0] - b_low[0])),
@@ -87,7 +72,7 @@ class ComparisonStanding:
     """Index of the candidate."""
     mean: float
     """Mean so far, in the metric's unit; nan without items."""
-    behind: Difference | None
+    behind: Interval[float, float] | None
     """Mean of the best candidate minus the mean of this one; None for the best itself."""
     may_be_best: bool
     """Whether no other candidate is surely better by more than the margin."""
@@ -216,7 +201,7 @@ class PairedComparison:
         for place in range(self._count):
             ahead = [float(at_least[other, place]) for other in range(self._count) if other != place]
             low, high = ends[best, place]
-            behind = None if place == best else Difference(float(means[best] - means[place]), float(low), float(high))
+            behind = None if place == best else Interval(float(means[best] - means[place]), float(low), float(high))
             result.append(
                 ComparisonStanding(place, float(means[place]), behind, may_be_best=max(ahead) <= self._margin)
             )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..intervals.asymptotic import LEAST_OF_A_KIND, asymptotic_half_width, enough_to_count
-from ..intervals.intervals import interval
+from ..intervals.intervals import Interval, interval
 from ..means.clustered_interval import clusters_used
 from ..means.clusters import summed
 from ..means.moments import MomentTable
@@ -17,7 +17,6 @@ from ..means.strategies import moments_interval
 from ..tables import scipy_functions
 from ..tables.batches import Floats
 from ..tables.tables import check_confidence
-from .comparing import Difference
 
 CLOSED = "closed"
 """Strategy of a difference that is exact, because every item of a finite set is known."""
@@ -32,7 +31,7 @@ class PairedDifference(NamedTuple):
 
     n: int
     means: tuple[float, float]
-    difference: Difference
+    difference: Interval[float, float]
     strategy: str
     """`running`; `asymptotic` for counts with enough pairs that differ; `closed` if all pairs are known. Of an interval
     that is valid once, `student` or `wilson`."""
@@ -74,7 +73,7 @@ def paired_difference(
     means = float(a.mean()), float(b.mean())
     mean = (highest - lowest) * float(gaps.mean())
     if closed:
-        return PairedDifference(a.size, means, Difference(mean, mean, mean), CLOSED)
+        return PairedDifference(a.size, means, Interval(mean, mean, mean), CLOSED)
     table = MomentTable()
     table.update(np.full(a.size, table.add_row()), (gaps + 1) / 2)
     moments = table.read([0])
@@ -91,7 +90,7 @@ def paired_difference(
         ends = moments_interval(strategy, moments, confidence=confidence)
     lower, upper = ((highest - lowest) * (2 * float(end[0]) - 1) for end in ends)
     used = clusters_used(moments)[0] if strategy == "running" else None
-    return PairedDifference(a.size, means, Difference(mean, lower, upper), strategy, used)
+    return PairedDifference(a.size, means, Interval(mean, lower, upper), strategy, used)
 
 
 def paired_difference_once(
@@ -134,7 +133,7 @@ def paired_difference_once(
         strategy = "wilson"
         lower, upper = _rise_less_fall(gaps, confidence)
     found = ((highest - lowest) * end for end in (mean, max(lower, -1.0), min(upper, 1.0)))
-    return PairedDifference(a.size, (float(a.mean()), float(b.mean())), Difference(*found), strategy)
+    return PairedDifference(a.size, (float(a.mean()), float(b.mean())), Interval(*found), strategy)
 
 
 def _pairs(first: ArrayLike, second: ArrayLike, value_range: tuple[float, float]) -> tuple[Floats, Floats]:

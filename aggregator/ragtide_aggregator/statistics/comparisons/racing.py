@@ -32,9 +32,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..intervals.intervals import Interval
 from ..tables.batches import Floats
 from ..tables.tables import check_confidence, check_range
-from .comparing import Difference
 from .duels import Duels, least_difference
 from .ruling import leading, ruled_out
 
@@ -54,7 +54,7 @@ class Elimination:
     """Number of items with a score of both configs."""
     item: int
     """Number of items so far."""
-    difference: Difference
+    difference: Interval[float, float]
     """Mean of the leader minus mean of this config so far, in the metric's unit.
 
     Each end holds at `confidence`, for all duels of this config together (Bonferroni). An end beyond the margin is
@@ -76,7 +76,7 @@ class RaceStanding:
     """Number of items on which it has a score."""
     mean: float
     """Mean over these items, in the metric's unit; nan without any."""
-    behind: Difference | None
+    behind: Interval[float, float] | None
     """Mean of the leader minus mean of this config, on the items with both scores; None for the leader, or without."""
     running: bool
     """Whether the config still runs."""
@@ -249,7 +249,7 @@ class Race:
             )
         return result
 
-    def difference(self, place: int, by: int) -> tuple[int, Difference] | None:
+    def difference(self, place: int, by: int) -> tuple[int, Interval[float, float]] | None:
         """Return the number of items of a duel, and the mean of `by` minus the mean of `place` with its interval.
 
         None without an item of their duel on which both have a score.
@@ -282,12 +282,12 @@ class Race:
             alpha=self._error,
         )
 
-    def _drawn_in(self, found: Difference) -> Difference:
+    def _drawn_in(self, found: Interval[float, float]) -> Interval[float, float]:
         if self._sign > 0:
-            return Difference(found.estimate, max(found.lower, -self._margin), found.upper)
-        return Difference(found.estimate, found.lower, min(found.upper, self._margin))
+            return Interval(found.estimate, max(found.lower, -self._margin), found.upper)
+        return Interval(found.estimate, found.lower, min(found.upper, self._margin))
 
-    def _difference(self, place: int, by: int) -> Difference:
+    def _difference(self, place: int, by: int) -> Interval[float, float]:
         first, last = int(self.duels.first[place, by]), int(self.duels.last[place, by])
         differences = np.array([row[by] - row[place] for row in self._scores[first:last]])
         size, alpha = self._population - first, self._error * float(self.duels.share[place, by])
@@ -295,7 +295,7 @@ class Race:
         most = -least_difference(-differences, population=size, alpha=alpha)
         low, high = (least, most) if self._sign > 0 else (-most, -least)
         estimate = self._sign * float(self.duels.mean[place, by])
-        return Difference(self._width * estimate, self._width * min(low, estimate), self._width * max(high, estimate))
+        return Interval(self._width * estimate, self._width * min(low, estimate), self._width * max(high, estimate))
 
     def _reserved(self) -> float:
         self._joined += 1

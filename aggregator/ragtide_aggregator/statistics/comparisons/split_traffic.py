@@ -32,9 +32,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..intervals.intervals import Interval
 from ..intervals.running import running_interval
 from ..tables.batches import Floats
-from .assignment import AssignedDifferences, AssignmentTable
+from .assignment import AssignmentTable
 
 CERTAIN: Final = 0.999
 """Confidence level of the checks."""
@@ -45,7 +46,7 @@ BY_ITSELF: Final = 0
 
 def split_difference(
     to_a: NDArray[np.bool_], values: Floats, features: Floats, *, share: float, confidence: float
-) -> AssignedDifferences:
+) -> Interval[Floats, Floats]:
     """Return the difference of the mean scores of a and b, with one element; valid at every look.
 
     Args:

@@ -39,11 +39,13 @@ given the past); Howard, Ramdas, McAuliffe, Sekhon (2021), Annals of Statistics 
 """
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..intervals.intervals import Interval
 from ..intervals.running import FIRST_GUESS, boundary
 from ..means.clustered_interval import clustered_boundary
 from ..means.clusters import LARGEST_CLUSTER
@@ -64,13 +66,13 @@ SLOTS: Final[dict[Season, int]] = {"day": 24, "week": 168}
 _N, _SUM, _V, _WEIGHTED, _CYCLES, _MEANS, _SQUARES, _V_CYCLES = _HELD = range(8)
 
 
-class Swings(NamedTuple):
-    """How far the lowest or highest slot lies from the mean of all values, one element a row; nan while unknown."""
+@dataclass(frozen=True, slots=True)
+class Swings(Interval[Floats, Floats]):
+    """How far the lowest or highest slot lies from the mean of all values, one element a row; nan while unknown.
 
-    estimate: Floats
-    """Distance of the slot's mean, 0 or more: the `min_effect` with which no hour is beyond the limit."""
-    lower: Floats
-    upper: Floats
+    The distance is 0 or more: the `min_effect` with which no hour is beyond the limit.
+    """
+
     share: Floats
     """Share of the squares of the slots' deviations that luck does not explain, 0 to 1."""
 

@@ -6,7 +6,7 @@ Formulas: docs/understand/statistics.md, "Which interval".
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,13 +19,27 @@ _ROUNDING: Final = 1e-9
 """A mean may be outside of its range by this share of the width, because of rounding (0.1 * 3 > 0.3)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """An estimate with the ends of its interval, in the metric's own unit."""
+Number_co = TypeVar("Number_co", covariant=True)
+End_co = TypeVar("End_co", covariant=True)
 
-    estimate: float
-    lower: float
-    upper: float
+
+@dataclass(frozen=True, slots=True)
+class Interval(Generic[Number_co, End_co]):
+    """An estimate with the ends of its interval, in the metric's own unit.
+
+    Each is a number, None where it is unknown, or an array with one element a row, in which nan is unknown.
+    """
+
+    estimate: Number_co
+    lower: End_co
+    upper: End_co
+
+    @property
+    def verdict(self: "Interval[float, float]") -> Literal["higher", "lower", "undecided"]:
+        """Whether the interval of a difference is above 0, below 0, or neither."""
+        if self.lower > 0:
+            return "higher"
+        return "lower" if self.upper < 0 else "undecided"
 
 
 def finite_population_correction(n: ArrayLike, population: ArrayLike | None) -> Floats:
@@ -120,7 +134,7 @@ def interval(
     population: int | None = None,
     value_range: tuple[float, float] = (0.0, 1.0),
     variance: float | None = None,
-) -> Interval:
+) -> Interval[float, float]:
     """Return an interval by one of the strategies `normal`, `wilson` and `hoeffding`, valid at this one n.
 
     Unknown is not zero: with a variance of 0 before the whole population is seen, `normal` returns Wilson's interval
@@ -172,6 +186,28 @@ def interval(
         estimate=factor * mean,
         lower=factor * min(lowest + width * float(lower), mean),
         upper=factor * max(lowest + width * float(upper), mean),
+    )
+
+
+def ratio(above: Interval[float, float], below: Interval[float, float]) -> Interval[float | None, float | None]:
+    """Return the ratio of two means of 0 or more, with the interval that holds whenever both of theirs do.
+
+    It is None where the mean below the line is 0, and has no upper end if the interval below the line reaches 0.
+
+    If each interval holds with probability c, the ratio is inside its interval with probability 2 c - 1 at least
+    (Bonferroni). That needs no assumption about the dependence of the two, and holds at every look if theirs do.
+
+    >>> ratio(Interval(0.75, 0.5, 1.0), Interval(0.25, 0.125, 0.5))
+    Interval(estimate=3.0, lower=1.0, upper=8.0)
+
+    Raises: ValueError if an end below 0 makes a ratio of ends no bound.
+    """
+    if above.lower < 0 or below.lower < 0:
+        raise ValueError(f"an interval begins at {min(above.lower, below.lower):g}: a ratio needs means of 0 or more")
+    return Interval(
+        above.estimate / below.estimate if below.estimate > 0 else None,
+        above.lower / below.upper if below.upper > 0 else 0.0,
+        above.upper / below.lower if below.lower > 0 else None,
     )
 
 

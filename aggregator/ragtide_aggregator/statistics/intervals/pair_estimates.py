@@ -8,18 +8,16 @@ from numpy.typing import NDArray
 
 from ..tables.batches import Floats
 from .asymptotic import NO_SPREAD, asymptotic_half_width
+from .intervals import Interval
 
 LEAST_CLUSTERS: Final = 30
 """The limit is trusted from this number of equally weighted clusters on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Powered:
+class Powered(Interval[Floats, Floats]):
     """Estimates of mean reference scores in [0, 1], one element per row; nan and the whole range without pairs."""
 
-    estimate: Floats
-    lower: Floats
-    upper: Floats
     n: Floats
     """Number of reference scores."""
     standard_error: Floats

@@ -1,6 +1,5 @@
 """The interval strategies by name, as tables with one interface: add rows, update many rows, read intervals."""
 
-from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..intervals.asymptotic import asymptotic_interval, count_interval
 from ..intervals.bernstein import BernsteinTable
 from ..intervals.betting import BettingTable
-from ..intervals.intervals import FIXED, fixed_interval
+from ..intervals.intervals import FIXED, Interval, fixed_interval
 from ..intervals.running import V_OPT, running_interval
 from ..tables.batches import Floats, Rows
 from ..tables.tables import check_confidence, check_range, doubled, scaled
@@ -202,15 +201,6 @@ class MomentIntervals:
         self._population[row] = np.frombuffer(data[:8])[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
-    """Estimates with the ends of their intervals, in the metric's unit, one element per key; nan is unknown."""
-
-    estimate: Floats
-    lower: Floats
-    upper: Floats
-
-
 class RunningIntervals:
     """Intervals of many keys by one strategy, in the metric's own unit.
 
@@ -268,10 +258,10 @@ class RunningIntervals:
         shares = scaled(np.asarray(values, dtype=np.float64), self._range)
         self._table.update(np.asarray(keys, dtype=np.intp), shares)
 
-    def intervals(self) -> Intervals:
+    def intervals(self) -> Interval[Floats, Floats]:
         """Return the estimates of all keys with their intervals."""
         lower, upper = self._table.interval(self._rows)
-        return Intervals(*(self._unscaled(part) for part in (self._table.estimate(self._rows), lower, upper)))
+        return Interval(*(self._unscaled(part) for part in (self._table.estimate(self._rows), lower, upper)))
 
     def _unscaled(self, part: Floats) -> Floats:
         factor, (lowest, highest) = self._sizes if self._kind == "distributive" else 1.0, self._range

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas import InvalidEntryError
-from ragtide_schemas.base import Name, Size, UtcTime, Value, WireModel
+from ragtide_schemas.base import Name, Size, UtcTime, Value, WireInterval, WireModel
 from ragtide_schemas.criterion import CRITERIA_MAX
 from ragtide_schemas.metric_definitions import SIMILARITY
 from ragtide_schemas.metrics import MetricName
@@ -52,7 +52,7 @@ class CorrectionInput(WireModel):
         return self
 
 
-class CrossValidated(WireModel):
+class CrossValidated(WireInterval[Difference]):
     """Squared errors of a score, each interaction predicted by a fit to the other questions."""
 
     interactions: Size
@@ -65,13 +65,9 @@ class CrossValidated(WireModel):
     """Mean squared error of the fitted labeler."""
     difference: Difference
     """Mean of fitted minus shipped; negative if the fit is better."""
-    lower: Difference
-    """Lower end of its interval."""
-    upper: Difference
-    """Upper end of its interval."""
 
 
-class Separated(WireModel):
+class Separated(WireInterval[Difference]):
     """AUROC of clean against spoilt interactions, each predicted by a fit to the other questions."""
 
     pairs: Size
@@ -86,10 +82,6 @@ class Separated(WireModel):
     """AUROC of the fitted labeler."""
     gain: Difference
     """Fitted minus shipped; positive if the fit is better."""
-    lower: Difference
-    """Lower end of its interval."""
-    upper: Difference
-    """Upper end of its interval."""
 
 
 class FittedScore(WireModel):
@@ -103,11 +95,13 @@ class FittedScore(WireModel):
     """How much better the fit followed corruptions, on questions that it had not seen; None without spoilt ones."""
 
 
-class AgainstConstant(WireModel):
+class AgainstConstant(WireInterval[Difference]):
     """Squared errors of a criterion's proxy, each interaction predicted by a fit to the other questions.
 
     The values of answers count as numbers from 0 to 1.
     """
+
+    ends_follow = "difference"
 
     interactions: Size
     """Number of interactions with an answer of the judge."""
@@ -119,10 +113,6 @@ class AgainstConstant(WireModel):
     """Mean squared error of the proxy."""
     difference: Difference
     """Mean of fitted minus constant; negative if the proxy is better."""
-    lower: Difference
-    """Lower end of its interval."""
-    upper: Difference
-    """Upper end of its interval."""
     correlation: Difference
     """Correlation of the proxy's values with the judge's."""
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ragtide_aggregator.estimates.headline import RANGES, HeadlineRange
 from ragtide_aggregator.estimates.over_time import History
-from ragtide_aggregator.statistics.intervals.ratio import Ratio, RatioEnds, ratio
+from ragtide_aggregator.statistics.intervals.intervals import Interval, ratio
 from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Estimate, Headline, MetricDefinition
 from ragtide_schemas.metric_definitions import ANSWER_COST, ANSWER_LATENCY, USAGE
 
@@ -115,7 +115,7 @@ class UseRow:
     """Empty for the whole pipeline."""
     quality: Estimate | None
     """By the labeler and estimator of the headline; None of a version without such a number yet."""
-    used: Mapping[str, tuple[Estimate, Ratio | None]]
+    used: Mapping[str, tuple[Estimate, Interval[float | None, float | None] | None]]
     """By `answer.cost_usd` and `answer.latency_s`: its mean, and the quality divided by it."""
 
 
@@ -318,10 +318,10 @@ def _is_quality(headline: Headline) -> bool:
     )
 
 
-def _ends(found: Estimate) -> RatioEnds:
+def _ends(found: Estimate) -> Interval[float, float]:
     lowest, highest = found.value_range
     mean = found.estimate or 0.0
-    return RatioEnds(
+    return Interval(
         mean, lowest if found.lower is None else found.lower, highest if found.upper is None else found.upper
     )
 
