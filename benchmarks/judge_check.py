@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from ragtide.cli.judge_check import check_table
+from ragtide.cli.printing.laboratory import check_table
 from ragtide.testing import JudgePrompt, Labels, Says, ScriptedJudge
 from ragtide_offline.judge_check.running import JudgeCheck, settings_of_check
 from ragtide_runtime.settings.labelers import Price

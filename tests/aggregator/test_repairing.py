@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from ragtide import Alert, ConfigurationError
 from ragtide.cli.app import cli
-from ragtide.cli.doctor_views import sentences
+from ragtide.cli.printing.live import sentences
 from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.estimates.estimates import estimates

@@ -10,7 +10,7 @@ from tests.support.conditions import wait_until
 from tests.support.in_process import run_command
 from tests.support.roles import begin, kill, running
 
-from ragtide.cli.roles import listen_for_page
+from ragtide.cli.running.roles import listen_for_page
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 

@@ -13,7 +13,7 @@ from tests.consumers.models.small_models import write_encoder
 from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
-from ragtide.cli.console import out
+from ragtide.cli.printing import out
 from ragtide.testing import JudgePrompt, Labels, Says, ScriptedJudge
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_consumers.labelers.judge.plain_answers import in_lines

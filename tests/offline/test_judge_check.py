@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
-from ragtide.cli.console import out
+from ragtide.cli.printing import out
 from ragtide.testing import JudgePrompt, Says, ScriptedJudge, Status
 from ragtide_consumers.labelers.judge.plain_answers import in_lines
 from ragtide_consumers.labelers.protocol import Labeling

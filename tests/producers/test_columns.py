@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from ragtide.cli.file_rows import columns_of
+from ragtide.cli.running.files import columns_of
 from ragtide_producers import FileOptions, read_items, read_rows
 from ragtide_producers.files.columns import COLUMNS, interaction_fields
 from ragtide_producers.files.interactions import name_of

@@ -7,8 +7,7 @@ import pytest
 from rich.console import Console
 from tests.support.metric_events import event
 
-from ragtide.cli.drawing import interval_bar
-from ragtide.cli.tables import estimates_table
+from ragtide.cli.printing.estimates import estimates_table, interval_bar
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 

@@ -10,7 +10,7 @@ from tests.support.doc_pages import page_text, tagged_block
 from tests.support.screens import WIDTHS, drawn
 
 from ragtide.cli.app import cli
-from ragtide.cli.capacity_views import capacity_view
+from ragtide.cli.printing.laboratory import capacity_view
 from ragtide_offline.capacity.judging import JudgeBill
 from ragtide_offline.capacity.planning import PlannedTraffic, capacity_of
 from ragtide_offline.capacity.unit_costs import SHIPPED, read_unit_costs

@@ -10,13 +10,13 @@ from rich.console import Console
 from tests.support.cases import for_each
 from tests.support.in_process import run_command
 
-from ragtide.cli.doc_pages import DocumentationPage, for_terminal, page_name, pages, search, title_of
+from ragtide.cli.printing.pages import DocumentationPage, for_terminal, page_name, pages, search, title_of
 
 pytestmark = pytest.mark.pure
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
-WRITERS = {"table.py", "doc_pages.py"}
+WRITERS = {"table.py", "pages.py"}
 """Modules that write pages, or read them."""
 DOCS = ROOT / "docs"
 KNOWN = {

@@ -13,7 +13,7 @@ from tests.support.wire_spans import rag, request
 from tests.support.wire_spans import span as wire_span
 
 from ragtide import AlertRule, ConfigurationError, Deployment
-from ragtide.cli.options import Given
+from ragtide.cli.running import Given
 from ragtide_aggregator.checkpoint.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

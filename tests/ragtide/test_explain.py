@@ -9,7 +9,7 @@ from tests.support.screens import WIDTHS, drawn
 from typer.testing import CliRunner
 
 from ragtide.cli.app import cli
-from ragtide.cli.metric_explanations import explanation, given_by, metrics_table
+from ragtide.cli.printing.pages import explanation, given_by, metrics_table
 from ragtide_schemas import METRICS
 from ragtide_schemas.metric_definitions import definitions_of_errors
 

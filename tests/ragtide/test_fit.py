@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from ragtide import LocalLabeler
 from ragtide.cli.app import cli
-from ragtide.cli.local_fit import decisions, scores_table
+from ragtide.cli.printing.laboratory import decisions, scores_table
 from ragtide_consumers.labelers.local.correction_file import CrossValidated, Separated
 from ragtide_offline.demo import demo_interactions
 from ragtide_offline.local_fit.fitting import FitResult, ScoreResult

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 from tests.web.page.test_item import with_reasons, with_spans
 
-from ragtide.cli.item_views import item_view
+from ragtide.cli.printing.live import item_view
 
 
 def test_unsupported_parts_are_underlined() -> None:

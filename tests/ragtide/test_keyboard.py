@@ -12,7 +12,7 @@ from typing import TextIO
 import pytest
 from tests.support.conditions import until
 
-from ragtide.cli.keyboard import KeyDecoder, keyboard
+from ragtide.cli.running.watching import KeyDecoder, keyboard
 
 
 @pytest.fixture

@@ -348,7 +348,7 @@ run()
 
 EVERYTHING_ELSE = """
 import sys
-import ragtide, ragtide.cli.app, ragtide.cli.roles
+import ragtide, ragtide.cli.app, ragtide.cli.running.roles
 import ragtide_roles.serving, ragtide_roles.worker_processes, ragtide_web.server
 print(sorted({"mcp", "mcp_types"} & set(sys.modules)))
 """

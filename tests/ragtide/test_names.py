@@ -12,17 +12,10 @@ from tests.support.alerts import alert
 from tests.support.cases import for_each
 from tests.support.screens import drawn
 
-from ragtide.cli.alert_views import alerts_view
-from ragtide.cli.comparisons import compared_table
-from ragtide.cli.doctor_views import findings_table
-from ragtide.cli.explanation_tables import segments_table
-from ragtide.cli.fitting import Column, fitted
-from ragtide.cli.item_lists import lists_view
-from ragtide.cli.recording_contents import contents_table
-from ragtide.cli.replay_views import rules_table
-from ragtide.cli.screen import headline_of
-from ragtide.cli.tables import estimates_table, labeling_table
-from ragtide.cli.watch_view import WatchView
+from ragtide.cli.printing import Column, fitted
+from ragtide.cli.printing.estimates import compared_table, estimates_table, labeling_table, segments_table
+from ragtide.cli.printing.live import alerts_view, contents_table, findings_table, lists_view, rules_table
+from ragtide.cli.running.watching import WatchView, headline_of
 from ragtide_offline.replay.result import RuleAlerts
 from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.recordings.recording import COUNTS

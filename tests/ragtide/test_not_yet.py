@@ -10,7 +10,7 @@ from tests.support.metric_events import event
 from tests.support.owners import owners
 
 from ragtide import Deployment
-from ragtide.cli.headline_tables import headlines_table
+from ragtide.cli.printing.estimates import headlines_table
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Headline, utc_now
 from ragtide_web.reading.fleet import cell_of

@@ -16,7 +16,7 @@ from tests.support.receiver import destination
 from tests.support.told import BEGAN, FIRED, RESOLVED, drift, mix_cause, told_of
 from tests.web.page.test_page import page
 
-from ragtide.cli.alert_views import alert_panel
+from ragtide.cli.printing.live import alert_panel
 from ragtide_consumers.notify.destinations.alertmanager import posted_alert
 from ragtide_consumers.notify.destinations.pagerduty import event_of
 from ragtide_consumers.notify.destinations.slack import message_of

@@ -14,7 +14,7 @@ from tests.support.screens import WIDTHS, drawn
 from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
-from ragtide.cli.sample_plans import plan_view
+from ragtide.cli.printing.laboratory import plan_view
 from ragtide_offline.capacity.judged_sample import JudgedScale, sample_plan
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import JudgedScores

@@ -19,9 +19,8 @@ from tests.support.roles import environment
 from tests.support.told import drift
 from tests.web.page.test_item import keep, specimen
 
-from ragtide.cli.console import SafeConsole
-from ragtide.cli.screen import Screen
-from ragtide.cli.watch_screen import LiveWatch
+from ragtide.cli.printing import SafeConsole
+from ragtide.cli.running.watching import LiveWatch, Screen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence
 from ragtide_runtime.processes.waiting import end

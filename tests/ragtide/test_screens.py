@@ -8,9 +8,14 @@ from tests.support.cases import for_each
 from tests.support.metric_events import START
 from tests.support.screens import WIDTHS, drawn
 
-from ragtide.cli.scoring import reference_table, summary_table
-from ragtide.cli.screen import headline_of
-from ragtide.cli.tables import estimates_note, estimates_table, labeling_table
+from ragtide.cli.printing.estimates import (
+    estimates_note,
+    estimates_table,
+    labeling_table,
+    reference_table,
+    summary_table,
+)
+from ragtide.cli.running.watching import headline_of
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_offline.score.summary import Summary, diagnoses, headline_diagnoses
 from ragtide_schemas import METRICS, Estimate

@@ -11,15 +11,10 @@ import pytest
 from tests.support.cases import for_each
 from tests.support.screens import WIDTHS, drawn
 
-from ragtide.cli.agreement_table import agreement_table
-from ragtide.cli.comparisons import compared_table
-from ragtide.cli.console import SafeConsole
-from ragtide.cli.experiment_tables import board_view
-from ragtide.cli.explanation_tables import differences_table, segments_table
-from ragtide.cli.fitting import Column, fitted, shortened
-from ragtide.cli.listings import letters_table, workspaces_table
-from ragtide.cli.recording_contents import contents_table
-from ragtide.cli.replay_views import rules_table
+from ragtide.cli.printing import Column, SafeConsole, fitted, shortened
+from ragtide.cli.printing.estimates import compared_table, differences_table, segments_table
+from ragtide.cli.printing.laboratory import agreement_table, board_view
+from ragtide.cli.printing.live import contents_table, letters_table, rules_table, workspaces_table
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_aggregator.statistics.intervals.intervals import Interval

@@ -194,7 +194,7 @@ def test_completions_import_none(words: str, expected: list[str]) -> None:
 
 
 def test_a_command_that_reads_no_redis_imports_no_client() -> None:
-    imports = "import sys, ragtide.cli.metric_explanations, ragtide.cli.agreement_table\n"
+    imports = "import sys, ragtide.cli.printing.pages, ragtide.cli.printing.laboratory\n"
     done = python(f"{imports}print('imported:', *(set(sys.modules) & {{'redis', 'opentelemetry'}}))")
     assert done.stdout.splitlines() == ["imported:"], done.stderr
 

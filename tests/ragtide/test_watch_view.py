@@ -15,8 +15,17 @@ from tests.support.cases import for_each
 from tests.support.conditions import until
 from tests.support.metric_events import START, event
 
-from ragtide.cli.watch_screen import LiveWatch, watch_screen
-from ragtide.cli.watch_view import FILTER_CHARS, Sort, WatchView, by_pipeline, chosen_of, matching, press
+from ragtide.cli.running.watching import (
+    FILTER_CHARS,
+    LiveWatch,
+    Sort,
+    WatchView,
+    by_pipeline,
+    chosen_of,
+    matching,
+    press,
+    watch_screen,
+)
 from ragtide_aggregator.estimates.estimates import metric_means
 from ragtide_aggregator.estimates.headline import Choice, Circumstances, headline, number_of_all
 from ragtide_aggregator.estimates.view import IntervalMethod

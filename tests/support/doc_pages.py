@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ragtide.cli.doc_pages import pages
+from ragtide.cli.printing.pages import pages
 
 _BLOCK: Final = re.compile(r"^(?:<!-- test: ([^\n]+) -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

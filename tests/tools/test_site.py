@@ -8,7 +8,7 @@ from tests.support.cases import for_each
 from tests.support.doc_pages import doc_page
 from tools.site import CHANGELOG, navigation, on_site, problems, summary_of
 
-from ragtide.cli.doc_pages import folder, pages
+from ragtide.cli.printing.pages import folder, pages
 
 pytestmark = pytest.mark.pure
 

@@ -17,7 +17,7 @@ from tests.support.owners import owners
 from tests.web.page.test_page import page
 
 from ragtide import Deployment, MetricEvent
-from ragtide.cli.tables import number_text
+from ragtide.cli.printing.estimates import number_text
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import Headline, JudgedScores, utc_now

@@ -11,7 +11,7 @@ from os.path import relpath
 from pathlib import Path
 from typing import Final
 
-from ragtide.cli.doc_pages import title_of
+from ragtide.cli.printing.pages import title_of
 from ragtide_offline.experiments.drafts import Draft
 from ragtide_runtime.telemetry.catalogue import catalogue_table
 from ragtide_runtime.telemetry.quality_metrics import quality_table

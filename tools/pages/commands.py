@@ -9,7 +9,7 @@ from typing import Any, Final
 import typer
 
 from ragtide.cli.app import cli
-from ragtide.cli.command import argument_name, joined, option_name
+from ragtide.cli.commands import argument_name, joined, option_name
 
 _FIRST: Final = "commands.md"
 

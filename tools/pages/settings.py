@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from ragtide.cli.doc_pages import pages, title_of
+from ragtide.cli.printing.pages import pages, title_of
 from ragtide_runtime.settings.environment import PREFIX
 from ragtide_runtime.settings.labelers import ServiceName, ServiceSettings
 from ragtide_runtime.settings.model import Settings

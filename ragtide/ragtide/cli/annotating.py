@@ -25,8 +25,8 @@ from ragtide_schemas.base import describe
 from ragtide_schemas.printable import printable
 from ragtide_schemas.suggestions import unknown
 
-from .console import out
-from .with_redis import with_redis
+from .printing import out
+from .running.redis import with_redis
 
 SKIP: Final = "s"
 

@@ -9,25 +9,18 @@ import typer
 
 from ragtide_runtime import __version__, telemetry
 
-from .command import CliCommand, CommandGroup, before_command, line_in_list
-from .commands.capacity import capacity, plan
-from .commands.criteria import criteria
-from .commands.estimates import compare, estimates, explain_drift
-from .commands.experiments import experiment, report
-from .commands.fit import fit
-from .commands.items import dataset, item, items
-from .commands.judge import agreement, batch, benchmark, judge
-from .commands.look import alerts, dead_letters, explain, trace, watch
-from .commands.mcp import mcp
-from .commands.notify import ack, notify, silence
-from .commands.operate import aggregator, bridge, recorder, repartition, serve, up, worker
+from .commands import CliCommand, CommandGroup, before_command, line_in_list
+from .commands.alerts import ack, alerts, explain_drift, notify, silence
+from .commands.experiments import capacity, experiment, plan, report
+from .commands.items import dataset, item, items, trace
+from .commands.judge import agreement, benchmark, criteria, judge
+from .commands.look import compare, dead_letters, estimates, explain, mcp, watch
+from .commands.operate import aggregator, bridge, demo, docs, doctor, recorder, repartition, serve, up, worker
 from .commands.publish import annotate, feedback, ingest, publish
 from .commands.replay import inspect, replay, rules, workspaces
-from .commands.score import merge, score
-from .commands.start import demo, docs, doctor
-from .console import err
-from .mistakes import sentence_of
-from .options import Given
+from .commands.score import batch, fit, merge, score
+from .printing import err
+from .running import Given, sentence_of
 
 GROUPS: Final[Mapping[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {
     "Start": (demo, up, doctor, docs),

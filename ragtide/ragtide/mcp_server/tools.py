@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from ragtide.cli.groups import unmet_option
-from ragtide.cli.metric_explanations import KnownMetrics
+from ragtide.cli.printing.estimates import unmet_option
+from ragtide.cli.printing.pages import KnownMetrics
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.service_client import ServiceClient
 from ragtide_runtime.settings.model import Settings

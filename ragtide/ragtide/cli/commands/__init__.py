@@ -1,5 +1,228 @@
-"""The commands: each parses its options, calls the package, and prints the result.
+"""Commands and groups of commands: their examples, their pages of help, and suggestions for a mistyped name.
 
-A module here imports at its head only what the options need. Everything else is imported at the head of the command
-that uses it, so that a help, a completion or a mistake imports none of it.
+A page of help is plain text in two columns, which cuts no text at 80 columns. Typer's own help reads its texts as Rich
+markup, which swallows `[[alerts]]`, and cuts long words with an ellipsis.
 """
+
+import re
+import typer
+import inspect
+from typing import Final, Any, get_type_hints
+from collections.abc import Sequence, Callable, Mapping, Iterator
+from ragtide_schemas.suggestions import unknown
+from ..printing import out
+from typer.core import TyperCommand, TyperGroup
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from rich.console import Group
+from rich.text import Text
+from rich.padding import Padding
+from rich.table import Table
+from enum import Enum
+
+
+MOST_COLUMNS: Final = 100
+"""Most columns of a page of help: longer lines are hard to read."""
+
+
+_NO_CHOICE: Final = re.compile(r"'(.*)' is not one of (.*)\.$", re.DOTALL)
+"""Typer's message about a choice that is not there."""
+
+
+Rows = Sequence[tuple[str, str]]
+"""Names, each with its text."""
+
+
+VALUES: Final = {"str": "TEXT", "path": "PATH", "int": "NUMBER", "float": "NUMBER"}
+"""Words of the help for the types of Python."""
+
+
+before_command: list[Callable[[], None]] = []
+"""Called before a command runs, and not for its help or a mistake."""
+
+
+class _WithHelp:
+    """A command whose help is our page, and whose mistakes name the choice that was probably meant."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options and arguments."""
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in found:
+            if not (parameter.required or getattr(parameter, "multiple", False) or parameter.nargs != 1):
+                parameter.process_value = _unless_absent(parameter)
+        return found
+
+    def parse_args(self, ctx: Any, args: Any) -> Any:
+        """Return the arguments after the options."""
+        try:
+            return super().parse_args(ctx, args)  # type: ignore[misc]
+        except typer.BadParameter as error:
+            found = _NO_CHOICE.search(error.message)
+            if found is not None:
+                error.message = unknown("choice", found[1], re.findall(r"'([^']+)'", found[2]))
+            raise
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the page of help, with the colors of the terminal."""
+        with out.capture() as page:
+            out.print(help_page(self, ctx), width=min(out.width, MOST_COLUMNS))
+        formatter.write("\n".join(line.rstrip() for line in page.get().splitlines()) + "\n")
+
+
+class CliCommand(_WithHelp, TyperCommand):
+    """A command."""
+
+
+class CommandGroup(_WithHelp, TyperGroup):
+    """A group that names the command that was probably meant, and shows its help if none is given."""
+
+    def parse_args(self, ctx: Any, args: Any) -> Any:
+        """Return the arguments after the options of the group."""
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help(), err=True)  # Typer prints its own help here, and nothing of ours
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        """Return name, command and remaining arguments; a mistake if there is no such command."""
+        name = args[0]
+        if not name.startswith("-") and not ctx.resilient_parsing and name not in self.commands:
+            ctx.fail(unknown("command", name, self.list_commands(ctx), listed_by=f"{ctx.command_path} --help"))
+        return super().resolve_command(ctx, args)
+
+
+def _unless_absent(parameter: Any) -> Callable[[Any, Any], Any]:
+    """Return a function that returns the value of an option; None at once if it is not given.
+
+    Typer imports pydantic to convert None. No callback of an option does anything without a value.
+    """
+    process = type(parameter).process_value.__get__(parameter)
+    return lambda context, value: None if value is None else process(context, value)
+
+
+def command_group(name: str, help_text: str, *, no_args_is_help: bool = False) -> typer.Typer:
+    """Return a group of commands, such as `ragtide experiment`."""
+    return typer.Typer(name=name, cls=CommandGroup, help=help_text, no_args_is_help=no_args_is_help)
+
+
+def command(
+    *examples: str, exits: str = "", of: typer.Typer | None = None, name: str | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command. A parameter whose type is a dataclass stands for the options that are its fields.
+
+    Args:
+        examples: command lines, for the pages of commands.
+        exits: exit codes in words that the command has besides those of all commands.
+        of: group of the command; a command of `ragtide` itself stands in the list of `app.py`.
+        name: of a command of a group; by default that of the function.
+    """
+
+    def declare(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        joined: dict[str, Any] = {parameter: kind for parameter, kind in hints.items() if is_dataclass(kind)}
+
+        @wraps(function)
+        def run(**options: Any) -> None:
+            if getattr(options.get("context"), "invoked_subcommand", None) is not None:
+                return  # of a group: one of its commands runs
+            for prepare in before_command:
+                prepare()
+            for parameter, kind in joined.items():
+                options[parameter] = kind(**{field.name: options.pop(field.name) for field in fields(kind)})
+            function(**options)
+
+        vars(run).update(examples=examples, exits=exits)
+        if joined:
+            declared: list[inspect.Parameter] = []
+            for parameter in inspect.signature(function).parameters.values():
+                kind = joined.get(parameter.name)
+                declared += [parameter] if kind is None else inspect.signature(kind).parameters.values()
+                hints.update({} if kind is None else get_type_hints(kind, include_extras=True))
+            vars(run)["__signature__"] = inspect.Signature(declared)
+            run.__annotations__ = {parameter.name: hints[parameter.name] for parameter in declared}
+        return run if of is None else of.command(name, cls=CliCommand)(run)
+
+    return declare
+
+
+def line_in_list(added: Callable[..., None] | typer.Typer) -> str:
+    """Return the line of a command or a group in the list of commands: the first sentence of its help."""
+    text = str(added.info.help) if isinstance(added, typer.Typer) else inspect.getdoc(added) or ""
+    return re.split(r"(?<=\.)\s", text, maxsplit=1)[0]
+
+
+def help_page(command: Any, context: Any) -> Group:
+    """Return the help of a command.
+
+    Args:
+        command: command, or group of commands.
+        context: context of the command, with its whole path.
+    """
+    parameters = [parameter for parameter in command.get_params(context) if not getattr(parameter, "hidden", False)]
+    arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in parameters if parameter.param_type_name == "option"]
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        child = command.commands[name]
+        rows = groups.setdefault(child.rich_help_panel or "Commands", [])
+        rows.append((name, joined(child.short_help or child.help)))
+    sections = {
+        **groups,
+        "Arguments": [(argument_name(argument), explained(argument)) for argument in arguments],
+        "Options": [(option_name(option, context), explained(option)) for option in options],
+    }
+    named = [argument_name(argument) if argument.required else f"[{argument_name(argument)}]" for argument in arguments]
+    pieces = [context.command_path, "[OPTIONS]", *named, *(["COMMAND ..."] if any(groups.values()) else [])]
+    return Group(
+        Text(f"Usage: {' '.join(pieces)}\n"),
+        Text("\n\n".join(joined(paragraph) for paragraph in (command.help or "").split("\n\n")) + "\n"),
+        *(part for title, rows in sections.items() if rows for part in _section(title, rows, _width(groups, title))),
+    )
+
+
+def _width(groups: Mapping[str, Rows], title: str) -> int:
+    return max(len(name) for rows in groups.values() for name, _ in rows) if title in groups else 0
+
+
+def _section(title: str, rows: Rows, width: int) -> Iterator[Text | Padding]:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, min_width=width)
+    table.add_column(overflow="fold")
+    for name, text in rows:
+        table.add_row(Text(name, style="cyan"), Text(text))
+    yield Text(title, style="bold")
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def joined(text: str | None) -> str:
+    """Return a text in one line."""
+    return " ".join((text or "").split())
+
+
+def argument_name(argument: Any) -> str:
+    """Return the name of an argument, with dots if there may be several."""
+    name = argument.metavar or argument.name.upper()
+    return name if argument.nargs == 1 or name.endswith("...") else f"{name}..."
+
+
+def option_name(option: Any, context: Any) -> str:
+    """Return the names of an option, and the kind of its value."""
+    names = ", ".join(sorted(option.opts, key=len, reverse=True))
+    if option.is_flag:
+        return names
+    kind = option.metavar or option.display_type(context).strip("<>").removeprefix("list[").rstrip("]")
+    return f"{names} {VALUES.get(kind.removesuffix(' range'), kind)}"
+
+
+def explained(parameter: Any) -> str:
+    """Return the help of a parameter, with its limits and its default."""
+    lowest, highest = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    limits = [f"from {lowest:g}" if lowest is not None else "", f"to {highest:g}" if highest is not None else ""]
+    parts = [joined(parameter.help), " ".join(filter(None, limits))]
+    default = parameter.default
+    if isinstance(default, Enum):
+        default = default.value
+    if isinstance(default, str | int | float) and not isinstance(default, bool) and default != "":
+        parts.append(f"default: {default}")
+    found = [part for part in parts[1:] if part]
+    return f"{parts[0]} [{'; '.join(found)}]" if found else parts[0]

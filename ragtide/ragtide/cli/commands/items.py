@@ -1,14 +1,14 @@
-"""`ragtide items`, `item` and `dataset`: kept items, listed, shown, or written as a data set."""
+"""`ragtide items`, `item`, `trace` and `dataset`: kept items, listed, shown, or written as a data set."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from ..command import command, command_group
-from ..console import out, print_json, warn
-from ..options import JsonOption, PipelineOption, WorkspaceOption, given
+from ..printing import out, print_json, warn
+from ..running import JsonOption, PipelineOption, WorkspaceOption, given
+from . import command, command_group
 
 
 @command(
@@ -48,18 +48,16 @@ def items(
     from ragtide_aggregator.reading.specimens import KeptSpecimens
     from ragtide_runtime.redis.url import RedisHandle
 
-    from ..item_lists import (
-        ItemGroup,
+    from ..printing.live import ItemGroup, items_view, lines_of_items
+    from ..running.reading import (
         alert_of_id,
         forget_item,
         group_of_list,
         is_wanted_list,
         items_of_alert,
-        items_view,
-        lines_of_items,
         views_of_items,
     )
-    from ..with_redis import settings_with, with_redis
+    from ..running.redis import settings_with, with_redis
 
     views = views_of_items(worst=worst, newest=newest, sample=sample, alert=alert, rule=rule, forget=forget)
     chosen = [name for name, given in views.items() if given]
@@ -135,8 +133,8 @@ def item(
     from ragtide_schemas import Specimen
     from ragtide_schemas.printable import printable
 
-    from ..item_views import fields_of_item, item_view
-    from ..with_redis import settings_with, with_redis
+    from ..printing.live import fields_of_item, item_view
+    from ..running.redis import settings_with, with_redis
 
     settings = settings_with(context, workspace)
 
@@ -210,8 +208,8 @@ def from_alert(
     from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_alert
     from ragtide_schemas.printable import printable
 
-    from ..output_files import write_data_set
-    from ..with_redis import settings_with
+    from ..running.files import write_data_set
+    from ..running.redis import settings_with
 
     settings = settings_with(context, workspace)
 
@@ -250,8 +248,8 @@ def from_worst(
     from ragtide_aggregator.reading.specimens import KeptSpecimens
     from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_worst
 
-    from ..output_files import write_data_set
-    from ..with_redis import settings_with
+    from ..running.files import write_data_set
+    from ..running.redis import settings_with
 
     settings = settings_with(context, workspace)
 
@@ -286,8 +284,8 @@ def from_sample(
     from ragtide_aggregator.reading.specimens import KeptSpecimens
     from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_sample
 
-    from ..output_files import write_data_set
-    from ..with_redis import settings_with
+    from ..running.files import write_data_set
+    from ..running.redis import settings_with
 
     settings = settings_with(context, workspace)
 
@@ -337,7 +335,7 @@ def from_annotations(
     from ragtide_offline.datasets.choosing import ChosenSpecimens
     from ragtide_runtime.errors import ConfigurationError
 
-    from ..output_files import write_data_set
+    from ..running.files import write_data_set
 
     settings = given(context).settings()
     if not saw_scores and (lowest is not None or highest is not None):
@@ -362,3 +360,51 @@ def from_annotations(
     write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
     if selected:
         warn("These items were selected because of their scores: means and agreement are about these items alone")
+
+
+@command("ragtide trace i-17", "ragtide trace i-17 --pipeline shop --json", exits="1 if the id is not known")
+def trace(
+    context: typer.Context,
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Id of the interaction or trace.")],
+    pipeline: Annotated[str | None, typer.Option(help="Its pipeline; faster.")] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Follow one interaction: published, taken, labeled, aggregated.
+
+    With --json each fact is one line.
+    """
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_aggregator.reading.interaction_trace import SCANNED, InteractionTrace, PassedStation
+    from ragtide_aggregator.statistics.tables.windows import window
+    from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_schemas.printable import printable
+
+    from ..printing.live import stations_table
+    from ..running.redis import settings_with, with_redis
+
+    settings = settings_with(context, workspace)
+
+    async def body(redis: Redis, _: RedisHandle) -> tuple[list[PassedStation], list[str]]:
+        deployment = Deployment(redis, settings)
+        windows = [window(name) for name in settings.windows]
+        names = [pipeline] if pipeline else await deployment.pipelines()
+        found = await InteractionTrace(redis, settings.layout, identity, windows).follow(sorted(names))
+        backlogs = [] if found else await deployment.backlog()
+        return found, [f"{count:,} {why}" for backlog in backlogs for why, count in sorted(backlog.dropped.items())]
+
+    found, dropped = with_redis(settings, body)
+    if as_json:
+        for station in found:
+            print_json({**asdict(station), "at": None if station.at is None else station.at.isoformat()})
+    else:
+        out.print(stations_table(found))
+    if not found:
+        warn(
+            f"{printable(identity)} is not known. It was never published here; or it was dropped before "
+            f"({', '.join(dropped) or 'no drop is counted'}); or it was scored longer ago than dedupe_window_s; or its "
+            f"pipeline has no estimate yet and it is not among the newest {SCANNED:,} interactions: give --pipeline"
+        )
+        raise typer.Exit(1)

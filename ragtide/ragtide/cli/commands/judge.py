@@ -1,58 +1,13 @@
-"""`ragtide batch`, `benchmark`, `judge` and `agreement`: what a labeler is worth, and what it costs."""
+"""`ragtide benchmark`, `judge`, `agreement` and `criteria`: what a labeler is worth, and questions of your own."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..command import command, command_group
-from ..console import err, out, print_json, warn
-from ..options import JsonOption, given
-
-
-@command("ragtide batch rows.jsonl", "ragtide batch rows.jsonl --no-wait")
-def batch(
-    context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(help="Files of interactions.")],
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first rows of each file.")] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the batches.")] = True,
-    poll_s: Annotated[float, typer.Option("--poll-s", min=0.01, help="Seconds between two looks at a batch.")] = 30.0,
-    as_json: JsonOption = False,
-) -> None:
-    """Ask the judge in batches, at half the price.
-
-    ragtide score and ragtide benchmark find the answers in data_dir. A command that was killed goes on when it is given
-    again.
-    """
-    import asyncio
-
-    from ragtide_consumers.labelers.judge.costs import BatchProgress
-    from ragtide_offline.benchmark.batching import ask_in_batches
-    from ragtide_runtime.telemetry.logs import configure_logging
-
-    from ..benchmark_tables import batch_summary
-    from ..progress import interruptible
-
-    settings = given(context).settings()
-    configure_logging("error" if settings.log_level == "info" else settings.log_level)
-    last: BatchProgress | None = None
-
-    def show(progress: BatchProgress) -> None:
-        nonlocal last
-        if progress != last:
-            err.print(
-                f"batch {progress.id}: {progress.status}, {progress.done:,} of {progress.total:,} requests",
-                markup=False,
-                highlight=False,
-            )
-        last = progress
-
-    with interruptible(lambda: "The batch goes on at the endpoint: give the same command again."):
-        found = asyncio.run(ask_in_batches(settings, files, limit=limit, wait=wait, poll_s=poll_s, show=show))
-    if as_json:
-        print_json(found.as_dict())
-    else:
-        out.print(batch_summary(found), markup=False, highlight=False)
+from ..printing import err, out, print_json, warn
+from ..running import JsonOption, given, user_name
+from . import command, command_group
 
 
 @command(
@@ -107,10 +62,9 @@ def benchmark(
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_runtime.telemetry.logs import configure_logging
 
-    from ..benchmark_tables import show_figures
-    from ..corruption_tables import measure_corruptions
-    from ..labeler_runs import finish_run, label_rows, names_in, show_plan
-    from ..progress import interruptible
+    from ..printing.laboratory import show_figures, show_plan
+    from ..running.files import interruptible
+    from ..running.laboratory import finish_run, label_rows, measure_corruptions, names_in
 
     settings = given(context).settings(**({} if labeler is None else {"labeler": labeler}))
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
@@ -183,7 +137,8 @@ def judge_check(
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_runtime.telemetry.logs import configure_logging
 
-    from ..labeler_runs import names_in, refuse_cost, show_plan
+    from ..printing.laboratory import show_plan
+    from ..running.laboratory import names_in, refuse_cost
 
     settings = given(context).settings(labeler="judge")
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
@@ -194,7 +149,7 @@ def judge_check(
             warn("--only without --corruptions is deprecated: give --corruptions, too")
         from ragtide_offline.benchmark.corruptions import SpoiltRows
 
-        from ..corruption_tables import measure_corruptions
+        from ..running.laboratory import measure_corruptions
 
         paths = [Path(file) for file in files]
         run = SpoiltRows(settings, paths, only=names_in(only), limit=limit, sample=rows, seed=seed)
@@ -207,8 +162,7 @@ def judge_check(
         return
     from ragtide_offline.judge_check.running import JudgeCheck, settings_of_check
 
-    from ..criteria_views import check_is_of_answers, find_criterion
-    from ..judge_check import run_check
+    from ..running.laboratory import check_is_of_answers, find_criterion, run_check
 
     named = [find_criterion(settings, name) for name in criterion or ()]
     for each in named:
@@ -240,7 +194,7 @@ def judge_sentinels(
 
     A hash of the texts draws them. The file has questions, documents and answers, as the recording has them.
     """
-    from ..judge_sentinels import write_sentinels
+    from ..running.laboratory import write_sentinels
 
     written = write_sentinels(given(context).settings(), source, output, limit=limit, pipeline=pipeline)
     err.print(f"{written:,} sentinels are in {output}: set judge.sentinels to this file", markup=False, highlight=False)
@@ -254,7 +208,7 @@ def judge_baseline(context: typer.Context) -> None:
     """
     from ragtide_consumers.sentinels.service import forget_sentinels
 
-    from ..with_redis import with_redis
+    from ..running.redis import with_redis
 
     settings = given(context).settings()
     count = with_redis(settings, lambda redis, _: forget_sentinels(redis, settings.layout))
@@ -301,7 +255,7 @@ def agreement(
     from ragtide_offline.agreement.comparing import compare, plot_agreement
     from ragtide_offline.agreement.predictions import read_predictions, references_of
 
-    from ..agreement_table import show_agreement
+    from ..printing.laboratory import show_agreement
 
     if gold is not None and against is not None:
         raise typer.BadParameter("give --gold or --against, not both")
@@ -327,3 +281,197 @@ def agreement(
             show_agreement(compared, confidence)
         if plot is not None:
             plot_agreement(compared, plot if not number else plot.with_stem(f"{plot.stem}-{number + 1}"))
+
+
+criteria = command_group(
+    "criteria",
+    "Check, try, list and store questions in your own words.",
+    no_args_is_help=True,
+)
+
+
+Question = Annotated[str | None, typer.Option(help="The question that the judge answers.")]
+
+
+Scale = Annotated[str | None, typer.Option(help="Possible answers: yes_no or 1-5.")]
+
+
+Values = Annotated[str | None, typer.Option(help="Own answers with values, such as 'good=1, partly=0.5, bad=0'.")]
+
+
+Needs = Annotated[list[str] | None, typer.Option("--need", help="Text that the judge needs and sees; may be repeated.")]
+
+
+Unit = Annotated[str | None, typer.Option(help="What the question is about: answer, or a whole session.")]
+
+
+Better = Annotated[str | None, typer.Option("--direction", help="Direction in which it is better: higher or lower.")]
+
+
+@command("ragtide criteria list", of=criteria, name="list")
+def list_criteria(context: typer.Context, as_json: JsonOption = False) -> None:
+    """List the criteria of the settings and those that operators stored, with their present numbers."""
+    from ..printing.laboratory import show_criteria
+    from ..running.laboratory import criteria_of_deployment
+
+    settings = given(context).settings()
+    found, unreadable = criteria_of_deployment(settings)
+    if as_json:
+        print_json([row.as_dict() for row in found])
+    else:
+        show_criteria(found)
+    for name in unreadable:
+        err.print(f"the stored criterion {name} cannot be read by this release, so it is not asked", style="yellow")
+
+
+@command(
+    "ragtide criteria add asks_back --question 'Does the response ask back?' --scale yes_no --rate 0.2",
+    "ragtide criteria add tone --criteria criteria.toml",
+    of=criteria,
+    name="add",
+)
+def add_criterion(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Name of the criterion.")],
+    question: Question = None,
+    scale: Scale = None,
+    values: Values = None,
+    need: Needs = None,
+    direction: Better = None,
+    unit: Unit = None,
+    pipeline: Annotated[list[str] | None, typer.Option(help="Pattern of pipelines; may be repeated.")] = None,
+    segment: Annotated[list[str] | None, typer.Option(help="Segment value such as lang=de; may be repeated.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Share of the answers that are asked about.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--criteria", help="TOML file with [[judge.criteria]] that has the criterion.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a stored criterion of this name.")] = False,
+    by: Annotated[str | None, typer.Option(help="Your name; default: the user of this machine.")] = None,
+) -> None:
+    """Store a criterion. Workers that run ask it within seconds; a restart is not needed."""
+    from ..running.laboratory import criterion_of_options, store
+
+    settings = given(context).settings()
+    fields = {
+        "question": question, "scale": scale, "values": values, "needs": need, "direction": direction,
+        "pipelines": pipeline, "segments": segment, "rate": rate, "unit": unit,
+    }  # fmt: skip
+    criterion = criterion_of_options(name, fields, file)
+    done = store(settings, criterion, by or user_name(), replace=replace)
+    out.print(criterion.metric, highlight=False)
+    err.print(done, markup=False, highlight=False)
+
+
+@command("ragtide criteria remove asks_back", of=criteria, name="remove")
+def remove_criteria(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of stored criteria.")],
+) -> None:
+    """Remove stored criteria: they are not asked any longer. Their numbers stay."""
+    from ..running.laboratory import remove
+
+    remove(given(context).settings(), names)
+
+
+@command(
+    "ragtide criteria check ragtide.toml",
+    "ragtide criteria check criteria.toml --file answers.jsonl",
+    exits="1 if a criterion cannot be asked",
+    of=criteria,
+    name="check",
+)
+def check_file(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="TOML file with [[judge.criteria]]: the settings too.")],
+    answers: Annotated[
+        str | None,
+        typer.Option("--file", help="File of interactions, for the tokens of your texts. Default: bundled ones."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check criteria before they are asked: their words, overlaps, and the price of 1,000 answers. It makes no call.
+
+    Hints are about words: a double question, a missing scale, texts that the judge would not see. They are no errors.
+    """
+    import asyncio
+
+    from ragtide_offline.criteria.checks import criterion_findings
+    from ragtide_offline.criteria.files import read_criteria
+    from ragtide_offline.criteria.pricing import criteria_prices
+
+    from ..printing.laboratory import show_checks
+    from ..running.laboratory import typical_interactions
+
+    settings = given(context).settings()
+    read = read_criteria(file)
+    findings = [*read.findings, *criterion_findings(read.criteria)]
+    is_askable = not any(finding.level == "error" for finding in findings)
+    prices = None
+    if is_askable:
+        prices = asyncio.run(criteria_prices(settings, read.criteria, typical_interactions(answers)))
+    if as_json:
+        print_json(
+            {
+                "criteria": [
+                    {"name": each.name, "metric": each.metric, "version": each.version} for each in read.criteria
+                ],
+                "findings": [finding.as_dict() for finding in findings],
+                "prices": None if prices is None else prices.as_dict(),
+            }
+        )
+    else:
+        show_checks(read.criteria, findings, prices, settings.judge.reasons)
+    if not is_askable:
+        raise typer.Exit(1)
+
+
+@command(
+    "ragtide criteria try asks_back --file answers.jsonl --limit 20",
+    "ragtide criteria try short --question 'Is the response short?' --scale yes_no --file answers.jsonl",
+    of=criteria,
+    name="try",
+)
+def try_criterion(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Name of a criterion of a file, of the settings or of the store.")],
+    file: Annotated[str, typer.Option("--file", help="File of interactions.")],
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Interactions or sessions that are judged.")] = 20,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw them at random instead of the first.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    criteria_file: Annotated[
+        Path | None, typer.Option("--criteria", help="TOML file with [[judge.criteria]] that has the criterion.")
+    ] = None,
+    question: Question = None,
+    scale: Scale = None,
+    values: Values = None,
+    need: Needs = None,
+    unit: Unit = None,
+    max_cost_usd: Annotated[
+        float, typer.Option("--max-cost-usd", min=0, help="Most US dollars; a trial that may cost more does not begin.")
+    ] = 1.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the judge a criterion about a few interactions, and show its verdicts beside its reasons.
+
+    It stores nothing. The price is stated before the first call.
+    """
+    from ragtide_runtime.telemetry.logs import configure_logging
+
+    from ..printing.laboratory import show_verdicts
+    from ..running.laboratory import criterion_of_options, find_criterion, rows_of, run_trial
+
+    settings = given(context).settings()
+    configure_logging("error" if settings.log_level == "info" else settings.log_level)
+    fields = {"question": question, "scale": scale, "values": values, "needs": need, "unit": unit}
+    inline = criteria_file is not None or any(value for value in fields.values())
+    criterion = (
+        criterion_of_options(name, fields, criteria_file)
+        if inline
+        else find_criterion(settings, name, "give --question and --scale")
+    )
+    rows = rows_of(file, limit, seed if sample else None, criterion, settings.clusters.quiet_s)
+    found = run_trial(settings, criterion, rows, max_cost_usd)
+    if as_json:
+        print_json(found.result.as_dict())
+    else:
+        show_verdicts(found)

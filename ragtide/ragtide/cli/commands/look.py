@@ -1,14 +1,24 @@
-"""`ragtide watch`, `explain`, `alerts`, `trace` and `dead-letters`: a look at a deployment."""
+"""A look at a deployment: `ragtide watch`, `estimates`, `compare`, `explain`, `dead-letters` and `mcp`."""
 
 from collections import deque
-from dataclasses import asdict
-from typing import Annotated
+from dataclasses import replace
+from itertools import chain
+from typing import Annotated, Literal
 
 import typer
 
-from ..command import command, command_group
-from ..console import err, out, print_json, warn
-from ..options import JsonOption, PipelineOption, SegmentsOption, WorkspaceOption, given
+from ..printing import err, out, print_json, warn
+from ..running import (
+    ConfidenceOption,
+    FailIfOption,
+    GateReports,
+    JsonOption,
+    PipelineOption,
+    SegmentsOption,
+    WorkspaceOption,
+    given,
+)
+from . import command, command_group
 
 
 @command("ragtide watch", "ragtide watch --pipeline shop --segments")
@@ -32,9 +42,8 @@ def watch(
     from ragtide_roles.running import cancelled_by_signal
     from ragtide_runtime.redis.url import RedisHandle
 
-    from ..screen import Screen
-    from ..watch_screen import LiveWatch
-    from ..with_redis import settings_with, with_redis
+    from ..running.redis import settings_with, with_redis
+    from ..running.watching import LiveWatch, Screen
 
     settings = settings_with(context, workspace)
 
@@ -71,12 +80,12 @@ def explain(
     It also names the conclusions that the metric does not support, and the metrics to read beside it. A criterion that
     an operator stored is known while Redis can be read.
     """
-    from ..metric_explanations import KnownMetrics, UnknownMetricError, explanation, given_by, metrics_table
+    from ..printing.pages import KnownMetrics, UnknownMetricError, explanation, given_by, metrics_table
 
     settings, unread = given(context).settings(), None
     metrics = KnownMetrics.of(settings)
     if metric is None or not metrics.knows(metric):
-        from ..asked_criteria import asked_criteria
+        from ..running.redis import asked_criteria
 
         asked = asked_criteria(settings)
         metrics, unread = KnownMetrics.of(asked.settings), asked.unread
@@ -97,109 +106,6 @@ def explain(
         print_json(metrics.fields(name))
     else:
         out.print(explanation(metrics.known[name], given_by(name, metrics.own, metrics.optional)))
-
-
-@command("ragtide alerts --firing", "ragtide alerts --follow --json")
-def alerts(
-    context: typer.Context,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new alerts, until Ctrl-C.")] = False,
-    firing: Annotated[bool, typer.Option("--firing", help="Only alerts that are firing now.")] = False,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the alerts, or wait for new ones.
-
-    With --json each alert is one line.
-    """
-    from redis.asyncio import Redis
-
-    from ragtide_aggregator.reading.deployment import Deployment
-    from ragtide_consumers.alert_subscriber import AlertSubscriber
-    from ragtide_roles.running import cancelled_by_signal
-    from ragtide_runtime.redis.url import RedisHandle
-    from ragtide_schemas.alert_text import AlertText
-
-    from ..alert_reading import json_of_alert, text_of_new_alert, texts_of_alerts
-    from ..alert_views import alert_panel, alerts_view
-    from ..with_redis import settings_with, with_redis
-
-    settings = settings_with(context, workspace)
-
-    async def tail(redis: Redis) -> None:
-        async with AlertSubscriber(settings=settings, from_start=True) as subscriber:
-            async for alert in subscriber:
-                if alert.status == "resolved" and firing:
-                    continue
-                text = await text_of_new_alert(redis, settings, alert)
-                if as_json:
-                    print_json(json_of_alert(text))
-                else:
-                    out.print(alert_panel(text))
-
-    async def body(redis: Redis, _: RedisHandle) -> list[AlertText]:
-        if follow:
-            await cancelled_by_signal(tail(redis))
-            return []
-        deployment = Deployment(redis, settings)
-        found = await deployment.alerts()
-        warn(*deployment.warnings())
-        wanted = [alert for alert in found if alert.status != "resolved" or not firing]
-        return await texts_of_alerts(redis, settings, wanted)
-
-    found = with_redis(settings, body)
-    if as_json:
-        for text in found:
-            print_json(json_of_alert(text))
-    elif not follow:
-        out.print(alerts_view(found))
-
-
-@command("ragtide trace i-17", "ragtide trace i-17 --pipeline shop --json", exits="1 if the id is not known")
-def trace(
-    context: typer.Context,
-    identity: Annotated[str, typer.Argument(metavar="ID", help="Id of the interaction or trace.")],
-    pipeline: Annotated[str | None, typer.Option(help="Its pipeline; faster.")] = None,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Follow one interaction: published, taken, labeled, aggregated.
-
-    With --json each fact is one line.
-    """
-    from redis.asyncio import Redis
-
-    from ragtide_aggregator.reading.deployment import Deployment
-    from ragtide_aggregator.reading.interaction_trace import SCANNED, InteractionTrace, PassedStation
-    from ragtide_aggregator.statistics.tables.windows import window
-    from ragtide_runtime.redis.url import RedisHandle
-    from ragtide_schemas.printable import printable
-
-    from ..trace_views import stations_table
-    from ..with_redis import settings_with, with_redis
-
-    settings = settings_with(context, workspace)
-
-    async def body(redis: Redis, _: RedisHandle) -> tuple[list[PassedStation], list[str]]:
-        deployment = Deployment(redis, settings)
-        windows = [window(name) for name in settings.windows]
-        names = [pipeline] if pipeline else await deployment.pipelines()
-        found = await InteractionTrace(redis, settings.layout, identity, windows).follow(sorted(names))
-        backlogs = [] if found else await deployment.backlog()
-        return found, [f"{count:,} {why}" for backlog in backlogs for why, count in sorted(backlog.dropped.items())]
-
-    found, dropped = with_redis(settings, body)
-    if as_json:
-        for station in found:
-            print_json({**asdict(station), "at": None if station.at is None else station.at.isoformat()})
-    else:
-        out.print(stations_table(found))
-    if not found:
-        warn(
-            f"{printable(identity)} is not known. It was never published here; or it was dropped before "
-            f"({', '.join(dropped) or 'no drop is counted'}); or it was scored longer ago than dedupe_window_s; or its "
-            f"pipeline has no estimate yet and it is not among the newest {SCANNED:,} interactions: give --pipeline"
-        )
-        raise typer.Exit(1)
 
 
 dead_letters = command_group(
@@ -224,8 +130,8 @@ def list_dead_letters(
     from ragtide_schemas import Reason
     from ragtide_schemas.suggestions import unknown
 
-    from ..listings import SHOWN, letters_table
-    from ..with_redis import settings_with, with_redis
+    from ..printing.live import SHOWN, letters_table
+    from ..running.redis import settings_with, with_redis
 
     known = [member.value for member in Reason]
     if reason is not None and reason not in known:
@@ -264,11 +170,349 @@ def retry(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Publish dead interactions and feedback again, after you have corrected the cause."""
-    from ..listings import retry_letters
-    from ..with_redis import settings_with, with_redis
+    from ..running.reading import retry_letters
+    from ..running.redis import settings_with, with_redis
 
     if bool(ids) == every:
         raise typer.BadParameter("give ids of dead letters, or --all")
     settings = settings_with(context, workspace, roles=True)
     retried = with_redis(settings, lambda redis, _: retry_letters(redis, settings, ids))
     err.print(f"{retried:,} published again", highlight=False)
+
+
+@command(
+    "ragtide estimates --pipeline shop --segments",
+    "ragtide estimates --last 7d --json",
+    "ragtide estimates --metric trace.adherence --window 24h/1h --json",
+    "ragtide estimates --fail-if 'trace.adherence.lower < 0.8'",
+    exits="1 if an option names something that is not there",
+)
+def estimates(
+    context: typer.Context,
+    pipeline: PipelineOption = None,
+    run: Annotated[str | None, typer.Option(help="Only this run, as given to publish --run.")] = None,
+    workspace: WorkspaceOption = None,
+    segment: Annotated[str | None, typer.Option(help="Only this segment value, such as lang=de.")] = None,
+    segments: SegmentsOption = False,
+    metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
+    last: Annotated[
+        str | None, typer.Option(help="Range of the numbers: 1h, 24h, 7d, 60d or another length, or all.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Only values from this time on (ISO 8601, UTC).")] = None,
+    all_time: Annotated[bool, typer.Option("--all-time", help="All values, as --last all.")] = False,
+    labeler: Annotated[
+        str | None, typer.Option(help="Numbers of this labeler, instead of the recommended numbers.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show small metrics, too, which are folded away.")] = False,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="Interval: auto, running, asymptotic; valid at every look, asymptotic once there are enough values."
+        ),
+    ] = None,
+    confidence: ConfidenceOption = None,
+    window: Annotated[
+        str | None, typer.Option(help="All labelers in a window: all, or one of the setting windows, such as 1h.")
+    ] = None,
+    estimator: Annotated[
+        str | None,
+        typer.Option(
+            help="All labelers by an estimator: mean, weighted, prediction_powered, recommended or all; default with "
+            "--json: mean."
+        ),
+    ] = None,
+    labeling: Annotated[bool, typer.Option("--labeling", help="Show time and cost of labeling, not scores.")] = False,
+    ongoing: Annotated[
+        bool,
+        typer.Option(
+            "--ongoing", help="Treat a run as a sample of ongoing traffic, so that its interval never closes."
+        ),
+    ] = False,
+    fail_if: FailIfOption = None,
+    reports: GateReports = GateReports(),
+    as_json: JsonOption = False,
+) -> None:
+    """Show the number of each metric that counts now.
+
+    The numbers are of the last 24 hours, or since the last change or version, by the recommended labeler and estimator.
+    --last, --since, --all-time and --labeler choose other numbers. --window, --estimator, --strategy, --labeling, --run
+    and --workspace show the estimates of every labeler, and so does --json without --last, --since, --all-time or
+    --labeler: over all time, with segment values. To score a file without Redis, use ragtide score.
+    """
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.estimates.estimates import ESTIMATORS, RECOMMENDED, check_live, chosen
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_aggregator.statistics.means.strategies import AUTO
+    from ragtide_aggregator.statistics.tables.windows import ALL_TIME
+    from ragtide_offline.gates.measurements import of_estimates, of_segment
+    from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_schemas import Estimate
+    from ragtide_schemas.suggestions import unknown
+
+    from ..printing.estimates import print_estimates, unmet_option, whole_pipelines
+    from ..running.files import exit_for, gate_of, with_gate
+    from ..running.reading import HeadlineRequest, chosen_range, show_headlines
+    from ..running.redis import settings_with, with_redis
+
+    settings = settings_with(context, workspace)
+    gate = gate_of(settings, "estimates", fail_if, reports)
+    if gate is not None:
+        gate.needs_baseline("use ragtide compare, which has two sides")
+    wanted = HeadlineRequest(
+        chosen_range(last, since, all_time=all_time), pipeline, segment, segments, metric, labeler, confidence
+    )
+    detailed = wanted.without(
+        run=run, workspace=workspace, window=window, estimator=estimator, strategy=strategy, labeling=labeling,
+        ongoing=ongoing,
+    )  # fmt: skip
+    if not detailed and (wanted.is_explicit or not as_json or gate is not None):
+        shown = show_headlines(settings, wanted, gate, small=every, as_json=as_json)
+        if shown:
+            return
+    # A gate decides the same with and without --json.
+    estimator = estimator or ("mean" if as_json and gate is None else RECOMMENDED)
+    window, strategy = window or ALL_TIME, strategy or AUTO
+    for value, known, hint in (
+        (window, (ALL_TIME, *settings.windows), "--window"),
+        (estimator, (*ESTIMATORS, RECOMMENDED, "all"), "--estimator"),
+    ):
+        if value not in known:
+            raise typer.BadParameter(unknown(hint.removeprefix("--"), value, known), param_hint=hint)
+    try:
+        check_live(strategy)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}", param_hint="--strategy") from None
+
+    async def body(redis: Redis, _: RedisHandle) -> list[Estimate]:
+        deployment = Deployment(redis, settings)
+
+        async def read(pipeline: str | None) -> list[Estimate]:
+            return await deployment.estimates(
+                strategy=strategy, confidence=confidence, ongoing=ongoing, windows=window != ALL_TIME, pipeline=pipeline
+            )
+
+        # A name that nothing matches is compared with all names.
+        return await read(pipeline) or await read(None)
+
+    everything = with_redis(settings, body)
+    found = [
+        estimate
+        for estimate in chosen(everything, window=window, estimator=estimator, labeling=labeling)
+        if pipeline in (None, estimate.pipeline)
+        and run in (None, estimate.run)
+        and segment in (None, estimate.segment)
+        and metric in (None, estimate.metric)
+    ]
+    unmet = None if found else unmet_option(everything, pipeline=pipeline, run=run, segment=segment, metric=metric)
+    if found and not as_json:
+        print_estimates(
+            found if segments or segment is not None else whole_pipelines(found),
+            len(found),
+            labeling=labeling,
+            clusters=settings.clusters,
+        )
+    elif unmet is None and not found and not as_json:
+        err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
+    result = None
+    if gate is not None:
+        measured = of_estimates(found) if segment is None else of_segment(found, segment)
+        result = gate.decide(measured, as_json=as_json)
+    if as_json:
+        listed = [estimate.model_dump(mode="json") for estimate in found]
+        print_json(listed if result is None else with_gate({"estimates": listed}, result))
+    if unmet is not None:
+        warn(unmet)
+    exit_for(result, otherwise=int(unmet is not None))
+
+
+@command(
+    "ragtide compare shop shop-new",
+    "ragtide compare shop --workspace before --workspace after",
+    "ragtide compare shop --labeler local --labeler judge",
+    "ragtide compare shop shop-new --share 0.5 --covariate question_length",
+    exits="1 if a pipeline is not there",
+)
+def compare(
+    context: typer.Context,
+    first: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    second: Annotated[
+        str | None, typer.Argument(help="Another pipeline; by default the same pipeline in two workspaces.")
+    ] = None,
+    workspace: Annotated[
+        list[str] | None, typer.Option(help="Workspace of both pipelines; give it twice for two workspaces.")
+    ] = None,
+    labeler: Annotated[
+        list[str] | None,
+        typer.Option(help="Give it twice to compare two labelers of a pipeline, such as local and judge in a cascade."),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Split each difference into mix and change within the values of this segment.")
+    ] = None,
+    window: Annotated[str, typer.Option(help="Window: all, or one of the setting windows, such as 1h.")] = "all",
+    confidence: ConfidenceOption = None,
+    recording: Annotated[
+        str | None,
+        typer.Option(
+            help="Recording that the replays have read, to pair their interactions; default: the setting recorder.url."
+        ),
+    ] = None,
+    share: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=0.99,
+            help="For traffic that is divided at random: the probability of FIRST, such as 0.5.",
+        ),
+    ] = None,
+    unit: Annotated[
+        Literal["interaction", "cluster"] | None,
+        typer.Option(help="With --share: the unit that is divided; default: interaction."),
+    ] = None,
+    covariate: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --share: a covariate, or segment:NAME, that the pipelines do not change; may be repeated."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="With --share: when the split began (ISO 8601, UTC); default: both have scores.")
+    ] = None,
+    ongoing: Annotated[
+        bool,
+        typer.Option(
+            "--ongoing", help="Treat a replay as a sample of ongoing traffic, so that its interval never closes."
+        ),
+    ] = False,
+    segments: SegmentsOption = False,
+    fail_if: FailIfOption = None,
+    reports: GateReports = GateReports(),
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two pipelines, two workspaces or two labelers.
+
+    The table shows the difference of every metric that both have, for whole pipelines; --segments adds segment values,
+    and --json always has both. To compare scores in files, use ragtide agreement.
+
+    Two replays of the same interactions, and two labelers of one pipeline, are compared interaction by interaction.
+    Other pipelines are compared by their means. Intervals are valid at every look.
+    """
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_aggregator.statistics.tables.windows import ALL_TIME
+    from ragtide_offline.report.explained_pipelines import ExplainedDifference, read_explained_differences
+    from ragtide_offline.report.pipelines import (
+        Compared,
+        PipelineSide,
+        other_versions,
+        read_comparison,
+        read_labelers,
+        unknown_side,
+        unnamed_recording,
+    )
+    from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_schemas.printable import printable
+    from ragtide_schemas.suggestions import unknown
+
+    from ..running.files import gate_of
+    from ..running.reading import (
+        compare_split,
+        names_of_sides,
+        redacted_side,
+        report_comparison,
+        traffic_split,
+        workspace_side,
+    )
+    from ..running.redis import with_redis
+
+    settings = given(context).settings()
+    only_means = workspace or labeler or by is not None or window != ALL_TIME or ongoing
+    split = traffic_split(share, unit, covariate, since)
+    gate = gate_of(settings, "compare", fail_if, reports)
+    if split is not None:
+        if second is None or second == first or only_means:
+            raise typer.BadParameter("--share compares two live pipelines over all time", param_hint="--share")
+        compare_split(settings, (first, second), split, recording, gate, confidence=confidence, as_json=as_json)
+        return
+    if window not in (ALL_TIME, *settings.windows):
+        raise typer.BadParameter(unknown("window", window, (ALL_TIME, *settings.windows)), param_hint="--window")
+    workspaces = workspace or []
+    labelers = labeler or []
+    if labelers and (len(labelers) != 2 or len(set(labelers)) != 2 or second is not None or len(workspaces) > 1):
+        raise typer.BadParameter("give --labeler twice, with one pipeline and at most one --workspace")
+    if len(workspaces) > 2 or (second is None and len(workspaces) != 2 and not labelers):
+        raise typer.BadParameter("give two pipelines, or one pipeline and --workspace twice or --labeler twice")
+    if gate is not None and by is not None:
+        raise typer.BadParameter("a gate is about whole pipelines: leave --by out", param_hint="--fail-if")
+    if labelers and by is not None:
+        raise typer.BadParameter("--by splits the difference of two pipelines; labelers score the same interactions")
+
+    async def body(redis: Redis, _: RedisHandle) -> tuple[list[Compared] | list[ExplainedDifference], str | None]:
+        live = PipelineSide(Deployment(redis, settings), first)
+        sides = [await workspace_side(redis, settings, name, recording) for name in workspaces] or [live]
+        both = replace(sides[0], pipeline=first), replace(sides[-1], pipeline=second or first)
+        found: list[Compared] | list[ExplainedDifference]
+        if by is not None:
+            found = await read_explained_differences(both, by, window=window, confidence=confidence)
+        elif labelers:
+            found = await read_labelers(redis, both[0], (labelers[0], labelers[1]), confidence=confidence)
+        else:
+            found = await read_comparison(redis, both, window=window, confidence=confidence, ongoing=ongoing)
+            source = unnamed_recording(*both) if window == ALL_TIME else None
+            if source is not None:
+                # Redis does not decide which files are opened: the user does.
+                warn(
+                    f"the workspaces are compared by their means, although both replay {printable(source)}: give "
+                    "--recording with it, so that they are compared interaction by interaction"
+                )
+        if not labelers:
+            warn(*await other_versions(both))
+        warn(*dict.fromkeys(chain.from_iterable(map(redacted_side, both))))
+        return found, None if found else await unknown_side(both, labelers)
+
+    found, missing = with_redis(settings, body)
+    names = names_of_sides(first, second, workspaces, labelers)
+    report_comparison(found, missing, names, gate, segments=segments, as_json=as_json)
+
+
+@command(
+    "ragtide mcp",
+    "ragtide mcp --url https://ragtide.example.com",
+    "ragtide mcp --recording recording",
+)
+def mcp(
+    context: typer.Context,
+    url: Annotated[
+        str | None,
+        typer.Option(help="Address of ragtide serve; default: http://127.0.0.1:8080 [RAGTIDE_MCP_ENDPOINT]."),
+    ] = None,
+    recording: Annotated[
+        str | None, typer.Option(help="Folder or URL of a recording, on which the model may test alert rules.")
+    ] = None,
+) -> None:
+    """Let a language model read a deployment, over MCP.
+
+    A program with a model starts this command and speaks with it over standard input and output. It reads a ragtide
+    serve with the token in RAGTIDE_MCP_TOKEN, and changes nothing.
+    """
+    import asyncio
+    import signal
+
+    from ragtide_runtime.errors import ConfigurationError
+
+    try:
+        from ragtide.mcp_server.serving import serve_stdio, service_of
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name.startswith("ragtide"):
+            raise
+        raise ConfigurationError(f"ragtide mcp needs {name}: pip install 'ragtide[mcp]'") from None
+    from ragtide.mcp_server.tools import tools_of
+
+    settings = given(context).settings()
+    address = settings.mcp if url is None else settings.mcp.model_copy(update={"endpoint": url})
+    serving = serve_stdio(service_of(address), tools_of(settings, recording))
+    # A thread waits for standard input and cannot be interrupted. There is nothing to finish, so signals end at once.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    asyncio.run(serving)

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..command import command, command_group
-from ..console import err, out, print_json, warn
-from ..options import FileArgument, JsonOption, MapOption, PipelineOption, given, user_name
+from ..printing import err, out, print_json, warn
+from ..running import FileArgument, JsonOption, MapOption, PipelineOption, given, user_name
+from . import command, command_group
 
 
 @command(
@@ -38,8 +38,7 @@ def publish(
     from ragtide_producers import FileOptions, InteractionProducer, count_rows
     from ragtide_producers.file_publisher import publish_file
 
-    from ..file_rows import Problems, columns_lines, columns_of
-    from ..progress import interruptible, progress_bar
+    from ..running.files import Problems, columns_lines, columns_of, interruptible, progress_bar
 
     options = FileOptions(pipeline, run, columns=columns_of(columns))
     taken, left_out, counts = dict[str, str](), Counter[str](), Counter(published=0, duplicates=0, dropped=0, bad=0)
@@ -111,7 +110,7 @@ def feedback(
     from ragtide_producers import InteractionProducer
     from ragtide_schemas import Feedback, InvalidEntryError
 
-    from ..file_rows import gold_score, usable_feedback
+    from ..running.files import gold_score, usable_feedback
 
     counts: Counter[str] = Counter(published=0, bad=0)
     if file is not None and (pipeline or interaction or gold or probability is not None):
@@ -181,8 +180,8 @@ def annotate(
     from ragtide_runtime.redis.url import RedisHandle, resolve_redis
 
     from ..annotating import AnnotationSession, check_annotator, item_sources, rated_metric
-    from ..keyboard import typed_keys
-    from ..with_redis import with_redis
+    from ..running.redis import with_redis
+    from ..running.watching import typed_keys
 
     settings = given(context).settings()
     rated = [rated_metric(name) for name in rate or ()]
@@ -258,16 +257,8 @@ def ingest_explain(
     """
     from rich.text import Text
 
-    from ..trace_views import (
-        fields_of_trace,
-        interaction_lines,
-        stored_traces,
-        trace_heading,
-        trace_id_in,
-        trace_spans_table,
-        traces_of_files,
-        traces_summary,
-    )
+    from ..printing.live import fields_of_trace, interaction_lines, trace_heading, trace_spans_table, traces_summary
+    from ..running.reading import stored_traces, trace_id_in, traces_of_files
 
     ids = {source: trace_id for source in sources if (trace_id := trace_id_in(source)) is not None}
     found = traces_of_files(context, [Path(source) for source in sources if source not in ids], trace)
@@ -298,8 +289,8 @@ def ingest_publish(
     """
     from ragtide_producers import InteractionProducer
 
-    from ..file_rows import Problems
-    from ..trace_views import traces_of_files
+    from ..running.files import Problems
+    from ..running.reading import traces_of_files
 
     found = [mapped for explained in traces_of_files(context, files, trace) for mapped in explained.interactions]
     good = [mapped.interaction for mapped in found if mapped.interaction is not None]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..command import command, command_group
-from ..console import err, out, print_json, warn
-from ..options import JsonOption, PipelinesOption, SinceOption, UntilOption, given
+from ..printing import err, out, print_json, warn
+from ..running import JsonOption, PipelinesOption, SinceOption, UntilOption, given
+from . import command, command_group
 
 if TYPE_CHECKING:
     from ragtide_runtime.settings.model import Settings
@@ -30,7 +30,8 @@ def inspect(
     from ragtide_runtime.recordings import Recording
     from ragtide_runtime.recordings.recording import counts_by_day, partition_rows
 
-    from ..recording_contents import contents_table, problems_of_files, waiting_entries
+    from ..printing.live import contents_table
+    from ..running.reading import problems_of_files, waiting_entries
 
     settings = given(context).settings()
     place = url or settings.recorder.url
@@ -129,11 +130,11 @@ def replay(
     from ragtide_runtime.telemetry.logs import configure_logging
     from ragtide_schemas import utc_now
 
-    from ..backfills import criteria_named, show_backfill
-    from ..part_scoring import relabeling_in_parts
-    from ..progress import interrupted, interruptible, progress_bar
-    from ..replay_views import print_replay, shown_labels, shown_replay, unlabeled
-    from ..with_redis import with_redis
+    from ..printing.live import print_replay, unlabeled
+    from ..running.files import interrupted, interruptible, progress_bar
+    from ..running.laboratory import criteria_named, show_backfill, shown_labels, shown_replay
+    from ..running.redis import with_redis
+    from ..running.scoring import relabeling_in_parts
 
     settings = given(context).settings()
     configure_logging("error")
@@ -213,9 +214,9 @@ def _restore(context: typer.Context, settings: "Settings", url: str, *, as_json:
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_runtime.redis.url import RedisHandle
 
-    from ..progress import interrupted
-    from ..replay_views import print_restored
-    from ..with_redis import with_redis
+    from ..printing.live import print_restored
+    from ..running.files import interrupted
+    from ..running.redis import with_redis
 
     for name in sorted(context.params.keys() - {"recording", "restore", "as_json"}):
         if str(getattr(context.get_parameter_source(name), "name", "")) == "COMMANDLINE":
@@ -270,8 +271,8 @@ def show_workspaces(context: typer.Context, as_json: JsonOption = False) -> None
     from ragtide_runtime.redis.url import RedisHandle
     from ragtide_schemas import Workspace
 
-    from ..listings import workspaces_table
-    from ..with_redis import with_redis
+    from ..printing.live import workspaces_table
+    from ..running.redis import with_redis
 
     settings = given(context).settings()
 
@@ -301,7 +302,7 @@ def remove_workspaces(
     """
     from ragtide_runtime.workspaces import remove_listed_workspace, remove_parts
 
-    from ..with_redis import with_redis
+    from ..running.redis import with_redis
 
     settings = given(context).settings()
     for name in names:
@@ -340,7 +341,7 @@ def check_rules(
     from ragtide_runtime.settings.open_sessions import closing_sentence
     from ragtide_schemas.printable import printable
 
-    from ..asked_criteria import criteria_of_metrics
+    from ..running.redis import criteria_of_metrics
 
     found = rules_of(file)
     asked = criteria_of_metrics(given(context).settings(), [rule.metric for rule in found])
@@ -389,7 +390,7 @@ def template(
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_schemas.suggestions import unknown
 
-    from ..fitting import Column, fitted
+    from ..printing import Column, fitted
 
     if name is None:
         out.print(
@@ -425,9 +426,10 @@ def back_test(
     from ragtide_roles.running import on_signal
     from ragtide_runtime.telemetry.logs import configure_logging
 
-    from ..asked_criteria import criteria_of_metrics
-    from ..progress import interrupted, progress_bar
-    from ..replay_views import print_rule_test, shown_replay
+    from ..printing.live import print_rule_test
+    from ..running.files import interrupted, progress_bar
+    from ..running.laboratory import shown_replay
+    from ..running.redis import criteria_of_metrics
 
     tested = rules_of(file)
     asked = criteria_of_metrics(given(context).settings(), [rule.metric for rule in tested])

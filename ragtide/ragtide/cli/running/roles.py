@@ -34,9 +34,8 @@ from ragtide_runtime.telemetry.process_reports import ReportSlot
 from ragtide_runtime.telemetry.tracing import exporting
 from ragtide_schemas.base import describe
 
-from .console import err
-from .mistakes import sentence_of
-from .options import Role
+from ..printing import err
+from . import Role, sentence_of
 
 if TYPE_CHECKING:
     from ragtide_runtime.settings.watch import SettingsWatch
@@ -126,8 +125,8 @@ def check_here(settings: Settings, *names: Role, processes: int) -> None:
     """
     check_start(settings, names, apart=processes > 0)
     if Role.BRIDGE in names:
-        from ..bridge.links import link_class  # noqa: PLC0415 - no role needs it
-        from ..bridge.service import bridge_addresses  # noqa: PLC0415
+        from ...bridge.links import link_class  # noqa: PLC0415 - no role needs it
+        from ...bridge.service import bridge_addresses  # noqa: PLC0415
 
         for address in bridge_addresses(settings.bridge).values():
             link_class(address.kind)
@@ -216,7 +215,7 @@ def run_here(run: RoleRun, place: ProcessPlace | None = None, *, reports: bool =
             if endpoints is not None and Role.SERVE in names:
                 others[Role.SERVE.value] = _http_role(run, stop, endpoints, process)
             if Role.BRIDGE in names:
-                from ..bridge.service import run_bridge  # noqa: PLC0415 - as above
+                from ...bridge.service import run_bridge  # noqa: PLC0415 - as above
 
                 others[Role.BRIDGE.value] = lambda settings, _: run_bridge(settings, run.url, stop, process)
             running = (
@@ -255,7 +254,7 @@ def _http_role(
         from ragtide_web.routes.capturing import Capture  # noqa: PLC0415 - only here
         from ragtide_web.server import serve_http  # noqa: PLC0415
 
-        from ..bridge.findings import bridge_findings  # noqa: PLC0415
+        from ...bridge.findings import bridge_findings  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise needs_web(error) from None
     capture = None if run.capture is None else Capture(run.capture)

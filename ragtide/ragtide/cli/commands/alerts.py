@@ -1,13 +1,158 @@
-"""`ragtide notify`, `ack` and `silence`: notifications about alerts."""
+"""Alerts: the list, their causes, acknowledgements, silences and notifications."""
 
 from datetime import timedelta
 from typing import Annotated
 
 import typer
 
-from ..command import command, command_group
-from ..console import err, out, print_json, warn
-from ..options import JsonOption, Role, given, user_name
+from ..printing import err, out, print_json, warn
+from ..running import ConfidenceOption, JsonOption, Role, WorkspaceOption, given, user_name
+from . import command, command_group
+
+
+@command("ragtide alerts --firing", "ragtide alerts --follow --json")
+def alerts(
+    context: typer.Context,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new alerts, until Ctrl-C.")] = False,
+    firing: Annotated[bool, typer.Option("--firing", help="Only alerts that are firing now.")] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the alerts, or wait for new ones.
+
+    With --json each alert is one line.
+    """
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_consumers.alert_subscriber import AlertSubscriber
+    from ragtide_roles.running import cancelled_by_signal
+    from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_schemas.alert_text import AlertText
+
+    from ..printing.live import alert_panel, alerts_view
+    from ..running.reading import json_of_alert, text_of_new_alert, texts_of_alerts
+    from ..running.redis import settings_with, with_redis
+
+    settings = settings_with(context, workspace)
+
+    async def tail(redis: Redis) -> None:
+        async with AlertSubscriber(settings=settings, from_start=True) as subscriber:
+            async for alert in subscriber:
+                if alert.status == "resolved" and firing:
+                    continue
+                text = await text_of_new_alert(redis, settings, alert)
+                if as_json:
+                    print_json(json_of_alert(text))
+                else:
+                    out.print(alert_panel(text))
+
+    async def body(redis: Redis, _: RedisHandle) -> list[AlertText]:
+        if follow:
+            await cancelled_by_signal(tail(redis))
+            return []
+        deployment = Deployment(redis, settings)
+        found = await deployment.alerts()
+        warn(*deployment.warnings())
+        wanted = [alert for alert in found if alert.status != "resolved" or not firing]
+        return await texts_of_alerts(redis, settings, wanted)
+
+    found = with_redis(settings, body)
+    if as_json:
+        for text in found:
+            print_json(json_of_alert(text))
+    elif not follow:
+        out.print(alerts_view(found))
+
+
+@command(
+    "ragtide explain-drift shop",
+    "ragtide explain-drift shop --metric trace.adherence --by lang --since 2026-11-01T12:00:00Z",
+)
+def explain_drift(
+    context: typer.Context,
+    pipeline: Annotated[str, typer.Argument(help="The pipeline.")],
+    metric: Annotated[
+        str | None, typer.Option(help="Metric, such as trace.adherence; by default that of the alert.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Name of a segment, such as lang; by default the one that explains most.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Time of the change (ISO 8601, UTC).")] = None,
+    alert: Annotated[
+        str | None, typer.Option(help="Id of an alert that states the time; by default the latest of the pipeline.")
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option(help="Length of the stretch before, such as 12h; by default all that is kept.")
+    ] = None,
+    labeler: Annotated[str | None, typer.Option(help="Only scores of this labeler.")] = None,
+    workspace: WorkspaceOption = None,
+    confidence: ConfidenceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Split a change into changed traffic and changed quality.
+
+    The first part is a change of the traffic's mix, such as more questions in German. The second part is a change
+    within the segments.
+    """
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_offline.replay.selection import selection
+    from ragtide_offline.report.explaining import ExplainedDrift, Moment, explain_drift, moment_of_alert
+    from ragtide_runtime.redis.url import RedisHandle
+
+    from ..printing.estimates import parts_table, segments_table
+    from ..running.redis import settings_with, with_redis
+
+    if since is not None and alert is not None:
+        raise typer.BadParameter("--since and --alert exclude each other: give one")
+    if since is not None and metric is None:
+        raise typer.BadParameter("give --metric with --since, such as trace.adherence")
+    start = None if since is None else selection(since).since
+    length = None if before is None else _length_ms(before)
+    settings = settings_with(context, workspace)
+
+    async def body(redis: Redis, _: RedisHandle) -> ExplainedDrift:
+        deployment = Deployment(redis, settings)
+        if start is None:
+            moment = await moment_of_alert(deployment, pipeline, metric=metric, alert_id=alert)
+        else:
+            moment = Moment(start)
+        return await explain_drift(
+            deployment,
+            pipeline,
+            moment,
+            metric=moment.alert.metric if moment.alert is not None else str(metric),
+            by=by,
+            before_ms=length,
+            labeler=labeler,
+            confidence=confidence,
+        )
+
+    found = with_redis(settings, body)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    out.print(segments_table(found.change, found.segment, out.width))
+    out.print(parts_table(found.change))
+    out.print(found.sentence, highlight=False)
+    for name, words in found.others.items():
+        out.print(f"By {name}: {words}.", style="bright_black", highlight=False)
+
+
+def _length_ms(text: str) -> int:
+    from pydantic import TypeAdapter, ValidationError
+
+    from ragtide_schemas.alert_rule import Duration, duration_ms
+
+    try:
+        return duration_ms(TypeAdapter(Duration).validate_python(text))
+    except ValidationError as error:
+        raise typer.BadParameter(
+            f"{text!r} is no length of time: write 30m, 12h or 7d", param_hint="--before"
+        ) from error
+
 
 notify = command_group(
     "notify",
@@ -27,9 +172,10 @@ def run_notifier(
     from ragtide_consumers.notify.service import NO_DESTINATION
     from ragtide_runtime.errors import ConfigurationError
 
-    from ..notifications import print_destination, requests_of_firing_alerts
-    from ..roles import run_until_signal
-    from ..with_redis import with_redis
+    from ..printing.live import print_destination
+    from ..running.reading import requests_of_firing_alerts
+    from ..running.redis import with_redis
+    from ..running.roles import run_until_signal
 
     settings = given(context).settings()
     if not settings.notify.destinations:
@@ -64,7 +210,8 @@ def try_destinations(
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_schemas.suggestions import unknown
 
-    from ..notifications import answers_of_destinations, print_destination
+    from ..printing.live import print_destination
+    from ..running.reading import answers_of_destinations
 
     settings = given(context).settings()
     known = [destination.name for destination in settings.notify.destinations]
@@ -102,7 +249,7 @@ def ack(
     from ragtide_runtime.redis.url import RedisHandle
     from ragtide_schemas.suggestions import unknown
 
-    from ..with_redis import with_redis
+    from ..running.redis import with_redis
 
     settings = given(context).settings()
 
@@ -133,9 +280,9 @@ def show_silences(context: typer.Context, as_json: JsonOption = False) -> None:
     from ragtide_consumers.notify.silences import read_silences
     from ragtide_schemas import utc_now
 
-    from ..fitting import Column, fitted
-    from ..listings import matched_alerts
-    from ..with_redis import with_redis
+    from ..printing import Column, fitted
+    from ..printing.live import matched_alerts
+    from ..running.redis import with_redis
 
     settings = given(context).settings()
     found = with_redis(settings, lambda redis, _: read_silences(redis, settings.prefix))
@@ -176,8 +323,8 @@ def silence_alerts(
     from ragtide_schemas.alert_rule import duration_ms
     from ragtide_schemas.base import describe
 
-    from ..listings import matched_alerts
-    from ..with_redis import with_redis
+    from ..printing.live import matched_alerts
+    from ..running.redis import with_redis
 
     settings, now = given(context).settings(), utc_now()
     try:
@@ -217,7 +364,7 @@ def remove_silences(
     """End silences. Alerts that fire and were not sent are sent now."""
     from ragtide_consumers.notify.silences import remove_silence
 
-    from ..with_redis import with_redis
+    from ..running.redis import with_redis
 
     settings = given(context).settings()
     missing = []

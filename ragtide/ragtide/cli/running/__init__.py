@@ -1,34 +1,43 @@
-"""Options of several commands, and those before the command. Every command imports it, so it imports no settings."""
-
-import getpass
-from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+"""What a command needs before it runs: options that several commands have, and the sentence about a mistake."""
 
 import typer
-
+import getpass
+import errno
+from typing import Annotated, Final
+from enum import StrEnum
+from dataclasses import dataclass
+from pathlib import Path
+from ragtide_runtime import settings as all_settings, redis
 from ragtide_offline.gates.conditions import UndecidedPolicy
-from ragtide_runtime import settings as all_settings
+from ragtide_runtime.errors import RagtideError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ragtide_runtime.settings import Settings
 
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
 
 SegmentsOption = Annotated[bool, typer.Option("--segments", help="Show segment values, too.")]
 
+
 PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline.")]
+
 
 PipelinesOption = Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be repeated.")]
 
+
 SinceOption = Annotated[str | None, typer.Option(help="Interactions from this time on (ISO 8601, UTC).")]
 
+
 UntilOption = Annotated[str | None, typer.Option(help="Interactions before this time.")]
+
 
 ConfidenceOption = Annotated[
     float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level [RAGTIDE_CONFIDENCE].")
 ]
+
 
 FileArgument = Annotated[
     str,
@@ -38,6 +47,7 @@ FileArgument = Annotated[
     ),
 ]
 
+
 FilesArgument = Annotated[
     list[str],
     typer.Argument(
@@ -46,6 +56,7 @@ FilesArgument = Annotated[
         "s3://bucket/answers/ are scored in parts."
     ),
 ]
+
 
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="Format of the file: jsonl, csv, parquet, json; default: by its name.")
@@ -96,6 +107,7 @@ STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 FAIL_IF: Final = "--fail-if"
 
+
 FailIfOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -109,7 +121,9 @@ UndecidedOption = Annotated[
     UndecidedPolicy, typer.Option("--undecided", help="Outcome of a condition that the data do not decide.")
 ]
 
+
 JunitOption = Annotated[Path | None, typer.Option("--junit", help="File for the result of the gate, as JUnit XML.")]
+
 
 SummaryOption = Annotated[
     Path | None, typer.Option("--summary", help=f"File for the result of the gate, as Markdown [{STEP_SUMMARY}].")
@@ -144,6 +158,7 @@ class ExperimentGateOptions:
 
 MAP: Final = "--map"
 
+
 MapOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -152,6 +167,7 @@ MapOption = Annotated[
         "(question=request.question), a field one value (segments.lang=language); documents may have several columns.",
     ),
 ]
+
 
 WorkspaceOption = Annotated[
     str | None,
@@ -173,3 +189,20 @@ def user_name() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return "unknown"
+
+
+UNWRITABLE: Final = {errno.EACCES, errno.EDQUOT, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS}
+"""Reasons for which nothing can be written, or read, at a place."""
+
+
+def sentence_of(error: Exception) -> str | None:
+    """Return the sentence about an error; None for an error that is a fault of ragtide."""
+    if isinstance(error, RagtideError):
+        return str(error)
+    if isinstance(error, RuntimeError) and "home directory" in str(error):  # of a path that begins with ~
+        return "no home directory is known: write a whole path instead of ~"
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror}: name a place that you can write to, such as TMPDIR for temporary files"
+    # An error alone imports redis here.
+    return redis.explained(error) if isinstance(error, redis.RedisError) else None

@@ -1,0 +1,1004 @@
+"""Estimates, headlines and their differences as tables and sentences."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from ragtide_aggregator.estimates.estimates import PREDICTION_POWERED
+from ragtide_aggregator.events.keys import GOLD_LABELER
+from ragtide_aggregator.statistics.tables.windows import ALL_TIME
+from ragtide_runtime.settings.open_sessions import waiting_sentence
+from ragtide_schemas import METRICS, Direction
+from ragtide_schemas.estimate import shown_metric
+from ragtide_schemas.fitness import phrase_of
+from ragtide_schemas.metric_definitions import USAGE
+from ragtide_schemas.printable import printable
+from ragtide_schemas.suggestions import unknown
+
+from . import Column, Notes, err, fitted, heading, out, shortened
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange, SegmentPart
+    from ragtide_aggregator.statistics.intervals.intervals import Interval
+    from ragtide_offline.report.explained_pipelines import ExplainedDifference
+    from ragtide_offline.report.pipelines import Compared
+    from ragtide_offline.score.summary import Summary
+    from ragtide_runtime.settings.alerting import ClusterSettings
+    from ragtide_schemas import Estimate, Headline
+    from ragtide_schemas.headline import HeadlineState
+
+
+BAND_STYLES = {"poor": "red", "acceptable": "yellow", "good": "green", "excellent": "bold green"}
+
+
+def ends_of(estimate: Estimate) -> tuple[float, float]:
+    """Return the ends of the interval; a missing end is the end of the value range."""
+    lowest, highest = estimate.value_range
+    return (
+        lowest if estimate.lower is None else estimate.lower,
+        highest if estimate.upper is None else estimate.upper,
+    )
+
+
+def bar(estimate: Estimate, width: int) -> Text:
+    """Return the interval drawn on the metric's whole range, with a dot for the estimate."""
+    style = BAND_STYLES.get(estimate.band or "", "cyan")
+    return interval_bar(estimate.estimate, ends_of(estimate), estimate.value_range, width, style)
+
+
+def interval_bar(
+    estimate: float | None,
+    ends: tuple[float, float],
+    scale: tuple[float, float],
+    width: int,
+    style: str = "cyan",
+) -> Text:
+    """Return an interval drawn on a scale, with a dot for the estimate."""
+    lowest, highest = scale
+
+    def cell(value: float) -> int:
+        share = (value - lowest) / (highest - lowest) if highest > lowest else 0.0
+        return min(max(round(share * (width - 1)), 0), width - 1)
+
+    first, last = (cell(end) for end in ends)
+    middle = None if estimate is None else cell(estimate)
+    drawn = ["━" if first <= position <= last else "─" for position in range(width)]
+    if middle is not None:
+        drawn[middle] = "●"
+    styles = {"●": f"bold {style}", "━": "cyan", "─": "bright_black"}
+    # A part of equal characters is one piece: a table may have thousands of bars.
+    return Text.assemble(*(("".join(part), styles[character]) for character, part in groupby(drawn)))
+
+
+def trend(estimate: Estimate) -> Text:
+    """Return an arrow that compares the mean of about the last 64 values with the interval.
+
+    A window is compared with the window before it.
+    """
+    if estimate.window != ALL_TIME:
+        return _against_before(estimate)
+    if estimate.recent is None or estimate.estimate is None:
+        return Text("·", style="bright_black")
+    lower, upper = ends_of(estimate)
+    if estimate.recent > upper:
+        arrow, style = "▲", _better_style(estimate, rising=True)
+    elif estimate.recent < lower:
+        arrow, style = "▼", _better_style(estimate, rising=False)
+    else:
+        arrow, style = "→", "bright_black"
+    return Text(f"{arrow} {estimate.recent:.2f}", style=style)
+
+
+def _against_before(estimate: Estimate) -> Text:
+    """Return an arrow if a window differs for certain from the window before, and the mean of the window before."""
+    if estimate.trend is None or estimate.previous is None:
+        return Text("·", style="bright_black")
+    if estimate.trend == "steady":
+        return Text(f"→ was {estimate.previous:.2f}", style="bright_black")
+    rising = estimate.trend == "rising"
+    style = _better_style(estimate, rising=rising)
+    return Text(f"{'▲' if rising else '▼'} was {estimate.previous:.2f}", style=style)
+
+
+def direction_of(estimate: Estimate) -> Direction:
+    """Return the direction in which the metric of an estimate gets better."""
+    if estimate.direction is not None:
+        return estimate.direction
+    definition = METRICS.get(estimate.metric)
+    if estimate.metric.startswith("rmse."):
+        return Direction.LOWER
+    return Direction.HIGHER if definition is None else definition.direction
+
+
+def _better_style(estimate: Estimate, *, rising: bool) -> str:
+    direction = direction_of(estimate)
+    if direction is Direction.NEITHER:
+        return "blue"
+    return "green" if rising == (direction is Direction.HIGHER) else "red"
+
+
+NO_MEASURE: Final = frozenset({"not_accurate_enough", "not_labeled", "language_not_supported"})
+"""Reasons of absence that lie in the labeler, not in the interaction."""
+
+
+CONSEQUENCE: Final = "part_absent"
+"""The reason of a metric that is computed from an absent metric."""
+
+
+REASONS_SHOWN: Final = 3
+"""Most reasons of absence after a number of absences."""
+
+
+REASON_CHARS: Final = 40
+"""Most characters of a reason."""
+
+
+ESTIMATOR_NAMES: Final = {"prediction_powered": "prediction-powered", "mean": "mean", "weighted": "weighted"}
+"""Names of estimators on screens, in the order of rows: the recommended estimator first."""
+
+
+PROMPT: Final = re.compile(r"[a-z]+\.[0-9]+")
+"""A prompt with its version, in the version of a remote labeler."""
+
+
+class GroupKey(NamedTuple):
+    """Estimates with one key are about the same interactions, scored by one version of a labeler."""
+
+    pipeline: str
+    run: str | None
+    segment: str | None
+    labeler: str
+    labeler_version: str
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateGroup:
+    """Estimates of one scope and labeler, in reading order."""
+
+    key: GroupKey
+    title: tuple[str, ...]
+    """Scope and labeler in words."""
+    measured: Sequence[Estimate]
+    """Estimates with values."""
+    unmeasured: Sequence[Estimate]
+    """Estimates without a value."""
+
+
+def whole_pipelines(estimates: Iterable[Estimate]) -> list[Estimate]:
+    """Return the estimates that are not of a segment value."""
+    return [estimate for estimate in estimates if estimate.segment is None]
+
+
+def group_key(estimate: Estimate) -> GroupKey:
+    """Return the scope and the labeler of an estimate."""
+    return GroupKey(*(getattr(estimate, name) for name in GroupKey._fields))
+
+
+def short_name(metric: str) -> str:
+    """Return a metric's name without the family `trace`; other families stay, because two may use one name.
+
+    >>> short_name("trace.adherence"), short_name("rmse.trace.adherence"), short_name("retrieval.empty")
+    ('adherence', 'rmse.adherence', 'retrieval.empty')
+    """
+    return metric.removeprefix("trace.").replace(".trace", "")
+
+
+def in_reading_order(estimates: Iterable[Estimate]) -> list[Estimate]:
+    """Return estimates by scope, then by labeler, then in the order of the registry of metrics.
+
+    Of the labelers of a scope, the reference labeler of a sample comes first. Of the estimators of a metric, the
+    prediction-powered mean comes first when it has an interval.
+    """
+    found = [*estimates]
+    registered = {name: place for place, name in enumerate(METRICS)}
+    references = {group_key(estimate) for estimate in found if estimate.estimator != "mean"}
+    estimators = [*ESTIMATOR_NAMES]
+
+    def key(estimate: Estimate) -> tuple[object, ...]:
+        group = group_key(estimate)
+        ready = estimate.estimator != "prediction_powered" or estimate.has_interval
+        return (
+            group.pipeline,
+            group.run or "",
+            group.segment or "",
+            group not in references,
+            group[3:],
+            registered.get(estimate.metric, len(registered)),
+            estimate.metric,
+            estimate.metric_version or "",
+            not ready,
+            estimators.index(estimate.estimator),
+        )
+
+    return sorted(found, key=key)
+
+
+def groups_of(estimates: Iterable[Estimate]) -> list[EstimateGroup]:
+    """Return the groups of estimates in reading order."""
+    members: dict[GroupKey, list[Estimate]] = {}
+    for estimate in in_reading_order(estimates):
+        members.setdefault(group_key(estimate), []).append(estimate)
+    titles = _titles(members)
+    return [
+        EstimateGroup(
+            key,
+            titles[key],
+            [estimate for estimate in found if estimate.n],
+            [estimate for estimate in found if not estimate.n],
+        )
+        for key, found in members.items()
+    ]
+
+
+def _titles(keys: Iterable[GroupKey]) -> dict[GroupKey, tuple[str, ...]]:
+    """Return scope and labeler of each group; two versions of one labeler have their versions as names."""
+    short = {key: (*_scope(key), labeler_title(key.labeler, key.labeler_version, key.profile)) for key in keys}
+    count = Counter(short.values())
+    return {
+        key: title if count[title] == 1 else (*title[:-1], f"{title[-1]} version {key.labeler_version}")
+        for key, title in short.items()
+    }
+
+
+def _scope(key: GroupKey) -> tuple[str, str]:
+    pipeline = key.pipeline if key.run is None else f"{key.pipeline} ({key.run})"
+    return pipeline, key.segment or "all"
+
+
+def labeler_title(labeler: str, version: str, profile: str) -> str:
+    """Return a labeler with its model and the variant of the formulas.
+
+    >>> labeler_title("judge", "gpt-5-mini/trace.3/s1", "ragbench"), labeler_title("local", "2-s1", "ragbench")
+    ('judge gpt-5-mini (ragbench)', 'local (ragbench)')
+    """
+    model = _model(version)
+    return f"{labeler} {model} ({profile})" if model else f"{labeler} ({profile})"
+
+
+def _model(version: str) -> str:
+    """Return the model in the version of a remote labeler, which comes before its first prompt; otherwise nothing."""
+    parts = version.split("/")
+    prompts = (place for place, part in enumerate(parts) if place and PROMPT.fullmatch(part))
+    return "/".join(parts[: next(prompts, 0)])
+
+
+def fitness_line(group: EstimateGroup) -> Text | None:
+    """Return a phrase about the purposes that the numbers of a whole pipeline are fit for; None if none is labeled."""
+    found = (
+        None
+        if group.key.segment
+        else phrase_of(group.key.labeler, {estimate.metric: estimate.fit_for for estimate in group.measured})
+    )
+    return None if found is None else Text(found, style="bright_black")
+
+
+def unmeasured_line(group: EstimateGroup) -> Text | None:
+    """Return a sentence about the metrics of a group without a value, with the reasons; None if all have values."""
+    never = [
+        estimate
+        for estimate in group.unmeasured
+        if _reasons(estimate) and _reasons(estimate) <= NO_MEASURE | {CONSEQUENCE}
+    ]
+    waiting = [estimate for estimate in group.unmeasured if estimate not in never]
+    sentences = []
+    if never:
+        sentences.append(f"{_count(never, 'not measured by this labeler')}: {_by_reason(never)}")
+    if waiting:
+        sentences.append(f"{_count(waiting, 'without a value')}: {_by_count(waiting)}")
+    return Text("; ".join(sentences), style="yellow" if waiting else "bright_black") if sentences else None
+
+
+def _count(found: Sequence[Estimate], state: str) -> str:
+    return f"{len(found)} {'metric is' if len(found) == 1 else 'metrics are'} {state}"
+
+
+def _reasons(estimate: Estimate) -> set[str]:
+    return set(estimate.absent)
+
+
+def _by_reason(found: Sequence[Estimate]) -> str:
+    causes = {reason for estimate in found for reason in estimate.absent} - {CONSEQUENCE} or {CONSEQUENCE}
+    if len(causes) == 1:
+        return f"{', '.join(short_name(estimate.metric_name) for estimate in found)}: {causes.pop()}"
+    return ", ".join(f"{short_name(estimate.metric_name)} ({', '.join(estimate.absent)})" for estimate in found)
+
+
+def _by_count(found: Sequence[Estimate]) -> str:
+    """Return names with numbers of absences; metrics with the same absences are named together."""
+    named: dict[str, list[str]] = {}
+    for estimate in found:
+        named.setdefault(absent_text(estimate) or "no interaction yet", []).append(short_name(estimate.metric_name))
+    return "; ".join(f"{', '.join(names)} ({absences})" for absences, names in named.items())
+
+
+def absent_text(estimate: Estimate) -> str:
+    """Return the number of interactions without the metric, with the most frequent reasons; empty if there are none."""
+    if not estimate.n_absent:
+        return ""
+    # A labeler of a user's own may give any text as its reason.
+    reasons = [
+        (shortened(reason.strip(), REASON_CHARS) or "no reason", count) for reason, count in estimate.absent.items()
+    ]
+    shown = [reason if len(reasons) == 1 else f"{reason} {count:,}" for reason, count in reasons[:REASONS_SHOWN]]
+    more = [f"{len(reasons) - REASONS_SHOWN} more reasons"] if len(reasons) > REASONS_SHOWN else []
+    return f"{estimate.n_absent:,} absent{': ' if shown else ''}{', '.join([*shown, *more])}"
+
+
+def unmet_option(everything: Sequence[Estimate] | Sequence[Headline], **given: str | None) -> str | None:
+    """Return a sentence about the option that matches no estimate; None if there are no estimates.
+
+    Args:
+        everything: estimates, or headlines.
+        given: the options by the name of their field.
+    """
+    if not everything:
+        return None
+    for kind, name in given.items():
+        known = {str(value) for each in everything if (value := getattr(each, kind)) is not None}
+        if kind == "labeler":
+            known |= {other for each in everything for other in getattr(each, "other_labelers", ())}
+        if name is not None and name not in known:
+            return unknown(kind, name, known)
+    return "no estimate matches all of these options together: leave one out"
+
+
+SHORTEST_NAME: Final = 16
+"""Fewest characters of a metric's name."""
+
+
+BAR_WIDTHS: Final = (28, 14, 8)
+"""Characters of an interval's bar, from a wide terminal to a narrow terminal."""
+
+
+EXACT: Final = "exact"
+"""Shown in place of an interval."""
+
+
+TOO_WIDE: Final = "not yet"
+"""Shown in place of an interval that says nothing."""
+
+
+TOO_WIDE_NOTE: Final = "not yet: too few interactions for an interval, or their sessions are not closed"
+
+
+COUNT_RANGE: Final = 100.0
+"""Smallest width of the range of numbers whose quantiles are shown."""
+
+
+EXACT_NOTE: Final = "exact: every interaction of the workspace is counted (--ongoing: as a sample of live traffic)"
+
+
+OF_USAGE: Final = frozenset(definition.name for definition in USAGE.values())
+"""Metrics of the latency, tokens and dollars of the answer."""
+
+
+_RowKey = tuple[object, ...]
+"""Scope, labeler, metric and its version, proxy and estimator."""
+
+
+def _row_key(estimate: Estimate) -> _RowKey:
+    return (*group_key(estimate), estimate.metric, estimate.metric_version, estimate.proxy, estimate.estimator)
+
+
+def estimates_table(estimates: Sequence[Estimate], width: int, *, recent: bool = True) -> RenderableType:
+    """Return estimates as a table, grouped by scope and labeler, with a row for each metric that has values.
+
+    Args:
+        estimates: estimates to show.
+        width: columns of the terminal.
+        recent: whether to compare the most recent values with all values, or a window with the window before.
+    """
+    groups = groups_of(estimates)
+    rows = [estimate for group in groups for estimate in group.measured]
+    if not rows:
+        return Group(*_notes(groups, width).above.get(0, ()))
+    columns = [
+        Column("metric", [short_name(row.metric_name) for row in rows], yields=8, shortest=SHORTEST_NAME),
+        *_estimator_column(rows),
+        Column("estimate", [number_text(row.estimate) for row in rows], right=True),
+        Column("interval", _intervals(rows)),
+        _bars(rows),
+        *_quantile_columns(rows),
+        Column("n (eff.)" if any(map(_effective, rows)) else "n", _counts(rows), right=True),
+        *_cluster_column(rows),
+        *([_trend_column(rows)] if recent else []),
+        *_band_column(rows),
+        *_absent_column(rows),
+    ]
+    return fitted(columns, width, _notes(groups, width))
+
+
+def number_text(value: float | None) -> str:
+    """Return a number with three decimals, or with six digits if it is large; a dash for None.
+
+    >>> number_text(0.25), number_text(-1e-17), number_text(1234567.0), number_text(None)
+    ('0.250', '0.000', '1.23457e+06', '—')
+    """
+    if value is None:
+        return "—"
+    return f"{value:z.3f}" if abs(value) < 1e5 else f"{value:.6g}"
+
+
+def interval_text(ends: tuple[float, float], *, exact: bool = False) -> str:
+    """Return an interval as its ends; an exact mean has none."""
+    return EXACT if exact else f"{number_text(ends[0])} to {number_text(ends[1])}"
+
+
+def _intervals(rows: Sequence[Estimate]) -> list[str]:
+    ends = [[number_text(end) for end in ends_of(row)] for row in rows]
+    words = [EXACT if row.exact else TOO_WIDE if too_wide(row) else "" for row in rows]
+    shown = [two for two, word in zip(ends, words, strict=True) if not word]
+    lower, upper = (max((len(two[place]) for two in shown), default=0) for place in (0, 1))
+    return [word or f"{low:>{lower}} to {high:>{upper}}" for word, (low, high) in zip(words, ends, strict=True)]
+
+
+def too_wide(estimate: Estimate) -> bool:
+    """Return whether there is no interval yet: it is the whole range, or too little is known of a count."""
+    return estimate.estimate is not None and not (estimate.exact or estimate.has_interval)
+
+
+def _bars(rows: Sequence[Estimate]) -> Column:
+    wide, middle, narrow = ([bar(row, width) for row in rows] for width in BAR_WIDTHS)
+    last = Column("", narrow, yields=9)
+    return Column("", wide, yields=2, narrower=Column("", middle, yields=5, narrower=last))
+
+
+def _estimator_column(rows: Sequence[Estimate]) -> list[Column]:
+    """Return the column that names the estimators, if any row is not a mean."""
+    proxies: defaultdict[_RowKey, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.estimator != "mean":
+            proxies[_row_key(row)[:-2]].add(row.proxy or "")
+    if not proxies:
+        return []
+    names = [_estimator_name(row, proxies.get(_row_key(row)[:-2])) for row in rows]
+    short = [name.replace("prediction-", "pred.-") for name in names]
+    return [Column("estimator", names, yields=6, narrower=Column("estimator", short, yields=12, stacks=True))]
+
+
+def _estimator_name(one: Estimate, proxies: Collection[str] | None) -> str:
+    """Return the estimator, with its proxy if there are several; empty for a metric with a mean only."""
+    if proxies is None:
+        return ""
+    return f"{ESTIMATOR_NAMES[one.estimator]}{f' ({one.proxy})' if one.proxy and len(proxies) > 1 else ''}"
+
+
+def _quantile_columns(rows: Sequence[Estimate]) -> list[Column]:
+    """Return the quantiles of numbers such as latency, tokens and dollars; scores between 0 and 1 have none here."""
+    found = [row.quantiles or {} if _is_number(row) else {} for row in rows]
+    if not any(found):
+        return []
+    return [
+        Column(name, [_digits(each[name]) if name in each else "" for each in found], right=True, yields=yields)
+        for name, yields in (("p50", 12), ("p95", 13))
+    ]
+
+
+def _is_number(row: Estimate) -> bool:
+    lowest, highest = row.value_range
+    return row.metric in OF_USAGE or highest - lowest >= COUNT_RANGE
+
+
+def _counts(rows: Sequence[Estimate]) -> list[str]:
+    return [f"{row.n:,}{_effective(row)}" for row in rows]
+
+
+def _effective(one: Estimate) -> str:
+    return "" if one.n_effective is None or one.exact else f" ({one.n_effective:,.0f})"
+
+
+def _cluster_column(rows: Sequence[Estimate]) -> list[Column]:
+    """Return the number of clusters, such as sessions, that each interval rests on, if any row has clusters."""
+    if all(row.n_clusters is None for row in rows):
+        return []
+    counts = ["" if row.n_clusters is None or row.exact else f"{row.n_clusters:,}" for row in rows]
+    return [Column("clusters", counts, right=True, yields=3)]
+
+
+def _trend_column(rows: Sequence[Estimate]) -> Column:
+    title = "recent" if all(row.window == ALL_TIME for row in rows) else "before"
+    return Column(title, [trend(row) for row in rows], yields=10)
+
+
+def _band_column(rows: Sequence[Estimate]) -> list[Column]:
+    """Return the quality of each estimate, with the direction in which the metric gets better and its limit."""
+    bands = [Text(row.band or "", style=BAND_STYLES.get(row.band or "", "")) for row in rows]
+    known = any(row.band for row in rows)
+    title = "band" if known else "better"
+    short = Column(title, bands, yields=11) if known else None
+    middle = Column(title, _beside(bands, [limit_of(row) for row in rows]), yields=7, narrower=short)
+    return [Column(title, _beside(bands, [rule_of(row) for row in rows]), yields=4, narrower=middle)]
+
+
+def _beside(bands: Sequence[Text], rules: Sequence[str]) -> list[Text]:
+    return [
+        Text.assemble(band, "; " if band.plain and rule else "", (rule, "bright_black"))
+        for band, rule in zip(bands, rules, strict=True)
+    ]
+
+
+def rule_of(estimate: Estimate) -> str:
+    """Return the direction in which a metric gets better, and the limit of a good value."""
+    definition = METRICS.get(estimate.metric)
+    return definition.rule if definition is not None else direction_of(estimate).in_words
+
+
+def limit_of(estimate: Estimate) -> str:
+    """Return the limit of a good value in a few characters; without bands, the direction."""
+    definition = METRICS.get(estimate.metric)
+    direction = direction_of(estimate)
+    if definition is None or definition.bands is None:
+        return "" if direction is Direction.NEITHER else direction.in_words
+    return f"good {'≤' if direction is Direction.LOWER else '≥'} {definition.bands.good:g}"
+
+
+def _absent_column(rows: Sequence[Estimate]) -> list[Column]:
+    cells = [Text(absent_text(row), style="yellow") for row in rows]
+    return [Column("", cells, yields=1, stacks=True)] if any(cell.plain for cell in cells) else []
+
+
+def _notes(groups: Sequence[EstimateGroup], width: int) -> Notes:
+    """Return the headings of groups, and the lines at their ends."""
+    above: dict[int, list[Text]] = {}
+    row = 0
+    for group in groups:
+        title, *below = _around(group, width)
+        if above:
+            above[row].append(Text())
+        above.setdefault(row, []).append(title)
+        row += len(group.measured)
+        above.setdefault(row, []).extend(below)
+    return Notes(above)
+
+
+def _around(group: EstimateGroup, width: int) -> list[Text]:
+    """Return the heading of a group, and the lines about its metrics without an interval or without a value."""
+    wide = [Text(TOO_WIDE_NOTE, style="bright_black")] if any(map(too_wide, group.measured)) else []
+    line = unmeasured_line(group)
+    return [heading(group.title, width), *wide, *(each for each in (fitness_line(group), line) if each is not None)]
+
+
+def estimates_note(estimates: Sequence[Estimate]) -> str:
+    """Return a sentence about level and validity of the intervals, and about the recommended estimator."""
+    level = f"{estimates[0].confidence:.0%} intervals" if estimates else "no estimates"
+    exact = [estimate for estimate in estimates if estimate.exact]
+    if exact and all(estimate.exact for estimate in estimates if estimate.n):
+        return EXACT_NOTE
+    valid = ", valid at every look" if estimates and all(estimate.anytime_valid for estimate in estimates) else ""
+    corrected = any(
+        estimate.estimator == PREDICTION_POWERED and estimate.labeler != GOLD_LABELER for estimate in estimates
+    )
+    advice = "; prediction-powered: recommended"
+    return f"{level}{valid}{advice if corrected else ''}{f'; {EXACT_NOTE}' if exact else ''}"
+
+
+def labeling_table(estimates: Sequence[Estimate], width: int) -> RenderableType:
+    """Return a table of the time and cost of labeling, with mean and quantiles, grouped by scope and labeler."""
+    groups = groups_of(estimates)
+    rows = [estimate for group in groups for estimate in (*group.measured, *group.unmeasured)]
+    above, row = {}, 0
+    for group in groups:
+        above[row] = [heading(group.title, width)]
+        row += len(group.measured) + len(group.unmeasured)
+    quantiles = [estimate.quantiles or {} for estimate in rows]
+
+    def numbers(name: str, yields: int = 0) -> Column:
+        cells = [_digits(found.get(name)) for found in quantiles]
+        return Column(name, cells, right=True, yields=yields)
+
+    columns = [
+        Column("quantity", [estimate.metric.removeprefix("labeling.") for estimate in rows], yields=3, shortest=8),
+        Column("n", [f"{estimate.n:,}" for estimate in rows], right=True),
+        Column("mean", [_digits(estimate.estimate) for estimate in rows], right=True),
+        numbers("p5", 1), numbers("p50"), numbers("p95"), numbers("p99", 2),
+        Column("max", [_digits(estimate.maximum) for estimate in rows], right=True),
+    ]  # fmt: skip
+    return fitted(columns, width, Notes(above))
+
+
+def _digits(number: float | None) -> str:
+    return "—" if number is None else f"{number:.4g}"
+
+
+STATE_STYLES: Final[dict[HeadlineState, str]] = {
+    "firing": "bold red",
+    "suspicious": "yellow",
+    "moved": "bold yellow",
+    "silent": "yellow",
+    "judge stopped": "yellow",
+    "being measured": "bright_black",
+    "too few": "bright_black",
+    "learning": "bright_black",
+    "steady": "green",
+    "unwatched": "bright_black",
+}
+"""Colours of states; the word says the same."""
+
+
+class _HeadlineScope(NamedTuple):
+    """Rows under one heading, with the labeler and the range of most of them."""
+
+    pipeline: str
+    segment: str | None
+    labeler: str
+    range: str
+
+
+def reading_order(headlines: Sequence[Headline]) -> list[Headline]:
+    """Return headlines by pipeline and segment, and there in the order of the registry of metrics."""
+    places = {name: place for place, name in enumerate(METRICS)}
+    return sorted(
+        headlines,
+        key=lambda each: (each.pipeline, each.segment or "", places.get(each.metric, len(places)), each.metric),
+    )
+
+
+def headlines_table(headlines: Sequence[Headline], width: int, *, small: bool = False) -> RenderableType:
+    """Return headlines as a table with a heading for each pipeline and segment value.
+
+    Args:
+        headlines: to show.
+        width: columns of the terminal.
+        small: whether small metrics have rows, too.
+    """
+    ordered = reading_order(headlines)
+    groups: dict[tuple[str, str | None], list[Headline]] = {}
+    for each in ordered:
+        groups.setdefault((each.pipeline, each.segment), []).append(each)
+    rows: list[Headline] = []
+    details: list[Text] = []
+    above: dict[int, list[Text]] = {}
+    for members in groups.values():
+        shown = [each for each in members if each.estimate is not None and (small or not each.is_small)]
+        scope = _headline_scope(shown or members)
+        lines = [heading((scope.pipeline, scope.segment or "all", scope.labeler, scope.range), width)]
+        above[len(rows)] = [*above.get(len(rows), ()), *([Text()] if above else []), *lines]
+        rows += shown
+        details += [_detail(each, scope) for each in shown]
+        above.setdefault(len(rows), []).extend(_below(members, shown))
+    if not rows:
+        return Group(*above.get(0, ()))
+    columns = [
+        Column("metric", [short_name(row.metric) for row in rows], yields=8, shortest=SHORTEST_NAME),
+        Column("now", [number_text(row.estimate) for row in rows], right=True),
+        Column("interval", [_headline_interval(row) for row in rows]),
+        _headline_bars(rows),
+        Column("n", [f"{row.n:,}" for row in rows], right=True),
+        Column("state", [_state(row) for row in rows]),
+        Column("all time", [_all_time(row) for row in rows], right=True, yields=7),
+        *_bands(rows),
+        *([Column("", details, yields=1, stacks=True)] if any(detail.plain for detail in details) else []),
+    ]
+    return fitted(columns, width, Notes(above))
+
+
+def _headline_scope(members: Sequence[Headline]) -> _HeadlineScope:
+    first = members[0]
+    labelers = Counter(each.labeler_text for each in members)
+    ranges = Counter(each.range_text for each in members)
+    return _HeadlineScope(first.pipeline, first.segment, labelers.most_common(1)[0][0], ranges.most_common(1)[0][0])
+
+
+def _detail(row: Headline, scope: _HeadlineScope) -> Text:
+    """Return what the columns of a row and its heading do not say."""
+    parts = [row.state_text] if row.state in ("moved", "firing", "silent") else []
+    if row.judge is not None:
+        parts.append(row.judge_text)
+    if row.range_text != scope.range:
+        parts.append(row.range_text)
+    if row.labeler_text != scope.labeler:
+        parts.append(f"by {row.labeler_text}")
+    if row.coverage_text is not None:
+        parts.append(row.coverage_text)
+    return Text("; ".join(parts), style=STATE_STYLES[row.state])
+
+
+def _below(members: Sequence[Headline], shown: Sequence[Headline]) -> list[Text]:
+    """Return the lines at the end of a group: fitness, metrics without a row, and other labelers."""
+    lines: list[str] = []
+    named = Counter(each.labeler for each in shown)
+    if members[0].segment is None and named:
+        labeler = named.most_common(1)[0][0]
+        fitness = phrase_of(labeler, {each.metric: each.fit_for for each in shown if each.labeler == labeler})
+        lines += [] if fitness is None else [fitness]
+    valueless = [
+        short_name(each.metric) + (f" ({each.judge_text})" if each.judge else "")
+        for each in members
+        if each.estimate is None
+    ]
+    if valueless:
+        lines.append(f"without a value: {', '.join(valueless)} (--estimator recommended shows why)")
+    folded = [short_name(each.metric) for each in members if each.estimate is not None and each not in shown]
+    if folded:
+        lines.append(f"folded away: {', '.join(folded)} (--all shows them)")
+    if any(each.metric in OF_USAGE for each in shown):
+        lines.append("p50 and p95 of latency, tokens and dollars: --estimator mean")
+    others = sorted({name for each in shown for name in each.other_labelers})
+    if others:
+        lines.append(f"also scored by {', '.join(others)}: --labeler {others[0]} shows its numbers")
+    return [Text(line, style="bright_black") for line in lines]
+
+
+def _headline_interval(row: Headline) -> str:
+    if row.lower is None or row.upper is None or not row.has_interval:
+        return TOO_WIDE
+    return interval_text((row.lower, row.upper))
+
+
+def _headline_bars(rows: Sequence[Headline]) -> Column:
+    def drawn(row: Headline, width: int) -> Text:
+        lowest, highest = row.value_range
+        ends = lowest if row.lower is None else row.lower, highest if row.upper is None else row.upper
+        return interval_bar(row.estimate, ends, (lowest, highest), width)
+
+    wide, middle, narrow = ([drawn(row, width) for row in rows] for width in BAR_WIDTHS)
+    return Column("", wide, yields=2, narrower=Column("", middle, yields=3, narrower=Column("", narrow, yields=5)))
+
+
+def _state(row: Headline) -> Text:
+    count = f" ({row.needed:,} more)" if row.state in ("too few", "learning") and row.needed else ""
+    return Text(f"{row.state}{count}", style=STATE_STYLES[row.state])
+
+
+def _all_time(row: Headline) -> str:
+    return "" if row.range == "all" or row.all_time is None else number_text(row.all_time.estimate)
+
+
+def _bands(rows: Sequence[Headline]) -> list[Column]:
+    return [Column("band", [row.band or "" for row in rows], yields=6)] if any(row.band for row in rows) else []
+
+
+def headlines_note(headlines: Sequence[Headline], *, options: bool = True) -> str:
+    """Return a sentence about level and validity of the intervals.
+
+    Args:
+        headlines: to name the level of.
+        options: whether to name the options that change the range.
+    """
+    level = f"{headlines[0].confidence:.0%} intervals" if headlines else "no numbers"
+    change = "; --last, --since or --all-time change the range" if options else ""
+    return f"{level}, valid at every look{change}"
+
+
+TITLE_CHARS: Final = 12
+"""Most characters of a pipeline's name as the title of a column; longer names are in a line above the table."""
+
+
+METRIC_CHARS: Final = 28
+"""Fewest characters of a metric's name in a table of differences: the names of all built-in metrics are whole."""
+
+
+def compared_table(found: Sequence[Compared], first: str, second: str, width: int) -> RenderableType:
+    """Return the differences of two pipelines, one row for each metric."""
+    names = printable(first), printable(second)
+    long = max(map(len, names)) > TITLE_CHARS
+    a, b = ("A", "B") if long else names
+    legend = [heading([f"A: {names[0]}", f"B: {names[1]}"], width)] if long else []
+    gaps = [_signed_text(row.difference.estimate, "+", row) for row in found]
+    columns = [
+        Column("metric", [_compared_name(row, names) for row in found], yields=5, shortest=METRIC_CHARS),
+        *(
+            Column(title, [_signed_text(row.means[place], "", row) for row in found], right=True, yields=4, stacks=True)
+            for place, title in enumerate((a, b))
+        ),
+        Column(f"{a} - {b}", gaps, right=True, yields=1, narrower=Column("difference", gaps, right=True)),
+        Column("interval", [_difference_interval(row) for row in found]),
+        Column("n", [_pair_counts(row) for row in found], right=True, yields=3, stacks=True),
+        *_pair_clusters(found),
+        Column("verdict", [_verdict(row) for row in found]),
+    ]
+    return Group(*legend, fitted(columns, width))
+
+
+def _compared_name(one: Compared, sides: tuple[str, str]) -> str:
+    name = short_name(shown_metric(one.metric, one.metric_version))
+    # Two labelers that are the sides stand above the table already.
+    if one.other_labeler is not None and sides != (one.labeler, one.other_labeler):
+        name = f"{name} · {one.labeler} and {one.other_labeler}"
+    return name if one.segment is None else f"{name} · {one.segment}"
+
+
+def _pair_counts(one: Compared) -> str:
+    return " and ".join(f"{n:,}" for n in dict.fromkeys(one.n))
+
+
+def _pair_clusters(found: Sequence[Compared]) -> list[Column]:
+    """Return the clusters that each interval rests on, if any row has clusters."""
+    known = [[] if row.exact else [n for n in row.n_clusters if n is not None] for row in found]
+    if not any(known):
+        return []
+    cells = [" and ".join(f"{n:,}" for n in dict.fromkeys(counts)) for counts in known]
+    return [Column("clusters", cells, right=True, yields=2)]
+
+
+def _difference_interval(one: Compared) -> str:
+    ends = one.difference.lower, one.difference.upper
+    return EXACT if one.exact else " to ".join(_signed_text(end, "+", one) for end in ends)
+
+
+def _signed_text(value: float, sign: str, one: Compared) -> str:
+    return format(value, f"{sign}z.{one.decimals}f") if abs(value) < 10_000 else format(value, f"{sign}z,.0f")
+
+
+def _verdict(one: Compared) -> Text:
+    return Text(one.verdict, style="bright_black" if one.verdict in ("undecided", "equal") else "bold")
+
+
+def comparison_method(found: Sequence[Compared]) -> str:
+    """Return sentences about the method of the differences."""
+    pairs = max((row.n[0] for row in found if row.method == "paired"), default=0)
+    sentences = []
+    if pairs:
+        sentences.append(f"Paired by interaction id: {pairs:,} pairs.")
+        if any(row.exact for row in found):
+            sentences.append("Both workspaces are complete, so their difference is exact.")
+    if any(row.strategy == "ratio" for row in found):
+        sentences.append("Quality per dollar and per second: the interval holds whenever those of all four means do.")
+    if any(row.method == "unpaired" for row in found):
+        sentences.append(f"{'Other rows are unpaired' if pairs else 'Unpaired'}: the difference of two means.")
+    return " ".join(sentences)
+
+
+MOST_ROWS = 12
+"""Segment values that a table shows."""
+
+
+def segments_table(
+    change: ExplainedChange, name: str, width: int, stretches: tuple[str, str] = ("before", "since")
+) -> RenderableType:
+    """Return the parts of segment values in a change, the largest first, and the whole.
+
+    Args:
+        change: to show.
+        name: of the segment.
+        width: columns of the terminal.
+        stretches: names of the two stretches.
+    """
+    rows = [_cells(segment, name) for segment in change.segments[:MOST_ROWS]]
+    left = change.segments[MOST_ROWS:]
+    if left:
+        parts = (sum(segment.mix for segment in left), sum(segment.within for segment in left))
+        rows.append((f"{len(left):,} more", "", "", *(f"{part:+.3f}" for part in parts)))
+    before, since = change.mean
+    whole = ("all", "", f"{before:.3f} {since:.3f}", f"{change.mix.estimate:+.3f}", f"{change.within.estimate:+.3f}")
+    rows.append(tuple(Text(cell, style="bold") for cell in whole))
+    shown, *numbers = zip(*rows, strict=True)
+    titles = (*(f"{title} {stretches[0]}, {stretches[1]}" for title in ("share", "mean")), "mix", "within")
+    columns = [Column(title, cells, right=True) for title, cells in zip(titles, numbers, strict=True)]
+    return fitted([Column(printable(name), shown, yields=1, shortest=8), *columns], width)
+
+
+def parts_table(change: ExplainedChange) -> Table:
+    """Return the change and its two parts with their intervals."""
+    table = Table(box=None, pad_edge=False, show_header=False, style="bright_black")
+    for title, part in (("change", change.total), ("mix", change.mix), ("within", change.within)):
+        table.add_row(title, f"{part.estimate:+.3f}", _ends(part))
+    return table
+
+
+def differences_table(found: Sequence[ExplainedDifference], width: int) -> RenderableType:
+    """Return differences of two pipelines, split into mix and within, one row a metric."""
+    names = [short_name(shown_metric(difference.metric, difference.metric_version)) for difference in found]
+    parts = [(difference.change.mix, difference.change.within) for difference in found]
+    columns = [
+        Column("metric", names, yields=1, shortest=16),
+        Column("difference", [f"{difference.change.total.estimate:+.3f}" for difference in found], right=True),
+    ]
+    for place, title in enumerate(("mix", "within")):
+        columns += [
+            Column(title, [f"{both[place].estimate:+.3f}" for both in parts], right=True),
+            Column("interval", [_ends(both[place]) for both in parts], right=True),
+        ]
+    return fitted(columns, width)
+
+
+def _cells(one: SegmentPart, name: str) -> tuple[Text | str, ...]:
+    label = one.name.removeprefix(f"{name}=")
+    shares = " ".join(f"{100 * share.estimate:5.1f}%" for share in one.share)
+    means = " ".join("    —" if mean is None else f"{mean:.3f}" for mean in one.mean)
+    within = "new" if one.is_new else f"{one.within:+.3f}"
+    return Text(printable(label), style="bold" if one.is_carrier else ""), shares, means, f"{one.mix:+.3f}", within
+
+
+def _ends(part: Interval[float, float]) -> str:
+    return f"{part.lower:+.3f} to {part.upper:+.3f}"
+
+
+def summary_table(summary: Summary, width: int) -> RenderableType:
+    """Return the estimates of a scored file as a table."""
+    return estimates_table(summary.estimates, width, recent=False)
+
+
+def reference_table(found: Sequence[Estimate], dataset: str, width: int) -> RenderableType:
+    """Return our means beside published means, with differences in percentage points.
+
+    Raises:
+        ValueError: there are no published results of that data set.
+    """
+    from ragtide_offline.score.reference_results import reference_results  # noqa: PLC0415 - it imports Redis
+    from ragtide_offline.score.summary import compare  # noqa: PLC0415
+
+    published = reference_results(dataset)
+    rows = [
+        (metric if result is published[0] else "", result.name, gap)
+        for metric in published[0].means
+        for result in published
+        for gap in compare(found, result)
+        if gap.metric == metric
+    ]
+    columns = [
+        Column("metric", [metric for metric, _, _ in rows], yields=2, shortest=16),
+        Column("system", [name for _, name, _ in rows], yields=1, shortest=12),
+        Column("published %", [f"{gap.theirs_percent:.1f}" for _, _, gap in rows], right=True),
+        Column("ours %", [f"{gap.ours_percent:.1f}" for _, _, gap in rows], right=True),
+        Column("points", [f"{gap.points:+.1f}" for _, _, gap in rows], right=True),
+    ]
+    title = Text(f"{published[0].title}: published means, and ours beside them", style="bold")
+    return Group(title, fitted(columns, width))
+
+
+def waiting_lines(shown: Sequence[Estimate] | Sequence[Headline], clusters: ClusterSettings) -> list[str]:
+    """Return a line for each pipeline with answers in open sessions, on which no interval rests yet."""
+    waiting: defaultdict[str, int] = defaultdict(int)
+    for estimate in shown:
+        waiting[estimate.pipeline] = max(waiting[estimate.pipeline], estimate.n_waiting)
+    return [
+        f"{f'{pipeline}: ' if len(waiting) > 1 else ''}{waiting_sentence(n, clusters)}"
+        for pipeline, n in sorted(waiting.items())
+        if n
+    ]
+
+
+def print_headlines(shown: Sequence[Headline], *, small: bool, clusters: ClusterSettings) -> None:
+    """Print headlines as a table with diagnoses.
+
+    Args:
+        shown: headlines.
+        small: whether small metrics have rows.
+        clusters: settings by which the answers of a session count.
+    """
+    from ragtide_offline.score.summary import headline_diagnoses  # noqa: PLC0415 - it imports Redis
+
+    out.print(headlines_note(shown), style="bright_black", markup=False, highlight=False)
+    out.print(headlines_table(shown, out.width, small=small))
+    for line in waiting_lines(shown, clusters):
+        out.print(line, style="bright_black", markup=False, highlight=False)
+    for where, diagnosis in headline_diagnoses(shown):
+        out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
+
+
+def print_estimates(shown: Sequence[Estimate], found: int, *, labeling: bool, clusters: ClusterSettings) -> None:
+    """Print estimates as a table with diagnoses, and the number of estimates that are not shown.
+
+    Args:
+        shown: estimates.
+        found: number of estimates that were found.
+        labeling: whether they are of time and cost of labeling.
+        clusters: settings by which the answers of a session count.
+    """
+    from ragtide_offline.score.summary import diagnoses  # noqa: PLC0415 - it imports Redis
+
+    if shown and labeling:
+        out.print(labeling_table(shown, out.width))
+    elif shown:
+        out.print(estimates_note(shown), style="bright_black", markup=False, highlight=False)
+        out.print(estimates_table(shown, out.width))
+        for line in waiting_lines(shown, clusters):
+            out.print(line, style="bright_black", markup=False, highlight=False)
+        # Of live traffic the headlines have one, where something changed.
+        for where, diagnosis in diagnoses([estimate for estimate in shown if estimate.run is not None]):
+            out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
+    if hidden := found - len(shown):
+        err.print(f"{hidden:,} estimates of segment values are not shown: --segments shows them.", highlight=False)

@@ -1,0 +1,1061 @@
+"""Results of the offline evals as tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.cells import cell_len
+from rich.console import Group
+from rich.text import Text
+
+from ragtide_aggregator.statistics.comparisons.bootstrap import RESAMPLES, Measured
+from ragtide_offline.benchmark.figures import FEWEST
+from ragtide_offline.experiments.drafts import value_text
+from ragtide_offline.experiments.verdict import stop_text
+from ragtide_offline.judge_check.rows import SMALL, TOLERATED
+from ragtide_roles.doctor.finding import count_of
+from ragtide_schemas.experiments import RACE
+from ragtide_schemas.fitness import failures_in_words, fitness_of, sees_of
+from ragtide_schemas.metric_definitions import OUTCOMES
+from ragtide_schemas.printable import printable
+
+from . import Column, Notes, err, fitted, heading, out, print_json, shortened
+from .estimates import interval_bar, interval_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ragtide_offline.agreement.comparing import PredictionAgreement
+    from ragtide_offline.benchmark.batching import BatchRun
+    from ragtide_offline.benchmark.corruptions import CorruptionFigures, SpoiltRows
+    from ragtide_offline.benchmark.figures import MetricFigures
+    from ragtide_offline.benchmark.preferences import PreferenceFigures
+    from ragtide_offline.benchmark.running import Benchmark
+    from ragtide_offline.benchmark.spans import SpanFigures
+    from ragtide_offline.capacity.judged_sample import PlannedSample, SamplePlan
+    from ragtide_offline.capacity.judging import JudgeBill
+    from ragtide_offline.capacity.planning import Capacity, PlannedTraffic
+    from ragtide_offline.capacity.unit_costs import UnitCosts
+    from ragtide_offline.criteria.checks import CriterionFinding
+    from ragtide_offline.criteria.numbers import CriterionRow
+    from ragtide_offline.criteria.pricing import CriteriaPrices, CriterionPrice
+    from ragtide_offline.criteria.trying import CriterionTrial
+    from ragtide_offline.experiments.board import Board, BoardRow
+    from ragtide_offline.experiments.projections import Projection
+    from ragtide_offline.judge_check.rows import CheckRow
+    from ragtide_offline.local_fit.criterion_fit import CriterionFit
+    from ragtide_offline.local_fit.fitting import FitResult, ScoreResult
+    from ragtide_offline.local_fit.sources import GatheredInteractions
+    from ragtide_offline.runs import CostPlan, RunResult
+    from ragtide_schemas.criterion import Criterion
+
+
+def show_agreement(compared: PredictionAgreement, confidence: float) -> None:
+    """Print the agreement of scores with a reference."""
+    counts = compared.counts
+    out.print(f"{compared.predictions.name} against {compared.reference}", style="bold", highlight=False)
+    out.print(agreement_table(compared, out.width))
+    for family, found in compared.families.items():
+        out.print(
+            f"{family}: aggregated RMSE {measured_text(found.rmse)} ({measured_interval(found.rmse)}), consistency "
+            f"score {measured_text(found.consistency)} ({measured_interval(found.consistency)})",
+            highlight=False,
+        )
+    out.print(
+        f"{counts['matched']:,} interactions in both; {counts['without_reference']:,} without a reference, "
+        f"{counts['without_prediction']:,} without a prediction. Intervals: {confidence:.0%}, bootstrap of "
+        f"{RESAMPLES:,}.",
+        style="bright_black",
+        highlight=False,
+    )
+
+
+def agreement_table(compared: PredictionAgreement, width: int) -> RenderableType:
+    """Return the agreement of every metric as a table, with a heading for each metric."""
+    rows: list[tuple[str, Measured, str]] = []
+    above: dict[int, list[Text]] = {}
+    for metric, found in compared.metrics.items():
+        absent = compared.counts[f"absent {metric}"]
+        missing = [f"absent in {absent:,} predictions"] if absent else []
+        above.setdefault(len(rows), []).append(heading([metric, f"n {found.n:,}", *missing], width))
+        measures = (
+            ("RMSE", found.rmse, _beside("always the mean", found.constant_rmse)),
+            ("mean error", found.bias, ""),
+            ("Spearman", found.spearman, ""),
+            ("AUROC", found.auroc, "chance 0.500"),
+            ("F1 of the low", found.f1, ""),
+            ("kappa", found.kappa, ""),
+            ("accuracy", found.accuracy, _beside("always the majority", found.majority)),
+        )
+        rows += measures if found.n else ()
+    columns = [
+        Column("measure", [f"  {name}" for name, _, _ in rows]),
+        Column("value", [measured_text(measured) for _, measured, _ in rows], right=True),
+        Column("interval", [measured_interval(measured) for _, measured, _ in rows]),
+        Column("compare with", [beside for _, _, beside in rows], yields=1, stacks=True),
+    ]
+    return fitted(columns, width, Notes(above))
+
+
+def _beside(name: str, number: float | None) -> str:
+    return "" if number is None else f"{name} {number:.3f}"
+
+
+def measured_text(measured: Measured) -> str:
+    """Return a figure with three digits, or that it is undefined."""
+    return "undefined" if measured.value is None else f"{measured.value:.3f}"
+
+
+def measured_interval(measured: Measured) -> str:
+    """Return the ends of the interval of a figure; nothing without one."""
+    return "" if measured.lower is None else f"{measured.lower:.3f} to {measured.upper:.3f}"
+
+
+def figures_table(found: MetricFigures, width: int) -> RenderableType:
+    """Return the figures of a metric: means over subsets, and the other judges on their rows."""
+    rows = [(figure.name, figure.mean, "") for figure in found.figures]
+    for judge in found.judges:
+        beside = f"ours on the same rows {measured_text(judge.ours)} ({measured_interval(judge.ours)})"
+        rows.append((f"  {judge.judge}, {judge.n:,} rows", judge.theirs, beside))
+    rows += [(bias.name, bias.mean, "") for bias in found.biases]
+    low = "" if found.n_low is None else f"{found.n_low:,} low"
+    columns = [
+        Column("figure", [name for name, _, _ in rows]),
+        Column("mean", [measured_text(measured) for _, measured, _ in rows], right=True),
+        Column("interval", [measured_interval(measured) for _, measured, _ in rows]),
+        Column("", [Text(beside, style="bright_black") for _, _, beside in rows], yields=1, stacks=True),
+    ]
+    title = heading([part for part in (found.metric, f"n {found.n:,}", low) if part], width)
+    return fitted(columns, width, Notes({0: [title]}))
+
+
+def subsets_table(figures: Sequence[MetricFigures], width: int) -> RenderableType:
+    """Return the first figure of each metric for every subset."""
+    wanted = [(row.metric, figure) for row in figures for figure in row.figures[:1]]
+    names = sorted({name for _, figure in wanted for name in figure.subsets})
+    columns = [
+        Column("subset", names, shortest=8),
+        *(
+            Column(
+                f"{metric.partition('.')[2].removeprefix('context_')}: {figure.name}",
+                ["" if name not in figure.subsets else f"{figure.subsets[name]:.3f}" for name in names],
+                right=True,
+                yields=1,
+                stacks=True,
+            )
+            for metric, figure in wanted
+        ),
+    ]
+    return fitted(columns, width, Notes({0: [heading(["by subset"], width)]}))
+
+
+def spans_table(found: SpanFigures, width: int) -> RenderableType:
+    """Return F1, precision and recall of unsupported spans: means over subsets, and F1 of every subset."""
+    rows = [(figure.name, figure.mean) for figure in found.figures]
+    rows += [(f"  F1 of {name}", Measured(value)) for name, value in found.figures[0].subsets.items()]
+    columns = [
+        Column("figure", [name for name, _ in rows], shortest=12),
+        Column("mean", [measured_text(measured) for _, measured in rows], right=True),
+        Column("interval", [measured_interval(measured) for _, measured in rows]),
+    ]
+    title = heading(["unsupported spans", f"n {found.n:,}", f"{found.n_marked:,} with spans"], width)
+    return fitted(columns, width, Notes({0: [title]}))
+
+
+def preferences_table(found: Sequence[PreferenceFigures], width: int) -> RenderableType:
+    """Return the rank correlations of each metric with people's preferences between two answers."""
+    rows = [
+        (row.metric if place == 0 else "", f"{row.n:,}" if place == 0 else "", figure)
+        for row in found
+        for place, figure in enumerate(row.figures)
+    ]
+    columns = [
+        Column("metric", [metric for metric, _, _ in rows], shortest=8),
+        Column("pairs", [n for _, n, _ in rows], right=True),
+        Column("opinion on", [figure.name for _, _, figure in rows]),
+        Column("Spearman", [measured_text(figure.mean) for _, _, figure in rows], right=True),
+        Column("interval", [measured_interval(figure.mean) for _, _, figure in rows]),
+    ]
+    title = heading(["people's preferences"], width)
+    return fitted(columns, width, Notes({0: [title]}))
+
+
+def notes(run: Benchmark) -> list[str]:
+    """Return sentences about the labeler, rows, speed and cost."""
+    result = run.result
+    rows, by = result.counts["rows"], result.labeler
+    speed = f" in {result.seconds:,.1f} s ({rows / result.seconds:,.0f} a second)" if result.seconds and rows else ""
+    found = [f"{by.name} {by.version}: {rows:,} rows{speed}, {result.tokens:,} tokens, ${result.cost_usd:,.4f}."]
+    if result.counts["without_truth"]:
+        found.append(f"{result.counts['without_truth']:,} rows have no true score, and were left out.")
+    if result.counts["problems"]:
+        found.append(f"{result.counts['problems']:,} rows could not be used.")
+    for (metric, reason), count in sorted(run.absent.items()):
+        found.append(f"{metric} has no score in {count:,} rows: {reason}.")
+    undecided, unusable = run.compared_spans.undecided, run.compared_spans.unusable
+    if undecided:
+        found.append(f"The labeler did not decide about the sentences of {undecided:,} responses with spans.")
+    if unusable:
+        found.append(f"The spans of {unusable:,} rows could not be read, and were left out.")
+    if run.spans is not None:
+        found.append("Spans are compared by characters. A labeler without spans marks whole sentences.")
+    if run.figures:
+        found.append(
+            "Means over subsets; intervals: bootstrap of questions within subsets. A constant is the subset's mean."
+        )
+        words = fitness_of(by.name, [figure.metric for figure in run.figures], run.settings.fit_for)
+        found += [] if words is None else [f"{by.name}: {words}."]
+        found += [f"{figure.metric} {sees}." for figure in run.figures if (sees := sees_of(by.name, figure.metric))]
+    if run.preferences:
+        found.append(
+            "A metric prefers the answer with the higher score. Its document is the right answer. Intervals: bootstrap "
+            "of questions."
+        )
+    if not run.figures and not run.preferences:
+        found.append(f"No metric has {FEWEST} rows of a subset with a true score and a score.")
+    return found
+
+
+def show_figures(run: Benchmark) -> None:
+    """Print the figures of a benchmark."""
+    for figure in run.figures:
+        out.print(figures_table(figure, out.width))
+    if run.figures:
+        out.print(subsets_table(run.figures, out.width))
+    if run.spans is not None:
+        out.print(spans_table(run.spans, out.width))
+    if run.preferences:
+        out.print(preferences_table(run.preferences, out.width))
+    for sentence in notes(run):
+        out.print(sentence, style="bright_black", markup=False, highlight=False)
+
+
+def batch_summary(found: BatchRun) -> str:
+    """Return the outcome of batches in sentences."""
+    lines = [f"{found.stored:,} answers stored, ${found.cost_usd:,.4f}."]
+    if found.waiting is not None:
+        lines.append(f"Batch {found.waiting.id} has not ended ({found.waiting.status}): give the same command again.")
+    elif found.failed:
+        reason = max(found.failed.values(), key=[*found.failed.values()].count)
+        lines.append(f"{len(found.failed):,} requests stay for ordinary calls, most often because of: {reason}")
+    if found.waiting is None:
+        lines.append("Now ragtide score or ragtide benchmark with --labeler judge uses the stored answers.")
+    return "\n".join(lines)
+
+
+def planned(plan: CostPlan) -> str:
+    """Return the cost of a run in sentences."""
+    calls = plan.calls
+    found = [f"{plan.labeler}: {plan.rows:,} rows, {calls.calls:,} calls, {calls.cached:,} answers from the cache."]
+    if calls.calls:
+        found.append(f"About {calls.prompt_tokens:,} tokens sent, {calls.completion_tokens:,} answered.")
+        digits = 2 if calls.cost_usd >= 0.01 else 4
+        found.append(
+            f"About ${calls.cost_usd:,.{digits}f}, without answers that are asked for again because of a fault."
+            if plan.has_price
+            else "The price of the model is not known: set it under judge.prices."
+        )
+    return "\n".join(found)
+
+
+def show_plan(plan: CostPlan, *, as_json: bool = False) -> None:
+    """Print the cost of a run."""
+    if as_json:
+        print_json(plan.as_dict())
+    else:
+        out.print(planned(plan), markup=False, highlight=False)
+
+
+SECTIONS: Final = {"worse": "should get worse", None: "may do either", "same": "should stay the same"}
+"""Headings of the parts of a table, by what the metric should do."""
+
+
+def corruptions_table(figures: Sequence[CorruptionFigures], width: int) -> RenderableType:
+    """Return the figures of one metric: a row for each corruption, in parts by what the metric should do."""
+    parts = {expected: [figure for figure in figures if figure.expected == expected] for expected in SECTIONS}
+    rows = [figure for part in parts.values() for figure in part]
+    above = {
+        place: [Text(SECTIONS[rows[place].expected], style="italic")]
+        for place in [
+            0,
+            *(place for place, (before, after) in enumerate(pairwise(rows), 1) if before.expected != after.expected),
+        ]
+    }
+    above[0] = [heading([figures[0].metric, f"up to {max(figure.n for figure in rows):,} rows"], width), *above[0]]
+    columns = [
+        Column("corruption", [figure.corruption for figure in rows], shortest=14),
+        Column("AUROC", [measured_text(figure.auroc) if figure.n else "absent" for figure in rows], right=True),
+        Column("interval", [measured_interval(figure.auroc) for figure in rows], yields=3),
+        Column("before", [_mean_text(figure.before) for figure in rows], right=True, yields=4),
+        Column("after", [_mean_text(figure.after) for figure in rows], right=True, yields=5),
+        Column("alert after", [delay_text(figure) for figure in rows], right=True),
+        Column("change", [measured_interval(figure.change) for figure in rows], yields=1),
+        Column("applied", [f"{figure.applied:.0%}" for figure in rows], right=True, yields=2),
+        Column("absent", [f"{figure.absent:.0%}" if figure.absent else "" for figure in rows], right=True, yields=2),
+    ]
+    return fitted(columns, width, Notes(above))
+
+
+def delay_text(figure: CorruptionFigures) -> str:
+    """Return the number of interactions until an alert."""
+    if figure.delay is None:
+        return "few rows"
+    return f"over {figure.delay.within:,}" if figure.delay.median is None else f"{figure.delay.median:,}"
+
+
+def corruption_notes(run: SpoiltRows) -> list[str]:
+    """Return sentences about the run, and how to read its tables."""
+    from ragtide_offline.benchmark.corruptions import seen_failures  # noqa: PLC0415 - it imports labelers
+
+    result, figures = run.result, run.figures
+    rows, labeled = result.counts["rows"], result.counts["labeled"]
+    speed = f"labeled clean and spoilt in {result.seconds:,.1f} s, {result.tokens:,} tokens, ${result.cost_usd:,.4f}"
+    found = [f"{result.labeler.name} {result.labeler.version}: {rows:,} rows, {labeled:,} {speed}."]
+    if result.counts["nothing_to_spoil"]:
+        found.append(f"{result.counts['nothing_to_spoil']:,} rows have no documents or no response, and were left out.")
+    if result.counts["problems"]:
+        found.append(f"{result.counts['problems']:,} rows could not be used.")
+    if not figures:
+        return [*found, "The labeler gives no metric that a corruption should move."]
+    found.append(
+        "AUROC: how often a clean row has a better score than a spoilt one; 0.5 says that the number does not move. "
+        f"Means over subsets of {FEWEST} rows or more; intervals: bootstrap of questions within subsets."
+    )
+    absent = dict.fromkeys(figure.corruption for figure in figures if figure.absent == 1)
+    if absent:
+        found.append(f"No spoilt row has a score of some metric (absent): {', '.join(absent)}.")
+    found.append(
+        "Alert after: interactions until the default drift rule fires in half of the simulated streams, if every "
+        "interaction is spoilt from some point on, at a mean of 10,000 values between false alarms."
+    )
+    for metric, failures in seen_failures(figures).items():
+        if words := failures_in_words(failures):
+            found.append(f"{metric} {words}.")
+    return found
+
+
+def _mean_text(mean: float | None) -> str:
+    return "" if mean is None else f"{mean:.3f}"
+
+
+CHECKS: Final = {
+    "asked_again": "asked again: share of equal labels",
+    "documents_reversed": "documents in reverse order: difference",
+    "criteria_reversed": "criteria in reverse order: difference",
+    "answer_repeated": "the answer twice as long: difference",
+    "answers": "faults of the first answer: share of items",
+    "cost": "cost",
+}
+"""Headings of the parts of the table."""
+
+
+SIZES: Final = "asked again: size of the difference"
+"""Heading of the part about scores that differ when the same is asked again."""
+
+
+MEASURES: Final = {
+    "equal_verdicts": "verdicts on sentences",
+    "shared_labels": "all labels",
+    "relevance_first_minus_last": "relevance, first less last place",
+    "changed_labels_beyond_asking_again": "labels changed, less asked again",
+    "refused": "judge refused",
+    "unusable": "answer unusable",
+    "corrected": "answer asked for again",
+    "unknown_keys": "unknown keys in the answer",
+    "tokens_per_item": "tokens an item",
+    "cost_usd_per_item": "dollars for 1,000 items",
+    "tokens": "tokens of the check",
+    "cost_usd": "dollars of the check",
+}
+"""Names of rows; a row about a metric has its name."""
+
+
+NOT_APPLICABLE: Final = {
+    "asked_again": "no item has two answers",
+    "documents_reversed": "no item has two documents",
+    "criteria_reversed": "fewer than two criteria are asked",
+    "answer_repeated": "no answer can be repeated",
+    "answers": "no item has an answer",
+}
+"""Why a check does not apply."""
+
+
+FAULTS: Final = frozenset({"unsteady", "moves", "often"})
+"""Words that stand out."""
+
+
+def check_table(rows: Sequence[CheckRow], width: int, confidence: float) -> RenderableType:
+    """Return the rows as a table, in parts by check."""
+    parts = [_heading(row) for row in rows]
+    begins = [0, *(place for place, (one, other) in enumerate(pairwise(parts), 1) if one != other)]
+    above = {place: [Text(parts[place], style="italic")] for place in begins}
+    columns = [
+        Column("check", [f"  {_name(row)}" for row in rows], shortest=24, yields=1),
+        Column("estimate", [_number(row, row.estimate) for row in rows], right=True),
+        Column(f"{confidence:.0%} interval", [_interval(row) for row in rows]),
+        Column("items", [f"{row.n:,}" if row.n else "" for row in rows], right=True),
+        Column("verdict", [_word(row) for row in rows]),
+    ]
+    return fitted(columns, width, Notes(above))
+
+
+def _heading(row: CheckRow) -> str:
+    return SIZES if row.measure == "mean_absolute_difference" else CHECKS[row.check]
+
+
+def _name(row: CheckRow) -> str:
+    if row.verdict == "not applicable":
+        return NOT_APPLICABLE[row.check]
+    return row.metric or MEASURES[row.measure]
+
+
+def _is_change(row: CheckRow) -> bool:
+    return row.check not in ("asked_again", "answers", "cost")
+
+
+def _number(row: CheckRow, number: float | None) -> str:
+    if number is None:
+        return ""
+    if row.check == "cost":
+        dollars = {"cost_usd": number, "cost_usd_per_item": 1000 * number}.get(row.measure)
+        return f"{number:,.0f}" if dollars is None else f"{dollars:,.2f}"
+    return f"{number:+.3f}" if _is_change(row) else f"{number:.3f}"
+
+
+def _interval(row: CheckRow) -> str:
+    return "" if row.lower is None else f"{_number(row, row.lower)} to {_number(row, row.upper)}"
+
+
+def _word(row: CheckRow) -> str | Text:
+    word = "" if row.verdict is None or row.verdict == "not applicable" else row.verdict
+    return Text(word, style="bold yellow") if word in FAULTS else word
+
+
+def check_notes(result: RunResult, confidence: float) -> list[str]:
+    """Return sentences about the check, and how to read its words."""
+    counts = result.counts
+    found = [f"{counts['labeled']:,} answers, none from a cache, {result.tokens:,} tokens, ${result.cost_usd:,.4f}."]
+    if counts["nothing_to_judge"]:
+        found.append(f"{counts['nothing_to_judge']:,} rows have nothing that the judge is asked about.")
+    if counts["problems"]:
+        found.append(f"{counts['problems']:,} questions have no answer, because of a fault of the row or the endpoint.")
+    found.append(
+        f"moves: not by chance, at {confidence:.0%} for the whole table; slight: the same, but by at most {SMALL:g} of "
+        f"the range; stays: by at most {SMALL:g}, if at all; unclear: ask about more items."
+    )
+    found.append(
+        f"steady: {1 - SMALL:.0%} of the labels or more are equal, scores differ by at most {SMALL:g}; rare: at most "
+        f"{SMALL:.0%} of the items; often: more than {TOLERATED:.0%}."
+    )
+    return found
+
+
+def criterion_sentences(result: CriterionFit, found: GatheredInteractions) -> Iterator[str]:
+    """Yield sentences about the proxy of a criterion and its errors."""
+    loss = result.cross_validated
+    yield f"{result.criterion.metric}: {loss.interactions:,} answers by {found.reference.words}"
+    yield (
+        f"Mean squared error: {loss.shipped:.4f} of a constant, {loss.fitted:.4f} of the proxy; difference "
+        f"{loss.difference:+.4f} ({result.confidence:.0%} interval {loss.lower:+.4f} to {loss.upper:+.4f}). Each of "
+        f"{result.questions:,} questions was predicted by a fit to others."
+    )
+    yield (
+        f"Correlation with the judge: {result.correlation:.2f}. If few interactions are judged, the prediction-powered "
+        f"interval is {result.width:.2f} times as wide as that of the judged items alone."
+    )
+    if result.reads_similarity:
+        yield "The proxy is surely better with similarity."
+    if result.unused:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(result.unused.items()))
+        yield f"Not used: {reasons}."
+    if found.missing:
+        yield f"Not used: {found.missing:,} whose texts were not found."
+
+
+def scores_table(result: FitResult, reference: str, width: int) -> RenderableType:
+    """Return the figures of each score, shipped and fitted, with the difference: squared errors, or AUROCs."""
+    rows = [_figures(score) for score in result.scores]
+    names = ("shipped", "fitted", "gain" if result.spoilt else "difference")
+    figures = [Column(name, [row[place] for row in rows], right=True) for place, name in enumerate(names)]
+    columns = [
+        Column("score", [score.score for score in result.scores]),
+        *figures,
+        Column(f"{result.confidence:.0%} interval", [row[3] for row in rows], stacks=True, yields=1),
+        Column(
+            "used",
+            [
+                Text("fitted", style="green") if score.is_fitted else Text("shipped", style="yellow")
+                for score in result.scores
+            ],
+        ),
+    ]
+    title = "AUROC of spoilt interactions" if result.spoilt else "mean squared errors"
+    return Group(heading([title, f"{result.interactions:,} interactions", reference], width), fitted(columns, width))
+
+
+def _figures(score: ScoreResult) -> tuple[str, str, str, str]:
+    """Return the shipped figure, the fitted one, the difference and its interval."""
+    if (found := score.separation) is not None:
+        interval = f"{found.lower:+.3f} to {found.upper:+.3f}"
+        return f"{found.shipped:.3f}", f"{found.fitted:.3f}", f"{found.gain:+.3f}", interval
+    if (loss := score.cross_validated) is not None:
+        interval = f"{loss.lower:+.4f} to {loss.upper:+.4f}"
+        return f"{loss.shipped:.4f}", f"{loss.fitted:.4f}", f"{loss.difference:+.4f}", interval
+    return "", "", "", ""
+
+
+def decisions(result: FitResult, missing: int) -> Sequence[str]:
+    """Return sentences about the errors, the decisions, and interactions that were not used."""
+    sentences = [
+        *_meaning(result),
+        *(f"{score.score} stays as shipped: {score.reason}." for score in result.scores if not score.is_fitted),
+        *(f"{score.score} is surely better with similarity." for score in result.scores if score.reads_similarity),
+    ]
+    if result.unused:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(result.unused.items()))
+        sentences.append(f"Not used: {reasons}.")
+    if missing:
+        sentences.append(f"Not used: {missing:,} whose texts were not found.")
+    return sentences
+
+
+def _meaning(result: FitResult) -> Iterator[str]:
+    """Yield sentences that say what the figures are."""
+    if not result.spoilt:
+        yield f"Mean squared errors; each of {result.questions:,} questions was predicted by a fit to others."
+        return
+    yield (
+        "AUROC: how often a clean interaction has a higher score than a spoilt one, the mean over the corruptions that "
+        f"a score should follow. {result.spoilt:,} interactions were spoilt; each question was predicted by a fit to "
+        "others."
+    )
+    for score in result.scores:
+        if (loss := score.cross_validated) is not None:
+            yield (
+                f"{score.score}, squared error on {loss.interactions:,} judged interactions: "
+                f"{loss.shipped:.4f} shipped, "
+                f"{loss.fitted:.4f} fitted ({loss.lower:+.4f} to {loss.upper:+.4f})."
+            )
+    kept = [score.score for score in result.scores if score.is_fitted and score.cross_validated is None]
+    if kept:
+        yield (
+            "Too few interactions are judged, so the level stays that of the shipped labeler, and no judge's scores "
+            f"checked the fit: {', '.join(kept)}."
+        )
+
+
+def sentence_of_file(path: Path | None, digest: str | None) -> str:
+    """Return the sentence after a fit that is better than shipped."""
+    if path is None or digest is None:
+        return "Dry run: nothing was written."
+    return f"Written to {path} (SHA-256 {digest[:16]}…). Workers load it with local.model."
+
+
+def sentence_without_file(result: FitResult) -> str:
+    """Return the sentence after a fit that is not better than shipped."""
+    if result.spoilt:
+        return (
+            f"No score surely follows corruptions better than the shipped labeler's on {result.questions:,} questions, "
+            "so nothing was written: keep the shipped labeler, or give more interactions"
+        )
+    return (
+        f"No score is surely better than the shipped labeler's on {result.questions:,} questions, so nothing was "
+        "written: keep the shipped labeler, or judge more interactions"
+    )
+
+
+BAR_WIDTHS: Final = (24, 14)
+"""Characters of an interval's bar, from a wide terminal to a narrow terminal."""
+
+
+STYLES = {"running": "cyan", "complete": "bold green", "stopped": "bright_black"}
+
+
+NAME_CHARS: Final = 12
+"""Fewest characters of a config's name."""
+
+
+TITLE_CHARS: Final = 8
+"""Fewest characters of a parameter's name as the title of a column."""
+
+
+VALUE_CHARS: Final = 24
+"""Most characters of a parameter's value."""
+
+
+def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: bool = True) -> RenderableType:
+    """Return the leaderboard for a terminal.
+
+    Args:
+        board: leaderboard to draw.
+        width: columns of the terminal.
+        others: metrics to show besides the metric of the race.
+        driven: whether a process runs the experiment.
+    """
+    rows, metric = board.rows, board.metric
+    if not rows:
+        return Group(_head(board, driven=driven), *_notes(board))
+    styles = [STYLES.get(row.status, "") for row in rows]
+    main = [row.estimates[metric] for row in rows]
+    means = [_board_number(estimate.estimate) for estimate in main]
+    failed = [Text(f"{row.n_failed:,}" if row.n_failed else "", style="red") for row in rows]
+    names = [f"#{row.number}" if row.own_name is None else f"#{row.number} {row.own_name}" for row in rows]
+    labels = [Text(printable(name), style=style) for name, style in zip(names, styles, strict=True)]
+    columns = [
+        Column("config", labels, yields=6, shortest=NAME_CHARS),
+        *_parameters(rows),
+        Column("status", [Text(row.status, style=style) for row, style in zip(rows, styles, strict=True)]),
+        Column(_last(metric), means, right=True, yields=7, narrower=Column("mean", means, right=True)),
+        Column(
+            "interval", [interval_text((estimate.lower, estimate.upper), exact=estimate.exact) for estimate in main]
+        ),
+        _bars(main, styles),
+        Column("n", [f"{estimate.n:,}" for estimate in main], right=True),
+        *([Column("failed", failed, right=True, yields=7, stacks=True)] if any(row.n_failed for row in rows) else []),
+        *(
+            Column(_last(other), [_board_number(_board_mean(row, other)) for row in rows], right=True, yields=1)
+            for other in others
+        ),
+        Column("$ / item", [_cost(row) for row in rows], right=True, yields=2),
+        *_per_dollar(board, rows),
+        Column("p50 s", [_latency(row) for row in rows], right=True, yields=2),
+        Column("behind", _behind(rows, long=True), yields=3, narrower=Column("behind", _behind(rows, long=False))),
+    ]
+    return Group(_head(board, driven=driven), Text(), fitted(columns, width), *_notes(board))
+
+
+def _parameters(rows: Sequence[BoardRow]) -> list[Column]:
+    """Return a column for each parameter that differs between configs."""
+    names = dict.fromkeys(name for row in rows for name in row.parameters)
+    found = {name: [_value(row.parameters, name) for row in rows] for name in names}
+    # A single config has no difference to show, so all its parameters are shown.
+    return [
+        Column(name, values, yields=8, shortest=max(TITLE_CHARS, *map(cell_len, values)), stacks=True)
+        for name, values in found.items()
+        if len(rows) == 1 or len(set(values)) > 1
+    ]
+
+
+def _value(parameters: Mapping[str, Any], name: str) -> str:
+    return shortened(printable(value_text(parameters[name])), VALUE_CHARS) if name in parameters else ""
+
+
+def _bars(found: Sequence[Projection], styles: Sequence[str]) -> Column:
+    wide, narrow = (
+        [
+            interval_bar(
+                projection.estimate,
+                (projection.lower, projection.upper),
+                projection.value_range,
+                width,
+                style or "cyan",
+            )
+            for projection, style in zip(found, styles, strict=True)
+        ]
+        for width in BAR_WIDTHS
+    )
+    return Column("", wide, yields=2, narrower=Column("", narrow, yields=4))
+
+
+def _behind(rows: Sequence[BoardRow], *, long: bool) -> list[str]:
+    numbers = {row.name: row.number for row in rows}
+    cells: list[str] = []
+    for row in rows:
+        gap = row.behind
+        short = "" if gap is None else f"{gap.estimate:z.3f}"
+        if long and gap is not None:
+            ends = interval_text((gap.lower, gap.upper), exact=gap.lower == gap.upper)
+            short += f" ({ends}) to #{numbers.get(row.against or '', '?')}"
+        cells.append(short)
+    return cells
+
+
+def _board_mean(row: BoardRow, metric: str) -> float | None:
+    return row.estimates[metric].estimate if metric in row.estimates else None
+
+
+def _cost(row: BoardRow) -> str:
+    return f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—"
+
+
+def _per_dollar(board: Board, rows: Sequence[BoardRow]) -> list[Column]:
+    """Return the quality per dollar of the answers, if any config has costs."""
+    found = [board.quality_per_usd(row) for row in rows]
+    if not any(found):
+        return []
+    cells = ["—" if per is None or per.estimate is None else f"{per.estimate:,.4g}" for per in found]
+    return [Column(f"{_last(board.metric)} / $", cells, right=True, yields=6)]
+
+
+def _latency(row: BoardRow) -> str:
+    return f"{row.latency_quantiles_s['p50']:.3f}" if row.latency_quantiles_s else "—"
+
+
+def _last(metric: str) -> str:
+    return metric.rpartition(".")[2]
+
+
+def _head(board: Board, *, driven: bool) -> Text:
+    going = "running" if driven else "waits for a driver"
+    state = "complete" if board.completed else "paused" if board.paused else going
+    text = Text.assemble(
+        (board.run, "bold cyan"),
+        f"   {state}   {board.compared:,} of {board.population_size:,} items   shard {board.shard} of {board.shards}",
+        f"   {board.cost_usd:.4f} USD" if board.cost_usd else "",
+        f"   {board.tokens:,} tokens" if board.tokens else "",
+        f"\nby {board.metric}   {_work(board)}",
+    )
+    if board.paused and not board.completed:
+        text.append(f"\n{board.paused}", style="yellow")
+    if board.warning is not None:
+        text.append(f"\n{printable(board.warning)}", style="yellow")
+    return text
+
+
+def _work(board: Board) -> str:
+    """Return the calls that were made, saved and still to be made, which are all calls together."""
+    saved = board.calls_saved / board.calls_total if board.calls_total else 0.0
+    left = board.calls_total - board.executed - board.calls_saved
+    to_come = f", {left:,} to come" if left > 0 else ""
+    return f"{board.executed:,} of {board.calls_total:,} calls made, {board.calls_saved:,} saved ({saved:.0%}){to_come}"
+
+
+def _notes(board: Board) -> list[Text]:
+    """Return the lines below the table: the meaning of exact numbers, and why configs were stopped."""
+    notes = []
+    if any(row.estimates[board.metric].exact for row in board.rows):
+        notes.append(f"exact: all {board.population_size:,} items have run. {_outlook(board)}".rstrip())
+    titles = {row.name: row.title for row in board.rows}
+    stopped = sorted((row for row in board.rows if row.stopped_by is not None), key=lambda row: row.n_items)
+    notes += [_stop(row, board, titles) for row in stopped]
+    if board.margin is not None and any(row.stopped_by == RACE for row in stopped):
+        notes.append(
+            f"The race stops a config once it is surely at most {board.margin:g} better than another (error "
+            f"probability of all stops together: {board.alpha:.2g})."
+        )
+    return [Text(), *(Text(printable(note), style="bright_black") for note in notes)] if notes else []
+
+
+def _outlook(board: Board) -> str:
+    if board.outlook is None or board.leader is None:
+        return ""
+    ends = interval_text((board.outlook.lower, board.outlook.upper))
+    return f"For other items like these {board.leader.title} has {ends}."
+
+
+def _stop(row: BoardRow, board: Board, titles: Mapping[str, str]) -> str:
+    leader = titles.get(row.against or "")
+    if row.stopped_by == RACE and row.behind is not None and leader is not None:
+        sure = stop_text(row.behind, leader, higher_is_better=board.higher_is_better)
+        return f"{row.title} stopped after {row.n_items:,} items: {sure}"
+    return f"{row.title} stopped by {row.stopped_by}{': ' if row.reason else ''}{row.reason}"
+
+
+def _board_number(value: float | None) -> str:
+    return "—" if value is None else f"{value:.3f}"
+
+
+def shown_metrics(board: Board, most: int = 3) -> list[str]:
+    """Return the first few scored metrics besides the metric of the race, which get a column each.
+
+    Outcomes such as an empty retrieval come last, because they say less about quality.
+    """
+    outcomes = {metric.name for metric in OUTCOMES}
+    found = dict.fromkeys(metric for row in board.rows for metric, estimate in row.estimates.items() if estimate.n)
+    shown = [metric for metric in found if metric != board.metric]
+    return sorted(shown, key=lambda metric: metric in outcomes)[:most]
+
+
+def show_criteria(rows: Sequence[CriterionRow]) -> None:
+    """Print the criteria with their numbers."""
+    if not rows:
+        err.print("No criteria: ragtide criteria add stores one; the settings may have [[judge.criteria]].")
+        return
+    lines = [(row, number) for row in rows for number in (row.numbers or (None,))]
+    shown = [row is not lines[place - 1][0] or not place for place, (row, _) in enumerate(lines)]
+    first = list(zip(lines, shown, strict=True))
+    names = [row.criterion.name if is_first else "" for (row, _), is_first in first]
+    columns = [
+        Column("criterion", names, yields=3, shortest=20),
+        Column("state", [_state(row) if is_first else "" for (row, _), is_first in first], yields=2, stacks=True),
+        Column("pipeline", [number.pipeline if number else "" for _, number in lines], yields=6, shortest=8),
+        Column("version", [_version(number) for _, number in lines], yields=5, stacks=True),
+        Column("mean", [_criterion_mean(number) for _, number in lines], right=True),
+        Column("interval", [_criterion_interval(number) for _, number in lines], right=True),
+        Column("asked", [_count(number, "asked") for _, number in lines], right=True),
+        Column("cannot tell", [_count(number, "cannot_tell") for _, number in lines], True, yields=4, stacks=True),
+        Column("", [row.criterion.question if is_first else "" for (row, _), is_first in first], yields=1, stacks=True),
+    ]  # fmt: skip
+    out.print(fitted(columns, out.width))
+
+
+def _state(row: CriterionRow) -> str:
+    where = "in the settings" if row.source == "settings" else f"by {row.by}"
+    state = {"in the settings": "not asked: the settings have this name"}.get(row.state, row.state)
+    return f"{state}, {row.criterion.rate:.0%}, {where}"
+
+
+def _version(number: Any) -> str:
+    if number is None:
+        return ""
+    return "present" if number.is_present else str(number.version)
+
+
+def _criterion_mean(number: Any) -> str:
+    return "" if number is None or number.estimate is None else f"{number.estimate:.3f}"
+
+
+def _count(number: Any, name: str) -> str:
+    return "" if number is None else f"{getattr(number, name):,}"
+
+
+def _criterion_interval(number: Any) -> str:
+    if number is None or number.lower is None or number.estimate is None:
+        return ""
+    return f"{number.lower:.3f} – {number.upper:.3f}"
+
+
+def show_checks(
+    criteria: Sequence[Criterion], findings: Sequence[CriterionFinding], prices: CriteriaPrices | None, reasons: str
+) -> None:
+    """Print the findings, and the price of 1,000 answers."""
+    for finding in findings:
+        style = "red" if finding.level == "error" else "yellow"
+        out.print(f"{finding.criterion}: {finding.level}, {finding.kind}: {finding.message}", style=style)
+    if not findings:
+        out.print(f"{len(criteria)} criteria, and nothing to object.")
+    if prices is None:
+        out.print("No price, because not all of these criteria can be asked: correct the errors.")
+        return
+    for unit, together in (("answer", prices.together), ("session", prices.together_of_session)):
+        if together is not None:
+            _show_prices(prices, [price for price in prices.each if price.unit == unit], together, reasons)
+
+
+def _show_prices(
+    prices: CriteriaPrices, each: Sequence[CriterionPrice], together: CriterionPrice, reasons: str
+) -> None:
+    from ragtide_offline.criteria.pricing import PER  # noqa: PLC0415 - it imports Redis
+
+    rows: list[CriterionPrice] = [*each, *([together] if len(each) > 1 else [])]
+    columns = [
+        Column(f"per {PER:,} {together.unit}s", [row.name or "all together" for row in rows], shortest=12),
+        Column("tokens in", [f"{row.prompt_tokens:,.0f}" for row in rows], right=True),
+        Column("tokens out", [f"{row.completion_tokens:,.0f}" for row in rows], right=True),
+        Column("US dollars", [_dollars(row.cost_usd) for row in rows], right=True),
+        Column("out, no reasons", [f"{row.completion_tokens_bare:,.0f}" for row in rows], right=True, yields=1),
+        Column("US dollars, no reasons", [_dollars(row.cost_usd_bare) for row in rows], right=True, yields=2),
+    ]
+    out.print()
+    out.print(fitted(columns, out.width))
+    model = prices.model or "no model is set (judge.model), so there are no dollars"
+    calls = together.calls / PER
+    item, items = ("item", prices.items) if together.unit == "answer" else ("session", prices.sessions)
+    extra = (
+        f"{calls:g} more calls {'an' if item == 'item' else 'a'} {item}" if calls else "in the call that is made anyway"
+    )
+    err.print(
+        f"{model}; {extra}; estimated from {items} {item}s; judge.reasons is {reasons!r}; "
+        "a criterion with a rate below 1 costs that share",
+        style="bright_black",
+        soft_wrap=True,
+    )
+
+
+def _dollars(amount: float | None) -> str:
+    return "–" if amount is None else f"{amount:,.4f}"
+
+
+def show_verdicts(found: CriterionTrial) -> None:
+    """Print each verdict beside its reason, then the counts."""
+    width = max(out.width if out.width < 200 else 80, 40)
+    answers = [verdict.answer or verdict.absent or "" for verdict in found.verdicts]
+    left = min(max([len(answer) for answer in answers] or [0]), 18)
+    out.print(found.criterion.question, style="bold")
+    for verdict, answer in zip(found.verdicts, answers, strict=True):
+        question = " ".join(printable(verdict.question or "").split())
+        style = "yellow" if verdict.value is None else "bold"
+        head = Text.assemble((printable(answer)[:left].ljust(left), style), "  ", Text(question))
+        head.truncate(width, overflow="ellipsis")
+        out.print(head)
+        for line in Text(printable(verdict.reason)).wrap(out, width - left - 2) if verdict.reason else ():
+            out.print(Text.assemble(" " * (left + 2), (line.plain, "bright_black")))
+    counts = ", ".join(f"{answer} {count}" for answer, count in found.counts.most_common())
+    share = found.cannot_tell_share
+    mean = "no value" if found.mean is None else f"mean {found.mean:.3f}"
+    out.print()
+    what = "sessions" if found.criterion.is_of_session else "interactions"
+    cost = f"${found.result.cost_usd:.4f}"
+    out.print(f"{len(found.verdicts)} {what}: {counts}; {mean}; cannot tell {share or 0:.0%}; {cost}")
+
+
+ROLES: Final = {"producer": "producers", "worker": "workers", "aggregator": "aggregators", "redis": "Redis"}
+
+
+def capacity_view(
+    traffic: PlannedTraffic,
+    needs: Capacity,
+    bill: JudgeBill | None,
+    costs: UnitCosts,
+    *,
+    width: int,
+    larger: Mapping[str, Capacity] | None = None,
+) -> RenderableType:
+    """Return what a traffic needs, with the assumptions behind it.
+
+    Args:
+        traffic: of the deployment.
+        needs: of the traffic.
+        bill: of the judge; None without one.
+        costs: behind the needs.
+        width: of the tables, in characters.
+        larger: the needs of ten times each size of the traffic, by the name of the size.
+    """
+    from ragtide_offline.capacity.planning import MEMORY_SHARE, UTILIZATION  # noqa: PLC0415 - it imports Redis
+
+    tables = (_roles(needs, width), _memory(needs, width), _limits(needs, larger or {}, width))
+    parts = [_title(traffic, needs), Text(), *(part for table in tables for part in (table, Text()))]
+    network = f"Redis receives {_size(needs.received_bytes)} a second and sends {_size(needs.sent_bytes)}."
+    backlog = f"Interactions that wait for an hour without workers take {_size(needs.backlog_bytes)} more."
+    included = (
+        f"Included: each process uses {UTILIZATION:.0%} of a processor on average, and the data {MEMORY_SHARE:.0%} of "
+        "Redis's memory. Not included: standbys, replicas, ragtide serve, recorder and notify."
+    )
+    origin = (
+        f"Unit costs: measured on {costs.measured_on}, {costs.machine}, {costs.versions}. Another machine differs by "
+        "its speed: make capacity measures it, and --costs FILE takes its costs."
+    )
+    lines = [f"{network} {backlog}", "" if bill is None else _bill(bill), _advice(needs), included, origin]
+    return Group(*parts, *(Text(line) for line in lines if line))
+
+
+def _advice(needs: Capacity) -> str:
+    exceeded = [f"Above 100%: {limit.limit}: {limit.exceeded}." for limit in needs.limits if limit.used > 1]
+    if needs.partitions < needs.partitions_needed:
+        exceeded.append(
+            f"Set at least {needs.partitions_needed:,} partitions: each has one process at a time and a cap of keys."
+        )
+    return "\n".join(exceeded)
+
+
+def _title(traffic: PlannedTraffic, needs: Capacity) -> Text:
+    return Text.assemble(
+        (f"{traffic.rate:,g} interactions a second", "bold"),
+        f", {traffic.documents:g} documents of {traffic.document_kib:,.3g} KiB, "
+        f"{count_of(traffic.pipelines, 'pipeline')}, {count_of(needs.partitions, 'partition')}",
+    )
+
+
+def _roles(needs: Capacity, width: int) -> RenderableType:
+    first = {part.role: number for number, part in reversed(list(enumerate(needs.work)))}
+    heads = [first[part.role] == number for number, part in enumerate(needs.work)]
+    processes = [f"{needs.processes(part.role):,}" for part in needs.work]
+    totals = [f"{needs.processors(part.role):,.2f}" for part in needs.work]
+
+    def of_role(cells: list[str]) -> list[str]:
+        return [cell if is_first else "" for cell, is_first in zip(cells, heads, strict=True)]
+
+    columns = [
+        Column("role", of_role([ROLES[part.role] for part in needs.work])),
+        Column("processes", of_role(processes), right=True),
+        Column("processors", of_role(totals), right=True),
+        Column("of these", [f"{part.processors:,.3f}" for part in needs.work], right=True),
+        Column("work", [part.work for part in needs.work]),
+    ]
+    return fitted(columns, width)
+
+
+def _memory(needs: Capacity, width: int) -> RenderableType:
+    rows = [(part.content, part.bytes) for part in needs.memory if part.bytes]
+    rows += [("all data", needs.memory_bytes), ("maxmemory of Redis", needs.maxmemory_bytes)]
+    columns = [
+        Column("memory of Redis, steady state", [content for content, _ in rows]),
+        Column("", [_size(size) for _, size in rows], right=True),
+    ]
+    return fitted(columns, width)
+
+
+def _limits(needs: Capacity, larger: Mapping[str, Capacity], width: int) -> RenderableType:
+    names = [limit.limit for limit in needs.limits]
+    columns = [Column("limit", names)]
+    for title, found in {"used": needs, **{f"{size} x10": grown for size, grown in larger.items()}}.items():
+        used = {limit.limit: limit.used for limit in found.limits}
+        columns.append(Column(title, [f"{used[name]:,.0%}" for name in names], right=True))
+    return fitted(columns, width)
+
+
+def _bill(bill: JudgeBill) -> str:
+    calls = (
+        f"The judge: {bill.calls:,.3g} calls, {bill.prompt_tokens:,.0f} tokens sent and {bill.completion_tokens:,.0f} "
+        "answered a second"
+    )
+    if bill.usd_a_day is None or bill.usd_a_month is None:
+        return f"{calls}. The price of the model is not known: give --price IN,OUT."
+    return f"{calls}: ${bill.usd_a_day:,.2f} a day, ${bill.usd_a_month:,.2f} in 30 days."
+
+
+def _size(size: float) -> str:
+    for unit, bytes_each in (("GiB", 2**30), ("MiB", 2**20)):
+        if size >= bytes_each:
+            return f"{size / bytes_each:,.1f} {unit}"
+    return f"{size / 2**10:,.1f} KiB"
+
+
+def plan_view(plan: SamplePlan, width: int) -> RenderableType:
+    """Return the samples as a table, with the assumptions."""
+    names = ["judged alone"] if plan.with_proxy is None else ["with the proxy", "judged alone"]
+    samples = [plan.judged_alone] if plan.with_proxy is None else [plan.with_proxy, plan.judged_alone]
+    rows = [_cells(sample, plan.days) for sample in samples]
+    titles = ("judged items", "share", "a day", "dollars")
+    columns = [
+        Column("", names),
+        *(Column(title, [row[place] for row in rows], right=True) for place, title in enumerate(titles)),
+    ]
+    title = [
+        plan.metric,
+        f"± {plan.half_width:g}",
+        f"{plan.confidence:.0%}",
+        f"{plan.interactions:,} interactions in {plan.days:g} days",
+    ]
+    return Group(
+        heading(title, width), fitted(columns, width), *(Text(line, style="bright_black") for line in _lines(plan))
+    )
+
+
+def _cells(sample: PlannedSample | None, days: float) -> tuple[str, str, str, str]:
+    if sample is None:
+        return "not reached", "", "", ""
+    dollars = "unknown" if sample.usd is None else f"{sample.usd:,.2f}"
+    return f"{sample.judged:,}", f"{sample.rate:.1%}", f"{sample.judged / days:,.0f}", dollars
+
+
+def _about_clusters(plan: SamplePlan) -> Iterator[str]:
+    scale = plan.scale
+    if not scale.dependence and not scale.dependence_alone:
+        yield "Sessions and other clusters: none, or no measured effect."
+        return
+    sample, proxy = plan.with_proxy or plan.judged_alone, plan.with_proxy is not None
+    found = "" if sample is None else f" of {scale.design_effect(sample.judged, plan.interactions, proxy=proxy):.2f}"
+    yield (
+        f"Interactions of one session or cluster (about {scale.cluster_items:.1f} each) are alike: a design "
+        f"effect{found}. More judged items do not make that part of the width smaller; more days do."
+    )
+
+
+def _lines(plan: SamplePlan) -> Iterator[str]:
+    scale = plan.scale
+    yield (
+        f"Assumed: mean {scale.mean:.3g}, standard deviation {scale.deviation:.3g}, correlation of the proxy with the "
+        f"judge {scale.correlation:.2f}, and that they stay; items drawn one by one, at one rate."
+    )
+    yield from _about_clusters(plan)
+    yield f"An interval needs {scale.least_judged:,.0f} judged items, worth 30 at each end of the scale."
+    if plan.judged_alone is None:
+        yield "The width is not reached although everything is judged: take more --days, or a wider interval."
+    if plan.usd_each is None:
+        yield "No price is known: set judge.model, and judge.prices if it is not on the list."
+    else:
+        yield f"The judge's call costs about ${plan.usd_each:.5f} with texts of the given size."
