@@ -143,14 +143,14 @@ bench: .venv/.dev ## measure the processor time of each stage beside raw redis-p
 guard: .venv/.dev ## fail when a stage became slower than its noise explains; CI runs a short form
 	$(BIN)/python benchmarks/guard.py $(ARGS)
 
-profiles: .venv/.dev ## draw where the processor time of each stage goes, in docs/measured
-	$(BIN)/python benchmarks/profiles.py docs/measured $(ARGS)
+profiles: .venv/.dev ## draw where the processor time of each stage goes, in benchmarks/measured
+	$(BIN)/python benchmarks/profiles.py benchmarks/measured $(ARGS)
 
-capacity: .venv/.dev ## how costs grow with keys, documents, partitions, ..., and a fleet; write docs/measured/capacity.md and unit costs
+capacity: .venv/.dev ## how costs grow with keys, documents, partitions, ..., and a fleet; write benchmarks/measured/capacity.md and unit costs
 	$(BIN)/python benchmarks/capacity.py $(ARGS)
 
-ingest: .venv/.dev ## measure traces and interactions over HTTP beside their ceilings; write docs/measured/ingest.md
-	$(BIN)/python benchmarks/ingest.py $(ARGS) > docs/measured/ingest.md
+ingest: .venv/.dev ## measure traces and interactions over HTTP beside their ceilings; write benchmarks/measured/ingest.md
+	$(BIN)/python benchmarks/ingest.py $(ARGS) > benchmarks/measured/ingest.md
 
 judge: .venv/.dev ## measure how fast a worker labels with a judge, beside the ideal and the openai client
 	$(BIN)/python benchmarks/judge.py $(ARGS)
@@ -164,13 +164,13 @@ recovery: .venv/.dev ## measure how long estimates are stale when an aggregator 
 steady: .venv/.dev ## measure an aggregator at a steady rate: processor, Redis input, memory
 	$(BIN)/python benchmarks/steady.py $(ARGS)
 
-latency: .venv/.dev ## measure how soon an interaction is in an estimate, an alert and on the screen; write docs/measured/latency.md
+latency: .venv/.dev ## measure how soon an interaction is in an estimate, an alert and on the screen; write benchmarks/measured/latency.md
 	$(BIN)/python benchmarks/latency.py $(ARGS) > .latency.md
-	mv .latency.md docs/measured/latency.md
+	mv .latency.md benchmarks/measured/latency.md
 
-peers: .venv/.dev ## run other tools on the same items, in environments of their own; write docs/measured/peers.md
+peers: .venv/.dev ## run other tools on the same items, in environments of their own; write benchmarks/measured/peers.md
 	PYTHONPATH=. $(BIN)/python benchmarks/beside_peers.py $(ARGS) > .peers.md
-	mv .peers.md docs/measured/peers.md
+	mv .peers.md benchmarks/measured/peers.md
 
 pagespeed: .venv/.dev ## measure what 20 open pages cost, beside pages that poll JSON, and how soon a number is on the screen
 	$(BIN)/python benchmarks/page.py $(ARGS)
@@ -184,34 +184,34 @@ safety: .venv/.dev ## measure what the scripts and the checkpoints cost
 soak: .venv/.dev ## run for half an hour at the highest sustainable rate, and look at memory
 	$(BIN)/python benchmarks/soak.py $(ARGS)
 
-livesoak: .venv/.dev ## an hour of an application's traffic, and everything that could grow; write docs/measured/soak.md
-	$(BIN)/python benchmarks/soak.py --live $(ARGS) > docs/measured/soak.md
+livesoak: .venv/.dev ## an hour of an application's traffic, and everything that could grow; write benchmarks/measured/soak.md
+	$(BIN)/python benchmarks/soak.py --live $(ARGS) > benchmarks/measured/soak.md
 
 speed: .venv/.dev ## measure the local labeler on one core
 	$(BIN)/python benchmarks/local_labeler.py $(ARGS)
 
-corruptions: .venv/.dev ## which failures the local labeler sees in ROWS=file (DATA names it); write docs/measured/corruptions.md
+corruptions: .venv/.dev ## which failures the local labeler sees in ROWS=file (DATA names it); write benchmarks/measured/corruptions.md
 	$(BIN)/ragtide benchmark --corruptions $(ROWS) --labeler local --json > .corruptions.json
-	$(BIN)/python benchmarks/corruptions.py .corruptions.json --data "$(DATA)" --write > docs/measured/corruptions.md
+	$(BIN)/python benchmarks/corruptions.py .corruptions.json --data "$(DATA)" --write > benchmarks/measured/corruptions.md
 	$(BIN)/ruff format schemas/ragtide_schemas/seen_failures.py
 	rm .corruptions.json
 
-models: .venv/.dev ## the speed and memory of models as labelers; write docs/measured/model_labelers.md
-	$(BIN)/python benchmarks/model_labelers.py $(ARGS) > docs/measured/model_labelers.md
+models: .venv/.dev ## the speed and memory of models as labelers; write benchmarks/measured/model_labelers.md
+	$(BIN)/python benchmarks/model_labelers.py $(ARGS) > benchmarks/measured/model_labelers.md
 
-startup: .venv/.dev ## measure the start of every command; write docs/measured/startup.md
-	$(BIN)/python benchmarks/startup.py $(ARGS) > docs/measured/startup.md
+startup: .venv/.dev ## measure the start of every command; write benchmarks/measured/startup.md
+	$(BIN)/python benchmarks/startup.py $(ARGS) > benchmarks/measured/startup.md
 
-hostile: .venv/.dev ## measure every function that reads foreign text on hostile inputs of 100 kB; write docs/measured/hostile_forms.md
+hostile: .venv/.dev ## measure every function that reads foreign text on hostile inputs of 100 kB; write benchmarks/measured/hostile_forms.md
 	$(BIN)/python benchmarks/hostile_forms.py $(ARGS) > .hostile.md
-	mv .hostile.md docs/measured/hostile_forms.md
+	mv .hostile.md benchmarks/measured/hostile_forms.md
 
-giventexts: .venv/.dev ## measure how fast retrieved texts are found in a prompt; write docs/measured/given_texts.md
+giventexts: .venv/.dev ## measure how fast retrieved texts are found in a prompt; write benchmarks/measured/given_texts.md
 	$(BIN)/python benchmarks/given_texts.py $(ARGS) > .given.md
-	mv .given.md docs/measured/given_texts.md
+	mv .given.md benchmarks/measured/given_texts.md
 
-install-size: .venv/.dev ## measure the size of an installation with each extra; write docs/measured/install_size.md
-	$(BIN)/python benchmarks/install_size.py > docs/measured/install_size.md
+install-size: .venv/.dev ## measure the size of an installation with each extra; write benchmarks/measured/install_size.md
+	$(BIN)/python benchmarks/install_size.py > benchmarks/measured/install_size.md
 
 stats: .venv/.dev ## measure the statistics core beside river, one value at a time
 	$(BIN)/python benchmarks/statistics_speed.py $(ARGS)
@@ -220,52 +220,52 @@ replayspeed: .venv/.dev ## measure metric events a second from Parquet through t
 	$(BIN)/python benchmarks/replay_speed.py $(ARGS)
 	$(BIN)/python benchmarks/replay_command.py
 
-simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered estimates and shares of false alarms; write docs/measured
-	$(BIN)/python benchmarks/coverage.py > docs/measured/intervals.md
-	$(BIN)/python benchmarks/drift_delays.py > docs/measured/drift.md
-	$(BIN)/python benchmarks/prediction_powered.py > docs/measured/prediction_powered.md
-	$(BIN)/python benchmarks/judged_strata.py > docs/measured/judged_strata.md
-	$(BIN)/python benchmarks/criteria_coverage.py > docs/measured/criteria_coverage.md
-	$(BIN)/python benchmarks/annotation.py > docs/measured/annotation.md
-	$(BIN)/python benchmarks/clustered_pairs.py > docs/measured/clustered_pairs.md
-	$(BIN)/python benchmarks/sampled_traffic.py > docs/measured/sampled_traffic.md
-	$(BIN)/python benchmarks/false_discovery.py > docs/measured/false_discovery.md
-	$(BIN)/python benchmarks/live_false_discovery.py >> docs/measured/false_discovery.md
-	$(BIN)/python benchmarks/level_moves.py > docs/measured/level_moves.md
-	$(BIN)/python benchmarks/seasons.py > docs/measured/seasons.md
-	$(BIN)/python benchmarks/seasonal_rules.py > docs/measured/seasonal_rules.md
-	$(BIN)/python benchmarks/distribution_rules.py > docs/measured/distribution_rules.md
-	$(BIN)/python benchmarks/figures.py docs/measured
+simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered estimates and shares of false alarms; write benchmarks/measured
+	$(BIN)/python benchmarks/coverage.py > benchmarks/measured/intervals.md
+	$(BIN)/python benchmarks/drift_delays.py > benchmarks/measured/drift.md
+	$(BIN)/python benchmarks/prediction_powered.py > benchmarks/measured/prediction_powered.md
+	$(BIN)/python benchmarks/judged_strata.py > benchmarks/measured/judged_strata.md
+	$(BIN)/python benchmarks/criteria_coverage.py > benchmarks/measured/criteria_coverage.md
+	$(BIN)/python benchmarks/annotation.py > benchmarks/measured/annotation.md
+	$(BIN)/python benchmarks/clustered_pairs.py > benchmarks/measured/clustered_pairs.md
+	$(BIN)/python benchmarks/sampled_traffic.py > benchmarks/measured/sampled_traffic.md
+	$(BIN)/python benchmarks/false_discovery.py > benchmarks/measured/false_discovery.md
+	$(BIN)/python benchmarks/live_false_discovery.py >> benchmarks/measured/false_discovery.md
+	$(BIN)/python benchmarks/level_moves.py > benchmarks/measured/level_moves.md
+	$(BIN)/python benchmarks/seasons.py > benchmarks/measured/seasons.md
+	$(BIN)/python benchmarks/seasonal_rules.py > benchmarks/measured/seasonal_rules.md
+	$(BIN)/python benchmarks/distribution_rules.py > benchmarks/measured/distribution_rules.md
+	$(BIN)/python benchmarks/figures.py docs/assets
 
-covariates: .venv/.dev ## the gain from covariates on RAGBench, ROWS=its file; write docs/measured/covariates.md
-	$(BIN)/python benchmarks/covariates.py $(ROWS) > docs/measured/covariates.md
+covariates: .venv/.dev ## the gain from covariates on RAGBench, ROWS=its file; write benchmarks/measured/covariates.md
+	$(BIN)/python benchmarks/covariates.py $(ROWS) > benchmarks/measured/covariates.md
 
-preferences: .venv/.dev ## correlation of metrics with people's preferences, PAIRS=a file of pairs, PUBLISHED=the paper's outputs; write docs/measured/preferences.md
-	$(BIN)/python benchmarks/preferences.py $(PAIRS) $(if $(PUBLISHED),--published $(PUBLISHED)) > docs/measured/preferences.md
+preferences: .venv/.dev ## correlation of metrics with people's preferences, PAIRS=a file of pairs, PUBLISHED=the paper's outputs; write benchmarks/measured/preferences.md
+	$(BIN)/python benchmarks/preferences.py $(PAIRS) $(if $(PUBLISHED),--published $(PUBLISHED)) > benchmarks/measured/preferences.md
 
-fittedproxy: .venv/.dev ## the gain from ragtide fit on RAGBench, ROWS=its file; needs lightgbm; write docs/measured/fitted_proxy.md
-	$(BIN)/python benchmarks/fitted_proxy.py $(ROWS) > docs/measured/fitted_proxy.md
+fittedproxy: .venv/.dev ## the gain from ragtide fit on RAGBench, ROWS=its file; needs lightgbm; write benchmarks/measured/fitted_proxy.md
+	$(BIN)/python benchmarks/fitted_proxy.py $(ROWS) > benchmarks/measured/fitted_proxy.md
 
-racing: .venv/.dev ## simulate races of 16 configs: work saved, mistakes made; write docs/measured/racing.md
-	$(BIN)/python benchmarks/racing.py > docs/measured/racing.md
+racing: .venv/.dev ## simulate races of 16 configs: work saved, mistakes made; write benchmarks/measured/racing.md
+	$(BIN)/python benchmarks/racing.py > benchmarks/measured/racing.md
 
-realtraffic: .venv/.dev ## simulate false alarms and delays on real traffic, beside others; write docs/measured/real_traffic.md and pictures
-	$(BIN)/python benchmarks/real_traffic.py --folder docs/measured $(ARGS)
-	$(BIN)/python benchmarks/continued_clusters.py > docs/measured/continued_clusters.md
-	$(BIN)/python benchmarks/first_answers.py > docs/measured/first_answers.md
-	$(BIN)/python benchmarks/figures.py docs/measured
+realtraffic: .venv/.dev ## simulate false alarms and delays on real traffic, beside others; write benchmarks/measured/real_traffic.md and pictures
+	$(BIN)/python benchmarks/real_traffic.py --folder benchmarks/measured $(ARGS)
+	$(BIN)/python benchmarks/continued_clusters.py > benchmarks/measured/continued_clusters.md
+	$(BIN)/python benchmarks/first_answers.py > benchmarks/measured/first_answers.md
+	$(BIN)/python benchmarks/figures.py docs/assets
 
-mixshift: .venv/.dev ## simulate drifts of known cause: the split into mix and within; write docs/measured/mix_shift.md
-	$(BIN)/python benchmarks/mix_shift.py > docs/measured/mix_shift.md
+mixshift: .venv/.dev ## simulate drifts of known cause: the split into mix and within; write benchmarks/measured/mix_shift.md
+	$(BIN)/python benchmarks/mix_shift.py > benchmarks/measured/mix_shift.md
 
-adjusted: .venv/.dev ## simulate drift within segments while their mix moves; write docs/measured/adjusted_drift.md
-	$(BIN)/python benchmarks/adjusted_drift.py > docs/measured/adjusted_drift.md
+adjusted: .venv/.dev ## simulate drift within segments while their mix moves; write benchmarks/measured/adjusted_drift.md
+	$(BIN)/python benchmarks/adjusted_drift.py > benchmarks/measured/adjusted_drift.md
 
-explained: .venv/.dev ## simulate alerts of known cause: when and how they are explained; write docs/measured/explained_alerts.md
-	$(BIN)/python benchmarks/explained_alerts.py > docs/measured/explained_alerts.md
+explained: .venv/.dev ## simulate alerts of known cause: when and how they are explained; write benchmarks/measured/explained_alerts.md
+	$(BIN)/python benchmarks/explained_alerts.py > benchmarks/measured/explained_alerts.md
 
-movedsteps: .venv/.dev ## inject faults into steps of retrieval: which step the alert names; write docs/measured/moved_steps.md
-	$(BIN)/python benchmarks/moved_steps.py > docs/measured/moved_steps.md
+movedsteps: .venv/.dev ## inject faults into steps of retrieval: which step the alert names; write benchmarks/measured/moved_steps.md
+	$(BIN)/python benchmarks/moved_steps.py > benchmarks/measured/moved_steps.md
 
 clean: ## remove the environment and caches
 	rm -rf .venv .venv-lowest .venv-pythons .venv-instrumentations .venv-engines .venv-peers dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,6 +1,6 @@
 """Processor time of each stage at an earlier commit and now, in alternating runs.
 
-    python benchmarks/before_after.py COMMIT [--interactions 8000] [--rounds 5] > docs/measured/stages.md
+    python benchmarks/before_after.py COMMIT [--interactions 8000] [--rounds 5] > benchmarks/measured/stages.md
 
 The earlier commit is checked out and installed in a folder of its own. Then `throughput.py` of this checkout runs with
 the packages of both in turn, so that both meet the same state of the machine. Printed as Markdown: the medians over the

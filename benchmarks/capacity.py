@@ -1,6 +1,6 @@
 """How the costs of an interaction grow with every size, and the unit costs of `ragtide capacity`.
 
-    python benchmarks/capacity.py [--short] [--only keys,fleet] [--costs FILE] [--folder docs/measured]
+    python benchmarks/capacity.py [--short] [--only keys,fleet] [--costs FILE] [--folder benchmarks/measured]
 
 Measured is processor time: of this process, in which each stage runs alone; of processes of the command line, for
 workers, `ragtide serve` and the fleet; and of Redis. So other work on the machine changes the figures little.
@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--only", default="keys,documents,units,partitions,workers,rules,sessions,traces,viewers,fleet")
     parser.add_argument("--costs", type=Path, default=SHIPPED)
-    parser.add_argument("--folder", type=Path, default=Path("docs/measured"))
+    parser.add_argument("--folder", type=Path, default=Path("benchmarks/measured"))
     options = parser.parse_args()
     configure_logging("error")
     names, short = options.only.split(","), options.short

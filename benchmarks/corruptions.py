@@ -1,4 +1,4 @@
-"""Which failures a shipped labeler sees: the table of docs/measured/corruptions.md, and the phrase beside numbers.
+"""Which failures a shipped labeler sees: the table of measured/corruptions.md, and the phrase beside numbers.
 
     ragtide benchmark --corruptions ROWS.jsonl --labeler local --json > figures.json
     python benchmarks/corruptions.py figures.json [--data "RAGBench, development rows"] [--write]
@@ -7,7 +7,7 @@
 Printed is Markdown. With `--write`, `schemas/ragtide_schemas/seen_failures.py` gets what the labeler sees by metric, so
 that `ragtide explain`, reports and the page say it; figures of other labelers stay.
 
-`--scripted` asks a scripted judge over HTTP with each prompt, and prints docs/measured/corruptions_scripted.md. It
+`--scripted` asks a scripted judge over HTTP with each prompt, and prints measured/corruptions_scripted.md. It
 compares words, so its AUROC says how prompts, texts and figures fit together, and nothing about a model.
 """
 

@@ -1,9 +1,9 @@
 """The pictures of docs/understand/statistics.md, docs/understand/drift.md and docs/understand/clusters.md.
 
-    python benchmarks/figures.py docs/measured
+    python benchmarks/figures.py docs/assets
 
 Drawn from seeded simulations, and those of real traffic from the pages that `make realtraffic` and `make simulations`
-have written into docs/measured.
+have written into benchmarks/measured.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from ragtide_aggregator.statistics.intervals.intervals import fixed_interval
 from ragtide_aggregator.statistics.tables.batches import Floats
 
 INK, SAFE, WRONG, OTHER = "#333333", "#1f77b4", "#d62728", "#9a9a9a"
-MEASURED = Path(__file__).parents[1] / "docs" / "measured"
+MEASURED = Path(__file__).parent / "measured"
 NARROW = 5.2
 """Width in inches of pictures that a telephone shows at two thirds of their size."""
 BAR = 0.29

@@ -1,6 +1,6 @@
 """How soon an interaction is an event, in an estimate, on the screen and in an alert, at low traffic and under load.
 
-    python benchmarks/latency.py [--short] > docs/measured/latency.md
+    python benchmarks/latency.py [--short] > benchmarks/measured/latency.md
 
 `ragtide worker` (local labeler), `aggregator`, `serve` and `notify` run with default settings as processes of their
 own, on a Redis of their own. This process publishes the demo's interactions, and is every reader: of the stream of

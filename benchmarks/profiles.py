@@ -1,6 +1,6 @@
 """Where the processor time of each stage of `throughput.py` goes, as small pictures.
 
-    python benchmarks/profiles.py docs/measured [--interactions 8000] [--rounds 3]
+    python benchmarks/profiles.py benchmarks/measured [--interactions 8000] [--rounds 3]
 
 A timer of processor time interrupts the main thread every millisecond. A sample counts for the room of ragtide or for
 the library that the innermost Python frame is in; time in C counts for the frame that calls it. One picture a stage is

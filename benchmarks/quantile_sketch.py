@@ -1,6 +1,6 @@
 """The sketch of quantiles beside a table of rows: time to add and to merge, memory of a key, and the same quantiles.
 
-`python benchmarks/quantile_sketch.py`; docs/decisions/0030-the-hub-client-and-the-sketch-stay.md has the result.
+`python benchmarks/quantile_sketch.py`; decisions/0030-the-hub-client-and-the-sketch-stay.md has the result.
 """
 
 import time

@@ -14,7 +14,7 @@ LARGEST_ARRAY = 6_000_000
 """The language model is in the wheel, because a worker maps it into memory."""
 BINARY = {
     "docs/screens/": (".png", ".gif"),
-    "docs/measured/": (".png",),
+    "benchmarks/measured/": (".png",),
     "tests/data/otlp/": (".pb", ".gz"),
     "tests/data/stored/": (".parquet", ".gz"),
     ARRAYS: (".npy",),
@@ -67,8 +67,8 @@ def test_no_file_in_git_is_large_or_binary_unless_it_is_meant_to_be() -> None:
 @for_each(
     "name, data, refused",
     [
-        ("docs/measured/a.md", b"text", False),
-        ("docs/measured/a.md", "текст".encode(), False),
+        ("benchmarks/measured/a.md", b"text", False),
+        ("benchmarks/measured/a.md", "текст".encode(), False),
         ("docs/screens/a.png", b"\x89PNG\0", False),
         ("docs/a.png", b"\x89PNG\0", True),
         ("docs/screens/a.bin", b"\0", True),

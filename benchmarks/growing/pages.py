@@ -1,4 +1,4 @@
-"""The page docs/measured/capacity.md, with its picture."""
+"""The page benchmarks/measured/capacity.md, with its picture."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Declarations of metrics that are not ragtide's own: each metric event declares the metrics that it scores. No I/O.
 
 An event contains the whole definition, so that it can be used without the memory of another process: after a crash,
-from a recording, or years later (docs/decisions/0016-metric-definitions-travel-with-events.md).
+from a recording, or years later (decisions/0016-metric-definitions-travel-with-events.md).
 """
 
 from collections.abc import Iterable, Mapping

@@ -17,7 +17,7 @@ DIAGNOSED_N: Final = 30
 
 MATCH_BANDS: Final = Bands(0.1, 0.2, 0.5)
 """Bands of `retrieval.match` in diagnoses only, because its level depends on the documents. In twenty data sets its
-mean was 0.22 to 0.61, and 0.01 to 0.11 with documents of other questions (docs/measured/broken_language.md)."""
+mean was 0.22 to 0.61, and 0.01 to 0.11 with documents of other questions (benchmarks/measured/broken_language.md)."""
 
 _MATCH: Final = replace(MATCH, bands=MATCH_BANDS)
 

@@ -163,7 +163,7 @@ CONTEXT_SHARES: Final = frozenset(
     }
 )
 """Metrics that are shares of the retrieved context, or have such a share in them: each further document lowers them,
-whoever labels, although it can only add what was missing. docs/measured/random_retriever.md has the measurements."""
+whoever labels, although it can only add what was missing. benchmarks/measured/random_retriever.md measures it."""
 
 
 def misses(labeler: str, metric: str, failure: str) -> bool:

@@ -17,7 +17,8 @@ from traffic.stream import Traffic
 pytestmark = pytest.mark.simulation
 
 ROOT = Path(__file__).parents[2]
-MEASURED = ROOT / "docs" / "measured"
+MEASURED = ROOT / "benchmarks" / "measured"
+PICTURES = ROOT / "docs" / "assets"
 CLUSTERS = page_text("clusters")
 
 
@@ -30,10 +31,6 @@ def program(name: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
-
-
-OF_MACHINES = {"capacity.svg", *(f"profile_{stage}.svg" for stage in ("publish", "deliver", "aggregate", "label"))}
-"""Pictures of measured times, drawn by the commands that measure them."""
 
 
 def texts(svg: str) -> list[str]:
@@ -52,10 +49,10 @@ def test_the_command_draws_the_pictures_of_the_docs(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("sys.argv", ["figures.py", str(tmp_path)])
     with mpl.rc_context():
         program("figures").main()
-    names = {path.name for path in MEASURED.glob("*.svg")} - OF_MACHINES
+    names = {path.name for path in PICTURES.glob("*.svg")} - {"logo.svg"}
     assert {path.name for path in tmp_path.iterdir()} == names
     for name in names:
-        drawn, committed = ((folder / name).read_text(encoding="utf-8") for folder in (tmp_path, MEASURED))
+        drawn, committed = ((folder / name).read_text(encoding="utf-8") for folder in (tmp_path, PICTURES))
         assert texts(drawn) == texts(committed)
         # Another version of matplotlib outlines letters in another way.
         if f"Matplotlib v{mpl.__version__}," in committed:
@@ -66,21 +63,21 @@ def test_the_command_draws_the_pictures_of_the_docs(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("name", ["traffic_run_lengths.svg", "traffic_delays.svg"])
 def test_a_picture_shows_the_measured_figures_and_docs_describe_it(name: str) -> None:
-    shown = texts((MEASURED / name).read_text(encoding="utf-8"))
+    shown = texts((PICTURES / name).read_text(encoding="utf-8"))
     pairs = run_lengths(MEASURED)
     if name == "traffic_delays.svg":
         pairs = [*delays(MEASURED, "0.75"), *delays(MEASURED, "0.65")]
     for pair in pairs:
         assert {f"{pair.other:,.0f}", f"{pair.setting:,.0f}"} <= set(shown)
         assert pair.name.replace('"', "&quot;") in shown or pair.name in shown
-    assert re.search(rf"!\[[^\]]{{40,}}\]\(../measured/{name}\)", CLUSTERS)
+    assert re.search(rf"!\[[^\]]{{40,}}\]\(../assets/{name}\)", CLUSTERS)
 
 
 def test_the_picture_of_closings_says_when_each_cluster_closes() -> None:
     figures = program("figures")
     found = [figures.closed_at(*settings) for _, *settings in figures.CLOSED_BY]
     assert found == [([5], [11.0]), ([3], [18.0]), ([2, 1], [3.5, 10.0])]
-    assert re.search(r"!\[[^\]]{40,}\]\(../measured/closing.svg\)", CLUSTERS)
+    assert re.search(r"!\[[^\]]{40,}\]\(../assets/closing.svg\)", CLUSTERS)
 
 
 def test_docs_quote_the_measured_figures_of_each_setting() -> None:

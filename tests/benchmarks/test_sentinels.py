@@ -8,7 +8,7 @@ from tests.support.doc_pages import page_text
 
 from .test_figures import program
 
-REPORT = Path(__file__).parents[2] / "docs/measured/sentinels.md"
+REPORT = Path(__file__).parents[2] / "benchmarks/measured/sentinels.md"
 
 
 @pytest.mark.simulation

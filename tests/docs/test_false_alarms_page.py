@@ -21,7 +21,7 @@ ANSWERS = 5
 
 PAGE = page_text("false-alarms")
 BLOCK = tagged_block(PAGE, "own-traffic")
-MEASURED = Path(__file__).parents[2] / "docs" / "measured"
+MEASURED = Path(__file__).parents[2] / "benchmarks" / "measured"
 FIGURE = re.compile(r"[\d,.]+ ?± ?[\d,.]+|\d{1,3}(?:,\d{3})+|\b\d{3,}\b")
 
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.pure
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-MEASURED = ROOT / "docs" / "measured"
+MEASURED = ROOT / "benchmarks" / "measured"
 
 
 def rows(page: str, heading: str) -> dict[str, list[str]]:

@@ -23,7 +23,7 @@ KNOWN = {
     "alerts": DOCS / "live" / "alerts.md",
     "settings": DOCS / "live" / "settings.md",
     "redis": DOCS / "operate" / "redis.md",
-    "decisions/0001-a": DOCS / "decisions" / "0001-a.md",
+    "drift": DOCS / "understand" / "drift.md",
 }
 
 
@@ -36,9 +36,9 @@ KNOWN = {
         ("See [redis.md](../operate/redis.md#the-data-directory).", 'See `redis`, "the data directory".'),
         ("See [above](#above).", "See above."),
         ("<!-- generated: settings -->\n\n| a |\n\n<!-- /generated -->\n\nNext", "| a |\n\nNext"),
-        ("See [why](../decisions/0001-a.md).", "See why (`decisions/0001-a`)."),
+        ("See [why](../../decisions/0001-a.md).", "See why (`decisions/0001-a.md`, in the source)."),
         ("See [code](../../examples/bm25_rag).", "See code (`examples/bm25_rag`, in the source)."),
-        ("![picture](../measured/drift.svg)", "picture (`docs/measured/drift.svg`, in the source)"),
+        ("![picture](../assets/drift.svg)", "picture (`docs/assets/drift.svg`, in the source)"),
         ("[paper](https://example.org/a_(b).pdf)", "[paper](https://example.org/a_(b).pdf)"),
         ("```python\nnames[0](settings.md)\n```", "```python\nnames[0](settings.md)\n```"),
     ],
@@ -48,7 +48,7 @@ def test_a_link_names_its_page(text: str, shown: str) -> None:
 
 
 def test_a_link_of_a_page_in_a_folder_is_resolved_from_there() -> None:
-    assert for_terminal("[settings.md](../live/settings.md)", "decisions/0001-a", KNOWN) == "`settings`"
+    assert for_terminal("[settings.md](../live/settings.md)", "drift", KNOWN) == "`settings`"
 
 
 def test_a_page_full_of_brackets_takes_linear_time() -> None:

@@ -50,8 +50,7 @@ def linked(text: Callable[[], str], place: str) -> str:
         text: its links name a page, or a path in `docs/`; words that are the name of the page become its title.
         place: path of the page in `docs/`.
     """
-    lists = {"decisions", "measured", "schemas"}
-    files = {path.name: path for path in _DOCS.rglob("*.md") if path.parent.name not in lists}
+    files = {path.name: path for path in _DOCS.rglob("*.md") if path.parent.name != "schemas"}
 
     def link(found: re.Match[str]) -> str:
         words, name = found.groups()

@@ -1,4 +1,4 @@
-"""The pages that list a folder of docs/: decisions, measurements and JSON Schemas."""
+"""The pages that list a folder: decisions, measurements and JSON Schemas."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Final
 
 from .json_schemas import json_schemas
 
-_DOCS: Final = Path(__file__).parents[2] / "docs"
+_ROOT: Final = Path(__file__).parents[2]
 
 _COMMAND: Final = re.compile(r"(?:(?:Written|Made|Printed) by |^)`((?:make|python) [^`]+)`", re.MULTILINE)
 
@@ -23,7 +23,7 @@ def measured_page() -> str:
     """Return the list of measurements, each with the command that writes it."""
     lines = ["# Measurements", "", "Measurements behind the figures of the documentation, with their commands.", ""]
     lines += ["| measurement | written by |", "|---|---|"]
-    for path, title, text in _pages("measured"):
+    for path, title, text in _pages("benchmarks/measured"):
         command = _COMMAND.search(text)
         lines.append(f"| [{title}]({path.name}) | {f'`{command[1]}`' if command else ''} |")
     return "\n".join(lines) + "\n"
@@ -37,15 +37,15 @@ def schemas_page() -> str:
 
 
 INDEX_PAGES: Final = {
-    "decisions/README.md": decisions_page,
-    "measured/README.md": measured_page,
+    "../decisions/README.md": decisions_page,
+    "../benchmarks/measured/README.md": measured_page,
     "schemas/README.md": schemas_page,
 }
 """What writes the list of each folder, by its path in docs/."""
 
 
 def _pages(folder: str) -> Iterator[tuple[Path, str, str]]:
-    for path in sorted((_DOCS / folder).glob("*.md")):
+    for path in sorted((_ROOT / folder).glob("*.md")):
         text = path.read_text(encoding="utf-8")
         title = re.search(r"^# (?:\d{4}[.:]? )?(.*)$", text, re.MULTILINE)
         if path.name != "README.md" and title:

@@ -30,7 +30,7 @@ SLOPE_PENALTY: Final = 4.0
 
 FEATURE_PENALTY: Final = 128.0
 """The same for each feature in standard deviations. On RAGBench, with 25 to 500 judged interactions, it was within 0.2%
-of the best of 8, 32, 128 and 512, and better than a choice by cross-validation (docs/measured/fitted_proxy.md)."""
+of the best of 8, 32, 128 and 512, and better than by cross-validation (benchmarks/measured/fitted_proxy.md)."""
 
 LEAST_SPREAD: Final = 1e-6
 """Standard deviation below which an input counts as constant."""

@@ -29,12 +29,12 @@ bounded again. The code puts the values found for rho and the means. Both errors
 time: that of scores about the mean of their segment value, and that of the segment values themselves.
 
 Assumes: items depend on each other only as the design effects say; a segment value does not depend on earlier scores;
-the moment of the change was not chosen by the scores. After an alert it was; docs/measured/mix_shift.md has the names
-that drifts got then.
+the moment of the change was not chosen by the scores. After an alert it was;
+benchmarks/measured/mix_shift.md has the names that drifts got then.
 
 Source: Kitagawa (1955), "Components of a difference between two rates", JASA 50: 1168-1194; Oaxaca (1973), Blinder
 (1973); Jann (2008), "The Blinder-Oaxaca decomposition", Stata Journal 8: section 2, for the standard; boundaries as in
-`joint_boundary.py`. Coverage and right names by simulation: docs/measured/mix_shift.md (`make mixshift`).
+`joint_boundary.py`. Coverage and right names by simulation: benchmarks/measured/mix_shift.md (`make mixshift`).
 """
 
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ whole interval lies beyond the margin. So a step is named wrongly with at most t
 before and since the alarm differs by the faults alone.
 
 Source: boundaries as in `joint_boundary.py`; names by simulation, of one fault and of two at once or one after the
-other: docs/measured/moved_steps.md (`make movedsteps`).
+other: benchmarks/measured/moved_steps.md (`make movedsteps`).
 """
 
 from collections.abc import Sequence
@@ -49,8 +49,8 @@ SAME: Final = 0.25
 """Largest change of a number that counts as none, in standard deviations of an interaction's number before."""
 
 SAME_OF_OWN: Final = 0.35
-"""The same of a number of which other steps' faults move a little: at most 0.16 in docs/measured/moved_steps.md, where
-the mildest fault of the step itself moves it by 0.36."""
+"""The same of a number of which other steps' faults move a little: at most 0.16 in
+benchmarks/measured/moved_steps.md, where the mildest fault of the step itself moves it by 0.36."""
 
 _OF_OWN: Final = frozenset[str](["order", "ranking", "focus"])
 

@@ -25,7 +25,7 @@ With one limit these are the values of `drift.py` themselves.
 
 Assumes: as `drift.py`; the segment of a value is known before its score, and is not chosen by it.
 Source: Shin, Ramdas, Rinaldo (2024), as in `drift.py`; Keiding, Clayton (2014), Statistical Science 29: 529-558,
-section 2, for means at fixed shares. Run lengths and delays by simulation: docs/measured/adjusted_drift.md.
+section 2, for means at fixed shares. Run lengths and delays by simulation: benchmarks/measured/adjusted_drift.md.
 """
 
 from typing import NamedTuple

@@ -10,8 +10,8 @@ costs are the weights.
 watches that take it. Those with M >= 1 / (raised + 1) alarm, and pay out their M (`AlarmLevel`). This is e-LOND with
 costs as weights. At a look at all watches k of them may alarm at 1 / (raised + k), for the largest such k (`rejected`):
 without earlier alarms and with M = rate * e / K this is e-BH for K e-values e. Each watch gets a look with its next
-value, so this finds changes hardly earlier (docs/measured/false_discovery.md), and would raise alerts about a pipeline
-at interactions of another one.
+value, so this finds changes hardly earlier (benchmarks/measured/false_discovery.md), and would raise alerts about a
+pipeline at interactions of another one.
 
 **Guarantee.** A false alarm is one whose watch had, at each value since the period began, or since the watch began
 with M = 0 later in it (after an alarm, or with a new baseline), a mean that was not beyond the limit, given everything

@@ -7,7 +7,7 @@ So kappa is at least k exactly if the mean of own - (1 - k) crossed is at most 0
 either side must be known or stay the same.
 
 Assumes: the two items of a couple are independent, with the same shares of verdicts, given everything before them.
-Source: Cohen (1960), "A Coefficient of Agreement for Nominal Scales"; docs/decisions/0025-*.
+Source: Cohen (1960), "A Coefficient of Agreement for Nominal Scales"; decisions/0025-*.
 """
 
 from dataclasses import asdict, dataclass

@@ -17,7 +17,7 @@ N_OPT: Final = 1000
 
 LEAST_OF_A_KIND: Final = 30
 """The limit is trusted from this sum of the values on, and from this sum of 1 minus each value. With 10 the 95%
-interval of a Bernoulli 0.9 missed in 5.7% of 1,000 runs of 10,000 (docs/measured/intervals.md has rates with 30)."""
+interval of a Bernoulli 0.9 missed in 5.7% of 1,000 runs of 10,000 (benchmarks/measured/intervals.md has 30)."""
 
 _TINY: Final = 1e-300
 

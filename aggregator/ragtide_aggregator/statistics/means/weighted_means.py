@@ -8,7 +8,7 @@ one probability, their plain mean is unbiased, and nothing here is needed. Other
 the ratio estimate of Hajek with its linearized variance, which `prediction_powered` has for samples of a judge as well.
 The interval is the `asymptotic` confidence sequence of the linearized values w (x - m). It is given from a sum of w x,
 and of w (1 - x), on that 30 values of the largest w would have: before that a rare value of a large weight may not have
-come yet (docs/measured/sampled_traffic.md).
+come yet (benchmarks/measured/sampled_traffic.md).
 
 Where values count in clusters, with A = sum w and B = sum w x of a cluster, the variance is
 sum (B - m A)^2 / (sum A)^2. The sums of A and B are stored for clusters with a sampled value only. For all other

@@ -414,7 +414,7 @@ def _unusable(labels: SentenceLabels, absent: Mapping[str, str]) -> dict[str, st
 
 def _version(settings: JudgeSettings, families: tuple[str, ...], redacted_by: Sequence[str]) -> str:
     # Criteria are no part of it: each has a version of its own, and a new question must not end TRACe's estimates
-    # (docs/decisions/0036-a-criterion-has-its-own-version.md).
+    # (decisions/0036-a-criterion-has-its-own-version.md).
     variant = variant_of(settings)
     names = [name for family in families for name in _names(family, variant)] or [name_of_prompt(CRITERIA, variant)]
     prompts = [f"{name}.{VERSIONS[name]}" for name in names]

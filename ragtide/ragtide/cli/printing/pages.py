@@ -59,14 +59,11 @@ _FOLDERS: Final = (
 """Folders in the order in which a reader needs them."""
 
 
-_BESIDES: Final = ("decisions", "measured")
-"""Folders whose pages are named with the folder: few readers look for them."""
-
 
 def pages() -> dict[str, Path]:
-    """Return every page by its name, such as `settings` or `measured/drift`, in the order in which a reader needs them.
+    """Return every page by its name, such as `settings`, in the order in which a reader needs them.
 
-    The first page is `index`; decisions and measurements come last.
+    The first page is `index`.
     """
     place = folder()
     found = {_name(path.relative_to(place)): path for path in place.rglob("*.md")}
@@ -79,19 +76,16 @@ def pages() -> dict[str, Path]:
 
 
 def _name(path: Path) -> str:
-    if path.stem == "README":
-        return path.parent.name
-    return path.with_suffix("").as_posix() if path.parts[0] in _BESIDES else path.stem
+    return path.parent.name if path.stem == "README" else path.stem
 
 
 def page_name(text: str) -> str:
     """Return the name of a page as a user may write it.
 
-    >>> page_name("docs/reference/settings.md"), page_name("Settings"), page_name("measured/drift")
-    ('settings', 'settings', 'measured/drift')
+    >>> page_name("docs/reference/settings.md"), page_name("Settings")
+    ('settings', 'settings')
     """
-    name = text.strip().lower().removeprefix("docs/").removesuffix(".md")
-    return name if name.startswith(_BESIDES) else name.removesuffix("/readme").rpartition("/")[2]
+    return text.strip().lower().removesuffix(".md").removesuffix("/readme").rpartition("/")[2]
 
 
 def title_of(page: Path) -> str:
@@ -126,7 +120,7 @@ def search(words: str, known: Mapping[str, Path]) -> list[FoundSection]:
                 heading = sum(word in section.casefold() for word in wanted)
                 lines = [line.strip() for line in text.split("\n") if any(word in line.casefold() for word in wanted)]
                 times = sum(folded.count(word) for word in wanted)
-                ranked.append((-heading, "/" in name, -times, FoundSection(name, section, next(iter(lines), ""))))
+                ranked.append((-heading, -times, FoundSection(name, section, next(iter(lines), ""))))
     return [found for *_, found in sorted(ranked)]
 
 

@@ -7,7 +7,7 @@ A server writes its data in a format that older servers refuse. Three families o
     valkey    Valkey 9 and later; Redis cannot read it
 
 Redis 7 and later also keep the append-only file in several files below a folder; Redis 6.2 sees none of them.
-docs/decisions/0015-the-embedded-server-is-the-newest.md has the table this was measured with.
+decisions/0015-the-embedded-server-is-the-newest.md has the table this was measured with.
 """
 
 import importlib.util
