@@ -5,7 +5,7 @@ The settings may have criteria, too. If both have a name, the criterion of the s
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, cast
+from typing import Annotated, Final, cast
 from uuid import uuid4
 
 import structlog
@@ -13,7 +13,7 @@ from pydantic import StringConstraints, ValidationError
 from redis.asyncio import Redis
 
 from ragtide_schemas.base import UtcTime, WireModel, describe
-from ragtide_schemas.criterion import CRITERIA_MAX, Criterion
+from ragtide_schemas.criterion import CRITERIA_MAX, Criterion, CriterionState
 
 from .redis.keys import CriteriaField, Streams
 from .settings.labelers import check_criteria
@@ -23,10 +23,6 @@ NO_REVISION: Final = b""
 """Revision before the first criterion was stored."""
 
 log = structlog.get_logger("ragtide.criteria")
-
-CriterionState = Literal["asked", "paused", "in the settings", "too many", "not possible"]
-"""`in the settings`: the settings have the same name; `too many`: there are more than `CRITERIA_MAX`; `not possible`:
-this release cannot ask it."""
 
 
 class StoredCriterion(WireModel):

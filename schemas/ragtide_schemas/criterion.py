@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from .base import Name, Probability, Value, WireModel
+from .base import AnswerModel, Name, Probability, UtcTime, Value, WireModel
 from .declared import MetricDeclaration
 from .limits import SEGMENTS_MAX
 from .metric_definitions import CRITERIA_FAMILY
@@ -99,6 +99,10 @@ _Question = Annotated[
     AfterValidator(_one_line),
 ]
 _SegmentValues = Annotated[tuple[Name, ...], Field(min_length=1)]
+
+CriterionState = Literal["asked", "paused", "in the settings", "too many", "not possible"]
+"""`in the settings`: the settings have the same name; `too many`: there are more than `CRITERIA_MAX`; `not possible`:
+this release cannot ask it."""
 
 
 class Criterion(WireModel):
@@ -300,3 +304,56 @@ _FIXED: Final = ("question", "scale", "values", "needs", "direction", "bands", "
 def built_in_criteria() -> tuple[Criterion, ...]:
     """Return the criteria that come with ragtide, with their default settings."""
     return tuple(Criterion.model_validate({"name": name}) for name in BUILT_IN)
+
+
+class CriterionNumber(AnswerModel):
+    """The present estimate of a criterion in one pipeline, by one labeler."""
+
+    pipeline: str
+    """The pipeline."""
+    labeler: str
+    """Name of the labeler."""
+    version: str
+    """Version of the question that was asked."""
+    is_present: bool
+    """Whether it is the present question; an older version has numbers of its own."""
+    asked: int
+    """Answers of which it was asked."""
+    answered: int
+    """Answers that have a value."""
+    cannot_tell: int
+    """Answers whose texts do not decide it, as the judge says."""
+    estimate: float | None
+    """The mean; null without values."""
+    lower: float | None
+    """Lower end of its interval."""
+    upper: float | None
+    """Upper end of its interval."""
+
+    @property
+    def other_absent(self) -> int:
+        """Answers that failed for another reason."""
+        return self.asked - self.answered - self.cannot_tell
+
+
+class ListedCriterion(AnswerModel):
+    """A criterion with its state and its numbers."""
+
+    criterion: Criterion
+    """The criterion, of the patterns of pipelines only those that the reader may see."""
+    metric: str
+    """Its metric."""
+    version: str
+    """Version of its question."""
+    source: str
+    """`settings`, or `store` for one that an operator wrote."""
+    state: CriterionState
+    """Whether it is asked, or why not."""
+    by: str | None
+    """Person who wrote or changed it last; null for one of the settings."""
+    at: UtcTime | None
+    """Time of the last change; null for one of the settings."""
+    numbers: tuple[CriterionNumber, ...]
+    """Its numbers, those of the present question first."""
+    rule: str = ""
+    """A rule that watches it, in TOML."""

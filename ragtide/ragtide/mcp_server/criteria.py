@@ -3,19 +3,13 @@
 from collections.abc import Iterable
 from typing import Final
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from ragtide_runtime.service_client import ServiceClient
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas.criterion import Criterion
+from ragtide_schemas.criterion import Criterion, ListedCriterion
 
-
-class _ListedCriteria(BaseModel):
-    criterion: Criterion
-    state: str
-
-
-_CRITERIA: Final = TypeAdapter(list[_ListedCriteria])
+_CRITERIA: Final = TypeAdapter(list[ListedCriterion])
 
 
 async def with_asked_criteria(service: ServiceClient, settings: Settings) -> Settings:

@@ -23,7 +23,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.stored_criteria import StoredCriterion, read_stored_criteria, store_criterion
 from ragtide_schemas import MetricEvent, utc_now
 from ragtide_schemas.criterion import Criterion
-from ragtide_web.page.criteria.form import CriterionForm, WrongFieldError
+from ragtide_web.page.criteria.form import WrongFieldError, criterion_fields, make_criterion
 
 ANN = {"Authorization": "Bearer ann-0123456789"}
 VIEWER = {"Authorization": "Bearer viewer-0123456789"}
@@ -80,12 +80,12 @@ async def main_of(service: Service, path: str = "/criteria", **headers: str) -> 
 
 def test_the_form_makes_the_criterion_that_it_shows() -> None:
     own = Criterion(name="tone", question="How is it?", values={"good, kind": 1.0, "bad": 0.0}, direction="lower")
-    made = CriterionForm.of_fields(FIELDS).criterion()
+    made = make_criterion(FIELDS)
     assert made == ASKS_BACK
-    assert CriterionForm.of_criterion(made).criterion() == made
-    assert CriterionForm.of_criterion(own).criterion() == own
-    assert CriterionForm.of_criterion(own).values == '"good, kind" = 1\nbad = 0'
-    built_in = CriterionForm(name="answer.refused", rate="0.1").criterion()
+    assert make_criterion(criterion_fields(made)) == made
+    assert make_criterion(criterion_fields(own)) == own
+    assert criterion_fields(own)["values"] == '"good, kind" = 1\nbad = 0'
+    built_in = make_criterion({"name": "answer.refused", "rate": "0.1"})
     assert built_in == Criterion.model_validate({"name": "answer.refused", "rate": 0.1})
 
 
@@ -107,7 +107,7 @@ def test_the_form_of_a_criterion_makes_it_again(
         criterion = Criterion.model_validate({"name": "a", "question": "Is it?", **fields})
     except ValidationError:
         reject()
-    assert CriterionForm.of_criterion(criterion).criterion() == criterion
+    assert make_criterion(criterion_fields(criterion)) == criterion
 
 
 @for_each(
@@ -129,7 +129,7 @@ def test_the_form_of_a_criterion_makes_it_again(
 def test_a_problem_of_the_form_names_its_field(field: str, value: str) -> None:
     fields = FIELDS | {field: value} | ({"scale": "values"} if field == "values" else {})
     with pytest.raises(WrongFieldError) as found:
-        CriterionForm.of_fields(fields).criterion()
+        make_criterion(fields)
     assert found.value.field == field
 
 
@@ -314,9 +314,9 @@ async def test_the_check_has_the_price_that_the_command_prints(async_redis: Any,
 
 async def test_a_criterion_about_sessions_is_written_with_the_form(async_redis: Any, redis_url: str) -> None:
     wanted = FIELDS | {"unit": "session"}
-    session = CriterionForm.of_fields(wanted).criterion()
+    session = make_criterion(wanted)
     assert session == Criterion.model_validate({**ASKS_BACK.model_dump(), "unit": "session"})
-    assert CriterionForm.of_criterion(session).criterion() == session
+    assert make_criterion(criterion_fields(session)) == session
     async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
         assert (await form(service, "/criteria", wanted, **ANN))[0] == 303
         text = await main_of(service, **ANN)

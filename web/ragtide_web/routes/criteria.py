@@ -1,18 +1,17 @@
 """`/v1/criteria`: operators read, write and remove criteria over HTTP, as they do on the page."""
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Body, Path
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
 from ragtide_aggregator.errors import CheckpointError
-from ragtide_offline.criteria.checks import criterion_findings
-from ragtide_offline.criteria.numbers import CriterionNumber, criterion_rows
-from ragtide_runtime.stored_criteria import CriterionState, criteria_in_force, read_stored_criteria
-from ragtide_schemas.criterion import Criterion
+from ragtide_offline.criteria.checks import CriterionFinding, criterion_findings
+from ragtide_offline.criteria.numbers import criterion_rows
+from ragtide_runtime.stored_criteria import criteria_in_force, read_stored_criteria
+from ragtide_schemas.base import AnswerModel
+from ragtide_schemas.criterion import Criterion, ListedCriterion
 
 from ..guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
 from ..page.criteria.changes import ChangeKind, drop_criterion, save_criterion
@@ -28,62 +27,14 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-class CriterionNumbers(BaseModel):
-    """The present estimate of a criterion in one pipeline, by one labeler."""
-
-    model_config = ConfigDict(frozen=True, from_attributes=True)
-
-    pipeline: str
-    labeler: str
-    version: str
-    """Version of the question that was asked."""
-    is_present: bool
-    """Whether it is the present question."""
-    asked: int
-    answered: int
-    cannot_tell: int
-    """Items whose texts do not decide it, as the judge says."""
-    estimate: float | None
-    lower: float | None
-    upper: float | None
-
-
-class ListedCriterion(BaseModel):
-    """A criterion with its state and its numbers."""
-
-    model_config = ConfigDict(frozen=True)
-
-    criterion: Criterion
-    metric: str
-    version: str
-    source: str
-    """`settings`, or `store` for one that an operator wrote."""
-    state: CriterionState
-    by: str | None
-    """Person who wrote it; None for one of the settings."""
-    at: datetime | None
-    numbers: tuple[CriterionNumbers, ...]
-
-
-class CriterionHint(BaseModel):
-    """A hint about the words of a criterion."""
-
-    model_config = ConfigDict(frozen=True)
-
-    kind: str
-    message: str
-
-
-class ChangedCriterion(BaseModel):
+class ChangedCriterion(AnswerModel):
     """The answer to a criterion that was stored."""
-
-    model_config = ConfigDict(frozen=True)
 
     change: ChangeKind
     """`new version`: the question is another one, so its numbers are kept apart from the old ones."""
     metric: str
     version: str
-    hints: tuple[CriterionHint, ...]
+    hints: tuple[CriterionFinding, ...]
 
 
 _LISTED: Final = TypeAdapter(list[ListedCriterion])
@@ -100,24 +51,7 @@ async def get_criteria(shared: Shared, viewer: ApiViewer) -> Response:
         raise redis_is_away(error) from None
     except CheckpointError as error:
         raise HttpProblem(503, f"{error}") from None
-    found = [
-        ListedCriterion(
-            criterion=row.criterion.model_copy(update={"pipelines": tuple(row.pipelines)}),
-            metric=row.criterion.metric,
-            version=row.criterion.version,
-            source=row.source,
-            state=row.state,
-            by=row.by or None,
-            at=row.at,
-            numbers=_numbers(row.numbers),
-        )
-        for row in rows
-    ]
-    return Response(_LISTED.dump_json(found), media_type="application/json")
-
-
-def _numbers(found: Sequence[CriterionNumber]) -> tuple[CriterionNumbers, ...]:
-    return tuple(CriterionNumbers.model_validate(number) for number in found)
+    return Response(_LISTED.dump_json(rows), media_type="application/json")
 
 
 @router.post(
@@ -137,10 +71,7 @@ async def post_criterion(
         change=change.kind,
         metric=criterion.metric,
         version=criterion.version,
-        hints=tuple(
-            CriterionHint(kind=finding.kind, message=finding.message)
-            for finding in criterion_findings([criterion], beside)
-        ),
+        hints=tuple(criterion_findings([criterion], beside)),
     )
 
 

@@ -311,13 +311,13 @@ Better = Annotated[str | None, typer.Option("--direction", help="Direction in wh
 @command("ragtide criteria list", of=criteria, name="list")
 def list_criteria(context: typer.Context, as_json: JsonOption = False) -> None:
     """List the criteria of the settings and those that operators stored, with their present numbers."""
-    from ..printing.laboratory import show_criteria
+    from ..printing.laboratory import criterion_fields, show_criteria
     from ..running.laboratory import criteria_of_deployment
 
     settings = given(context).settings()
     found, unreadable = criteria_of_deployment(settings)
     if as_json:
-        print_json([row.as_dict() for row in found])
+        print_json([criterion_fields(row) for row in found])
     else:
         show_criteria(found)
     for name in unreadable:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ragtide_offline.capacity.planning import Capacity, PlannedTraffic
     from ragtide_offline.capacity.unit_costs import UnitCosts
     from ragtide_offline.criteria.checks import CriterionFinding
-    from ragtide_offline.criteria.numbers import CriterionRow
     from ragtide_offline.criteria.pricing import CriteriaPrices, CriterionPrice
     from ragtide_offline.criteria.trying import CriterionTrial
     from ragtide_offline.experiments.board import Board, BoardRow
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from ragtide_offline.local_fit.fitting import FitResult, ScoreResult
     from ragtide_offline.local_fit.sources import GatheredInteractions
     from ragtide_offline.runs import CostPlan, RunResult
-    from ragtide_schemas.criterion import Criterion
+    from ragtide_schemas.criterion import Criterion, CriterionNumber, ListedCriterion
 
 
 def show_agreement(compared: PredictionAgreement, confidence: float) -> None:
@@ -769,7 +768,13 @@ def shown_metrics(board: Board, most: int = 3) -> list[str]:
     return sorted(shown, key=lambda metric: metric in outcomes)[:most]
 
 
-def show_criteria(rows: Sequence[CriterionRow]) -> None:
+def criterion_fields(row: ListedCriterion) -> dict[str, Any]:
+    """Return a criterion with its numbers, for programs."""
+    fields = {"name": row.criterion.name, **row.model_dump(mode="json")}
+    return {**fields, "at": None if row.at is None else row.at.isoformat()}
+
+
+def show_criteria(rows: Sequence[ListedCriterion]) -> None:
     """Print the criteria with their numbers."""
     if not rows:
         err.print("No criteria: ragtide criteria add stores one; the settings may have [[judge.criteria]].")
@@ -792,27 +797,27 @@ def show_criteria(rows: Sequence[CriterionRow]) -> None:
     out.print(fitted(columns, out.width))
 
 
-def _state(row: CriterionRow) -> str:
+def _state(row: ListedCriterion) -> str:
     where = "in the settings" if row.source == "settings" else f"by {row.by}"
     state = {"in the settings": "not asked: the settings have this name"}.get(row.state, row.state)
     return f"{state}, {row.criterion.rate:.0%}, {where}"
 
 
-def _version(number: Any) -> str:
+def _version(number: CriterionNumber | None) -> str:
     if number is None:
         return ""
-    return "present" if number.is_present else str(number.version)
+    return "present" if number.is_present else number.version
 
 
-def _criterion_mean(number: Any) -> str:
+def _criterion_mean(number: CriterionNumber | None) -> str:
     return "" if number is None or number.estimate is None else f"{number.estimate:.3f}"
 
 
-def _count(number: Any, name: str) -> str:
+def _count(number: CriterionNumber | None, name: str) -> str:
     return "" if number is None else f"{getattr(number, name):,}"
 
 
-def _criterion_interval(number: Any) -> str:
+def _criterion_interval(number: CriterionNumber | None) -> str:
     if number is None or number.lower is None or number.estimate is None:
         return ""
     return f"{number.lower:.3f} – {number.upper:.3f}"

@@ -35,7 +35,7 @@ from ragtide_offline.annotation.annotations import StoredAnnotations
 from ragtide_offline.benchmark.corruptions import SpoiltRows
 from ragtide_offline.capacity.judged_sample import JudgedScale, scale_of, scale_of_mean
 from ragtide_offline.criteria.files import read_criteria
-from ragtide_offline.criteria.numbers import CriterionRow, criterion_rows
+from ragtide_offline.criteria.numbers import criterion_rows
 from ragtide_offline.criteria.pricing import TYPICAL, bundled_interactions
 from ragtide_offline.criteria.trying import CriterionTrial
 from ragtide_offline.datasets.rows import write_new
@@ -84,7 +84,7 @@ from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Estimate, MetricDefinition, RagInteraction, Workspace, utc_now
 from ragtide_schemas.alert_rule import duration_ms
 from ragtide_schemas.base import describe
-from ragtide_schemas.criterion import BUILT_IN, Criterion, built_in_criteria
+from ragtide_schemas.criterion import BUILT_IN, Criterion, ListedCriterion, built_in_criteria
 from ragtide_schemas.experiments import Plan
 from ragtide_schemas.metric_definitions import CLOSED_FAMILIES, CRITERIA_FAMILY
 from ragtide_schemas.suggestions import unknown
@@ -715,10 +715,10 @@ def remove(settings: Settings, names: Sequence[str]) -> None:
         raise typer.BadParameter(f"no criterion {', '.join(missing)} is stored: ragtide criteria list shows them")
 
 
-def criteria_of_deployment(settings: Settings) -> tuple[list[CriterionRow], Sequence[str]]:
+def criteria_of_deployment(settings: Settings) -> tuple[list[ListedCriterion], Sequence[str]]:
     """Return the criteria of a deployment with their numbers, and the names of those that cannot be read."""
 
-    async def body(redis: Redis, _: RedisHandle) -> tuple[list[CriterionRow], Sequence[str]]:
+    async def body(redis: Redis, _: RedisHandle) -> tuple[list[ListedCriterion], Sequence[str]]:
         stored = await read_stored_criteria(redis, settings.prefix)
         estimates = await Deployment(redis, settings).overview()
         return criterion_rows(settings.judge.criteria, stored, estimates, lambda _: True), stored.unreadable

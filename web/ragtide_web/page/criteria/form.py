@@ -6,7 +6,7 @@ The text of a criterion makes the same criterion again: another value of an answ
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, get_args
 
 from pydantic import ValidationError
@@ -17,6 +17,8 @@ from ragtide_schemas.criterion import ANSWERS_MAX, BUILT_IN, SCALES, Criterion, 
 NEEDS: Final[tuple[Need, ...]] = get_args(Need)
 OWN_VALUES: Final = "values"
 """Choice of the scale whose answers the form has."""
+CHOICES: Final = (*SCALES, OWN_VALUES)
+"""Choices of the scale."""
 _QUOTED: Final = r'"(?:[^"\\\n]|\\.)*"'
 _PART: Final = re.compile(rf"(?:{_QUOTED}|[^,\n])+")
 """A part of a list; a quoted text may have commas."""
@@ -35,91 +37,66 @@ class WrongFieldError(ValueError):
         self.field = field
 
 
-@dataclass(frozen=True, slots=True)
-class CriterionForm:
-    """The fields of the form, as text."""
+EMPTY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("name", "question", "values", "segments"), ""),
+        "scale": "yes_no",
+        "direction": "higher",
+        "pipelines": "*",
+        "rate": "1",
+        "unit": "answer",
+    }
+)
+"""Fields of the form before anything is written."""
 
-    name: str = ""
-    question: str = ""
-    scale: str = "yes_no"
-    values: str = ""
-    """Lines such as `good = 1.0`."""
-    needs: tuple[str, ...] = ()
-    direction: str = "higher"
-    pipelines: str = "*"
-    """Patterns, separated by commas."""
-    segments: str = ""
-    """Values such as `lang=de`, separated by commas."""
-    rate: str = "1"
-    unit: str = "answer"
 
-    @classmethod
-    def of_fields(cls, fields: Mapping[str, str]) -> "CriterionForm":
-        """Return the form that a browser sent."""
-        return cls(
-            name=fields.get("name", ""),
-            question=fields.get("question", ""),
-            scale=fields.get("scale", "yes_no"),
-            values=fields.get("values", ""),
-            needs=tuple(need for need in NEEDS if f"need_{need}" in fields),
-            direction=fields.get("direction", "higher"),
-            pipelines=fields.get("pipelines", "*"),
-            segments=fields.get("segments", ""),
-            rate=fields.get("rate", "1"),
-            unit=fields.get("unit", "answer"),
-        )
+def criterion_fields(criterion: Criterion) -> Mapping[str, str]:
+    """Return the fields of the form that make a criterion, as a browser sends them."""
+    values = "\n".join(f"{_quoted(answer)} = {_exact(value)}" for answer, value in criterion.answers.items())
+    segments = (f"{_quoted(name)}={_quoted(value)}" for name, values in criterion.segments.items() for value in values)
+    return {
+        "name": criterion.name,
+        "question": criterion.question,
+        "scale": criterion.scale or OWN_VALUES,
+        "values": "" if criterion.scale else values,
+        **{f"need_{need}": "1" for need in criterion.needs},
+        "direction": str(criterion.direction),
+        "pipelines": ", ".join(map(_quoted, criterion.pipelines)),
+        "segments": ", ".join(segments),
+        "rate": _exact(criterion.rate),
+        "unit": criterion.unit,
+    }
 
-    @classmethod
-    def of_criterion(cls, criterion: Criterion) -> "CriterionForm":
-        """Return the form that makes a criterion."""
-        values = "\n".join(f"{_quoted(answer)} = {_exact(value)}" for answer, value in criterion.answers.items())
-        return cls(
-            name=criterion.name,
-            question=criterion.question,
-            scale=criterion.scale or OWN_VALUES,
-            values="" if criterion.scale else values,
-            needs=criterion.needs,
-            direction=str(criterion.direction),
-            pipelines=", ".join(_quoted(pattern) for pattern in criterion.pipelines),
-            segments=", ".join(
-                f"{_quoted(name)}={_quoted(value)}" for name, values in criterion.segments.items() for value in values
-            ),
-            rate=_exact(criterion.rate),
-            unit=criterion.unit,
-        )
 
-    def criterion(self, before: Criterion | None = None) -> Criterion:
-        """Return the criterion that the fields make.
+def make_criterion(fields: Mapping[str, str], before: Criterion | None = None) -> Criterion:
+    """Return the criterion that the fields of the form make.
 
-        Args:
-            before: criterion of this name whose bands it keeps if its answers stay; None if there is none.
+    Args:
+        fields: as a browser sent them.
+        before: criterion of this name whose bands it keeps if its answers stay; None if there is none.
 
-        Raises:
-            WrongFieldError: a field is wrong.
-        """
-        found: dict[str, Any] = {
-            "name": self.name,
-            "pipelines": tuple(_unquoted(part) for part in _parts(self.pipelines)) or ("*",),
-            "segments": _segments(self.segments),
-            "rate": _number(self.rate, "the share of the answers", "rate"),
-        }
-        if self.name not in BUILT_IN:
-            found |= {"question": self.question, "needs": self.needs, "direction": self.direction}
-            found["unit"] = self.unit
-            found |= {"values": _values(self.values)} if self.scale == OWN_VALUES else {"scale": self.scale}
-        try:
-            criterion = Criterion.model_validate(found)
-            if before is not None and before.bands is not None and before.answers == criterion.answers:
-                criterion = Criterion.model_validate({**found, "bands": before.bands})
-        except ValidationError as error:
-            place = error.errors(include_url=False)[0]["loc"]
-            raise WrongFieldError(describe(error), str(place[0]) if place else "") from None
-        return criterion
-
-    @property
-    def scales(self) -> tuple[str, ...]:
-        """The choices of the scale."""
-        return (*SCALES, OWN_VALUES)
+    Raises:
+        WrongFieldError: a field is wrong.
+    """
+    form = {**EMPTY, **fields}
+    found: dict[str, Any] = {
+        "name": form["name"],
+        "pipelines": tuple(_unquoted(part) for part in _parts(form["pipelines"])) or ("*",),
+        "segments": _segments(form["segments"]),
+        "rate": _number(form["rate"], "the share of the answers", "rate"),
+    }
+    if form["name"] not in BUILT_IN:
+        found |= {name: form[name] for name in ("question", "direction", "unit")}
+        found["needs"] = tuple(need for need in NEEDS if f"need_{need}" in form)
+        found |= {"values": _values(form["values"])} if form["scale"] == OWN_VALUES else {"scale": form["scale"]}
+    try:
+        criterion = Criterion.model_validate(found)
+        if before is not None and before.bands is not None and before.answers == criterion.answers:
+            criterion = Criterion.model_validate({**found, "bands": before.bands})
+    except ValidationError as error:
+        place = error.errors(include_url=False)[0]["loc"]
+        raise WrongFieldError(describe(error), str(place[0]) if place else "") from None
+    return criterion
 
 
 def _exact(value: float) -> str:

@@ -1,7 +1,7 @@
 """`/criteria`: the criteria with their numbers; operators add, change, pause and remove them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_offline.criteria.checks import CriterionFinding, criterion_findings
-from ragtide_offline.criteria.numbers import CriterionRow, criterion_rows
+from ragtide_offline.criteria.numbers import criterion_rows
 from ragtide_offline.criteria.pricing import (
     PER,
     CriteriaPrices,
@@ -23,7 +23,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.labelers import check_criteria, check_sessions
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.stored_criteria import criteria_in_force, read_stored_criteria
-from ragtide_schemas.criterion import BUILT_IN, Criterion
+from ragtide_schemas.criterion import BUILT_IN, Criterion, ListedCriterion
 
 from ...guard.headers import HEADERS
 from ...guard.orders import form_of, reason_in, same_site
@@ -32,7 +32,7 @@ from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
 from ..rendering import PageContent, render
 from .changes import check_operator, drop_criterion, save_criterion
-from .form import NEEDS, CriterionForm, WrongFieldError
+from .form import CHOICES, EMPTY, NEEDS, WrongFieldError, criterion_fields, make_criterion
 
 router = APIRouter(include_in_schema=False)
 
@@ -81,10 +81,11 @@ class CriteriaContent(PageContent):
     """The screen of the criteria."""
 
     template = "criteria.html"
-    rows: Sequence[CriterionRow]
+    rows: Sequence[ListedCriterion]
     unreadable: Sequence[str]
     """Names of stored criteria that this release cannot read."""
-    form: CriterionForm
+    form: Mapping[str, str]
+    """The fields of the form."""
     changes: str
     """Name of the criterion that the form changes; empty for a new one."""
     check: CriterionCheck | None
@@ -96,6 +97,7 @@ class CriteriaContent(PageContent):
     has_judge: bool
     built_in: Sequence[str]
     needs: Sequence[str] = NEEDS
+    scales: Sequence[str] = CHOICES
     per: int = PER
 
 
@@ -114,7 +116,7 @@ async def get_criteria(
 async def post_check(request: Request, shared: Shared, viewer: Operator) -> Response:
     """Check the fields of the form; it changes nothing."""
     check_operator(viewer)
-    form = CriterionForm.of_fields(await form_of(request))
+    form = await form_of(request)
     try:
         check = await _check(shared, form)
     except REDIS_ERRORS as error:
@@ -127,19 +129,18 @@ async def post_criterion(request: Request, shared: Shared, viewer: Operator) -> 
     """Store the criterion of the form, or check it if that button was pressed."""
     check_operator(viewer)
     fields = await form_of(request)
-    form = CriterionForm.of_fields(fields)
     try:
         if "check" in fields:
-            return await _screen(request, shared, viewer, form=form, check=await _check(shared, form))
-        criterion = await _criterion(shared, form, changes=fields.get("changes", ""))
+            return await _screen(request, shared, viewer, form=fields, check=await _check(shared, fields))
+        criterion = await _criterion(shared, fields, changes=fields.get("changes", ""))
         change = await save_criterion(shared, viewer, criterion, reason=fields.get("reason", "")[:500])
     except ValueError as error:
         field = error.field if isinstance(error, WrongFieldError) else ""
-        return await _screen(request, shared, viewer, form=form, problem=str(error), field=field, status=422)
+        return await _screen(request, shared, viewer, form=fields, problem=str(error), field=field, status=422)
     except HttpProblem as problem:
         if problem.status != 422:
             raise
-        return await _screen(request, shared, viewer, form=form, problem=problem.detail, status=422)
+        return await _screen(request, shared, viewer, form=fields, problem=problem.detail, status=422)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     done = {
@@ -195,7 +196,7 @@ async def _stored(shared: Context, name: str) -> Criterion:
     return stored.criterion
 
 
-async def _criterion(shared: Context, form: CriterionForm, *, changes: str) -> Criterion:
+async def _criterion(shared: Context, form: Mapping[str, str], *, changes: str) -> Criterion:
     """Return the criterion of the form.
 
     Args:
@@ -206,24 +207,24 @@ async def _criterion(shared: Context, form: CriterionForm, *, changes: str) -> C
     Raises:
         ValueError: a field is wrong, or another criterion has the name.
     """
-    before = (await read_stored_criteria(shared.redis, shared.settings.prefix)).find(form.name)
-    if before is not None and changes != form.name:
+    before = (await read_stored_criteria(shared.redis, shared.settings.prefix)).find(form.get("name", ""))
+    if before is not None and changes != form.get("name"):
         raise WrongFieldError(
-            f"a criterion {form.name} is stored already: change that one, or use another name", "name"
+            f"a criterion {before.criterion.name} is stored already: change that one, or use another name", "name"
         )
-    return form.criterion(None if before is None else before.criterion)
+    return make_criterion(form, None if before is None else before.criterion)
 
 
 def _back(done: str) -> Response:
     return RedirectResponse(f"/criteria?done={quote(done)}", 303, headers=HEADERS)
 
 
-async def _check(shared: Context, form: CriterionForm) -> CriterionCheck:
+async def _check(shared: Context, form: Mapping[str, str]) -> CriterionCheck:
     stored = await read_stored_criteria(shared.redis, shared.settings.prefix)
-    before = stored.find(form.name)
+    before = stored.find(form.get("name", ""))
     version_before = "" if before is None else before.criterion.version
     try:
-        criterion = form.criterion()
+        criterion = make_criterion(form)
         check_criteria([criterion])
         check_sessions([criterion], shared.settings.splits, shared.settings.producer)
     except ValueError as error:
@@ -253,7 +254,7 @@ async def _screen(
     viewer: Viewer,
     *,
     change: str = "",
-    form: CriterionForm | None = None,
+    form: Mapping[str, str] | None = None,
     check: CriterionCheck | None = None,
     problem: str = "",
     field: str = "",
@@ -267,13 +268,13 @@ async def _screen(
         raise redis_is_away(error) from None
     except CheckpointError as error:
         raise HttpProblem(503, f"{error}") from None
-    changed = stored.find(change if form is None else form.name)
+    changed = stored.find(change if form is None else form.get("name", ""))
     if form is None:
-        form = CriterionForm() if changed is None else CriterionForm.of_criterion(changed.criterion)
+        form = EMPTY if changed is None else criterion_fields(changed.criterion)
     content = CriteriaContent(
         rows=criterion_rows(settings.judge.criteria, stored, estimates, viewer.may_use),
         unreadable=stored.unreadable,
-        form=form,
+        form={**EMPTY, **form},
         changes="" if changed is None else changed.criterion.name,
         check=check,
         problem=problem,
