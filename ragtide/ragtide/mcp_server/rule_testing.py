@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -13,13 +13,10 @@ from ragtide_roles.rule_checks import rule_findings
 from ragtide_runtime.service_client import ServiceClient, ServiceError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import AlertRule
-from ragtide_schemas.alert_text import alert_text
-from ragtide_schemas.base import UtcTime
 from ragtide_schemas.criterion import BUILT_IN
 from ragtide_schemas.metric_definitions import CRITERIA_FAMILY
 
-from .criteria import with_asked_criteria
-from .shapes import Text, ToolAnswer, ToolArguments
+from .answers import Text, ToolArguments, alert_fields, with_asked_criteria
 
 TEST_S: Final = 120.0
 """Seconds after which a test of a rule ends with what it has replayed."""
@@ -40,36 +37,6 @@ class RuleTestArguments(ToolArguments):
     """Only this pipeline."""
 
 
-class FiredAlert(ToolAnswer):
-    """An alert that the rule would have raised."""
-
-    fired_at: UtcTime
-    resolved_at: UtcTime | None = None
-    pipeline: str
-    segment: str | None = None
-    title: str
-    """What fell or rose, from what to what."""
-
-
-class RuleTestAnswer(ToolAnswer):
-    """The alerts that a rule would have raised on the recording."""
-
-    n: int
-    """Metric events that were replayed."""
-    total: int
-    """Metric events of the selected part."""
-    complete: bool
-    """Whether all were replayed; if not, choose a shorter time."""
-    fired: int
-    """Alerts that the rule would have raised."""
-    in_production: int
-    """Alerts that a rule of the same name raised in production."""
-    alerts: tuple[FiredAlert, ...]
-    """The newest of them, at most 20, the newest first."""
-    cautions: tuple[str, ...] = ()
-    """Why the rule could not fire, or never will."""
-
-
 @dataclass(frozen=True, slots=True)
 class RuleTester:
     """Tests rules on a recording of this machine or of a store, as `ragtide rules test` does.
@@ -82,10 +49,11 @@ class RuleTester:
     settings: Settings
     recording: str
 
-    async def test_rule(self, service: ServiceClient, asked: RuleTestArguments) -> RuleTestAnswer:
+    async def test_rule(self, service: ServiceClient, asked: RuleTestArguments) -> dict[str, Any]:
         """Test an alert rule on the recording: which alerts would it have raised, and when? It changes nothing.
 
-        Use it before you propose a rule: a good rule fires where people saw a problem, and nowhere else.
+        Use it before you propose a rule: a good rule fires where people saw a problem, and nowhere else. If the answer
+        is not `complete`, choose a shorter time. `cautions` say why the rule could not fire, or never will.
         """
         settings, rule = self.settings, asked.rule
         part = selection(asked.since, asked.until, [asked.pipeline] if asked.pipeline else None, None)
@@ -101,24 +69,16 @@ class RuleTester:
         finally:
             limit.cancel()
         raised = [each for each in found.alerts if each.rule == rule.name]
-        return RuleTestAnswer(
-            n=found.counts["n"],
-            total=found.counts["population_size"],
-            complete=found.counts["complete"],
-            fired=len(raised),
-            in_production=found.rules[rule.name].production,
-            alerts=tuple(
-                FiredAlert(
-                    fired_at=each.fired_at,
-                    resolved_at=each.resolved_at,
-                    pipeline=each.pipeline,
-                    segment=each.segment,
-                    title=alert_text(each).title,
-                )
-                for each in reversed(raised[-FIRED_SHOWN:])
-            ),
-            cautions=(*found.unfired, *await self._cautions(service, rule)),
-        )
+        cautions = [*found.unfired, *await self._cautions(service, rule)]
+        return {
+            "n": found.counts["n"],
+            "total": found.counts["population_size"],
+            "complete": found.counts["complete"],
+            "fired": len(raised),
+            "in_production": found.rules[rule.name].production,
+            "alerts": [alert_fields(each) for each in reversed(raised[-FIRED_SHOWN:])],
+            **({"cautions": cautions} if cautions else {}),
+        }
 
     async def _cautions(self, service: ServiceClient, rule: AlertRule) -> list[str]:
         settings, unread = self.settings, []

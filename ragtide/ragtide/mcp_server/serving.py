@@ -94,7 +94,6 @@ def _described(tool: ReadingTool[Any]) -> Tool:
         name=tool.name,
         description=tool.description,
         input_schema=tool.arguments.model_json_schema(),
-        output_schema=tool.answer.model_json_schema(),
         annotations=READS_ONLY,
     )
 
@@ -108,7 +107,7 @@ async def answered(tool: ReadingTool[Any], service: ServiceClient, given: dict[s
         given: the arguments as they came.
     """
     try:
-        found = await tool.call(service, _arguments(tool, given))
+        content = await tool.call(service, _arguments(tool, given))
     except ValidationError as error:
         return refused(describe(error))
     except RagtideError as error:
@@ -118,8 +117,6 @@ async def answered(tool: ReadingTool[Any], service: ServiceClient, given: dict[s
     except Exception:
         log.exception("the tool %s failed", tool.name)
         return refused(f"the tool {tool.name} failed, which is a fault of ragtide mcp: its log has the cause")
-    # What has its default is left out: nearly all of it is null.
-    content = found.model_dump(mode="json", exclude_defaults=True)
     text = to_json(content).decode()
     if len(text) > ANSWER_CHARS:
         return refused(

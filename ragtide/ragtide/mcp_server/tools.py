@@ -1,11 +1,11 @@
-"""The tools: each reads the HTTP service and returns a typed answer. None changes anything."""
+"""The tools: each reads the HTTP service and returns its records. None changes anything."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from inspect import getdoc
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from ragtide.cli.printing.estimates import unmet_option
 from ragtide.cli.printing.pages import KnownMetrics
@@ -13,13 +13,19 @@ from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.service_client import ServiceClient
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Headline
-from ragtide_schemas.alert_text import alert_text
-from ragtide_schemas.base import UtcTime
 from ragtide_schemas.details import FLEET, AlertDetails, InteractionFate, KeptItem, KeptItemLine
 from ragtide_schemas.headline import HeadlineState
 
-from .criteria import with_asked_criteria
-from .shapes import NAME_CHARS, Limit, NumberNow, Text, ToolAnswer, ToolArguments
+from .answers import (
+    NAME_CHARS,
+    Limit,
+    Text,
+    ToolArguments,
+    alert_fields,
+    fields_of,
+    number_fields,
+    with_asked_criteria,
+)
 
 
 class FleetArguments(ToolArguments):
@@ -35,31 +41,7 @@ class FleetArguments(ToolArguments):
     """Most pipelines of the answer."""
 
 
-class PipelineNow(ToolAnswer):
-    """One pipeline."""
-
-    pipeline: str
-    state: HeadlineState
-    """The worst state of its metrics; `firing` while an alert of it fires."""
-    n: int
-    """Most values of a metric in the range."""
-    updated_at: UtcTime | None = None
-    """Time of the newest value."""
-    firing: tuple[str, ...] = ()
-    """Metric, and segment value, of each alert that fires."""
-    numbers: tuple[NumberNow, ...] = ()
-    """Its most important metrics; `estimate` has the others."""
-
-
-class FleetAnswer(ToolAnswer):
-    """The pipelines, the worst first."""
-
-    pipelines: tuple[PipelineNow, ...]
-    left_out: int
-    """Pipelines beyond the limit."""
-
-
-async def fleet(service: ServiceClient, asked: FleetArguments) -> FleetAnswer:
+async def fleet(service: ServiceClient, asked: FleetArguments) -> dict[str, Any]:
     """List the pipelines, the worst first, with their state and their most important numbers.
 
     Begin here to see what needs attention. States, the worst first: firing (an alert fires), suspicious (a rule is near
@@ -67,18 +49,11 @@ async def fleet(service: ServiceClient, asked: FleetArguments) -> FleetAnswer:
     too wide to conclude anything), learning, steady, unwatched.
     """
     found = await service.get("/v1/fleet", FLEET, q=asked.name, state=asked.state, range=asked.last)
-    shown = [
-        PipelineNow(
-            pipeline=each.pipeline,
-            state=each.state,
-            n=each.n,
-            updated_at=each.updated_at,
-            firing=each.firing,
-            numbers=tuple(map(NumberNow.of, each.headlines)),
-        )
-        for each in found[: asked.limit]
-    ]
-    return FleetAnswer(pipelines=tuple(shown), left_out=len(found) - len(shown))
+    shown = []
+    for each in found[: asked.limit]:
+        numbers = [number_fields(headline) for headline in each.headlines]
+        shown.append(fields_of(each, exclude={"headlines"}) | ({"numbers": numbers} if numbers else {}))
+    return {"pipelines": shown, "left_out": len(found) - len(shown)}
 
 
 class AlertsArguments(ToolArguments):
@@ -94,52 +69,12 @@ class AlertsArguments(ToolArguments):
     """Most alerts of the answer."""
 
 
-class AlertLine(ToolAnswer):
-    """One alert in a line."""
-
-    alert_id: str
-    """For the tool `alert`."""
-    state: Literal["firing", "resolved"]
-    severity: str
-    title: str
-    """What fell or rose, where, from what to what."""
-    pipeline: str
-    segment: str | None = None
-    metric: str
-    rule: str
-    fired_at: UtcTime
-    resolved_at: UtcTime | None = None
-
-
-class AlertsAnswer(ToolAnswer):
-    """Alerts: those that fire first, then the newest."""
-
-    alerts: tuple[AlertLine, ...]
-    left_out: int
-    """Alerts beyond the limit."""
-
-
-async def alerts(service: ServiceClient, asked: AlertsArguments) -> AlertsAnswer:
+async def alerts(service: ServiceClient, asked: AlertsArguments) -> dict[str, Any]:
     """List the alerts, those that fire first, each in one line with its id for the tool `alert`."""
     found = await service.get("/v1/alerts", _ALERTS, firing=asked.firing, pipeline=asked.pipeline, rule=asked.rule)
     ordered = sorted(found, key=lambda alert: (alert.status != "resolved", alert.fired_at), reverse=True)
-    return AlertsAnswer(alerts=tuple(map(_line, ordered[: asked.limit])), left_out=max(0, len(ordered) - asked.limit))
-
-
-def _line(alert: Alert) -> AlertLine:
-    text = alert_text(alert)
-    return AlertLine(
-        alert_id=alert.alert_id,
-        state=text.state,
-        severity=alert.severity,
-        title=text.title,
-        pipeline=alert.pipeline,
-        segment=alert.segment,
-        metric=alert.metric,
-        rule=alert.rule,
-        fired_at=alert.fired_at,
-        resolved_at=text.resolved_at,
-    )
+    shown = [alert_fields(alert) for alert in ordered[: asked.limit]]
+    return {"alerts": shown, "left_out": len(ordered) - len(shown)}
 
 
 class AlertArguments(ToolArguments):
@@ -151,13 +86,14 @@ class AlertArguments(ToolArguments):
     """Most characters of the texts of each of its worst answers."""
 
 
-async def alert(service: ServiceClient, asked: AlertArguments) -> AlertDetails:
+async def alert(service: ServiceClient, asked: AlertArguments) -> dict[str, Any]:
     """Explain one alert: the change, since when, how it is now, likely causes, how sure it is, and the worst answers.
 
     `facts` has each in a sentence: say these instead of conclusions of your own. The worst answers have their sentences
     with marks; their texts are null if the token may not see texts.
     """
-    return await service.get("/v1/alert", _ALERT, alert_id=asked.alert_id, chars=asked.chars)
+    found = await service.get("/v1/alert", _ALERT, alert_id=asked.alert_id, chars=asked.chars)
+    return fields_of(found)
 
 
 class EstimateArguments(ToolArguments):
@@ -180,15 +116,7 @@ class EstimateArguments(ToolArguments):
     """Most numbers of the answer."""
 
 
-class EstimateAnswer(ToolAnswer):
-    """Numbers with their intervals."""
-
-    numbers: tuple[NumberNow, ...]
-    left_out: int
-    """Numbers beyond the limit."""
-
-
-async def estimate(service: ServiceClient, asked: EstimateArguments) -> EstimateAnswer:
+async def estimate(service: ServiceClient, asked: EstimateArguments) -> dict[str, Any]:
     """Return numbers with their intervals: the one number of each metric that counts now, by pipeline and segment.
 
     Always state the interval, n and the range with a number. Two numbers differ for sure only if their intervals do not
@@ -207,8 +135,8 @@ async def estimate(service: ServiceClient, asked: EstimateArguments) -> Estimate
         )
         if sentence is not None:
             raise RagtideError(sentence)
-    shown = tuple(map(NumberNow.of, found[: asked.limit]))
-    return EstimateAnswer(numbers=shown, left_out=len(found) - len(shown))
+    shown = [number_fields(headline) for headline in found[: asked.limit]]
+    return {"numbers": shown, "left_out": len(found) - len(shown)}
 
 
 class ExplainArguments(ToolArguments):
@@ -220,18 +148,9 @@ class ExplainArguments(ToolArguments):
     """Only the numbers of this pipeline."""
 
 
-class ExplainAnswer(ToolAnswer):
-    """The meaning of a metric, and its numbers now."""
-
-    definition: dict[str, Any]
-    """Meaning, formula, range, direction, needs, labelers, what it does not show, related metrics."""
-    numbers: tuple[NumberNow, ...]
-    """Its number of each pipeline now, at most 50."""
-
-
 async def explain_metric(
     service: ServiceClient, asked: ExplainArguments, settings: Settings, metrics: KnownMetrics
-) -> ExplainAnswer:
+) -> dict[str, Any]:
     """Explain a metric: meaning, formula, direction and what it does not show, and its numbers now.
 
     Use it before you interpret a number: `does_not_tell` lists the conclusions that the metric does not support.
@@ -240,7 +159,7 @@ async def explain_metric(
         metrics = KnownMetrics.of(await with_asked_criteria(service, settings))
     name = metrics.named(asked.metric)
     found = await service.get("/v1/headlines", _HEADLINES, metric=name, pipeline=asked.pipeline)
-    return ExplainAnswer(definition=metrics.fields(name), numbers=tuple(map(NumberNow.of, found[:50])))
+    return {"definition": metrics.fields(name), "numbers": [number_fields(headline) for headline in found[:50]]}
 
 
 class ItemsArguments(ToolArguments):
@@ -258,13 +177,7 @@ class ItemsArguments(ToolArguments):
     """Most items of the answer."""
 
 
-class ItemsAnswer(ToolAnswer):
-    """Kept items in the order of the list."""
-
-    items: tuple[KeptItemLine, ...]
-
-
-async def items(service: ServiceClient, asked: ItemsArguments) -> ItemsAnswer:
+async def items(service: ServiceClient, asked: ItemsArguments) -> dict[str, Any]:
     """List kept answers by their ids: the worst of a metric, the newest, or the random sample.
 
     Only a few answers of each pipeline are kept, so counts of a list say nothing about the traffic: use `estimate`.
@@ -278,7 +191,7 @@ async def items(service: ServiceClient, asked: ItemsArguments) -> ItemsAnswer:
         labeler=asked.labeler,
         limit=asked.limit,
     )
-    return ItemsAnswer(items=tuple(found))
+    return {"items": [fields_of(line) for line in found]}
 
 
 class ItemArguments(ToolArguments):
@@ -294,19 +207,14 @@ class ItemArguments(ToolArguments):
     """Most characters of all its texts."""
 
 
-async def item(service: ServiceClient, asked: ItemArguments) -> KeptItem:
+async def item(service: ServiceClient, asked: ItemArguments) -> dict[str, Any]:
     """Show one kept answer: question, response and documents with marked sentences, and the scores of each labeler.
 
     Texts are null if the token may not see texts; marks and scores are there in any case.
     """
-    return await service.get(
-        "/v1/item",
-        _ITEM,
-        interaction_id=asked.interaction_id,
-        pipeline=asked.pipeline,
-        marks=asked.labeler,
-        chars=asked.chars,
-    )
+    choice = {"pipeline": asked.pipeline, "marks": asked.labeler, "chars": asked.chars}
+    found = await service.get("/v1/item", _ITEM, interaction_id=asked.interaction_id, **choice)
+    return fields_of(found)
 
 
 class WhyArguments(ToolArguments):
@@ -318,14 +226,15 @@ class WhyArguments(ToolArguments):
     """Its pipeline; faster, and needed for old ids of pipelines without numbers."""
 
 
-async def why_not_scored(service: ServiceClient, asked: WhyArguments) -> InteractionFate:
+async def why_not_scored(service: ServiceClient, asked: WhyArguments) -> dict[str, Any]:
     """Say why an interaction was scored, scored in part, or not scored: `explanation` has the reason and the remedy.
 
     Outcomes: scored; scored in part (metrics are absent with their reasons, or it was not in a judge's sample); dead
     letter (it could not be used); waiting (no worker has finished it); lost; unknown (never published, not in the
     producer's sample, dropped, or too old).
     """
-    return await service.get("/v1/why", _FATE, interaction_id=asked.interaction_id, pipeline=asked.pipeline)
+    found = await service.get("/v1/why", _FATE, interaction_id=asked.interaction_id, pipeline=asked.pipeline)
+    return fields_of(found)
 
 
 Q = TypeVar("Q", bound=ToolArguments)
@@ -337,8 +246,7 @@ class ReadingTool(Generic[Q]):
 
     name: str
     arguments: type[Q]
-    answer: type[BaseModel]
-    call: Callable[[ServiceClient, Q], Awaitable[BaseModel]]
+    call: Callable[[ServiceClient, Q], Awaitable[dict[str, Any]]]
 
     @property
     def description(self) -> str:
@@ -355,25 +263,25 @@ def tools_of(settings: Settings, recording: str | None) -> Sequence[ReadingTool[
     """
     metrics = KnownMetrics.of(settings)
 
-    async def explain(service: ServiceClient, asked: ExplainArguments) -> ExplainAnswer:
+    async def explain(service: ServiceClient, asked: ExplainArguments) -> dict[str, Any]:
         return await explain_metric(service, asked, settings, metrics)
 
     explain.__doc__ = explain_metric.__doc__
     found: list[ReadingTool[Any]] = [
-        ReadingTool("fleet", FleetArguments, FleetAnswer, fleet),
-        ReadingTool("alerts", AlertsArguments, AlertsAnswer, alerts),
-        ReadingTool("alert", AlertArguments, AlertDetails, alert),
-        ReadingTool("estimate", EstimateArguments, EstimateAnswer, estimate),
-        ReadingTool("explain_metric", ExplainArguments, ExplainAnswer, explain),
-        ReadingTool("items", ItemsArguments, ItemsAnswer, items),
-        ReadingTool("item", ItemArguments, KeptItem, item),
-        ReadingTool("why_not_scored", WhyArguments, InteractionFate, why_not_scored),
+        ReadingTool("fleet", FleetArguments, fleet),
+        ReadingTool("alerts", AlertsArguments, alerts),
+        ReadingTool("alert", AlertArguments, alert),
+        ReadingTool("estimate", EstimateArguments, estimate),
+        ReadingTool("explain_metric", ExplainArguments, explain),
+        ReadingTool("items", ItemsArguments, items),
+        ReadingTool("item", ItemArguments, item),
+        ReadingTool("why_not_scored", WhyArguments, why_not_scored),
     ]
     if recording is not None:
-        from .rule_testing import RuleTestAnswer, RuleTestArguments, RuleTester  # noqa: PLC0415 - it needs SciPy
+        from .rule_testing import RuleTestArguments, RuleTester  # noqa: PLC0415 - it needs SciPy
 
         tester = RuleTester(settings, recording)
-        found.append(ReadingTool("test_rule", RuleTestArguments, RuleTestAnswer, tester.test_rule))
+        found.append(ReadingTool("test_rule", RuleTestArguments, tester.test_rule))
     return found
 
 

@@ -1,0 +1,68 @@
+"""What tools are asked, and how they return the records of the HTTP API."""
+
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from ragtide_runtime.service_client import ServiceClient
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Alert, Headline
+from ragtide_schemas.alert_text import alert_text
+from ragtide_schemas.criterion import ListedCriterion
+
+NAME_CHARS: Final = 500
+"""Most characters of a name in the arguments of a tool."""
+
+Text = Annotated[str, Field(min_length=1, max_length=NAME_CHARS)]
+Limit = Annotated[int, Field(ge=1, le=100)]
+
+NUMBER: Final = {
+    *("pipeline", "segment", "metric", "estimate", "lower", "upper", "confidence", "n", "state", "coverage"),
+    *("direction", "lowest", "highest", "fit_for", "rules"),
+}
+"""Fields of a headline that a model reads; the others are said in words."""
+ALERT: Final = {"alert_id", "severity", "pipeline", "segment", "metric", "rule", "fired_at", "resolved_at"}
+"""Fields of an alert in a line."""
+
+
+class ToolArguments(BaseModel):
+    """The arguments of a tool."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+
+
+def fields_of(record: BaseModel, **options: Any) -> dict[str, Any]:
+    """Return the fields of a record, without those that have their default: nearly all of them are null."""
+    return record.model_dump(mode="json", exclude_defaults=True, **options)
+
+
+def number_fields(headline: Headline) -> dict[str, Any]:
+    """Return the one number of a metric that counts now, with its interval, and what is to be said about it."""
+    words = {
+        "range": headline.range_text,
+        "state_in_words": headline.state_text,
+        "judge": headline.judge_text,
+        "labeler": headline.labeler_text,
+    }
+    return fields_of(headline, include=NUMBER) | {name: sentence for name, sentence in words.items() if sentence}
+
+
+def alert_fields(alert: Alert) -> dict[str, Any]:
+    """Return an alert in a line, with its title: what fell or rose, where, from what to what."""
+    text = alert_text(alert)
+    return fields_of(alert, include=ALERT) | {"state": text.state, "title": text.title}
+
+
+async def with_asked_criteria(service: ServiceClient, settings: Settings) -> Settings:
+    """Return settings whose `judge.criteria` also have those that operators stored and that are asked.
+
+    Raises:
+        ServiceError: the service does not answer, or refuses.
+    """
+    listed = await service.get("/v1/criteria", _CRITERIA)
+    asked = [*settings.judge.criteria, *(each.criterion for each in listed if each.state == "asked")]
+    criteria = tuple({criterion.name: criterion for criterion in reversed(asked)}.values())[::-1]
+    return settings.model_copy(update={"judge": settings.judge.model_copy(update={"criteria": criteria})})
+
+
+_CRITERIA: Final = TypeAdapter(list[ListedCriterion])
