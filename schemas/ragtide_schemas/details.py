@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, TypeAdapter
 
 from .alert import Alert
-from .base import AnswerModel, Count, Name, UtcTime
+from .base import AnswerModel, Count, Name, UtcTime, WindowTime
 from .headline import Headline, HeadlineState
 from .printable import printable
 
@@ -199,19 +199,26 @@ class AlertDetails(AnswerModel):
     """Ids of those that are no longer kept."""
 
 
+Station = Literal["spans", "published", "label", "labeled", "dead-letter", "aggregated"]
+
+
 class TraceStation(AnswerModel):
     """One fact about an interaction on its way."""
 
-    station: Literal["spans", "published", "label", "labeled", "dead-letter", "aggregated"]
+    station: Station
     """Station on its way."""
     partition: Count
     """Partition of the deployment."""
     pipeline: str | None = None
     """Its pipeline; null if the entry cannot be read."""
-    at: UtcTime | None = None
-    """Time of the fact, by Redis's clock."""
+    at: WindowTime | None = None
+    """Time of the fact, by Redis's clock, which may be wrong."""
     text: str
     """The fact in one sentence."""
+    labelers: tuple[str, ...] = ()
+    """Labelers that scored it; only of `labeled`, and only while its metric event is kept."""
+    absent: dict[str, str] = Field(default_factory=dict)
+    """Reason for each metric that could not be computed, as `labelers`."""
 
 
 InteractionOutcome = Literal["scored", "scored in part", "dead letter", "waiting", "lost", "unknown"]

@@ -186,6 +186,18 @@ class Estimate(VersionedModel):
         return shown_metric(self.metric, self.metric_version)
 
     @property
+    def gain(self) -> float | None:
+        """Effective sample size for each value, of a prediction-powered mean; None while there are too few."""
+        return self.n_effective / self.n if self.has_interval and self.n_effective is not None and self.n else None
+
+    @property
+    def beats_baseline(self) -> bool | None:
+        """Whether an error is for certain smaller than its baseline, for certain larger (False), or None."""
+        if self.baseline is None or self.lower is None or self.upper is None:
+            return None
+        return True if self.upper < self.baseline else False if self.lower > self.baseline else None
+
+    @property
     def value_range(self) -> tuple[float, float]:
         """Lowest and highest possible value of the metric."""
         if self.lowest is not None and self.highest is not None:

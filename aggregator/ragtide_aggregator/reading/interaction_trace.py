@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from redis import ResponseError
 from redis.asyncio import Redis
@@ -25,11 +24,10 @@ from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, utc_now
+from ragtide_schemas.details import Station, TraceStation
 from ragtide_schemas.times import from_milliseconds, to_milliseconds
 
 from ..statistics.tables.windows import Window
-
-Station = Literal["spans", "published", "label", "labeled", "dead-letter", "aggregated"]
 
 SCANNED: Final = 2000
 """Newest entries of a stream that are searched for an id."""
@@ -55,25 +53,6 @@ GONE: Final = (
 
 PAGE: Final = 20
 """Entries in memory at once: an entry has up to 4 MiB."""
-
-
-@dataclass(frozen=True, slots=True)
-class PassedStation:
-    """One fact about an interaction."""
-
-    station: Station
-    """Station on its way."""
-    partition: int
-    pipeline: str | None
-    """Its pipeline; None if the entry cannot be read."""
-    at: datetime | None
-    """Time of the fact, by Redis's clock; None if it has none."""
-    text: str
-    """The fact in one sentence."""
-    labelers: tuple[str, ...] = ()
-    """Labelers that scored it; only of `labeled`, and only while its metric event is kept."""
-    absent: Mapping[str, str] = field(default_factory=dict)
-    """Reason for each metric that could not be computed, as `labelers`."""
 
 
 DetailOf = Callable[[Streams, str, DeadLetter], Awaitable[str]]
@@ -119,13 +98,13 @@ class InteractionTrace:
         self._detail_of = detail_of
         self._marks = {identity.encode(), json.dumps(identity)[1:-1].encode()}
 
-    async def follow(self, pipelines: Sequence[str]) -> list[PassedStation]:
+    async def follow(self, pipelines: Sequence[str]) -> list[TraceStation]:
         """Return the facts in the order of the way; none if the id is unknown.
 
         Raises:
             redis.RedisError: Redis failed.
         """
-        found: list[PassedStation] = []
+        found: list[TraceStation] = []
         entries: dict[tuple[int, str], str | None] = {}
         known: set[tuple[str, str]] = {(name, self._identity) for name in pipelines}
         for streams in self._layout.all():
@@ -142,22 +121,24 @@ class InteractionTrace:
             text = f"Published as entry {entry_id}."
             if _time(entry_id) > utc_now() + AHEAD:
                 text += " Its time is not true: the clock of Redis was ahead then, and has been set back."
-            found.append(PassedStation("published", partition, its, _time(entry_id), text))
+            found.append(_station("published", partition, its, text, at=_time(entry_id)))
             found.append(await self._labeling(Streams(self._layout.prefix, partition), entry_id, its))
         for name, its_id in sorted(known):
             found += await self._scoring(self._layout.of(name, its_id), name, its_id)
         for streams in self._layout.all():
             found += await self._dead_letters(streams, {entry for part, entry in entries if part == streams.partition})
         if not any(station.station in ("labeled", "dead-letter") for station in found):
-            found = [replace(station, text=GONE) if station.text == FINISHED else station for station in found]
+            found = [
+                station.model_copy(update={"text": GONE}) if station.text == FINISHED else station for station in found
+            ]
         return found
 
-    async def _waiting_spans(self, streams: Streams) -> list[PassedStation]:
+    async def _waiting_spans(self, streams: Streams) -> list[TraceStation]:
         due = await self._redis.zscore(streams.open_traces, self._identity)
         if due is None:
             return []
         text = "Spans of this trace are stored and wait for the rest of it; they are due at this time."
-        return [PassedStation("spans", streams.partition, None, from_milliseconds(int(due)), text)]
+        return [_station("spans", streams.partition, None, text, at=from_milliseconds(int(due)))]
 
     async def _published(self, streams: Streams, entries: dict[tuple[int, str], str | None]) -> set[tuple[str, str]]:
         """Add the entries that are meant, and return pipelines with ids of their interactions."""
@@ -190,7 +171,7 @@ class InteractionTrace:
             return True
         return isinstance(interaction_id, str) and interaction_id.startswith(f"otel-{self._identity}-")
 
-    async def _labeling(self, streams: Streams, entry_id: str, pipeline: str | None) -> PassedStation:
+    async def _labeling(self, streams: Streams, entry_id: str, pipeline: str | None) -> TraceStation:
         try:
             groups = await self._redis.xinfo_groups(streams.interactions)
         except ResponseError as error:
@@ -209,16 +190,16 @@ class InteractionTrace:
             text = NOT_TAKEN if here else TRIMMED
         else:
             text = LEFT if here else FINISHED
-        return PassedStation("label", streams.partition, pipeline, None, text)
+        return _station("label", streams.partition, pipeline, text)
 
-    async def _scoring(self, streams: Streams, pipeline: str, interaction_id: str) -> list[PassedStation]:
+    async def _scoring(self, streams: Streams, pipeline: str, interaction_id: str) -> list[TraceStation]:
         call = find_id(streams.event_keys(pipeline, interaction_id), known_digest(pipeline, interaction_id))
         event_id = await run_script(self._redis, call)
         if event_id is None or event_id == "0-0":
             return []
         text, windows = f"Labeled: metric event {event_id}.", ""
         labelers: tuple[str, ...] = ()
-        absences: Mapping[str, str] = {}
+        absences: dict[str, str] = {}
         for entry in await read_range(self._redis, streams.metrics, first=event_id, last=event_id, count=1):
             try:
                 event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
@@ -234,7 +215,11 @@ class InteractionTrace:
             # With one name for several labelers, the reason of the first counts.
             absences = {name: why for part in reversed(scored) for name, why in part.absent.items()}
             text += "".join(f" {name} is absent: {why}." for name, why in sorted(absences.items()))
-        found = [PassedStation("labeled", streams.partition, pipeline, _time(event_id), text, labelers, absences)]
+        found = [
+            _station(
+                "labeled", streams.partition, pipeline, text, at=_time(event_id), labelers=labelers, absent=absences
+            )
+        ]
         stored: bytes | None = await self._redis.hget(streams.checkpoint, CheckpointField.POSITION)
         position = "0-0" if stored is None else stored.decode()
         if order(event_id) <= order(position):
@@ -247,7 +232,7 @@ class InteractionTrace:
                 else "no aggregator owns the partition; start one: ragtide aggregator"
             )
             text = f"Not aggregated yet, the checkpoint is at {position}: {why}."
-        return [*found, PassedStation("aggregated", streams.partition, pipeline, None, text)]
+        return [*found, _station("aggregated", streams.partition, pipeline, text)]
 
     def _in_windows(self, time_ms: int) -> str:
         """Return the windows in which a time counts, as a sentence."""
@@ -256,7 +241,7 @@ class InteractionTrace:
         late = "unless it came later than lateness_s after their end"
         return f" It counts in all time, and in the windows {', '.join(named)}, {late}." if named else ""
 
-    async def _dead_letters(self, streams: Streams, entry_ids: set[str]) -> list[PassedStation]:
+    async def _dead_letters(self, streams: Streams, entry_ids: set[str]) -> list[TraceStation]:
         found = []
         async for entry, payload in self._entries(streams.dead_letters, entry_ids):
             try:
@@ -268,7 +253,7 @@ class InteractionTrace:
                 continue
             detail = await self._detail_of(streams, entry.entry_id, letter)
             text = f"Dead letter {entry.entry_id} ({letter.reason})" + (f": {detail}" if detail else "")
-            found.append(PassedStation("dead-letter", streams.partition, letter.pipeline, letter.failed_at, text))
+            found.append(_station("dead-letter", streams.partition, letter.pipeline, text, at=letter.failed_at))
         return found
 
     def _names_it(self, payload: bytes) -> bool:
@@ -295,6 +280,10 @@ class InteractionTrace:
                 return
             read += PAGE
             last = f"({page[-1][0].decode()}"
+
+
+def _station(station: Station, partition: int, pipeline: str | None, text: str, **fields: Any) -> TraceStation:
+    return TraceStation(station=station, partition=partition, pipeline=pipeline, text=text, **fields)
 
 
 def _held(pending: Mapping[str, Any]) -> str:

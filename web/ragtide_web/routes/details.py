@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from pydantic import TypeAdapter
 
 from ragtide_aggregator.errors import CheckpointError, DamagedFieldError, TooManySegmentsError
-from ragtide_aggregator.reading.interaction_trace import GONE, SCANNED, TRIMMED, InteractionTrace, PassedStation
+from ragtide_aggregator.reading.interaction_trace import GONE, SCANNED, TRIMMED, InteractionTrace
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_offline.datasets.choosing import score_of
@@ -355,35 +355,26 @@ async def get_why(
         interaction_id=printable(interaction_id),
         outcome=outcome,
         explanation=explanation,
-        stations=tuple(
-            TraceStation(
-                station=station.station,
-                partition=station.partition,
-                pipeline=station.pipeline,
-                at=station.at,
-                text=printable(station.text),
-            )
-            for station in stations
-        ),
+        stations=tuple(station.model_copy(update={"text": printable(station.text)}) for station in stations),
         absent=_absent(stations),
         detail=ForeignText.of(detail) if detail else None,
         dropped=dropped,
     )
 
 
-def _is_visible(viewer: Viewer, station: PassedStation, pipeline: str | None) -> bool:
+def _is_visible(viewer: Viewer, station: TraceStation, pipeline: str | None) -> bool:
     """Whether a fact is of a pipeline that the viewer may see; one without a pipeline is for viewers of all."""
     if station.pipeline is None:
         return not viewer.patterns
     return viewer.may_use(station.pipeline) and pipeline in (None, station.pipeline)
 
 
-def _absent(stations: Sequence[PassedStation]) -> dict[str, str]:
+def _absent(stations: Sequence[TraceStation]) -> dict[str, str]:
     return {metric: printable(reason)[:NOTE_CHARS] for station in stations for metric, reason in station.absent.items()}
 
 
 def explained(
-    stations: Sequence[PassedStation], settings: Settings, reason: Reason | None, dropped: dict[str, int] | None
+    stations: Sequence[TraceStation], settings: Settings, reason: Reason | None, dropped: dict[str, int] | None
 ) -> tuple[InteractionOutcome, str]:
     """Return what became of an interaction, and the reason with what to do.
 
@@ -414,7 +405,7 @@ def explained(
     )
 
 
-def _scored(stations: Sequence[PassedStation], settings: Settings) -> tuple[InteractionOutcome, str]:
+def _scored(stations: Sequence[TraceStation], settings: Settings) -> tuple[InteractionOutcome, str]:
     labeled = [station for station in stations if station.station == "labeled"]
     sentences = [station.text for station in stations if station.station in ("labeled", "aggregated")]
     by = {labeler for station in labeled for labeler in station.labelers}

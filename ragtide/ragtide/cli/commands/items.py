@@ -1,6 +1,6 @@
 """`ragtide items`, `item`, `trace` and `dataset`: kept items, listed, shown, or written as a data set."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -377,9 +377,10 @@ def trace(
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
-    from ragtide_aggregator.reading.interaction_trace import SCANNED, InteractionTrace, PassedStation
+    from ragtide_aggregator.reading.interaction_trace import SCANNED, InteractionTrace
     from ragtide_aggregator.statistics.tables.windows import window
     from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_schemas.details import TraceStation
     from ragtide_schemas.printable import printable
 
     from ..printing.live import stations_table
@@ -387,7 +388,7 @@ def trace(
 
     settings = settings_with(context, workspace)
 
-    async def body(redis: Redis, _: RedisHandle) -> tuple[list[PassedStation], list[str]]:
+    async def body(redis: Redis, _: RedisHandle) -> tuple[list[TraceStation], list[str]]:
         deployment = Deployment(redis, settings)
         windows = [window(name) for name in settings.windows]
         names = [pipeline] if pipeline else await deployment.pipelines()
@@ -398,7 +399,9 @@ def trace(
     found, dropped = with_redis(settings, body)
     if as_json:
         for station in found:
-            print_json({**asdict(station), "at": None if station.at is None else station.at.isoformat()})
+            print_json(
+                {**station.model_dump(mode="json"), "at": None if station.at is None else station.at.isoformat()}
+            )
     else:
         out.print(stations_table(found))
     if not found:

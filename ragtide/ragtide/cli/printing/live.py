@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from ragtide_aggregator.maintenance.repair import DroppedField
     from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
-    from ragtide_aggregator.reading.interaction_trace import PassedStation
     from ragtide_consumers.notify.silences import Silence
     from ragtide_consumers.specimens.marks import DocumentSentence, Mark, ResponseSentence
     from ragtide_offline.replay.plan import ReplayPlan
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from ragtide_runtime.redis.keys import Streams
     from ragtide_schemas import Alert, Specimen, SpecimenLabeling, Workspace
     from ragtide_schemas.alert_text import AlertText
+    from ragtide_schemas.details import TraceStation
 
 
 WIDEST: Final = 120
@@ -405,9 +405,9 @@ TEXT_MAX: Final = 300
 NAME_MAX: Final = 60
 
 
-def stations_table(found: Sequence[PassedStation]) -> RenderableType:
+def stations_table(found: Sequence[TraceStation]) -> RenderableType:
     """Return the stations of an interaction as a table: station, time and fact, below pipeline and partition."""
-    groups: dict[tuple[str | None, int], list[PassedStation]] = {}
+    groups: dict[tuple[str | None, int], list[TraceStation]] = {}
     for station in found:
         groups.setdefault((station.pipeline, station.partition), []).append(station)
     shown: list[RenderableType] = []

@@ -27,9 +27,7 @@ from ..rendering import PageContent, render
 from .screen import (
     HOURS,
     ROWS,
-    AgreementRow,
     EndpointView,
-    GoldErrorRow,
     PipelineUsage,
     agreement_rows,
     endpoint_view,
@@ -103,12 +101,12 @@ class JudgeContent(PageContent):
     """None for a user of some pipelines: dollars and calls are of the whole deployment."""
     usage: Sequence[PipelineUsage]
     paired: BackgroundResult[list[Estimate]]
-    agreement: Sequence[AgreementRow]
+    agreement: Sequence[Estimate]
     kappas: BackgroundResult[list[LabelerKappa]]
     kappa_rows: Sequence[LabelerKappa]
     """Those that the viewer may see."""
     consistency: Sequence[Estimate]
-    errors: Sequence[GoldErrorRow]
+    errors: Sequence[Estimate]
     has_judge: bool
     """Whether there is a judge, as far as the viewer may know; without one, panels without a number are left out."""
     least_items: int = LEAST_ITEMS

@@ -298,48 +298,14 @@ def pipeline_usage(estimates: Iterable[Estimate]) -> list[PipelineUsage]:
     return sorted(found, key=lambda usage: (-usage.usd, -usage.judged, usage.pipeline))[:ROWS]
 
 
-@dataclass(frozen=True, slots=True)
-class AgreementRow:
-    """What the scores of all interactions add to the scores of a reference labeler on some of them."""
-
-    pipeline: str
-    metric: str
-    labeler: str
-    """Reference labeler: a judge, or `gold` for people."""
-    proxy: str
-    """Labeler of all interactions, whose scores the reference corrects."""
-    n: int
-    """Interactions with a reference score."""
-    n_effective: float | None
-    """Number of uniformly drawn reference scores with the same precision; None while there are too few."""
-    estimate: float | None
-    lower: float | None
-    upper: float | None
-
-    @property
-    def gain(self) -> float | None:
-        """Effective sample size for each reference score; None while there are too few."""
-        return None if self.n_effective is None or not self.n else self.n_effective / self.n
-
-
-def agreement_rows(estimates: Iterable[Estimate]) -> list[AgreementRow]:
+def agreement_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
     """Return the prediction-powered means of whole pipelines, by pipeline and metric."""
     found = [
-        AgreementRow(
-            mean.pipeline,
-            mean.metric_name,
-            mean.labeler,
-            mean.proxy or "",
-            mean.n,
-            mean.n_effective if mean.has_interval else None,
-            mean.estimate if mean.has_interval else None,
-            mean.lower,
-            mean.upper,
-        )
+        mean
         for mean in estimates
         if mean.segment is None and mean.run is None and mean.window == "all" and mean.estimator == "prediction_powered"
     ]
-    return sorted(found, key=lambda mean: (mean.pipeline, mean.metric, mean.labeler, mean.proxy))[:ROWS]
+    return sorted(found, key=lambda mean: (mean.pipeline, mean.metric_name, mean.labeler, mean.proxy or ""))[:ROWS]
 
 
 def self_consistency_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
@@ -356,41 +322,10 @@ def self_consistency_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
     return sorted(found, key=lambda estimate: (estimate.pipeline, estimate.labeler, estimate.labeler_version))[:ROWS]
 
 
-@dataclass(frozen=True, slots=True)
-class GoldErrorRow:
-    """The error of a labeler against gold scores."""
-
-    pipeline: str
-    metric: str
-    labeler: str
-    n: int
-    rmse: float
-    lower: float | None
-    upper: float | None
-    baseline: float | None
-    """Error of always predicting the mean gold score; None if it is not known."""
-
-    @property
-    def is_useful(self) -> bool | None:
-        """Whether the labeler is better than the baseline for certain, worse for certain (False), or None."""
-        if self.baseline is None or self.lower is None or self.upper is None:
-            return None
-        return True if self.upper < self.baseline else False if self.lower > self.baseline else None
-
-
-def gold_error_rows(estimates: Iterable[Estimate]) -> list[GoldErrorRow]:
+def gold_error_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
     """Return the errors against gold scores of whole pipelines, by pipeline and metric."""
     found = [
-        GoldErrorRow(
-            error.pipeline,
-            error.metric.removeprefix(RMSE),
-            error.labeler,
-            error.n,
-            error.estimate,
-            error.lower,
-            error.upper,
-            error.baseline,
-        )
+        error
         for error in estimates
         if error.metric.startswith(RMSE)
         and error.estimate is not None
