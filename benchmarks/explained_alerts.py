@@ -18,7 +18,7 @@ from ragtide_aggregator.alerts.cause_search import LOOKS, CauseSearch, SegmentBe
 from ragtide_aggregator.statistics.causes.mix_shift import INDEPENDENT
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments, Stretches, stretches
-from ragtide_schemas import Alert, ChangeCause, utc_now
+from ragtide_schemas import ChangeCause
 
 BEFORE: Final = 5_000
 NAMES: Final = {"mix": "mix", "within all": "within", "within one": "within", "both": "both"}
@@ -34,13 +34,6 @@ class Explained(NamedTuple):
     is_wrong: bool
     located: bool
     """Whether the segment values of a change within were named, and rightly."""
-
-
-def _alert() -> Alert:
-    return Alert(
-        alert_id="a", status="firing", rule="r", kind="stall", pipeline="p", metric="trace.adherence", direction="fall",
-        fired_at=utc_now(), message="m",
-    )  # fmt: skip
 
 
 def _moments(found: Scored, values: int) -> SegmentMoments:
@@ -75,7 +68,7 @@ def explained(rng: np.random.Generator, cause: str) -> Explained | None:
 
     values = tuple(f"v={place}" for place in range(count))
     reference, at_alarm = _moments(before, count), _moments(until(BEFORE + fired), count)
-    search = CauseSearch(_alert(), _whole(before), _whole(until(BEFORE + fired)))
+    search = CauseSearch((_whole(before), _whole(until(BEFORE + fired))))
     search.segments["v"] = SegmentBefore("v", values, True, reference, at_alarm)
     for later in LOOKS:
         now = until(BEFORE + fired + later)

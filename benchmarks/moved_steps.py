@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_aggregator.alerts.cause_search import CauseSearch, SegmentsNow
-from ragtide_aggregator.alerts.step_search import ADHERENCE, StepKey, StepSearch
+from ragtide_aggregator.alerts.step_search import ADHERENCE, StepKey, steps_before
 from ragtide_aggregator.statistics.causes.mix_shift import INDEPENDENT
 from ragtide_aggregator.statistics.drift.detector import DriftDetector
 from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments
@@ -39,7 +39,6 @@ from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.local.labeler import LocalLabeler
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.metrics.trace import trace_metrics
-from ragtide_consumers.notify.notification import sample_alert
 from ragtide_consumers.text.keys import document_keys, response_keys
 from ragtide_schemas import MetricEvent, RagInteraction, SentenceLabels
 from ragtide_schemas.step_metrics import GENERATOR, StepMetric
@@ -387,8 +386,8 @@ def search_of(stream: Numbers, alarm: int, change: int) -> CauseSearch:
         change: number of the answer with which the change began.
     """
     reference, at_alarm = _moments(stream.steps[: change - PANE]), _moments(stream.steps[: alarm + 1])
-    steps = StepSearch.of(keys(), reference, at_alarm)
-    search = CauseSearch(sample_alert(), _count(change - PANE), _count(alarm + 1), steps=steps)
+    steps = steps_before(keys(), reference, at_alarm)
+    search = CauseSearch((_count(change - PANE), _count(alarm + 1)), steps=steps)
     explained = False
     while not explained and search.next_n is not None and search.next_n <= len(stream.steps):
         n = search.next_n

@@ -148,7 +148,7 @@ def known(events: Sequence[MetricEvent], one: AlertRule, **options: Any) -> dict
     """Return for each segment value how many values it has, from how many it learned, and whether it is known."""
     state = AggregatorState(StateOptions(rules=(one,), **options))
     state.apply_columns(columns_of(events))
-    return {value: (x.n, x.learned.n, x.ends is not None) for value, x in only(state)._baselines.items()}
+    return {value: (x.n, x.learned.n, x.ends is not None) for value, x in only(state).adjusted.items()}
 
 
 def test_a_new_segment_value_has_no_limit_until_it_is_learned() -> None:
@@ -170,7 +170,7 @@ def test_a_later_segment_value_has_a_wider_baseline() -> None:
     state = AggregatorState(StateOptions(rules=(rule(learn_n=400),)))
     state.apply_columns(columns_of(events))
     widths = [
-        baseline.ends[1] - baseline.ends[0] for baseline in only(state)._baselines.values() if baseline.ends is not None
+        baseline.ends[1] - baseline.ends[0] for baseline in only(state).adjusted.values() if baseline.ends is not None
     ]
     assert len(widths) == 8
     assert widths == sorted(widths)
@@ -260,7 +260,7 @@ def test_a_baseline_holds_only_for_values_after_those_that_it_was_learned_from()
     options = StateOptions(rules=(rule(learn_n=100),))
     whole = AggregatorState(options)
     whole.apply_columns(columns_of(events))
-    ends = {value: baseline.ends for value, baseline in only(whole)._baselines.items()}
+    ends = {value: baseline.ends for value, baseline in only(whole).adjusted.items()}
     assert ends["b"] is not None
     assert ends["c"] is not None
     assert ends["a"] is not None

@@ -32,6 +32,7 @@ from ..statistics.tables.batches import Floats, Rows
 from .baseline import BASELINE_CONFIDENCE, AdjustedMean, AlarmFacts, Place, Reference, RuleBaseline
 from .rule_values import WAITS, Inputs, RuleValues, SegmentsWithin
 from .statistic import RuleDetector, Statistic, statistic_of
+from .stored_form import InOrder
 
 OTHER: Final = "other"
 """The segment value in which further values share a baseline."""
@@ -43,7 +44,7 @@ NEVER: Final = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True)
-class SegmentBaseline:
+class SegmentBaseline(InOrder):
     """The baseline of one segment value."""
 
     learned: Reference = field(default_factory=Reference)
@@ -52,16 +53,6 @@ class SegmentBaseline:
     """The normal mean, scaled: the ends of its interval. None while it is not known."""
     n: int = 0
     """Number of values that the rule's key has of the segment value."""
-
-    def dump(self) -> list[Any]:
-        """Return the baseline as JSON can hold it."""
-        return [self.learned.dump(), self.ends, self.n]
-
-    @classmethod
-    def read(cls, dumped: list[Any]) -> "SegmentBaseline":
-        """Return the baseline that `dump` returned."""
-        learned, ends, n = dumped
-        return cls(Reference.read(learned), None if ends is None else (float(ends[0]), float(ends[1])), int(n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +87,19 @@ class AdjustedBaseline(RuleBaseline):
         segment: name of the segment.
     """
 
+    stored = ("adjusted",)
+    adjusted: dict[str, SegmentBaseline]
+    """Baselines by segment value, in the order of their first appearance."""
     transforms = True
 
     def __init__(self, rule: AlertRule, value_range: tuple[float, float], movements: tuple[Movement, ...]) -> None:
         self.segment = rule.adjust or ""
         self._rule, self._movements = rule, movements
         self._statistic = statistic = statistic_of(rule, value_range)
-        self._baselines: dict[str, SegmentBaseline] = {}
+        self.adjusted = {}
         for value, mean in (rule.baselines or {}).items():
             scaled = statistic.scaled(mean)
-            self._baselines[value] = SegmentBaseline(ends=(scaled, scaled))
+            self.adjusted[value] = SegmentBaseline(ends=(scaled, scaled))
         self._stretch = _NOTHING
 
     @property
@@ -129,7 +123,7 @@ class AdjustedBaseline(RuleBaseline):
         _, first = np.unique(which, return_index=True)
         for entry in np.sort(first).tolist():
             slot_of[which[entry]] = self._slot(values[which[entry]])
-        slots, baselines = slot_of[which], list(self._baselines.values())
+        slots, baselines = slot_of[which], list(self.adjusted.values())
         known_after = np.array([NEVER if baseline.ends is None else -1 for baseline in baselines], dtype=np.int64)
         before = np.array([baseline.n for baseline in baselines], dtype=np.int64)
         has = slots >= 0
@@ -148,14 +142,14 @@ class AdjustedBaseline(RuleBaseline):
 
     def _slot(self, value: str) -> int:
         """Return the place of the baseline of a segment value; a new value gets a place. -1 for no baseline."""
-        if value not in self._baselines:
+        if value not in self.adjusted:
             if self._rule.baselines is not None:
                 return -1
             # The last place is that of `other`.
-            if len(self._baselines) - (OTHER in self._baselines) >= ADJUSTED_MAX - 1:
+            if len(self.adjusted) - (OTHER in self.adjusted) >= ADJUSTED_MAX - 1:
                 value = OTHER
-            self._baselines.setdefault(value, SegmentBaseline())
-        return list(self._baselines).index(value)
+            self.adjusted.setdefault(value, SegmentBaseline())
+        return list(self.adjusted).index(value)
 
     def _learn(self, baseline: SegmentBaseline, slot: int, mean: float, size: int) -> bool:
         """Learn from a value or a cluster; return whether the baseline is known from the next value on."""
@@ -231,7 +225,7 @@ class AdjustedBaseline(RuleBaseline):
         """
         stretch, side = self._stretch, 0 if movement == "fall" else 1
         ends = np.array(
-            [np.nan if baseline.ends is None else baseline.ends[side] for baseline in self._baselines.values()]
+            [np.nan if baseline.ends is None else baseline.ends[side] for baseline in self.adjusted.values()]
         )
         limits = self.limits(movement, ends, watching=watching)
         usable = limits != WAITS
@@ -262,7 +256,7 @@ class AdjustedBaseline(RuleBaseline):
             if positions is None:
                 side = 0 if movement == "fall" else 1
                 ends = np.array(
-                    [baseline.ends[side] for baseline in self._baselines.values() if baseline.ends is not None]
+                    [baseline.ends[side] for baseline in self.adjusted.values() if baseline.ends is not None]
                 )
                 known = self.limits(movement, ends, watching=True)
                 known = known[known != WAITS]
@@ -288,7 +282,7 @@ class AdjustedBaseline(RuleBaseline):
         n = stretch.before + np.bincount(
             stretch.slots[now], weights=stretch.sizes[now], minlength=stretch.before.size
         ).astype(np.int64)
-        baselines = zip(self._baselines.values(), n.tolist(), stretch.known_after.tolist(), strict=True)
+        baselines = zip(self.adjusted.values(), n.tolist(), stretch.known_after.tolist(), strict=True)
         known = [
             (baseline, count)
             for baseline, count, after in baselines
@@ -308,11 +302,3 @@ class AdjustedBaseline(RuleBaseline):
             len(known),
             sum(baseline.learned.n for baseline, _ in known),
         )
-
-    def dump(self) -> dict[str, Any]:
-        """Return the baselines as JSON can hold them."""
-        return {"adjusted": {value: baseline.dump() for value, baseline in self._baselines.items()}}
-
-    def load(self, dumped: dict[str, Any]) -> None:
-        """Set the baselines to what `dump` returned."""
-        self._baselines = {value: SegmentBaseline.read(fields) for value, fields in dumped["adjusted"].items()}

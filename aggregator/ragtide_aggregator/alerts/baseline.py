@@ -3,8 +3,10 @@
 It is given by the rule, or learned from the first values of a key, or from a past window.
 """
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from ..statistics.means.clusters import ClusterSums
 from ..statistics.tables.batches import Floats, Rows
 from .rule_values import WAITS, Inputs, LearnedValues, RuleValues
 from .statistic import RuleDetector, Statistic, statistic_of
+from .stored_form import LEFT_OUT, StoredForm, attributes_of
 
 BASELINE_CONFIDENCE: Final = 0.95
 """Confidence that the true mean lies within the baseline."""
@@ -91,12 +94,14 @@ class RuleBaseline(Protocol):
     """The baseline of one rule on one key: what is normal, and the limit of each value.
 
     Attributes:
+        stored: names of the attributes that a checkpoint holds, in its order; the class declares their types.
         is_known: whether the rule has something to compare values with.
         statistics: that are compared.
         transforms: whether detectors take other values than those of a batch.
         mirrored: whether the values of a detector rise when its statistic falls.
     """
 
+    stored: ClassVar[tuple[str, ...]] = ()
     is_known: bool = True
     transforms: bool = False
     mirrored: bool = False
@@ -156,11 +161,23 @@ class RuleBaseline(Protocol):
 
     def dump(self) -> dict[str, Any]:
         """Return the state as JSON can hold it."""
-        ...
+        return {name: form.dump(getattr(self, name)) for name, form in self._forms().items()}
 
-    def load(self, dumped: dict[str, Any]) -> None:
-        """Set the state to what `dump` returned, with the phase of the rule."""
-        ...
+    def load(self, dumped: Mapping[str, Any], *, known: bool) -> None:
+        """Set the state to what `dump` returned.
+
+        Args:
+            dumped: may hold more.
+            known: whether the rule had something to compare values with.
+        """
+        for name, form in self._forms().items():
+            setattr(self, name, form.read(dumped[name]))
+        self.is_known = known
+
+    @classmethod
+    @cache
+    def _forms(cls) -> dict[str, StoredForm]:
+        return attributes_of(cls, cls.stored)
 
 
 @dataclass(slots=True)
@@ -187,7 +204,7 @@ class Reference:
     n: int = 0
     mean: float = 0.0
     v: float = 0.0
-    clusters: ReferenceClusters | None = None
+    clusters: ReferenceClusters | None = field(default=None, metadata=LEFT_OUT)
     """None while all values were single ones."""
 
     def add(self, mean: float, size: int = 1) -> None:
@@ -213,19 +230,6 @@ class Reference:
             lower, upper = clustered_interval(self._sums(self.clusters), confidence=confidence)
         return float(lower[0]), float(upper[0])
 
-    def dump(self) -> dict[str, Any]:
-        """Return the moments as JSON can hold them."""
-        return {"n": self.n, "mean": self.mean, "v": self.v} | (
-            {} if self.clusters is None else {"clusters": asdict(self.clusters)}
-        )
-
-    @classmethod
-    def read(cls, dumped: dict[str, Any]) -> "Reference":
-        """Return the moments that `dump` returned."""
-        clusters = dumped.get("clusters")
-        found = None if clusters is None else ReferenceClusters(**clusters)
-        return cls(dumped["n"], dumped["mean"], dumped["v"], found)
-
     def _sums(self, clusters: ReferenceClusters) -> ClusterSums:
         n = np.array([self.n])
         numbers = (self.v, clusters.below, clusters.above, clusters.largest_below, clusters.largest_above)
@@ -234,46 +238,31 @@ class Reference:
 
 @dataclass(slots=True)
 class Learner:
-    """Learns the mean of values, and their spread about the mean of the first half.
+    """Learns the mean of values, and for a rule on their distribution the spread about the mean of the first half.
 
     The centre must be known before distances from it can be learned.
     """
 
-    learn_n: int
-    spread: bool
     mean: Reference = field(default_factory=Reference)
     center: float | None = None
     squares: Reference = field(default_factory=Reference)
 
-    def add(self, values: LearnedValues) -> None:
+    def add(self, values: LearnedValues, rule: AlertRule) -> None:
         """Add a value, or a cluster of values."""
-        if self.spread and self.center is None and 2 * self.mean.n >= self.learn_n:
+        if rule.kind == "distribution" and self.center is None and 2 * self.mean.n >= rule.learn_n:
             self.center = self.mean.mean
         if self.center is not None:
             self.squares.add(_away(values, self.center) / max(self.center, 1 - self.center) ** 2, values.size)
         self.mean.add(values.mean, values.size)
 
-    @property
-    def enough(self) -> bool:
-        """Whether there are enough values for a baseline."""
-        return self.mean.n >= self.learn_n
-
-    def found(self) -> "Baseline":
+    def learned(self, rule: AlertRule) -> "Baseline":
         """Return the baseline learned so far."""
-        confidence = 1 - (1 - BASELINE_CONFIDENCE) / (2 if self.spread else 1)
-        spread = self.squares.interval(confidence) if self.spread else None
+        has_spread = rule.kind == "distribution"
+        confidence = 1 - (1 - BASELINE_CONFIDENCE) / (2 if has_spread else 1)
+        spread = self.squares.interval(confidence) if has_spread else None
         return Baseline(
             self.mean.interval(confidence), self.center, spread, self.mean.n, (self.mean.mean, self.squares.mean)
         )
-
-    def dump(self) -> dict[str, Any]:
-        """Return the state, to be given to `load`."""
-        return {"mean": self.mean.dump(), "center": self.center, "squares": self.squares.dump()}
-
-    def load(self, dumped: dict[str, Any]) -> None:
-        """Set the state to what `dump` returned."""
-        self.mean, self.squares = Reference.read(dumped["mean"]), Reference.read(dumped["squares"])
-        self.center = dumped["center"]
 
 
 def _away(values: LearnedValues, center: float) -> float:
@@ -282,8 +271,7 @@ def _away(values: LearnedValues, center: float) -> float:
     return max(values.mean_square - 2 * center * values.mean + center**2, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(NamedTuple):
     """The normal range of a statistic, scaled to [0, 1]: ends of the mean, and of the spread about a centre."""
 
     mean: tuple[float, float]
@@ -293,18 +281,6 @@ class Baseline:
     """Number of values that it was learned from; 0 for a given baseline."""
     learned: tuple[float, float] | None = None
     """The learned mean, and the learned spread about the centre; None for a given baseline."""
-
-    def dump(self) -> list[Any]:
-        """Return the baseline as JSON can hold it."""
-        return [self.mean, self.center, self.spread, self.n, self.learned]
-
-    @classmethod
-    def read(cls, dumped: list[Any]) -> "Baseline":
-        """Return the baseline that `dump` returned."""
-        mean, center, spread, n, *rest = dumped  # an earlier version did not keep what was learned
-        learned = rest[0] if rest else None
-        ends = None if spread is None else tuple(spread)
-        return cls(tuple(mean), center, ends, n, None if learned is None else tuple(learned))
 
 
 class FixedBaseline(RuleBaseline):
@@ -321,6 +297,12 @@ class FixedBaseline(RuleBaseline):
         window_ms: length of the past window from which it is taken; None without such a window.
     """
 
+    stored = ("baseline", "learner")
+    baseline: Baseline
+    """The whole range while none is known."""
+    learner: Learner | None
+    """Of the next baseline; None where no value is learned from."""
+
     def __init__(
         self,
         rule: AlertRule,
@@ -330,13 +312,15 @@ class FixedBaseline(RuleBaseline):
     ) -> None:
         self._rule, self._range, self._movements, self._given_reference = rule, value_range, movements, reference
         self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
-        self._learner = self._fresh_learner()
+        self.learner = Learner()
         given = self._given()
-        self.is_known, self._value = given is not None, given or Baseline((0.0, 1.0))
+        self.is_known, self.baseline = given is not None, given or Baseline((0.0, 1.0))
         self.transforms = rule.kind == "distribution"
+        self._end_learning()
 
-    def _fresh_learner(self) -> Learner:
-        return Learner(self._rule.learn_n, spread=self._rule.kind == "distribution")
+    def _end_learning(self) -> None:
+        if not self.learns:
+            self.learner = None
 
     def _given(self) -> Baseline | None:
         rule, reference = self._rule, self._given_reference
@@ -356,7 +340,7 @@ class FixedBaseline(RuleBaseline):
     @property
     def statistics(self) -> list[Statistic]:
         """The mean, and the spread about the centre for a rule on the distribution."""
-        return self._statistics(self._value)
+        return self._statistics(self.baseline)
 
     def _statistics(self, baseline: Baseline) -> list[Statistic]:
         mean = statistic_of(self._rule, self._range)
@@ -366,10 +350,10 @@ class FixedBaseline(RuleBaseline):
 
     def learn(self, values: LearnedValues) -> bool:
         """Learn from a value or a cluster; return whether the baseline is known from the next value on."""
-        self._learner.add(values)
-        if self.is_known or self.window_ms is not None or not self._learner.enough:
+        learner = self._learn(values)
+        if self.is_known or self.window_ms is not None or learner.mean.n < self._rule.learn_n:
             return False
-        found = self._learner.found()
+        found = learner.learned(self._rule)
         # No mean can move beyond an end of the range. While the interval still reaches it, learning continues, because
         # the interval is valid at every n.
         self.is_known = any(
@@ -378,15 +362,21 @@ class FixedBaseline(RuleBaseline):
             for movement in self._movements
         )
         if self.is_known:
-            self._value = found
+            self.baseline = found
+            self._end_learning()
         return self.is_known
+
+    def _learn(self, values: LearnedValues) -> Learner:
+        self.learner = self.learner or Learner()
+        self.learner.add(values, self._rule)
+        return self.learner
 
     def next_window(self, *, followed: bool) -> bool:
         """Take the baseline from the window that ends, if it had enough values, and begin the next window."""
-        learner, self._learner = self._learner, self._fresh_learner()
-        if not (followed and learner.enough):
+        learner, self.learner = self.learner, Learner()
+        if not followed or learner is None or learner.mean.n < self._rule.learn_n:
             return False
-        self._value, self.is_known = learner.found(), True
+        self.baseline, self.is_known = learner.learned(self._rule), True
         return True
 
     @staticmethod
@@ -402,7 +392,7 @@ class FixedBaseline(RuleBaseline):
 
     def limit(self, detector: RuleDetector, *, watching: bool) -> float:
         """Return the limit of all values."""
-        return self._limit(detector, self._value, watching=watching)
+        return self._limit(detector, self.baseline, watching=watching)
 
     def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:
         """Return the limits of the mean."""
@@ -420,21 +410,11 @@ class FixedBaseline(RuleBaseline):
 
     def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
         """Return the facts of an alarm."""
-        return self._facts(detector, alarm, self._value)
+        return self._facts(detector, alarm, self.baseline)
 
     def _facts(self, detector: RuleDetector, alarm: Alarm, baseline: Baseline) -> AlarmFacts:
         normal = None if baseline.learned is None else baseline.learned[self._of_spread(detector, baseline)]
         return AlarmFacts(self._reference(detector, baseline), baseline.n, alarm.change_mean, normal)
-
-    def dump(self) -> dict[str, Any]:
-        """Return the baseline, and what was learned for the next one, as JSON can hold it."""
-        return {"baseline": self._value.dump(), "learner": self._learner.dump() if self.learns else None}
-
-    def load(self, dumped: dict[str, Any]) -> None:
-        """Set the state to what `dump` returned, with the phase of the rule."""
-        self._value, self.is_known = Baseline.read(dumped["baseline"]), dumped["phase"] != "learning"
-        if dumped["learner"] is not None:
-            self._learner.load(dumped["learner"])
 
 
 class FirstAnswerBaseline(FixedBaseline):
@@ -457,13 +437,13 @@ class FirstAnswerBaseline(FixedBaseline):
         super().__init__(rule, value_range, movements, reference)
         self.transforms = self.transforms or self._bound is not None
         # Of the present batch: what was known before it, and what was learned at positions in it.
-        self._before, self._learned = self._value, list[tuple[int, Baseline]]()
+        self._before, self._learned = self.baseline, list[tuple[int, Baseline]]()
 
     def _given(self) -> Baseline | None:
         self._bound = super()._given()
-        if self._bound is not None and self._bound.center is not None:
+        if self._bound is not None and self.learner is not None:
             # Spreads can be compared about one centre only.
-            self._learner.center = self._bound.center
+            self.learner.center = self._bound.center
         return None
 
     @property
@@ -473,28 +453,28 @@ class FirstAnswerBaseline(FixedBaseline):
 
     def begin_batch(self) -> None:
         """Begin a batch: positions in it count from 0."""
-        self._before, self._learned = self._value, []
+        self._before, self._learned = self.baseline, []
 
     def learn(self, values: LearnedValues) -> bool:
         """Learn from a first answer; return whether the baseline is known from the next one on."""
         if self.is_known and self._bound is not None:
-            self._learner.add(values)
-            if self._learner.mean.n >= RELEARNED * self._value.n:
-                self._learned.append((values.position, self._narrowed(self._learner.found())))
-                self._value = self._learned[-1][1]
+            learner = self._learn(values)
+            if learner.mean.n >= RELEARNED * self.baseline.n:
+                self._learned.append((values.position, self._narrowed(learner.learned(self._rule))))
+                self.baseline = self._learned[-1][1]
             return False
         known = super().learn(values)
         if known:
-            self._learned.append((values.position, self._value))
+            self._learned.append((values.position, self.baseline))
         return known
 
     def _narrowed(self, found: Baseline) -> Baseline:
         """Return the baseline with the ends that were nearest to the mean at any time: they hold at every look."""
-        ends, spread = self._value.mean, self._value.spread
+        ends, spread = self.baseline.mean, self.baseline.spread
         mean = max(ends[0], found.mean[0]), min(ends[1], found.mean[1])
         if spread is not None and found.spread is not None:
             spread = max(spread[0], found.spread[0]), min(spread[1], found.spread[1])
-        return replace(found, mean=mean, spread=spread)
+        return found._replace(mean=mean, spread=spread)
 
     def _at(self, positions: Rows) -> tuple[list[Baseline], Rows]:
         """Return baselines, and which of them values of the present batch are compared with."""
@@ -516,7 +496,7 @@ class FirstAnswerBaseline(FixedBaseline):
 
     def limit(self, detector: RuleDetector, *, watching: bool) -> float:
         """Return the limit of all values; with a target or a given baseline each value has its own."""
-        return self._limit(detector, self._value if self._bound is None else self._bound, watching=watching)
+        return self._limit(detector, self.baseline if self._bound is None else self._bound, watching=watching)
 
     def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:
         """Return the limits of the mean: the least lenient ones unless there are positions."""
@@ -549,10 +529,10 @@ class FirstAnswerBaseline(FixedBaseline):
         return self._facts(detector, alarm, baselines[which])
 
     def dump(self) -> dict[str, Any]:
-        """Return the baseline, and what was learned for the next one, as JSON can hold it."""
+        """Return the state as JSON can hold it, with whether a baseline is known."""
         return super().dump() | {"known": self.is_known}
 
-    def load(self, dumped: dict[str, Any]) -> None:
+    def load(self, dumped: Mapping[str, Any], *, known: bool) -> None:
         """Set the state to what `dump` returned."""
-        super().load({**dumped, "phase": "watching" if dumped["known"] else "learning"})
+        super().load(dumped, known=dumped["known"])
         self.begin_batch()

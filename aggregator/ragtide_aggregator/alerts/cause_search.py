@@ -12,7 +12,7 @@ known first waits for the other for `MOST_WAITS` looks.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,8 @@ from ..statistics.causes.mix_shift import DesignEffects, may_be_certain
 from ..statistics.causes.mix_verdict import mix_verdict
 from ..statistics.intervals.intervals import Interval
 from ..statistics.means.segment_moments import SegmentMoments, stretches
-from .dumped_moments import dumped, read_moments
-from .step_search import StepKey, StepSearch
+from .step_search import StepBefore, StepKey, look_at_steps
+from .stored_form import LEFT_OUT
 
 LOOKS: Final = (200, 400, 800, 1_600, 3_200)
 """Interactions since the alarm at which the search looks; after the last look it ends."""
@@ -69,17 +69,6 @@ class SegmentBefore:
     """Of the stretch before the change."""
     at_alarm: SegmentMoments
     """Of everything up to the alarm."""
-
-    def dump(self) -> dict[str, Any]:
-        """Return the segment as JSON can hold it."""
-        moments = {"reference": dumped(self.reference), "at_alarm": dumped(self.at_alarm)}
-        return {"name": self.name, "values": self.values, "complete": self.complete, **moments}
-
-    @classmethod
-    def read(cls, state: Mapping[str, Any]) -> "SegmentBefore":
-        """Return the segment that `dump` returned."""
-        moments = (read_moments(state[name]) for name in ("reference", "at_alarm"))
-        return cls(state["name"], tuple(state["values"]), state["complete"], *moments)
 
 
 class SegmentsNow(NamedTuple):
@@ -128,11 +117,8 @@ class ComparedSegment(NamedTuple):
 class CauseSearch:
     """The search for the cause of one alert."""
 
-    alert: Alert
-    """As it fired."""
-    reference: SegmentMoments
-    """Of the whole pipeline in the stretch before the change; shape (1,), as the next."""
-    at_alarm: SegmentMoments
+    whole: tuple[SegmentMoments, SegmentMoments]
+    """Of the whole pipeline in the stretch before the change, and up to the alarm; each of shape (1,)."""
     segments: dict[str, SegmentBefore] = field(default_factory=dict)
     """By name; empty when the cause is named, or cannot be."""
     looks: int = 0
@@ -140,17 +126,19 @@ class CauseSearch:
     named: bool = False
     """Whether the last look knew the part of the change."""
     cause: ChangeCause | None = None
-    steps: StepSearch | None = None
+    steps: tuple[StepBefore, ...] | None = field(default=None, metadata=LEFT_OUT)
     """None when every step is known, or cannot be, and without steps."""
-    moved_step: StepCause | None = None
+    moved_step: StepCause | None = field(default=None, metadata=LEFT_OUT)
     """What the last look knew of the steps."""
-    waits: int = 0
+    waits: int = field(default=0, metadata=LEFT_OUT)
     """Looks for which what is known waited for the other."""
+    alert: Alert = field(init=False)
+    """As it fired; its rule stores it."""
 
     @property
     def next_n(self) -> int | None:
         """Number of values of the whole pipeline at the next look; None when the search is over."""
-        return int(self.at_alarm.n[0]) + LOOKS[self.looks] if self.segments or self.steps else None
+        return int(self.whole[1].n[0]) + LOOKS[self.looks] if self.segments or self.steps else None
 
     def look(self, now: SegmentsNow) -> bool:
         """Take a look; return whether the alert is explained now, by `cause` and `moved_step`."""
@@ -159,7 +147,7 @@ class CauseSearch:
         if self.segments:
             self._look_at_segments(now, last=last)
         if self.steps is not None:
-            self.moved_step = self.steps.look(now.steps, now.effects, confidence=CONFIDENCE, looks=len(LOOKS))
+            self.moved_step = look_at_steps(self.steps, now.steps, now.effects, confidence=CONFIDENCE, looks=len(LOOKS))
             if self.moved_step is None or self.moved_step.verdict == "moved":
                 self.steps = None
         named = self.cause is not None or (self.moved_step is not None and self.moved_step.verdict != "unresolved")
@@ -202,9 +190,9 @@ class CauseSearch:
         new = sorted(new, key=lambda value: (-here[value].n[0], value))[: MOST_VALUES - len(before.values)]
         return ComparedSegment(
             (*before.values, *new, without(before.name) if before.complete else f"other {before.name}"),
-            _joined([before.reference, *(nothing for _ in new)]).with_rest(self.reference),
+            _joined([before.reference, *(nothing for _ in new)]).with_rest(self.whole[0]),
             _joined([known.since(before.at_alarm), *(here[value] for value in new)]).with_rest(
-                now.whole.since(self.at_alarm)
+                now.whole.since(self.whole[1])
             ),
         )
 
@@ -224,32 +212,6 @@ class CauseSearch:
         located = change.verdict in ("mix", "neither") or change.spread is not None
         waited, self.named = self.named, True
         return located or waited or last
-
-    def dump(self) -> dict[str, Any]:
-        """Return the search as JSON can hold it, without the alert."""
-        return {
-            "whole": [dumped(self.reference), dumped(self.at_alarm)],
-            "segments": {name: segment.dump() for name, segment in self.segments.items()},
-            "looks": self.looks,
-            "named": self.named,
-            "cause": None if self.cause is None else self.cause.model_dump(mode="json"),
-            **({} if self.steps is None else {"steps": self.steps.dump()}),
-            **({} if self.moved_step is None else {"moved_step": self.moved_step.model_dump(mode="json")}),
-            **({"waits": self.waits} if self.waits else {}),
-        }
-
-    @classmethod
-    def read(cls, state: Mapping[str, Any], alert: Alert) -> "CauseSearch":
-        """Return the search that `dump` returned."""
-        reference, at_alarm = (read_moments(text) for text in state["whole"])
-        segments = {name: SegmentBefore.read(segment) for name, segment in state["segments"].items()}
-        cause = None if state["cause"] is None else ChangeCause.model_validate(state["cause"])
-        steps = StepSearch.read(state["steps"]) if "steps" in state else None
-        moved_step = StepCause.model_validate(state["moved_step"]) if "moved_step" in state else None
-        return cls(
-            alert, reference, at_alarm, segments, state["looks"], state["named"], cause, steps, moved_step,
-            state.get("waits", 0),
-        )  # fmt: skip
 
 
 def _cause(name: str, change: ExplainedChange, open_names: Sequence[str]) -> ChangeCause:

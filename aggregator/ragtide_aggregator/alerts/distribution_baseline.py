@@ -5,9 +5,8 @@ It is learned from the first `learn_n` values: the groups from the first fifth o
 moved by `min_effect`. Afterwards the baseline does not change.
 """
 
-import base64
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from ..statistics.tables.batches import Floats, Rows
 from .baseline import BASELINE_CONFIDENCE, AlarmFacts, Place, RuleBaseline
 from .rule_values import Inputs, LearnedValues, RuleValues
 from .statistic import RuleDetector, Statistic
+from .stored_form import StoredForm, of_array
 
 CUT_SHARE: Final = 5
 """One in so many of the learned values decides where the values are cut."""
@@ -77,10 +77,22 @@ class DistributionBaseline(RuleBaseline):
 
     Attributes:
         of_names: whether the values are names, and not numbers.
-        n: number of values so far.
         decided: the group that decided each alarm of the batch that was taken last, by position.
     """
 
+    stored = ("n", "cutting", "bins", "counts", "recent", "named")
+    n: int
+    """Number of values so far."""
+    cutting: list[Any]
+    """First values, until there are enough to decide where values are cut."""
+    bins: Annotated[Bins | None, StoredForm(lambda bins: bins and bins.dump(), lambda cuts: cuts and bins_read(cuts))]
+    """None before."""
+    counts: Annotated[Floats, StoredForm(lambda counts: counts.astype(int).tolist(), lambda n: np.array(n, float))]
+    """Number of learned values in each bin."""
+    recent: Annotated[Codes, of_array("u1", -1)]
+    """Bins of the newest values."""
+    named: list[list[RecentValue]]
+    """Newest interactions of each bin."""
     transforms = True
 
     def __init__(self, rule: AlertRule) -> None:
@@ -89,15 +101,15 @@ class DistributionBaseline(RuleBaseline):
         self.is_known, self.n = False, 0
         self.decided: dict[int, int] = {}
         self._n_cutting = min(max(rule.learn_n // CUT_SHARE, 1), MOST_CUTTING)
-        self._cutting: list[Any] = []
-        self._bins: Bins | None = None
+        self.cutting = []
+        self.bins = None
         self._members = np.zeros((MOST_GROUPS, MOST_BINS), dtype=bool)
-        self._counts, self._upper = np.zeros(MOST_BINS), np.ones(MOST_GROUPS)
-        self._recent = np.zeros(0, dtype=np.uint8)
-        self._named: list[list[RecentValue]] = [[] for _ in range(MOST_BINS)]
+        self.counts, self._upper = np.zeros(MOST_BINS), np.ones(MOST_GROUPS)
+        self.recent = np.zeros(0, dtype=np.uint8)
+        self.named = [[] for _ in range(MOST_BINS)]
         # Of the batch that was taken last: its bins, and the newest values and number of values before it.
         self._taken = np.zeros(0, dtype=np.intp)
-        self._before, self._n_before = self._recent, 0
+        self._before, self._n_before = self.recent, 0
 
     @property
     def statistics(self) -> list[Statistic]:
@@ -113,30 +125,27 @@ class DistributionBaseline(RuleBaseline):
         """Begin a batch of values, of which the first may decide where values are cut; return the bin of each."""
         cutting = self._cut_with(values)
         bins = np.full(len(values), _NO_BIN, dtype=np.intp)
-        if self._bins is not None:
-            bins[cutting:] = self._bins.of(values[cutting:])
-        self._taken, self._before, self._n_before = bins, self._recent, self.n
+        if self.bins is not None:
+            bins[cutting:] = self.bins.of(values[cutting:])
+        self._taken, self._before, self._n_before = bins, self.recent, self.n
         self.decided = {}
         self.n += len(values)
-        self._recent = self._newest(len(values) - 1)
+        self.recent = self._newest(len(values) - 1)
         return bins.astype(np.float64)
 
     def _cut_with(self, values: Sequence[Any]) -> int:
         """Let values decide where values are cut, while more are needed; return how many of them did."""
-        if self._bins is not None:
+        if self.bins is not None:
             return 0
-        given = list(values[: self._n_cutting - len(self._cutting)])
-        self._cutting += given
-        if len(self._cutting) == self._n_cutting:
-            self._set_bins((NameBins if self.of_names else NumberBins).learned(self._cutting))
-            self._cutting = []
+        given = list(values[: self._n_cutting - len(self.cutting)])
+        self.cutting += given
+        if len(self.cutting) == self._n_cutting:
+            self.bins = (NameBins if self.of_names else NumberBins).learned(self.cutting)
+            self.cutting, self._members = [], self.bins.members
         return len(given)
 
-    def _set_bins(self, bins: Bins) -> None:
-        self._bins, self._members = bins, bins.members
-
     def _set_upper(self) -> None:
-        self._upper = upper_shares(self._counts, self._members, BASELINE_CONFIDENCE)
+        self._upper = upper_shares(self.counts, self._members, BASELINE_CONFIDENCE)
 
     def _newest(self, position: int) -> Codes:
         """Return the bins of the newest values, up to a position of the batch, inclusive."""
@@ -147,8 +156,8 @@ class DistributionBaseline(RuleBaseline):
         """Learn from a value; return whether the shares are known from the next value on."""
         if values.mean == _NO_BIN:
             return False
-        self._counts[int(values.mean)] += 1
-        self.is_known = bool(self._counts.sum() >= self._rule.learn_n - self._n_cutting)
+        self.counts[int(values.mean)] += 1
+        self.is_known = bool(self.counts.sum() >= self._rule.learn_n - self._n_cutting)
         if self.is_known:
             self._set_upper()
         return self.is_known
@@ -169,8 +178,8 @@ class DistributionBaseline(RuleBaseline):
     def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
         """Return the facts of an alarm."""
         group = self.decided[at.position] = detector.statistic.group
-        n = float(self._counts.sum())
-        normal = float(self._counts[self._members[group]].sum()) / n
+        n = float(self.counts.sum())
+        normal = float(self.counts[self._members[group]].sum()) / n
         return AlarmFacts(float(self._upper[group]), int(n), alarm.change_mean, normal)
 
     def change(self, position: int, n: int, interaction_id: Callable[[int], str]) -> DistributionChange:
@@ -181,48 +190,33 @@ class DistributionBaseline(RuleBaseline):
             n: number of values since the change; the newest `RECENT` of them count.
             interaction_id: returns the id of the interaction at a position.
         """
-        assert self._bins is not None  # noqa: S101 - for the type checker: detectors take values in bins
+        assert self.bins is not None  # noqa: S101 - for the type checker: detectors take values in bins
         group, number = self.decided[position], self._n_before + position + 1
         counts = np.bincount(self._newest(position)[-n:], minlength=MOST_BINS)
-        before, since = self._counts / self._counts.sum(), counts / counts.sum()
+        before, since = self.counts / self.counts.sum(), counts / counts.sum()
         shares = tuple(
             ValueShare(values=name, before=float(before[place]), since=float(since[place]))
-            for place, name in enumerate(self._bins.names)
+            for place, name in enumerate(self.bins.names)
         )
         inside = self._members[group]
-        kept = [value for place in np.flatnonzero(inside) for value in self._named[place]]
+        kept = [value for place in np.flatnonzero(inside) for value in self.named[place]]
         binned = np.flatnonzero(self._taken[: position + 1] >= 0)
         mine = binned[inside[self._taken[binned]]][-NAMED:]
         kept += [RecentValue(self._n_before + place + 1, interaction_id(place)) for place in mine.tolist()]
         newest = [value.interaction_id for value in sorted(kept, reverse=True) if value.number > number - n][:NAMED]
-        return DistributionChange(self._bins.groups[group], shares, total_variation(before, since), tuple(newest))
+        return DistributionChange(self.bins.groups[group], shares, total_variation(before, since), tuple(newest))
 
     def remember(self, interaction_id: Callable[[int], str]) -> None:
         """Remember the newest interactions of each bin of the batch, given the id at a position."""
-        for place, kept in enumerate(self._named):
+        for place, kept in enumerate(self.named):
             mine = np.flatnonzero(self._taken == place)[-NAMED:].tolist()
             kept += [RecentValue(self._n_before + position + 1, interaction_id(position)) for position in mine]
             del kept[:-NAMED]
 
-    def dump(self) -> dict[str, Any]:
-        """Return the state as JSON can hold it."""
-        return {
-            "n": self.n,
-            "cutting": self._cutting,
-            "bins": None if self._bins is None else self._bins.dump(),
-            "counts": self._counts.astype(int).tolist(),
-            "recent": base64.b64encode(self._recent.tobytes()).decode(),
-            "named": self._named,
-        }
-
-    def load(self, dumped: dict[str, Any]) -> None:
-        """Set the state to what `dump` returned, with the phase of the rule."""
-        self.is_known, self.n = dumped["phase"] != "learning", int(dumped["n"])
-        self._cutting = list(dumped["cutting"])
-        if dumped["bins"] is not None:
-            self._set_bins(bins_read(dumped["bins"]))
-        self._counts = np.array(dumped["counts"], dtype=np.float64)
-        self._recent = np.frombuffer(base64.b64decode(dumped["recent"]), dtype=np.uint8)
-        self._named = [[RecentValue(*value) for value in values] for values in dumped["named"]]
+    def load(self, dumped: Mapping[str, Any], *, known: bool) -> None:
+        """Set the state to what `dump` returned."""
+        super().load(dumped, known=known)
+        if self.bins is not None:
+            self._members = self.bins.members
         if self.is_known:
             self._set_upper()

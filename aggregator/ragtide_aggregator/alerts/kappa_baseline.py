@@ -178,9 +178,21 @@ class KappaBaseline(RuleBaseline):
 
     Attributes:
         is_known: whether it is given or learned.
-        n: number of items so far, with the one that waits.
     """
 
+    stored = ("reference", "learned_n", "sums", "waiting", "cluster", "n", "probabilities")
+    reference: float
+    """Normal kappa: given, or the lower end of what was learned from `learned_n` items."""
+    learned_n: int
+    sums: CoupleSums
+    waiting: WaitingItem | None
+    """First item of a couple whose second has not come."""
+    cluster: int
+    """Code of the session of the last pair."""
+    n: int
+    """Number of items so far, with the one that waits."""
+    probabilities: tuple[float, float]
+    """Lowest and highest probability of a gold score."""
     transforms = True
     mirrored = True
 
@@ -191,12 +203,11 @@ class KappaBaseline(RuleBaseline):
         self._scaled_line = (line - lower) / (upper - lower)
         self._good_above = direction_of(key) is not Direction.LOWER
         given = rule.reference
-        self.is_known, self._reference = given is not None, given or 0.0
-        self._learned_n, self._sums = 0, CoupleSums()
-        self._waiting: WaitingItem | None = None
-        self._cluster, self.n = 0, 0
-        # The lowest and the highest probability of a gold score.
-        self._probabilities = (1.0, 0.0)
+        self.is_known, self.reference = given is not None, given or 0.0
+        self.learned_n, self.sums = 0, CoupleSums()
+        self.waiting = None
+        self.cluster, self.n = 0, 0
+        self.probabilities = (1.0, 0.0)
 
     @property
     def statistics(self) -> list[Statistic]:
@@ -211,7 +222,7 @@ class KappaBaseline(RuleBaseline):
     @property
     def taken(self) -> int:
         """Number of items that couples have, without the one that waits."""
-        return self.n - (self._waiting is not None)
+        return self.n - (self.waiting is not None)
 
     def items(self, pairs: JoinedPairs) -> GradedItems:
         """Return the items of pairs, at least one, that count; an odd last one waits from now on."""
@@ -220,13 +231,13 @@ class KappaBaseline(RuleBaseline):
             pairs,
             self._are_good,
             before=before,
-            waiting=self._waiting,
-            cluster=self._cluster,
-            probabilities=self._probabilities,
+            waiting=self.waiting,
+            cluster=self.cluster,
+            probabilities=self.probabilities,
         )
         self.n = before + len(items)
-        self._cluster, self._probabilities = int(pairs.clusters[-1]), items.probabilities
-        self._waiting = items.waiting()
+        self.cluster, self.probabilities = int(pairs.clusters[-1]), items.probabilities
+        self.waiting = items.waiting()
         return items
 
     def _are_good(self, scores: Floats) -> Bools:
@@ -234,18 +245,18 @@ class KappaBaseline(RuleBaseline):
 
     def learn(self, values: LearnedValues) -> bool:
         """Learn from a couple; return whether kappa is known from the next couple on."""
-        self._sums.add(Couple(*(float(share) for share in couple_of(values.mean))))
-        if 2 * self._sums.n < self._rule.learn_n:
+        self.sums.add(Couple(*(float(share) for share in couple_of(values.mean))))
+        if 2 * self.sums.n < self._rule.learn_n:
             return False
-        lowest = self._sums.lowest(BASELINE_CONFIDENCE)
+        lowest = self.sums.lowest(BASELINE_CONFIDENCE)
         # No kappa is below -1. While the limit is there, learning continues.
         if lowest - self._rule.min_effect > -1:
-            self.is_known, self._reference, self._learned_n = True, lowest, 2 * self._sums.n
+            self.is_known, self.reference, self.learned_n = True, lowest, 2 * self.sums.n
         return self.is_known
 
     def limit(self, detector: RuleDetector, *, watching: bool) -> float:
         """Return the limit of couples, whose values rise when kappa falls."""
-        return limit_of(detector.limit(self._rule, self._reference, watching=watching))
+        return limit_of(detector.limit(self._rule, self.reference, watching=watching))
 
     def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:
         """Return limits that every couple is beyond: its items are remembered if their verdicts differ."""
@@ -255,36 +266,15 @@ class KappaBaseline(RuleBaseline):
         """Return couples, whose packed disagreements are the values of the batch, as a detector takes them."""
         values = batch.values[positions]
         own, crossed = couple_of(values)
-        taken = scaled(own, crossed, detector.limit(self._rule, self._reference, watching=watching))
+        taken = scaled(own, crossed, detector.limit(self._rule, self.reference, watching=watching))
         # The mean of an alarm then has both disagreements.
         return Inputs(taken, centers=taken - values)
 
     def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
         """Return the facts of an alarm."""
         couple = unpacked(alarm.change_mean, alarm.change_n // 2)
-        normal = kappa_of(self._sums.own, self._sums.crossed) if self._learned_n else None
-        return AlarmFacts(self._reference, self._learned_n, alarm.change_mean, normal, couple=couple)
-
-    def dump(self) -> dict[str, Any]:
-        """Return the state as JSON can hold it."""
-        return {
-            "reference": self._reference,
-            "learned_n": self._learned_n,
-            "sums": self._sums.dump(),
-            "waiting": self._waiting,
-            "cluster": self._cluster,
-            "n": self.n,
-            "probabilities": self._probabilities,
-        }
-
-    def load(self, dumped: dict[str, Any]) -> None:
-        """Set the state to what `dump` returned, with the phase of the rule."""
-        self.is_known, self._reference = dumped["phase"] != "learning", float(dumped["reference"])
-        self._learned_n, self._sums = dumped["learned_n"], CoupleSums.read(dumped["sums"])
-        waiting = dumped["waiting"]
-        self._waiting = None if waiting is None else WaitingItem(*waiting)
-        self._cluster, self.n = dumped["cluster"], dumped["n"]
-        self._probabilities = (dumped["probabilities"][0], dumped["probabilities"][1])
+        normal = kappa_of(self.sums.own, self.sums.crossed) if self.learned_n else None
+        return AlarmFacts(self.reference, self.learned_n, alarm.change_mean, normal, couple=couple)
 
 
 def line_of(rule: AlertRule, value_range: tuple[float, float]) -> float:

@@ -25,12 +25,15 @@ from .messages import Decision, alert_of
 from .rule_values import BEGINNINGS, LearnedValues
 from .seasonal_baseline import SeasonTables
 from .statistic import RuleDetector
+from .stored_form import form_of
 from .version_watch import VersionWatch
 
 DEFAULT_RUN_LENGTH: Final = 10_000.0
 """Mean number of values between false alarms, for a rule without a run length in a deployment without a budget."""
 
 Phase = Literal["learning", "watching", "firing"]
+
+_SEARCH, _WATCH = form_of(CauseSearch), form_of(VersionWatch)
 
 
 def watches(rules: Iterable[AlertRule], keys: Iterable[EstimateKey]) -> int:
@@ -501,16 +504,15 @@ class RuleState:
             state["whole_known"] = self.baseline.is_known
             state["beginnings"] = {str(first.length): self._dump_first(first) for first in self.beginnings}
         if self.search is not None:
-            state["search"] = self.search.dump()
+            state["search"] = _SEARCH.dump(self.search)
         if self.watch is not None:
-            state["watch"] = self.watch.dump()
+            state["watch"] = _WATCH.dump(self.watch)
         return json.dumps(state, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
     def _dump_first(self, first: FirstAnswers) -> dict[str, Any]:
-        counts = first.counts
-        first.contributors.drop_before(counts.n * first.length - self._longest(first.detectors) + 1)
+        first.contributors.drop_before(first.counts.n * first.length - self._longest(first.detectors) + 1)
         return {
-            "counts": [counts.n, counts.answers, counts.owed],
+            "counts": [first.counts.n, first.counts.answers, first.counts.owed],
             "learned": first.baseline.dump(),
             "contributors": first.contributors.dump(),
         }
@@ -529,23 +531,19 @@ class RuleState:
         """
         state = json.loads(data, parse_constant=_not_finite)
         self._phase = state["phase"]
-        dumped_first = state.get("beginnings", {})
-        known = state.get("whole_known", True)
-        if (earlier := state.get("first_answers")) is not None:  # a release that counted single first answers only
-            dumped_first, known = {"1": earlier}, earlier["whole_known"]
-        self.baseline.load(state if known else {**state, "phase": "learning"})
+        self.baseline.load(state, known=state.get("whole_known", self._phase != "learning"))
         self.contributors.load(state["contributors"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
+        self.search = None
         if self._fired is not None and "search" in state:
-            self.search = CauseSearch.read(state["search"], self._fired)
-        self.watch = VersionWatch.read(state["watch"]) if "watch" in state else None
+            self.search = _SEARCH.read(state["search"])
+            self.search.alert = self._fired
+        self.watch = _WATCH.read(state["watch"]) if "watch" in state else None
         self._set_statistics(self.baseline, self.whole)
         for first in self.beginnings:
-            dumped = dumped_first.get(str(first.length))
-            if dumped is None:
-                continue
-            first.baseline.load(dumped["learned"])
+            dumped = state["beginnings"][str(first.length)]
+            first.baseline.load(dumped["learned"], known=True)
             first.contributors.load(dumped["contributors"])
             first.counts.n, first.counts.answers, first.counts.owed = dumped["counts"]
             self._set_statistics(first.baseline, first.detectors)
@@ -562,7 +560,7 @@ class RuleState:
     @staticmethod
     def took_first_answers(data: bytes) -> bool:
         """Return whether a state took first answers when it was stored."""
-        return not {"beginnings", "first_answers"}.isdisjoint(json.loads(data))
+        return "beginnings" in json.loads(data)
 
     @staticmethod
     def withdrawn(data: bytes) -> Sequence[Alert]:

@@ -5,6 +5,7 @@ A cycle is a day or a week. The baseline of an hour is set when a cycle begins, 
 """
 
 import base64
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from ..statistics.drift.seasons import HOUR_MS, SLOTS, Season, SeasonTable
 from ..statistics.tables.batches import Floats, Rows
 from .baseline import AlarmFacts, Place, RuleBaseline, SeasonalHours
 from .statistic import RuleDetector, Statistic, statistic_of
+from .stored_form import of_array
 
 NO_CYCLE: Final = np.iinfo(np.int64).min // 2
 """Cycle of a baseline that no value has begun."""
@@ -46,6 +48,7 @@ class SeasonalBaseline(RuleBaseline):
         self.cycle, self.cycles = NO_CYCLE, 0
         # Lower ends, upper ends, numbers of values and means of the slots.
         self.ends = np.zeros((4, self.slots))
+        self._form = of_array("<f8", 4, self.slots)
         self.ends[1] = 1.0
 
     @property
@@ -115,25 +118,19 @@ class SeasonalBaseline(RuleBaseline):
         return AlarmFacts(reference, n, alarm.change_mean, normal, hours=hours)
 
     def dump(self) -> dict[str, Any]:
-        """Return the state as JSON can hold it."""
-        learned, ends = self.table.to_bytes(self.row), self.ends.astype("<f8").tobytes()
-        season = {"cycle": self.cycle, "cycles": self.cycles} | {
-            name: base64.b64encode(data).decode() for name, data in (("learned", learned), ("ends", ends))
-        }
-        return {"season": season}
+        """Return the state as JSON can hold it; the table has what was learned of the slots."""
+        season = {"cycle": self.cycle, "cycles": self.cycles}
+        learned = base64.b64encode(self.table.to_bytes(self.row)).decode()
+        return {"season": season | {"learned": learned, "ends": self._form.dump(self.ends)}}
 
-    def load(self, dumped: dict[str, Any]) -> None:
+    def load(self, dumped: Mapping[str, Any], *, known: bool) -> None:
         """Set the state to what `dump` returned.
 
         Raises: ValueError if another version wrote it, or a number is not finite.
         """
         season = dumped["season"]
         self.table.load(self.row, base64.b64decode(season["learned"]))
-        ends = np.frombuffer(base64.b64decode(season["ends"]), "<f8").reshape(-1, self.slots).copy()
-        if len(ends) == 3:  # an earlier version did not keep the means
-            ends = np.concatenate([ends, np.nan_to_num(self.table.means(np.array([self.row])))])
-        if len(ends) != 4:
-            raise ValueError("a seasonal baseline has another number of rows")
+        ends = self._form.read(season["ends"])
         if not (np.isfinite(ends).all() and isfinite(season["cycle"])):
             raise ValueError("a seasonal baseline holds a number that is not finite")
         self.begin(season["cycle"], season["cycles"], ends)

@@ -5,8 +5,7 @@ It compares what each step had before the change with what it had since the alar
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ragtide_schemas import StepCause, StepChange, StepName
 from ragtide_schemas.step_metrics import GENERATOR, ComponentKind, StepMetric, kind_of
@@ -14,7 +13,6 @@ from ragtide_schemas.step_metrics import GENERATOR, ComponentKind, StepMetric, k
 from ..statistics.causes.mix_shift import DesignEffects
 from ..statistics.causes.moved_step import Component, MovedSteps, NumberChange, StepNumber, StepQuantity, moved_steps
 from ..statistics.means.segment_moments import SegmentMoments
-from .dumped_moments import dumped, read_moments
 
 EXPLAINED_FAMILIES: Final = (
     "trace.", "ragchecker.", "criteria.", "answer.relevance", "answer.correctness", "answer.contradiction",
@@ -51,49 +49,49 @@ class StepKey(NamedTuple):
         return None if found is None or kind is None else cls(found.step, kind, found.quantity)
 
 
-class _NumberBefore(NamedTuple):
+class StepBefore(NamedTuple):
+    """One number of one step before an alarm."""
+
+    step: str
+    kind: ComponentKind
+    quantity: StepQuantity
     reference: SegmentMoments
+    """Of the stretch before the change."""
     at_alarm: SegmentMoments
+    """Of everything up to the alarm."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepSearch:
-    """The numbers of the steps of one pipeline before an alarm."""
+def steps_before(
+    keys: Sequence[StepKey], reference: SegmentMoments, at_alarm: SegmentMoments
+) -> tuple[StepBefore, ...]:
+    """Return numbers of steps; the moments are in the order of the keys."""
+    return tuple(StepBefore(*key, _at(reference, place), _at(at_alarm, place)) for place, key in enumerate(keys))
 
-    numbers: Mapping[StepKey, _NumberBefore]
 
-    @classmethod
-    def of(cls, keys: Sequence[StepKey], reference: SegmentMoments, at_alarm: SegmentMoments) -> "StepSearch":
-        """Return the search with moments in the order of the keys, of the stretch before, and up to the alarm."""
-        return cls({key: _NumberBefore(_at(reference, place), _at(at_alarm, place)) for place, key in enumerate(keys)})
+def look_at_steps(
+    steps: Sequence[StepBefore],
+    now: Mapping[StepKey, SegmentMoments],
+    effects: DesignEffects,
+    *,
+    confidence: float,
+    looks: int,
+) -> StepCause | None:
+    """Return what is known of the steps now; None if values were lost, as by a repair.
 
-    def look(
-        self, now: Mapping[StepKey, SegmentMoments], effects: DesignEffects, *, confidence: float, looks: int
-    ) -> StepCause | None:
-        """Return what is known of the steps now; None if values were lost, as by a repair.
-
-        Args:
-            now: moments of everything so far.
-            effects: of dependence among interactions.
-            confidence: of all intervals together.
-            looks: most looks that are taken.
-        """
-        numbers = []
-        for key, (reference, at_alarm) in self.numbers.items():
-            so_far = now.get(key)
-            if so_far is None or so_far.n[0] < at_alarm.n[0]:
-                return None
-            numbers.append(StepNumber(key.step, key.kind, key.quantity, reference, so_far.since(at_alarm)))
-        return _cause(moved_steps(numbers, confidence=confidence, looks=looks, effects=effects), numbers, confidence)
-
-    def dump(self) -> list[list[str]]:
-        """Return the search as JSON can hold it."""
-        return [[*key, dumped(before.reference), dumped(before.at_alarm)] for key, before in self.numbers.items()]
-
-    @classmethod
-    def read(cls, rows: Sequence[Sequence[Any]]) -> "StepSearch":
-        """Return the search that `dump` returned."""
-        return cls({StepKey(*row[:3]): _NumberBefore(*(read_moments(text) for text in row[3:])) for row in rows})
+    Args:
+        steps: all numbers before the alarm.
+        now: moments of everything so far.
+        effects: of dependence among interactions.
+        confidence: of all intervals together.
+        looks: most looks that are taken.
+    """
+    numbers = []
+    for step, kind, quantity, reference, at_alarm in steps:
+        so_far = now.get(StepKey(step, kind, quantity))
+        if so_far is None or so_far.n[0] < at_alarm.n[0]:
+            return None
+        numbers.append(StepNumber(step, kind, quantity, reference, so_far.since(at_alarm)))
+    return _cause(moved_steps(numbers, confidence=confidence, looks=looks, effects=effects), numbers, confidence)
 
 
 def _at(moments: SegmentMoments, place: int) -> SegmentMoments:

@@ -8,10 +8,11 @@ count, and no clock. No I/O.
 from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final, Self
+from typing import Final
 
 from ..events.keys import EstimateKey
 from ..statistics.drift.seasons import HOUR_MS
+from .stored_form import InOrder
 
 LEAST_SILENT: Final = 100
 """Least interactions of the pipeline after the last value of a version that has ended."""
@@ -32,7 +33,7 @@ REPLACED_MS: Final = HOUR_MS
 
 
 @dataclass(slots=True)
-class VersionWatch:
+class VersionWatch(InOrder):
     """The interactions and scores of the version that an alert is about, since the alert fired."""
 
     fired: int
@@ -57,16 +58,6 @@ class VersionWatch:
     def is_new(self, other: EstimateKey) -> bool:
         """Return whether another version had no value yet when the alert fired."""
         return version_digest(other) not in self.others
-
-    def dump(self) -> list[Any]:
-        """Return the numbers for `read`."""
-        return [self.fired, self.values, self.last, sorted(self.others)]
-
-    @classmethod
-    def read(cls, dumped: list[Any]) -> Self:
-        """Return the watch that `dump` returned."""
-        fired, values, last, others = dumped
-        return cls(fired, values, last, frozenset(others))
 
 
 def version_digest(key: EstimateKey) -> str:

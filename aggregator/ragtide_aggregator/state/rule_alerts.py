@@ -25,7 +25,7 @@ from ..alerts.levels import FalseDiscoveryLevel, OwnLevel, SharedBudget
 from ..alerts.messages import CERTAIN_EFFECT, MIXED_NOTE, explained_alert, restated
 from ..alerts.rule_state import RuleState
 from ..alerts.rule_values import BEGINNINGS, Arrived, RuleValues, ValueExtremes
-from ..alerts.step_search import EXPLAINED_FAMILIES, StepKey, StepSearch
+from ..alerts.step_search import EXPLAINED_FAMILIES, StepKey, steps_before
 from ..errors import reading
 from ..events.batch import BLOCKS, EventBatch, Scope, Times
 from ..events.keys import VERSION, EstimateKey
@@ -113,7 +113,8 @@ class AlertCauses:
             found = self._panes.before(places, to_milliseconds(alert.began_at))
             if found.n[0] >= LEAST_BEFORE:
                 reference = SegmentMoments(found.n.astype(np.float64), found.mean, found.m2)
-        state.search = CauseSearch(alert, _part(reference, np.array([0])), _part(at_alarm, np.array([0])))
+        state.search = CauseSearch((_part(reference, np.array([0])), _part(at_alarm, np.array([0]))))
+        state.search.alert = alert
         start = 1
         for name, values in names.items():
             mine = np.arange(start, start + len(values))
@@ -129,7 +130,7 @@ class AlertCauses:
             start += len(values)
         if steps:
             mine = np.arange(start, start + len(steps))
-            state.search.steps = StepSearch.of(list(steps), _part(reference, mine), _part(at_alarm, mine))
+            state.search.steps = steps_before(list(steps), _part(reference, mine), _part(at_alarm, mine))
         self._searching[state] = row
         return alert
 

@@ -10,7 +10,7 @@ Assumes: the two items of a couple are independent, with the same shares of verd
 Source: Cohen (1960), "A Coefficient of Agreement for Nominal Scales"; decisions/0025-*.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Final, NamedTuple
 
@@ -174,12 +174,3 @@ class CoupleSums:
         _, upper = running_interval(means, n, np.maximum(v, 0.0), confidence=confidence)
         possible = np.flatnonzero(upper >= chance / (1 + chance))
         return max(float(_GRID[possible[0]]) - _STEP, -1.0) if possible.size else float(_GRID[-1])
-
-    def dump(self) -> dict[str, Any]:
-        """Return the moments as JSON can hold them."""
-        return asdict(self)
-
-    @classmethod
-    def read(cls, dumped: dict[str, Any]) -> "CoupleSums":
-        """Return the moments that `dump` returned."""
-        return cls(**dumped)
