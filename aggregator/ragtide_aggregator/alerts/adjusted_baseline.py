@@ -26,10 +26,11 @@ import numpy as np
 from ragtide_schemas import AlertRule, Movement
 from ragtide_schemas.alert_rule import ADJUSTED_MAX
 
+from ..events.keys import EstimateKey
 from ..statistics.drift.adjusted_drift import CommonScale
 from ..statistics.drift.drift import Alarm
 from ..statistics.tables.batches import Floats, Rows
-from .baseline import BASELINE_CONFIDENCE, AdjustedMean, AlarmFacts, Place, Reference, RuleBaseline
+from .baseline import BASELINE_CONFIDENCE, AlarmDetail, AlarmFacts, Place, Reference, RuleBaseline
 from .rule_values import WAITS, Inputs, RuleValues, SegmentsWithin
 from .statistic import RuleDetector, Statistic, statistic_of
 from .stored_form import InOrder
@@ -41,6 +42,33 @@ _ROUNDING: Final = 1e-12
 """Largest error by rounding of a limit."""
 
 NEVER: Final = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustedMean(AlarmDetail):
+    """The mean of the baselines of all segment values with one, by their shares of the values so far."""
+
+    segment: str
+    """Name of the segment."""
+    reference: float
+    """Scaled mean of the lenient ends."""
+    normal: float
+    """Scaled mean of what was learned or given, by the same shares."""
+    values: int
+    """Number of segment values."""
+    learned_n: int
+    """Number of values that the baselines were learned from; 0 if they are given."""
+
+    @property
+    def normal_of(self) -> str:
+        """The segment values in words."""
+        return f"{self.values} value{'' if self.values == 1 else 's'} of {self.segment} (each with its own mean)"
+
+    def notes(self, rule: AlertRule, key: EstimateKey) -> tuple[str, ...]:
+        """Return what is compared."""
+        return (
+            f"The mix of {self.segment} is held fixed: each answer is compared with those of the same {self.segment}.",
+        )
 
 
 @dataclass(slots=True)
@@ -272,7 +300,7 @@ class AdjustedBaseline(RuleBaseline):
         """Return the facts of an alarm, whose mean is the distance from the references."""
         adjusted = self.summary(detector.movement, at.position)
         mean = alarm.change_mean + adjusted.reference
-        return AlarmFacts(adjusted.reference, adjusted.learned_n, mean, adjusted.normal, adjusted=adjusted)
+        return AlarmFacts(adjusted.reference, adjusted.learned_n, mean, adjusted.normal, adjusted)
 
     def summary(self, movement: Movement, position: int) -> AdjustedMean:
         """Return the mean of the baselines as of a value of the batch that was taken last."""

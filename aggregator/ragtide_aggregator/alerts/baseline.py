@@ -6,21 +6,21 @@ It is given by the rule, or learned from the first values of a key, or from a pa
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from ragtide_schemas import AlertRule, Movement
 from ragtide_schemas.alert_rule import duration_ms
 
+from ..events.batch import EventBatch
+from ..events.keys import EstimateKey
 from ..statistics.drift.drift import Alarm
-from ..statistics.drift.kappa import Couple
-from ..statistics.drift.seasons import Season
 from ..statistics.intervals.running import FIRST_GUESS, running_interval
 from ..statistics.means.clustered_interval import clustered_interval
 from ..statistics.means.clusters import ClusterSums
 from ..statistics.tables.batches import Floats, Rows
-from .rule_values import WAITS, Inputs, LearnedValues, RuleValues
+from .rule_values import WAITS, Arrived, Inputs, LearnedValues, RuleValues
 from .statistic import RuleDetector, Statistic, statistic_of
 from .stored_form import LEFT_OUT, StoredForm, attributes_of
 
@@ -34,6 +34,9 @@ ANY_LIMIT: Final = 0.5
 """Limit of a detector whose values all come with their own."""
 
 
+BaselineSource = Literal["given", "learned", "window", "target", "seasonal"]
+
+
 class Place(NamedTuple):
     """The value that decides an alarm."""
 
@@ -45,49 +48,50 @@ class Place(NamedTuple):
     """Among the values that the rules took last."""
 
 
-class SeasonalHours(NamedTuple):
-    """The hours of a change that a seasonal baseline speaks of."""
+class AlarmDetail:
+    """What only one baseline knows of an alarm, for the alert."""
 
-    season: Season
-    cycles: int
-    """Most days or weeks from which an hour was learned."""
-    first: int
-    """First hour since 1970."""
-    last: int
+    __slots__ = ()
+
+    source: ClassVar[BaselineSource | None] = None
+    """Source of the baseline, where its rule does not say it."""
+    explains_metric: ClassVar[bool] = True
+    """Whether the meaning of the metric helps."""
+
+    @property
+    def normal_of(self) -> str | None:
+        """What the normal value holds for, in words; None for all values."""
+        return None
+
+    @property
+    def observed(self) -> tuple[float, float, float] | None:
+        """The statistic since the change and the ends of its interval, where it is not the mean of values."""
+        return None
+
+    def notes(self, rule: AlertRule, key: EstimateKey) -> tuple[str, ...]:
+        """Return assumptions and cautions, in sentences."""
+        return ()
+
+    def fields(self, *, firing: bool) -> dict[str, Any]:
+        """Return further fields of the alert."""
+        return {}
 
 
-class AdjustedMean(NamedTuple):
-    """The mean of the baselines of all segment values with one, by their shares of the values so far."""
-
-    segment: str
-    """Name of the segment."""
-    reference: float
-    """Scaled mean of the lenient ends."""
-    normal: float
-    """Scaled mean of what was learned or given, by the same shares."""
-    values: int
-    """Number of segment values."""
-    learned_n: int
-    """Number of values that the baselines were learned from; 0 if they are given."""
+_NO_DETAIL: Final = AlarmDetail()
 
 
 class AlarmFacts(NamedTuple):
     """What a baseline says about an alarm."""
 
     reference: float
-    """The normal mean, scaled: the lenient end of the baseline; or the normal kappa."""
+    """The normal value, scaled: the lenient end of the baseline."""
     learned_n: int
     """Number of values from which it was learned; 0 for a given one."""
     mean: float
     """Mean of the values since the change."""
     normal: float | None = None
-    """The mean that was learned, scaled; or the learned kappa. None if nothing was learned: the reference is normal."""
-    hours: SeasonalHours | None = None
-    """Of a seasonal baseline."""
-    adjusted: AdjustedMean | None = None
-    """Of a rule that holds a mix fixed."""
-    couple: Couple | None = None
-    """Means of the disagreements since the change, of a rule on kappa."""
+    """What was learned, scaled. None if nothing was learned: the reference is normal."""
+    detail: AlarmDetail = _NO_DETAIL
 
 
 class RuleBaseline(Protocol):
@@ -178,6 +182,35 @@ class RuleBaseline(Protocol):
     @cache
     def _forms(cls) -> dict[str, StoredForm]:
         return attributes_of(cls, cls.stored)
+
+
+class OwnValuesBaseline(RuleBaseline):
+    """The baseline of a rule that makes its values itself; the values of a batch are learned from and then compared.
+
+    Attributes:
+        taken: number of values so far.
+    """
+
+    transforms = True
+
+    @property
+    def taken(self) -> int:
+        """Number of values so far."""
+        raise NotImplementedError
+
+    def take(self, row: int, batch: EventBatch, places: Rows, *, sessions: bool) -> Arrived | None:
+        """Return values with the places that decide them; None without any.
+
+        Args:
+            row: of the values.
+            batch: events.
+            places: of pairs, or of parts, in the batch.
+            sessions: whether clusters of the batch are sessions.
+        """
+        raise NotImplementedError
+
+    def end_batch(self) -> None:
+        """End a batch, whose values were compared."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,9 @@ It is learned from the first `learn_n` values: the groups from the first fifth o
 moved by `min_effect`. Afterwards the baseline does not change.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from math import isnan
 from typing import Annotated, Any, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from ragtide_schemas import AlertRule
 from ragtide_schemas.alert import ValueShare
 from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
 
+from ..events.batch import EventBatch, EventList, EventSource
 from ..statistics.drift.drift import Alarm
 from ..statistics.drift.value_groups import (
     MOST_BINS,
@@ -27,8 +30,8 @@ from ..statistics.drift.value_groups import (
     upper_shares,
 )
 from ..statistics.tables.batches import Floats, Rows
-from .baseline import BASELINE_CONFIDENCE, AlarmFacts, Place, RuleBaseline
-from .rule_values import Inputs, LearnedValues, RuleValues
+from .baseline import BASELINE_CONFIDENCE, AlarmDetail, AlarmFacts, OwnValuesBaseline, Place
+from .rule_values import Arrived, Inputs, LearnedValues, RuleValues
 from .statistic import RuleDetector, Statistic
 from .stored_form import StoredForm, of_array
 
@@ -59,25 +62,31 @@ class RecentValue(NamedTuple):
     interaction_id: str
 
 
-class DistributionChange(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DistributionChange(AlarmDetail):
     """What an alarm has found."""
 
+    covariate: str
     values: str
     """The values whose share rose, in words."""
     shares: tuple[ValueShare, ...]
     """Shares of all bins."""
     distance: float
     """Total variation distance between the shares before and since."""
-    newest: tuple[str, ...]
+    worst_interaction_ids: tuple[str, ...]
     """The newest interactions since the change with one of the values, the newest first."""
 
+    def fields(self, *, firing: bool) -> dict[str, Any]:
+        """Return the covariate and its values, and of an alert that fires their shares and interactions."""
+        of_end = ("covariate", "values")
+        return {field.name: getattr(self, field.name) for field in fields(self) if firing or field.name in of_end}
 
-class DistributionBaseline(RuleBaseline):
+
+class DistributionBaseline(OwnValuesBaseline):
     """The normal shares of the groups of one rule on one key.
 
     Attributes:
         of_names: whether the values are names, and not numbers.
-        decided: the group that decided each alarm of the batch that was taken last, by position.
     """
 
     stored = ("n", "cutting", "bins", "counts", "recent", "named")
@@ -93,13 +102,11 @@ class DistributionBaseline(RuleBaseline):
     """Bins of the newest values."""
     named: list[list[RecentValue]]
     """Newest interactions of each bin."""
-    transforms = True
 
     def __init__(self, rule: AlertRule) -> None:
         self._rule = rule
         self.of_names = (rule.covariate or "").startswith(SEGMENT_COVARIATE)
         self.is_known, self.n = False, 0
-        self.decided: dict[int, int] = {}
         self._n_cutting = min(max(rule.learn_n // CUT_SHARE, 1), MOST_CUTTING)
         self.cutting = []
         self.bins = None
@@ -110,6 +117,8 @@ class DistributionBaseline(RuleBaseline):
         # Of the batch that was taken last: its bins, and the newest values and number of values before it.
         self._taken = np.zeros(0, dtype=np.intp)
         self._before, self._n_before = self.recent, 0
+        self._source: EventSource = EventList(())
+        self._events = np.zeros(0, dtype=np.intp)
 
     @property
     def statistics(self) -> list[Statistic]:
@@ -121,14 +130,36 @@ class DistributionBaseline(RuleBaseline):
         """Whether values are to be given to `learn`, one by one."""
         return not self.is_known
 
-    def take(self, values: Sequence[Any]) -> Floats:
+    @property
+    def taken(self) -> int:
+        """Number of values so far."""
+        return self.n
+
+    def take(self, row: int, batch: EventBatch, places: Rows, *, sessions: bool) -> Arrived | None:
+        """Return the bins of the covariate in parts of a batch, with the parts; None if none has it."""
+        column = batch.source.covariate(self._rule.covariate or "")[batch.places[places]].tolist()
+        known = [value is not None and not (isinstance(value, float) and isnan(value)) for value in column]
+        if not any(known):
+            return None
+        parts, before = places[known], self.n
+        self._source, self._events = batch.source, batch.places[parts]
+        bins = self.take_values([value for value, is_known in zip(column, known, strict=True) if is_known])
+        numbers, zeros = before + 1 + np.arange(parts.size), np.zeros(parts.size, dtype=np.intp)
+        values = RuleValues(
+            np.full(parts.size, row), bins, batch.times_ms[parts], numbers, self._events, batch.source, zeros
+        )
+        return Arrived(values, parts)
+
+    def _interaction_id(self, position: int) -> str:
+        return self._source.interaction_id(int(self._events[position]))
+
+    def take_values(self, values: Sequence[Any]) -> Floats:
         """Begin a batch of values, of which the first may decide where values are cut; return the bin of each."""
         cutting = self._cut_with(values)
         bins = np.full(len(values), _NO_BIN, dtype=np.intp)
         if self.bins is not None:
             bins[cutting:] = self.bins.of(values[cutting:])
         self._taken, self._before, self._n_before = bins, self.recent, self.n
-        self.decided = {}
         self.n += len(values)
         self.recent = self._newest(len(values) - 1)
         return bins.astype(np.float64)
@@ -177,21 +208,21 @@ class DistributionBaseline(RuleBaseline):
 
     def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
         """Return the facts of an alarm."""
-        group = self.decided[at.position] = detector.statistic.group
-        n = float(self.counts.sum())
+        group, n = detector.statistic.group, float(self.counts.sum())
         normal = float(self.counts[self._members[group]].sum()) / n
-        return AlarmFacts(float(self._upper[group]), int(n), alarm.change_mean, normal)
+        change = self._change(group, at.position, alarm.change_n)
+        return AlarmFacts(float(self._upper[group]), int(n), alarm.change_mean, normal, change)
 
-    def change(self, position: int, n: int, interaction_id: Callable[[int], str]) -> DistributionChange:
+    def _change(self, group: int, position: int, n: int) -> DistributionChange:
         """Return the change that an alarm has found.
 
         Args:
+            group: whose share rose.
             position: of the value of the batch that decided the alarm.
             n: number of values since the change; the newest `RECENT` of them count.
-            interaction_id: returns the id of the interaction at a position.
         """
         assert self.bins is not None  # noqa: S101 - for the type checker: detectors take values in bins
-        group, number = self.decided[position], self._n_before + position + 1
+        number = self._n_before + position + 1
         counts = np.bincount(self._newest(position)[-n:], minlength=MOST_BINS)
         before, since = self.counts / self.counts.sum(), counts / counts.sum()
         shares = tuple(
@@ -202,15 +233,16 @@ class DistributionBaseline(RuleBaseline):
         kept = [value for place in np.flatnonzero(inside) for value in self.named[place]]
         binned = np.flatnonzero(self._taken[: position + 1] >= 0)
         mine = binned[inside[self._taken[binned]]][-NAMED:]
-        kept += [RecentValue(self._n_before + place + 1, interaction_id(place)) for place in mine.tolist()]
+        kept += [RecentValue(self._n_before + place + 1, self._interaction_id(place)) for place in mine.tolist()]
         newest = [value.interaction_id for value in sorted(kept, reverse=True) if value.number > number - n][:NAMED]
-        return DistributionChange(self.bins.groups[group], shares, total_variation(before, since), tuple(newest))
+        covariate, distance = self._rule.covariate or "", total_variation(before, since)
+        return DistributionChange(covariate, self.bins.groups[group], shares, distance, tuple(newest))
 
-    def remember(self, interaction_id: Callable[[int], str]) -> None:
-        """Remember the newest interactions of each bin of the batch, given the id at a position."""
+    def end_batch(self) -> None:
+        """Remember the newest interactions of each bin of the batch."""
         for place, kept in enumerate(self.named):
             mine = np.flatnonzero(self._taken == place)[-NAMED:].tolist()
-            kept += [RecentValue(self._n_before + position + 1, interaction_id(position)) for position in mine]
+            kept += [RecentValue(self._n_before + position + 1, self._interaction_id(position)) for position in mine]
             del kept[:-NAMED]
 
     def load(self, dumped: Mapping[str, Any], *, known: bool) -> None:

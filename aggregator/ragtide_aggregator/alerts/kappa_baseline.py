@@ -7,14 +7,14 @@ couple is one bet of the e-detector that counts as two values (`statistics.kappa
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_schemas import METRICS, AlertRule, Direction
 
-from ..events.batch import EventSource
+from ..events.batch import EventBatch
 from ..events.keys import EstimateKey
 from ..statistics.drift.drift import Alarm
 from ..statistics.drift.kappa import (
@@ -22,6 +22,7 @@ from ..statistics.drift.kappa import (
     CoupleSums,
     couple_of,
     disagreements,
+    kappa_interval,
     kappa_of,
     limit_of,
     packed,
@@ -29,27 +30,12 @@ from ..statistics.drift.kappa import (
     unpacked,
 )
 from ..statistics.tables.batches import Floats, Rows
-from .baseline import BASELINE_CONFIDENCE, AlarmFacts, Place, RuleBaseline
+from .baseline import BASELINE_CONFIDENCE, AlarmDetail, AlarmFacts, OwnValuesBaseline, Place
 from .contributors import Contributor, contenders
-from .rule_values import Inputs, LearnedValues, RuleValues
+from .rule_values import Arrived, Inputs, LearnedValues, RuleValues
 from .statistic import RuleDetector, Statistic
 
 Bools = NDArray[np.bool_]
-
-
-class JoinedPairs(NamedTuple):
-    """Scores and gold scores of the same interactions, both scaled to [0, 1], in the order of joining; shape (n,)."""
-
-    scores: Floats
-    gold: Floats
-    probabilities: Floats
-    """Probability with which each was drawn for a gold score, of all traffic."""
-    times_ms: Rows
-    clusters: NDArray[np.int64]
-    """Code of the session of each; 0 for an interaction by itself."""
-    places: Rows
-    """Place of each one's event in the source."""
-    source: EventSource
 
 
 class WaitingItem(NamedTuple):
@@ -68,7 +54,9 @@ class GradedItems:
     Of items of one session in a row the first counts, because the two of a couple must be independent.
 
     Args:
-        pairs: of the batch, at least one.
+        batch: with pairs of a score and a gold score of the same interactions, both scaled to [0, 1].
+        pairs: places of at least one, in the order of joining.
+        clusters: code of the session of each; 0 for an interaction by itself.
         are_good: returns the verdicts of scaled scores.
         before: number of items before, without the one that waited.
         waiting: the item that waited; None without one.
@@ -78,7 +66,9 @@ class GradedItems:
 
     def __init__(
         self,
-        pairs: JoinedPairs,
+        batch: EventBatch,
+        pairs: Rows,
+        clusters: NDArray[np.int64],
         are_good: Callable[[Floats], Bools],
         *,
         before: int,
@@ -86,16 +76,17 @@ class GradedItems:
         cluster: int,
         probabilities: tuple[float, float],
     ) -> None:
-        earlier = np.concatenate([[cluster], pairs.clusters[:-1]])
-        positions = np.flatnonzero((pairs.clusters == 0) | (pairs.clusters != earlier))
-        drawn = pairs.probabilities[positions]
+        earlier = np.concatenate([[cluster], clusters[:-1]])
+        self.pairs = pairs[(clusters == 0) | (clusters != earlier)]
+        """Place of the pair of each item of the batch."""
+        gold, scores, drawn = batch.scores[:, self.pairs]
         # The first number is that before the batch.
         self._lowest = np.minimum.accumulate(np.concatenate([[probabilities[0]], drawn]))
         self._highest = np.maximum.accumulate(np.concatenate([[probabilities[1]], drawn]))
-        self._judge, self._people = are_good(pairs.scores[positions]), are_good(pairs.gold[positions])
-        self._times_ms = pairs.times_ms[positions]
-        self._excess = np.abs(pairs.scores - pairs.gold)[positions]
-        self._pairs, self._positions, self._first, self._before = pairs, positions, waiting, before
+        self._judge, self._people = are_good(scores), are_good(gold)
+        self._times_ms = batch.times_ms[batch.pairs_of[self.pairs]]
+        self._excess = np.abs(scores - gold)
+        self._batch, self._first, self._before = batch, waiting, before
         if waiting is not None:
             self._judge = np.concatenate([[waiting.judge], self._judge])
             self._people = np.concatenate([[waiting.people], self._people])
@@ -114,31 +105,36 @@ class GradedItems:
         """The lowest and the highest probability of a gold score so far."""
         return float(self._lowest[-1]), float(self._highest[-1])
 
-    def mixed(self, position: int) -> bool:
-        """Return whether gold scores up to a pair of the batch were drawn with different probabilities."""
-        at = int(np.searchsorted(self._positions, position)) + 1
+    def mixed(self, item: int) -> bool:
+        """Return whether gold scores up to an item of the batch were drawn with different probabilities."""
+        at = item - self._waited + 1
         return bool(self._lowest[at] < self._highest[at])
 
-    def position(self, item: int) -> int:
-        """Return the position of an item of the batch among its pairs."""
-        return int(self._positions[item - self._waited])
+    def _event_of(self, items: Rows) -> Rows:
+        """Return the places in the source of the events of items of the batch."""
+        return np.asarray(self._batch.places[self._batch.pairs_of[self.pairs[items - self._waited]]])
 
     def interaction_id(self, item: int) -> str:
         """Return the id of an item's interaction."""
         if self._first is not None and item == 0:
             return self._first.interaction_id
-        return self._pairs.source.interaction_id(int(self._pairs.places[self.position(item)]))
+        return self._batch.source.interaction_id(int(self._event_of(np.array([item]))[0]))
 
     def couples(self, row: int) -> "Couples":
         """Return the couples of the items, as values of a row; the last of an odd number is left out."""
         own, crossed = disagreements(self._judge, self._people)
-        n, pairs = own.size, self._pairs
-        seconds = self._positions[2 * np.arange(n) + 1 - self._waited]
+        n = own.size
         numbers = self._before + 2 * np.arange(1, n + 1)
         return Couples(
-            np.full(n, row), packed(own, crossed), self._times_ms[: 2 * n : 2], numbers, pairs.places[seconds],
-            pairs.source, np.zeros(n, dtype=np.intp), sizes=np.full(n, 2), items=self, positions=seconds,
+            np.full(n, row), packed(own, crossed), self._times_ms[: 2 * n : 2], numbers,
+            self._event_of(2 * np.arange(n) + 1), self._batch.source, np.zeros(n, dtype=np.intp), sizes=np.full(n, 2),
+            items=self,
         )  # fmt: skip
+
+    @property
+    def seconds(self) -> Rows:
+        """Place of the pair of the second item of each couple."""
+        return np.asarray(self.pairs[2 * np.arange(len(self) // 2) + 1 - self._waited])
 
     def waiting(self) -> WaitingItem | None:
         """Return the item that waits for the second of its couple; None without one."""
@@ -163,15 +159,46 @@ class Couples(RuleValues):
     """Couples as values: both disagreements in one number. Each is a cluster of two, with the time of its first."""
 
     items: GradedItems = field(kw_only=True)
-    positions: Rows = field(kw_only=True)
-    """Of the second item of each, among the pairs."""
 
     def remembered(self, places: Rows, low: Any, high: Any) -> Iterator[Contributor]:
         """Yield the items of couples whose verdicts differ."""
         return self.items.remembered(places)
 
 
-class KappaBaseline(RuleBaseline):
+@dataclass(frozen=True, slots=True)
+class KappaDetail(AlarmDetail):
+    """The disagreements since a change."""
+
+    explains_metric = False
+    n: int
+    """Number of items."""
+    couple: Couple
+    """Means over these."""
+    mixed: bool
+    """Whether gold scores were drawn with different probabilities."""
+
+    @property
+    def observed(self) -> tuple[float, float, float]:
+        """Kappa and its interval."""
+        return kappa_of(*self.couple), *kappa_interval(*self.couple, self.n)
+
+    def notes(self, rule: AlertRule, key: EstimateKey) -> tuple[str, ...]:
+        """Return what good is, and how often verdicts differ."""
+        own, crossed = self.couple
+        verdicts = (
+            f"A score of {line_of(rule, key.value_range):g} or better is good; {own:.0%} of verdicts differ since the "
+            f"change, and {crossed:.0%} would by chance."
+        )
+        return (verdicts, MIXED_GOLD_NOTE) if self.mixed else (verdicts,)
+
+
+MIXED_GOLD_NOTE: Final = (
+    "Interactions were drawn for gold scores with different probabilities, and the rule takes them without weights: a "
+    "change of the drawing may move its kappa."
+)
+
+
+class KappaBaseline(OwnValuesBaseline):
     """The normal kappa, and what the next pairs need to know of those before.
 
     A value is a couple: both disagreements packed in one number.
@@ -193,7 +220,6 @@ class KappaBaseline(RuleBaseline):
     """Number of items so far, with the one that waits."""
     probabilities: tuple[float, float]
     """Lowest and highest probability of a gold score."""
-    transforms = True
     mirrored = True
 
     def __init__(self, rule: AlertRule, key: EstimateKey) -> None:
@@ -224,11 +250,15 @@ class KappaBaseline(RuleBaseline):
         """Number of items that couples have, without the one that waits."""
         return self.n - (self.waiting is not None)
 
-    def items(self, pairs: JoinedPairs) -> GradedItems:
-        """Return the items of pairs, at least one, that count; an odd last one waits from now on."""
-        before = self.taken
-        items = GradedItems(
-            pairs,
+    def take(self, row: int, batch: EventBatch, places: Rows, *, sessions: bool) -> Arrived:
+        """Return the couples of pairs, at least one; an odd last item waits from now on."""
+        before, clusters = self.taken, np.zeros(places.size, dtype=np.int64)
+        if sessions and batch.clusters is not None:
+            clusters = batch.clusters[batch.pairs_of[places]]
+        self._items = items = GradedItems(
+            batch,
+            places,
+            clusters,
             self._are_good,
             before=before,
             waiting=self.waiting,
@@ -236,9 +266,9 @@ class KappaBaseline(RuleBaseline):
             probabilities=self.probabilities,
         )
         self.n = before + len(items)
-        self.cluster, self.probabilities = int(pairs.clusters[-1]), items.probabilities
+        self.cluster, self.probabilities = int(clusters[-1]), items.probabilities
         self.waiting = items.waiting()
-        return items
+        return Arrived(items.couples(row), items.seconds)
 
     def _are_good(self, scores: Floats) -> Bools:
         return scores >= self._scaled_line if self._good_above else scores <= self._scaled_line
@@ -274,7 +304,8 @@ class KappaBaseline(RuleBaseline):
         """Return the facts of an alarm."""
         couple = unpacked(alarm.change_mean, alarm.change_n // 2)
         normal = kappa_of(self.sums.own, self.sums.crossed) if self.learned_n else None
-        return AlarmFacts(self.reference, self.learned_n, alarm.change_mean, normal, couple=couple)
+        detail = KappaDetail(alarm.change_n, couple, self._items.mixed(2 * at.position + 1))
+        return AlarmFacts(self.reference, self.learned_n, alarm.change_mean, normal, detail)
 
 
 def line_of(rule: AlertRule, value_range: tuple[float, float]) -> float:

@@ -5,7 +5,7 @@ The notes are the sentences that no field of an alert states: an assumption, a c
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ragtide_schemas import (
     Alert,
@@ -20,17 +20,12 @@ from ragtide_schemas import (
 from ragtide_schemas.alert_text import covariate_name, message_of, scope_of, short_name, time
 
 from ..events.keys import EstimateKey
-from ..statistics.drift.kappa import kappa_interval, kappa_of
-from ..statistics.drift.seasons import HOUR_MS, SLOTS
 from ..statistics.intervals.intervals import interval
-from .baseline import AlarmFacts, SeasonalHours
-from .kappa_baseline import line_of
+from .baseline import AlarmFacts, BaselineSource
 from .statistic import RuleDetector, Statistic
 
 OBSERVED_CONFIDENCE: Final = 0.95
 """Confidence of the interval of the values since a change."""
-
-BaselineSource = Literal["given", "learned", "window", "target", "seasonal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +56,8 @@ class Decision:
     def source(self) -> BaselineSource:
         """Source of the baseline."""
         rule = self.rule
-        if self.facts.hours is not None:
-            return "seasonal"
+        if self.facts.detail.source is not None:
+            return self.facts.detail.source
         if rule.baseline_window is not None:
             return "window"
         # First answers are compared with their own mean where it is worse than the mean that the rule gives.
@@ -92,9 +87,8 @@ class Decision:
     @property
     def observed(self) -> tuple[float, float, float]:
         """The statistic since the change, with the ends of its interval, in its unit."""
-        couple = self.facts.couple
-        if couple is not None:
-            return kappa_of(*couple), *kappa_interval(*couple, self.n)
+        if self.facts.detail.observed is not None:
+            return self.facts.detail.observed
         mean = min(max(self.facts.mean, 0.0), 1.0)
         seen = interval("normal", mean=mean, n=self.n, confidence=OBSERVED_CONFIDENCE, variance=self.variance)
         return (
@@ -160,7 +154,7 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
             worst_interaction_ids=tuple(decision.contributors),
             notes=_notes(decision, event),
         )
-        return restated(alert)
+        return restated(alert, **decision.facts.detail.fields(firing=True))
     # At the end of an alert the detector has found the return to normal; the alert is about the change before.
     alert = Alert(
         **common,
@@ -174,7 +168,7 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         false_discovery_rate=fired.false_discovery_rate,
         fired_observed=fired.observed,
     )
-    return restated(alert)
+    return restated(alert, **decision.facts.detail.fields(firing=False))
 
 
 def restated(alert: Alert, **facts: Any) -> Alert:
@@ -188,12 +182,6 @@ MIXED_NOTE: Final = (
     "of the sampling may move its mean. The estimate of the metric is weighted."
 )
 """Of alerts of keys whose interactions were kept with different probabilities."""
-
-MIXED_GOLD_NOTE: Final = (
-    "Interactions were drawn for gold scores with different probabilities, and the rule takes them without weights: a "
-    "change of the drawing may move its kappa."
-)
-"""Of an alert about kappa whose gold scores have different probabilities."""
 
 CERTAIN_EFFECT: Final = 1.2
 """A design effect that is certainly larger breaks the promise of a rule that takes each interaction by itself."""
@@ -262,35 +250,13 @@ def _version_parts(key: EstimateKey) -> dict[str, str]:
 
 
 def _normal_of(decision: Decision) -> str | None:
-    facts, rule = decision.facts, decision.rule
-    if facts.hours is not None:
-        return _named(facts.hours)
-    if facts.adjusted is not None:
-        plural = "" if facts.adjusted.values == 1 else "s"
-        return f"{facts.adjusted.values} value{plural} of {facts.adjusted.segment} (each with its own mean)"
-    return None if rule.baseline_window is None else f"the {rule.baseline_window} before"
+    window = decision.rule.baseline_window
+    return decision.facts.detail.normal_of or (None if window is None else f"the {window} before")
 
 
 def _notes(decision: Decision, event: MetricEvent) -> tuple[str, ...]:
-    facts, rule = decision.facts, decision.rule
-    found = []
-    if facts.hours is not None:
-        season, cycles = facts.hours.season, facts.hours.cycles
-        by = f" by more than {rule.min_effect:g}" if rule.min_effect else ""
-        found.append(
-            f"Each hour of the {season} has its own normal value, learned in {cycles} {season}s. The rule assumes that "
-            f"no hour is worse than the same hour of earlier {season}s{by}."
-        )
-    if facts.adjusted is not None:
-        segment = facts.adjusted.segment
-        found.append(f"The mix of {segment} is held fixed: each answer is compared with those of the same {segment}.")
-    if facts.couple is not None:
-        own, crossed = facts.couple
-        found.append(
-            f"A score of {line_of(rule, decision.key.value_range):g} or better is good; {own:.0%} of verdicts differ "
-            f"since the change, and {crossed:.0%} would by chance."
-        )
-        return tuple(found)
+    detail, rule = decision.facts.detail, decision.rule
+    found = [*detail.notes(rule, decision.key)]
     if rule.quantile is not None:
         side, least = (
             ("above", "more than") if rule.side(decision.key.better) == "above" else ("at or below", "at least")
@@ -299,20 +265,10 @@ def _notes(decision: Decision, event: MetricEvent) -> tuple[str, ...]:
             f"The rule is about the quantile p{100 * rule.quantile:g}: it is {side} {rule.target:g} if {least} "
             f"{100 * decision.reference:.3g}% of the answers are."
         )
+    if not detail.explains_metric:
+        return tuple(found)
     declaration = event.declaration(rule.metric)
     definition = definition_of(rule.metric, None if declaration is None else {rule.metric: declaration})
     if definition is not None and definition.meaning:
         found.append(f"Meaning: {definition.meaning}")
     return tuple(found)
-
-
-def _named(hours: SeasonalHours) -> str:
-    """Return hours in words, such as `Mondays 14:00 to 16:00 UTC`."""
-    first, last = (from_milliseconds(hour * HOUR_MS) for hour in (hours.first, hours.last + 1))
-    if hours.season == "day":
-        whole = hours.last - hours.first + 1 >= SLOTS["day"]
-        return "all hours of the day" if whole else f"{first:%H:%M} to {last:%H:%M} UTC"
-    if hours.last - hours.first + 1 >= SLOTS["week"]:
-        return "all hours of the week"
-    until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%A}s {last:%H:%M}"
-    return f"{first:%A}s {first:%H:%M} to {until} UTC"

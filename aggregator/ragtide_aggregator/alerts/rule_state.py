@@ -16,7 +16,7 @@ from ragtide_schemas.alert_rule import SEASONAL, duration_ms
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey, rule_share
 from ..statistics.drift.drift import Alarm, DetectorTable
 from .adjusted_baseline import AdjustedBaseline
-from .baseline import FirstAnswerBaseline, FixedBaseline, Place, RuleBaseline
+from .baseline import FirstAnswerBaseline, FixedBaseline, OwnValuesBaseline, Place, RuleBaseline
 from .cause_search import CauseSearch
 from .contributors import Contributors
 from .distribution_baseline import DistributionBaseline
@@ -54,8 +54,7 @@ def _movements(rule: AlertRule, key: EstimateKey) -> tuple[Movement, ...]:
 def matches(rule: AlertRule, key: EstimateKey) -> bool:
     """Return whether a rule applies to the values of a key.
 
-    A rule on kappa applies to pairs of scores (`kappa_rules`), one on a covariate to interactions
-    (`distribution_rules`).
+    Rules on kappa and on covariates have values of their own (`own_values`).
     """
     if rule.compares_verdicts or rule.covariate is not None:
         return False
@@ -455,7 +454,7 @@ class RuleState:
             variance=alarm.change_variance,
             began_ms=alarm.change_tag,
             log_evidence=alarm.log_evidence,
-            run_length=alarm.run_length / self.share if self.looks_for_change else self.rule.resolve_run_length,
+            run_length=self._stated_run_length(alarm),
             contributors=[
                 contributor.interaction_id for contributor in contributors.since(at.number - alarm.change_n + 1)
             ],
@@ -471,6 +470,13 @@ class RuleState:
         self._fired = alert_of(decision, event, alert_id=f"{self.rule.name}-{digest}")
         self._await_recovery(detector)
         return self._fired
+
+    def _stated_run_length(self, alarm: Alarm) -> float:
+        if not self.looks_for_change:
+            return self.rule.resolve_run_length
+        if isinstance(self.baseline, OwnValuesBaseline) and self.rule.run_length is not None:
+            return self.rule.run_length
+        return alarm.run_length / self.share
 
     @property
     def firing(self) -> Alert | None:

@@ -6,23 +6,57 @@ A cycle is a day or a week. The baseline of an hour is set when a cycle begins, 
 
 import base64
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_schemas import AlertRule, Movement
+from ragtide_schemas import AlertRule, Movement, from_milliseconds
 
+from ..events.keys import EstimateKey
 from ..statistics.drift.drift import Alarm
 from ..statistics.drift.seasons import HOUR_MS, SLOTS, Season, SeasonTable
 from ..statistics.tables.batches import Floats, Rows
-from .baseline import AlarmFacts, Place, RuleBaseline, SeasonalHours
+from .baseline import AlarmDetail, AlarmFacts, Place, RuleBaseline
 from .statistic import RuleDetector, Statistic, statistic_of
 from .stored_form import of_array
 
 NO_CYCLE: Final = np.iinfo(np.int64).min // 2
 """Cycle of a baseline that no value has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeasonalHours(AlarmDetail):
+    """The hours of a change that a seasonal baseline speaks of."""
+
+    source = "seasonal"
+    season: Season
+    cycles: int
+    """Most days or weeks from which an hour was learned."""
+    first: int
+    """First hour since 1970."""
+    last: int
+
+    @property
+    def normal_of(self) -> str:
+        """The hours in words, such as `Mondays 14:00 to 16:00 UTC`."""
+        first, last = (from_milliseconds(hour * HOUR_MS) for hour in (self.first, self.last + 1))
+        whole = self.last - self.first + 1 >= SLOTS[self.season]
+        if whole:
+            return f"all hours of the {self.season}"
+        if self.season == "day":
+            return f"{first:%H:%M} to {last:%H:%M} UTC"
+        until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%A}s {last:%H:%M}"
+        return f"{first:%A}s {first:%H:%M} to {until} UTC"
+
+    def notes(self, rule: AlertRule, key: EstimateKey) -> tuple[str, ...]:
+        """Return the assumption about hours."""
+        by = f" by more than {rule.min_effect:g}" if rule.min_effect else ""
+        season = self.season
+        learned = f"Each hour of the {season} has its own normal value, learned in {self.cycles} {season}s."
+        return (f"{learned} The rule assumes that no hour is worse than the same hour of earlier {season}s{by}.",)
 
 
 class SeasonalBaseline(RuleBaseline):
@@ -115,7 +149,7 @@ class SeasonalBaseline(RuleBaseline):
         between = hours_between(alarm.change_tag, at.hour)
         hours = SeasonalHours(self.season, self.cycles, int(between[-self.slots :][0]), at.hour)
         reference, normal, n = self.reference(detector.movement, between)
-        return AlarmFacts(reference, n, alarm.change_mean, normal, hours=hours)
+        return AlarmFacts(reference, n, alarm.change_mean, normal, hours)
 
     def dump(self) -> dict[str, Any]:
         """Return the state as JSON can hold it; the table has what was learned of the slots."""

@@ -195,7 +195,7 @@ class EventBatch:
     pairs_of: Rows
     """Part of each pair, not falling."""
     ruled: Rows
-    """Row of each rule on a covariate that applies to an event (`alerts.distribution_rules`)."""
+    """Row of each rule on a covariate that applies to an event (`alerts.own_values`)."""
     ruled_of: Rows
     """Part of each of these, not falling."""
     times_ms: Times

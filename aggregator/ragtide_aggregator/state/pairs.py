@@ -8,7 +8,7 @@ import numpy as np
 
 from ragtide_runtime.redis.keys import CheckpointField
 
-from ..alerts.kappa_rules import KappaRules
+from ..alerts.own_values import OwnValuesRules
 from ..events.batch import Scope
 from ..events.keys import PairKey
 from ..statistics.intervals.pair_estimates import Powered
@@ -25,14 +25,14 @@ class PairRows(StatePart):
 
     Args:
         rows: of the state.
-        kappa: rules on pairs, which follow the rows of pairs.
+        own_values: rules on pairs, which follow the rows of pairs.
         clustered: whether the settings ask for clusters.
     """
 
     kinds = (CheckpointField.PAIR,)
 
-    def __init__(self, rows: KeyRows, kappa: KappaRules, *, clustered: bool) -> None:
-        self._rows, self._kappa, self._wants_clusters = rows, kappa, clustered
+    def __init__(self, rows: KeyRows, own_values: OwnValuesRules, *, clustered: bool) -> None:
+        self._rows, self._own_values, self._wants_clusters = rows, own_values, clustered
         self.keys: list[PairKey] = []
         self._proxies: list[int] = []
         self._table, self._closed = PairTable(), ClusteredPairs()
@@ -56,7 +56,7 @@ class PairRows(StatePart):
         if _scope(key) in self._scopes:
             self._clustered.add(row)
         self._of[proxy_row].append(row)
-        self._kappa.add_row(row, key, proxy_row)
+        self._own_values.add_pairs(row, key, proxy_row)
         return row
 
     def of(self, proxy_row: int) -> list[int]:

@@ -14,7 +14,7 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import METRICS, Measure, MetricDeclaration, MetricDefinition, MetricEvent
 from ragtide_schemas.declared import DECLARED_MAX
 
-from ..alerts.distribution_rules import DistributionRules
+from ..alerts.own_values import OwnValuesRules
 from ..events.keys import EstimateKey, absence_of, absent_name, scored_metric
 from ..events.values import EventPart, estimate_key, pair_key, scopes_of, targets_of, usage_keys
 from .capping import Admission, CappedRecords
@@ -156,7 +156,7 @@ class RowLookup(StatePart):
         rows: of the state.
         pairs: of the state.
         book: the alerts of the partition, for those on its caps.
-        distributions: rules on covariates.
+        own_values: rules on covariates.
 
     Attributes:
         segments: whether segment values have estimates.
@@ -168,9 +168,9 @@ class RowLookup(StatePart):
     """
 
     def __init__(
-        self, options: StateOptions, rows: KeyRows, pairs: PairRows, book: AlertBook, distributions: DistributionRules
+        self, options: StateOptions, rows: KeyRows, pairs: PairRows, book: AlertBook, own_values: OwnValuesRules
     ) -> None:
-        self._distributions = distributions
+        self._own_values = own_values
         self.segments = options.segments
         self.targets = targets_of(options.rules)
         self.rows, self._pairs = rows, pairs
@@ -228,6 +228,6 @@ class RowLookup(StatePart):
                 # There may be far more combinations of segment values than keys.
                 self._mappings.clear()
             # Once per event, as the time of labeling.
-            ruled = self._distributions.rows_of(event, segments=self.segments) if part.counts_usage else []
+            ruled = self._own_values.rows_of(event, segments=self.segments) if part.counts_usage else []
             mapping = self._mappings[seen] = RowMapping(rows, missing, paired, len(scopes), ruled)
         return mapping

@@ -18,11 +18,10 @@ from ragtide_schemas import Alert, to_milliseconds
 from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
 
 from ..alerts.cause_search import MOST_NAMES, MOST_VALUES, CauseSearch, SegmentBefore, SegmentsNow
-from ..alerts.distribution_rules import DistributionRules
 from ..alerts.evaluator import Raised, RuleEvaluator, TakenFirstAnswers
-from ..alerts.kappa_rules import KappaRules
 from ..alerts.levels import FalseDiscoveryLevel, OwnLevel, SharedBudget
 from ..alerts.messages import CERTAIN_EFFECT, MIXED_NOTE, explained_alert, restated
+from ..alerts.own_values import OwnValuesRules
 from ..alerts.rule_state import RuleState
 from ..alerts.rule_values import BEGINNINGS, Arrived, RuleValues, ValueExtremes
 from ..alerts.step_search import EXPLAINED_FAMILIES, StepKey, steps_before
@@ -306,8 +305,7 @@ class StateAlerts(StatePart):
     Args:
         options: of the state.
         rows: of the state.
-        kappa: rules on pairs of scores and gold scores.
-        distributions: rules on covariates.
+        own_values: rules with values of their own.
         dependence: of neighbouring values, None if it is not measured.
         panes: None without windows.
         clusters: None without clusters.
@@ -320,8 +318,7 @@ class StateAlerts(StatePart):
         self,
         options: StateOptions,
         rows: KeyRows,
-        kappa: KappaRules,
-        distributions: DistributionRules,
+        own_values: OwnValuesRules,
         *,
         dependence: DependenceRows | None,
         panes: PaneTable | None,
@@ -336,7 +333,7 @@ class StateAlerts(StatePart):
         self.rules = RuleEvaluator(options.rules, level, options.origin)
         """Rules on values."""
         self._has_rules = bool(options.rules)
-        self._kappa, self._distributions = kappa, distributions
+        self._own_values = own_values
         self._rows, self._dependence, self._clusters = rows, dependence, clusters
         # Of the batch that was taken last: whether each part is the first answer of a session, or by itself.
         self._independent = np.zeros(0, dtype=bool)
@@ -346,8 +343,7 @@ class StateAlerts(StatePart):
             rows,
             [
                 WatchedRules(self.rules, lambda state: rows.changed.add(rows.row(state.key))),
-                WatchedRules(kappa.evaluator, lambda state: kappa.changed.add(state.field)),
-                WatchedRules(distributions.evaluator, lambda state: distributions.changed.add(state.field)),
+                WatchedRules(own_values.evaluator, lambda state: own_values.changed.add(state.field)),
             ],
         )
         self._alerts: list[Alert] = []
@@ -381,7 +377,7 @@ class StateAlerts(StatePart):
 
     def firing(self) -> list[Alert]:
         """Return the alerts that fire."""
-        return [*self.rules.firing(), *self._kappa.firing(), *self._distributions.firing()]
+        return [*self.rules.firing(), *self._own_values.evaluator.firing()]
 
     def take_alerts(self) -> list[Alert]:
         """Return the alerts since the last call."""
@@ -527,11 +523,7 @@ class StateAlerts(StatePart):
             arrived: the values of the batch that rules take.
         """
         # Of one part the rules on values come first.
-        raised = [
-            *self.rules.evaluate(arrived),
-            *self._kappa.take(adding.batch),
-            *self._distributions.take(adding.batch, self._independent),
-        ]
+        raised = [*self.rules.evaluate(arrived), *self._own_values.take(adding.batch, self._independent)]
         waiting = deque(sorted(raised, key=lambda alert: alert.position))
         while True:
             look = self._causes.due(adding.batch, adding.values)
@@ -616,7 +608,7 @@ class StateAlerts(StatePart):
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return the states of the rules that changed, and the clock of the rules."""
-        states = self._kappa.take_changes() | self._distributions.take_changes()
+        states = self._own_values.take_changes()
         for row in sorted(self._rows.changed):
             if self.rules.of(row):
                 states |= self.rules.dump(row, self._taken(row))
@@ -636,7 +628,7 @@ class StateAlerts(StatePart):
         gone = []
         for name, data in fields:
             with reading(kind + name):
-                if self._kappa.load(name, data) or self._distributions.load(name, data):
+                if self._own_values.load(name, data):
                     continue
                 if name in states:
                     row, state = states[name]

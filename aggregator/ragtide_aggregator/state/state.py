@@ -15,8 +15,7 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, from_milliseconds, to_milliseconds
 from ragtide_schemas.fitness import Stated
 
-from ..alerts.distribution_rules import DistributionRules
-from ..alerts.kappa_rules import KappaRules
+from ..alerts.own_values import OwnValuesRules
 from ..alerts.rule_state import RuleState
 from ..errors import DamagedFieldError
 from ..events.batch import BLOCKS, LATEST_MS, SEGMENT, EventBatch, Scope
@@ -75,11 +74,9 @@ class AggregatorState:
         self._gone: list[str] = []
         self._book = AlertBook()
         self._rows = KeyRows()
-        kappa = KappaRules(
-            options.rules, options.origin, sessions=options.clusters is not None and options.clusters.by != BLOCKS
-        )
-        self._distributions = distributions = DistributionRules(options.rules, options.origin)
-        self._pairs = PairRows(self._rows, kappa, clustered=options.clusters is not None)
+        sessions = options.clusters is not None and options.clusters.by != BLOCKS
+        self._own_values = own_values = OwnValuesRules(options.rules, options.origin, sessions=sessions)
+        self._pairs = PairRows(self._rows, own_values, clustered=options.clusters is not None)
         self._clusters: ClusterRows | None = None
         self._dependence: DependenceRows | None = None
         if options.clusters is not None:
@@ -92,13 +89,13 @@ class AggregatorState:
             self._history = HistoryRows(options.history, options.panes.lateness_ms, self._rows, self._pairs, clustered)
         self._levels = None if options.levels is None else LevelRows(options.levels, self._rows)
         self._alerts = StateAlerts(
-            options, self._rows, kappa, distributions, dependence=self._dependence, panes=self._panes,
+            options, self._rows, own_values, dependence=self._dependence, panes=self._panes,
             clusters=self._clusters, levels=self._levels,
         )  # fmt: skip
         self._swings = SwingRows(self._rows, self._alerts.rules, self._levels)
         self._quantiles = QuantileRows(self._rows, wanted=options.quantiles)
         self._exact = ExactRows(self._rows, self._pairs) if options.exact else None
-        self._lookup = RowLookup(options, self._rows, self._pairs, self._book, distributions)
+        self._lookup = RowLookup(options, self._rows, self._pairs, self._book, own_values)
         # In the order in which they are loaded: rules on pairs come after pairs, and open clusters after both rows.
         wanted: tuple[StatePart | None, ...] = (
             self._lookup.declarations, self._rows, self._pairs, self._quantiles, self._dependence, self._clusters,
@@ -254,7 +251,7 @@ class AggregatorState:
     @property
     def covariate_keys(self) -> list[EstimateKey]:
         """Keys of rules on covariates of which values came; their metric is the name that stands for the covariate."""
-        return self._applied._distributions.keys
+        return self._applied._own_values.covariate_keys
 
     def measures_swing(self, row: int) -> bool:
         """Return whether the swing of a row's mean over the day is measured."""
