@@ -12,7 +12,7 @@ from ragtide_runtime.settings.alerting import DEFAULT_RULES
 from ragtide_runtime.settings.evaluators import is_pattern
 from ragtide_runtime.settings.model import COMPUTED_COVARIATES, Settings
 from ragtide_schemas import METRICS, AlertRule, MetricDefinition
-from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
+from ragtide_schemas.alert_kinds import SEGMENT_COVARIATE
 from ragtide_schemas.criterion import BUILT_IN
 from ragtide_schemas.metric_definitions import CRITERIA_FAMILY, FROM_PEOPLE, OUTCOMES, SELF_CONSISTENCY, SENTINELS
 from ragtide_schemas.suggestions import closest

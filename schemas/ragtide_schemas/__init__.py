@@ -13,7 +13,8 @@ if TYPE_CHECKING:
         StepChange as StepChange,
         StepName as StepName,
     )
-    from .alert_rule import AlertRule as AlertRule, Movement as Movement, alarm_line as alarm_line
+    from .alert_kinds import Movement as Movement, alarm_line as alarm_line
+    from .alert_rule import AlertRule as AlertRule
     from .base import (
         SCHEMA_VERSION as SCHEMA_VERSION,
         VersionedModel as VersionedModel,
@@ -64,7 +65,8 @@ __getattr__ = late(
     __name__,
     {
         ".alert": "Alert ChangeCause SegmentShare StepCause StepChange StepName",
-        ".alert_rule": "AlertRule Movement alarm_line",
+        ".alert_kinds": "Movement alarm_line",
+        ".alert_rule": "AlertRule",
         ".base": "SCHEMA_VERSION VersionedModel WireModel describe",
         ".dead_letter": "DeadLetter",
         ".declared": "Measure MetricDeclaration declaration_of definition_of range_of",

@@ -1,11 +1,12 @@
 """Alerts."""
 
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from .alert_rule import Movement, QuantileSide, Severity
+from .alert_kinds import Movement, RuleKindName
+from .alert_rule import QuantileSide, Severity
 from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WireInterval, WireModel
 from .html_tables import html_table
 from .metrics import MetricName
@@ -15,7 +16,10 @@ from .step_metrics import ComponentKind
 AlertStatus = Literal["firing", "explained", "resolved"]
 """Status of an alert."""
 
-AlertKind = Literal["threshold", "drift", "rmse", "agreement", "distribution", "sentinel", "budget", "stall", "capped"]
+HealthKind = Literal["budget", "stall", "capped"]
+"""Kind of an alert without statistics."""
+
+AlertKind = Literal[RuleKindName, HealthKind]
 """Kind of the rule of an alert, or of an alert without statistics."""
 
 
@@ -298,7 +302,7 @@ class Alert(VersionedModel):
 
     @model_validator(mode="after")
     def _statistics_are_given(self) -> Self:
-        if self.kind not in ("budget", "stall", "capped"):
+        if self.kind not in get_args(HealthKind):
             for name in _STATISTICS:
                 if getattr(self, name) is None:
                     raise ValueError(f"{name} is missing: an alert of kind {self.kind} needs its statistics")

@@ -1,18 +1,15 @@
 """Alert rules."""
 
-import re
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from .alert_kinds import SEASONAL, Movement, RuleKindName, completed, kind_of_rule
 from .base import Name, WireModel
 from .limits import COUNTER_MAX, RUN_LENGTH_MAX
-from .metric_definitions import CLOSED_FAMILIES, METRICS, SENTINEL_UNLIKE, SENTINEL_UNLIKE_SHARE
+from .metric_definitions import CLOSED_FAMILIES, METRICS
 from .metrics import Direction, MetricDefinition, MetricName
 from .suggestions import closest, unknown
-
-Movement = Literal["fall", "rise"]
-
 
 RuleDirection = Literal["fall", "rise", "both"]
 
@@ -60,7 +57,7 @@ class AlertRule(WireModel):
 
     name: Name
     """Unique name of the rule."""
-    kind: Literal["threshold", "drift", "rmse", "agreement", "distribution", "sentinel"]
+    kind: RuleKindName
     """Comparison that the rule makes."""
     metric: MetricName = ""
     """Qualified metric name; for `rmse` and `agreement` the metric that has gold scores. A rule with `covariate` leaves
@@ -118,31 +115,8 @@ class AlertRule(WireModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _named_by_covariate(cls, fields: Any) -> Any:
-        """Complete a rule on a covariate: with the metric, and with the covariate if only its segment is given."""
-        if not isinstance(fields, dict) or fields.get("kind") != "distribution":
-            return fields
-        covariate, segment = fields.get("covariate"), fields.get("segment")
-        if covariate is None and fields.get("metric") is None and isinstance(segment, str):
-            covariate = f"{SEGMENT_COVARIATE}{segment}"
-            fields = {**fields, "covariate": covariate, "segment": None}
-        if isinstance(covariate, str) and fields.get("metric") is None:
-            fields = {"learn_n": LEARN_COVARIATE, **fields, "metric": covariate_metric(covariate)}
-        return fields
-
-    @model_validator(mode="before")
-    @classmethod
-    def _sentinel_defaults(cls, data: Any) -> Any:
-        """Fill in what every rule on sentinels has: their metric, and the share that is unlike by chance."""
-        if not isinstance(data, dict) or data.get("kind") != "sentinel":
-            return data
-        return {
-            "metric": SENTINEL_UNLIKE.name,
-            "min_effect": SENTINEL_MIN_EFFECT,
-            "resolve_run_length": SENTINEL_RESOLVE_RUN_LENGTH,
-            "baseline": SENTINEL_UNLIKE_SHARE,
-            **data,
-        }
+    def _completed(cls, fields: Any) -> Any:
+        return completed(fields) if isinstance(fields, dict) else fields
 
     @field_validator("baseline", mode="before")
     @classmethod
@@ -164,11 +138,17 @@ class AlertRule(WireModel):
             raise ValueError(f"metric {self.metric} is an estimate: use kind rmse with the metric {meant}")
         if family in _ESTIMATED:
             raise ValueError(f"no rule can use {self.metric}: name a metric that has scores, such as trace.adherence")
-        self._check_agreement()
-        self._check_covariate()
-        self._check_sentinel()
+        if self.kind == "agreement" and self.statistic is None:
+            raise ValueError('an agreement rule needs a statistic: set statistic = "rmse" or "kappa"')
+        if self.kind != "agreement" and self.statistic is not None:
+            raise ValueError(f'statistic = "{self.statistic}" belongs to an agreement rule: set kind = "agreement"')
+        if self.threshold is not None and not self.compares_verdicts:
+            raise ValueError(
+                f'threshold = {self.threshold:g} separates good from bad for kappa: set statistic = "kappa", or name '
+                "the limit of the rule in target"
+            )
+        kind_of_rule(self).check(self)
         self._check_reference()
-        self._check_adjusted()
         definition = METRICS.get(self.metric)
         if definition is not None:
             self.check_definition(definition)
@@ -178,140 +158,21 @@ class AlertRule(WireModel):
             )
         return self
 
-    def _check_agreement(self) -> None:
-        if self.kind == "agreement" and self.statistic is None:
-            raise ValueError('an agreement rule needs a statistic: set statistic = "rmse" or "kappa"')
-        if self.kind != "agreement" and self.statistic is not None:
-            raise ValueError(f'statistic = "{self.statistic}" belongs to an agreement rule: set kind = "agreement"')
-        if not self.compares_verdicts:
-            if self.threshold is not None:
-                raise ValueError(
-                    f'threshold = {self.threshold:g} separates good from bad for kappa: set statistic = "kappa", or '
-                    "name the limit of the rule in target"
-                )
-            return
-        if self.direction not in (None, "fall"):
-            raise ValueError("a rule on kappa fires on a falling kappa: leave direction out")
-        if self.baseline == SEASONAL or self.baseline_window is not None:
-            raise ValueError(
-                "a rule on kappa has one baseline: give it as a number, leave it out to learn it, or give a target"
-            )
-        if self.run_length is None:
-            raise ValueError(
-                "a rule on kappa needs run_length, the mean number of gold scores between false alarms, such as 1000: "
-                "it has no share of the deployment's budget"
-            )
-        given, (lowest, highest) = self.given_baseline if self.target is None else self.target, KAPPA_RANGE
-        if given is not None and not lowest < (line := alarm_line(given, "fall", self.min_effect)) < highest:
-            raise ValueError(
-                f"the rule could never fire: its alarm limit {line:g} is not inside kappa's range {lowest:g} to "
-                f"{highest:g}; choose another target, baseline or min_effect"
-            )
-
-    def _check_covariate(self) -> None:
-        covariate = self.covariate
-        if covariate is None:
-            return
-        if self.kind != "distribution":
-            raise ValueError(f'covariate = "{covariate}" belongs to a distribution rule: set kind = "distribution"')
-        if self.metric != covariate_metric(covariate):
-            raise ValueError(
-                f'metric = "{self.metric}" and covariate = "{covariate}" exclude each other: keep metric to compare '
-                "mean and spread of scores, or covariate to compare what is asked"
-            )
-        if covariate == SEGMENT_COVARIATE:
-            raise ValueError(f'covariate = "{covariate}" has no name: name the segment, such as segment:topic')
-        if self.segment is not None and covariate == f"{SEGMENT_COVARIATE}{self.segment}":
-            raise ValueError(
-                f'segment = "{self.segment}" leaves one value of the covariate {covariate}: leave segment out'
-            )
-        given = [
-            name
-            for name in ("target", "baseline", "baseline_spread", "baseline_window", "direction")
-            if getattr(self, name) not in (None, "both")
-        ]
-        if given:
-            raise ValueError(
-                f"a rule on a covariate learns its distribution from the first learn_n values and fires on any change "
-                f"of it: leave {' and '.join(given)} out"
-            )
-        if self.run_length is None:
-            raise ValueError(
-                "a rule on a covariate needs run_length, the mean number of interactions between false alarms, such as "
-                "10000: it has no share of the deployment's budget"
-            )
-        if self.min_effect >= 1:
-            raise ValueError(
-                f"the rule could never fire: min_effect is {self.min_effect:g}, and no two distributions have a total "
-                "variation distance above 1; choose a number such as 0.05"
-            )
-
-    def _check_sentinel(self) -> None:
-        if self.kind != "sentinel":
-            return
-        if self.metric != SENTINEL_UNLIKE.name:
-            raise ValueError(f"a sentinel rule compares {SENTINEL_UNLIKE.name}, not {self.metric}: leave metric out")
-        if self.baseline != SENTINEL_UNLIKE_SHARE or self.target is not None or self.baseline_window is not None:
-            raise ValueError(
-                f"a sentinel rule compares with {SENTINEL_UNLIKE_SHARE:g}, the share that is unlike by chance: leave "
-                "baseline, target and baseline_window out"
-            )
-        if self.direction not in (None, "rise") or self.segment is not None or self.adjust is not None:
-            raise ValueError(
-                "a sentinel rule fires on a rising share of all sentinels: leave direction, segment and adjust out"
-            )
-
     def _check_reference(self) -> None:
-        if self.kind == "threshold" and self.target is None:
-            raise ValueError("a threshold rule needs target: the limit of the mean")
-        if self.kind == "threshold" and (self.baseline is not None or self.baseline_window is not None):
-            raise ValueError("baseline belongs to a drift rule: use target in a threshold rule")
-        if self.kind in ("drift", "distribution") and self.target is not None:
-            raise ValueError(f"target belongs to a threshold rule: use baseline in a {self.kind} rule")
+        """Check the fields of what the rule compares with that are not of its kind."""
         if self.season is not None and self.baseline != SEASONAL:
             raise ValueError('season goes with baseline = "seasonal": set it, or leave season out')
-        if self.baseline == SEASONAL and self.kind == "distribution":
-            raise ValueError(
-                'baseline = "seasonal" knows means, and a distribution rule compares spreads too: use kind = "drift"'
-            )
-        if len(self._referred()) > 1:
-            raise ValueError(f"{' and '.join(self._referred())} exclude each other: keep one")
+        given = [name for name in ("target", "baseline", "baseline_window") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} exclude each other: keep one")
         if self.quantile is not None and self.kind != "threshold":
             raise ValueError(f'quantile compares with a target, and kind is {self.kind}: use kind = "threshold"')
-        if self.kind == "threshold" and self.direction == "both":
-            raise ValueError("a threshold is on one side: state direction, fall or rise")
-        if self.compares_errors and self.direction not in (None, "rise"):
-            raise ValueError("an rmse rule fires on a rising error: leave direction out")
-        if self.kind == "distribution" and self.direction not in (None, "both"):
-            raise ValueError("a distribution rule fires in both directions: leave direction out")
-        if (self.baseline_spread is not None) != (self.kind == "distribution" and self.baseline is not None):
+        if self.baseline_spread is not None and self.kind != "distribution":
             raise ValueError("baseline_spread goes with baseline in a distribution rule: give both or neither")
-
-    def _check_adjusted(self) -> None:
-        if self.adjust is None:
-            if self.baselines is not None:
-                raise ValueError('baselines goes with adjust: set adjust = "lang", or another segment, or use baseline')
-            return
-        if self.kind != "drift":
+        if self.adjust is None and self.baselines is not None:
+            raise ValueError('baselines goes with adjust: set adjust = "lang", or another segment, or use baseline')
+        if self.adjust is not None and self.kind != "drift":
             raise ValueError(f'adjust compares means with baselines, and kind is {self.kind}: use kind = "drift"')
-        if self.segment is not None:
-            raise ValueError(
-                f"segment = {self.segment} and adjust = {self.adjust} exclude each other: keep adjust to compare whole "
-                "pipelines with the mix held fixed, or segment to watch each segment value by itself"
-            )
-        if self.given_baseline is not None:
-            raise ValueError(
-                f"baseline = {self.given_baseline:g} is one mean for all values of {self.adjust}, and adjust needs "
-                "one for each: give baselines, or leave baseline out to learn them"
-            )
-        if self.baseline is not None or self.baseline_window is not None:
-            raise ValueError(
-                f"{self._referred()[0]} = {self.baseline or self.baseline_window} and adjust exclude each other: give "
-                "baselines, or leave it out to learn the mean of each segment value"
-            )
-
-    def _referred(self) -> list[str]:
-        return [name for name in ("target", "baseline", "baseline_window") if getattr(self, name) is not None]
 
     def check_definition(self, definition: MetricDefinition) -> None:
         """Check that the rule fits its metric, and that it can fire.
@@ -323,54 +184,10 @@ class AlertRule(WireModel):
             ValueError: the rule has no direction for a metric without one, or no mean in the metric's range is beyond
                 the alarm limit.
         """
-        stated = self.direction is not None or self.kind not in ("threshold", "drift")
-        if not stated and definition.direction is Direction.NEITHER:
+        kind = kind_of_rule(self)
+        if self.direction is None and kind.is_directed and definition.direction is Direction.NEITHER:
             raise ValueError(f"{self.metric} has no better or worse: state direction, fall, rise or both")
-        lower, upper = definition.lower, definition.upper
-        if self.threshold is not None and not lower < self.threshold < upper:
-            raise ValueError(
-                f"threshold is {self.threshold:g}, and all scores of {self.metric} are on one side of it: give a number"
-                f" between {lower:g} and {upper:g}"
-            )
-        if self.compares_errors:
-            lower, upper = 0.0, upper - lower
-        elif self.compares_verdicts:  # kappa has a range of its own
-            return
-        for value, mean in (self.baselines or {}).items():
-            ends = [alarm_line(mean, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
-            if not all(lower < end < upper for end in ends):
-                raise ValueError(
-                    f"the rule could never fire for {value}: baselines.{value} is {mean:g}, and with min_effect "
-                    f"{self.min_effect:g} its alarm limit is not inside the metric's range {lower:g} to {upper:g}; "
-                    "choose another mean or a smaller min_effect, or leave the segment value out"
-                )
-        if self.quantile is not None:
-            self._check_quantile(definition)
-            return
-        given = self.reference
-        if given is None:
-            return
-        lines = [alarm_line(given, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
-        if not any(lower < line < upper for line in lines):
-            raise ValueError(
-                f"the rule could never fire: its alarm limit {lines[0]:g} is not inside the metric's range "
-                f"{lower:g} to {upper:g}; choose another target, baseline or min_effect"
-            )
-
-    def _check_quantile(self, definition: MetricDefinition) -> None:
-        lower, upper = definition.lower, definition.upper
-        if self.target is not None and not lower <= self.target < upper:
-            raise ValueError(
-                f"the rule could never fire: target is {self.target:g}, and all scores of {self.metric} are on one "
-                f"side of it; give a number from {lower:g} to below {upper:g}"
-            )
-        share = self.beyond_share(definition.direction)
-        if not alarm_line(share, "rise", self.min_effect) < 1:
-            raise ValueError(
-                f"the rule could never fire: a share of {share:g} of the answers may be beyond the target, and with "
-                f"min_effect {self.min_effect:g} the alarm limit is not below 1; choose a smaller min_effect, which is "
-                "a share of the answers here"
-            )
+        kind.check_range(self, definition)
 
     @property
     def reference(self) -> float | None:
@@ -426,61 +243,11 @@ class AlertRule(WireModel):
 
     def movements_of(self, better: Direction | None) -> tuple[Movement, ...]:
         """Return the directions of a bad change of a metric that gets better in a direction (None if unknown)."""
-        if self.compares_errors or self.quantile is not None or self.covariate is not None:
-            # Of a quantile the share of bad answers rises; of a covariate that of some values, or of all others.
-            return ("rise",)
-        if self.compares_verdicts:
-            return ("fall",)
-        if self.kind == "distribution" or self.direction == "both":
-            return ("fall", "rise")
-        if self.direction is not None:
-            return (self.direction,)
-        if better is Direction.NEITHER:
-            # Only for a declared metric: a rule on ragtide's own metrics must have a direction.
-            return ("fall", "rise") if self.kind == "drift" else ("fall",)
-        return ("rise",) if better is Direction.LOWER else ("fall",)
+        return kind_of_rule(self).movements(self, better)
 
-
-SEGMENT_COVARIATE: Final = "segment:"
-"""Prefix of a covariate that is a segment: `segment:NAME`."""
-
-
-LEARN_COVARIATE: Final = 1_000
-"""Number of values that a rule on a covariate learns from unless it states one: shares need more than a mean."""
-
-
-def covariate_metric(covariate: str) -> str:
-    """Return the name that stands for a covariate where alerts name a metric.
-
-    >>> covariate_metric("question_length"), covariate_metric("segment:topic"), covariate_metric("2nd Score")
-    ('covariate.question_length', 'segment.topic', 'covariate.c2nd_score')
-    """
-    family, name = "covariate", covariate
-    if covariate.startswith(SEGMENT_COVARIATE):
-        family, name = "segment", covariate.removeprefix(SEGMENT_COVARIATE)
-    name = re.sub("[^a-z0-9_]", "_", name.lower())[:180]
-    return f"{family}.{name if name[:1].isalpha() else f'c{name}'}"
-
-
-SENTINEL_MIN_EFFECT: Final = 0.05
-"""Default `min_effect` of a sentinel rule: no alert fires while few more answers than by chance are unlike."""
-
-SENTINEL_RESOLVE_RUN_LENGTH: Final = 100.0
-"""Default `resolve_run_length` of a sentinel rule: there are few answers to sentinels."""
-
-KAPPA_RANGE: Final = (-1.0, 1.0)
-"""Lowest and highest value of Cohen's kappa."""
-
-SEASONAL: Final = "seasonal"
-"""The baseline of a rule that learns each hour of the day or of the week."""
 
 _ESTIMATED = ("consistency_score", "labeling")
 """Families of estimates without scores."""
-
-
-def alarm_line(reference: float, movement: Movement, min_effect: float) -> float:
-    """Return the alarm limit: an alert may fire on a mean beyond it."""
-    return reference - min_effect if movement == "fall" else reference + min_effect
 
 
 def duration_ms(text: str) -> int:

@@ -4,15 +4,26 @@ Every screen and every notification shows these words, so that no two of them co
 English, in plain text without markup. Names come from outside: each is shortened and escaped.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
-from .alert import Alert, ChangeCause, SegmentShare, StepChange, StepName
-from .alert_rule import SEGMENT_COVARIATE
+from .alert import Alert, ChangeCause, HealthKind, SegmentShare, StepChange, StepName
+from .alert_kinds import covariate_name, covariate_values, kind_of, scope_of
+from .alert_words import (
+    LONGEST_SENTENCE,
+    cut,
+    exact_time,
+    length,
+    line,
+    number,
+    percent,
+    short_name,
+    time,
+    without_links,
+)
 from .diagnosis import DIAGNOSED_N, enough_for_advice
 from .metric_definitions import METRICS
 from .printable import printable
@@ -21,12 +32,6 @@ from .step_metrics import StepMetric
 
 LONGEST_TITLE: Final = 150
 """Most characters of a title: as many as Slack's header has."""
-
-LONGEST_SENTENCE: Final = 600
-"""Most characters of a sentence."""
-
-LONGEST_NAME: Final = 80
-"""Most characters of a name from outside, such as a segment value."""
 
 LONGEST_QUESTION: Final = 200
 """Most characters of a question."""
@@ -195,24 +200,22 @@ class AlertText:
     @property
     def _named(self) -> str:
         """What the answers are that the alert names."""
-        if self.alert.kind == "sentinel":
-            return "Sentinel"
-        return "Worst answer" if self.alert.covariate is None else "Example"
+        return kind_of(self.alert).named
 
     @property
     def from_words(self) -> str:
         """`from_value` in its unit."""
-        return _value(self.alert, self.from_value)
+        return kind_of(self.alert).value(self.from_value)
 
     @property
     def to_words(self) -> str:
         """`to_value` in its unit."""
-        return _value(self.alert, self.to_value)
+        return kind_of(self.alert).value(self.to_value)
 
     @property
     def now_words(self) -> str:
         """`now_value` in its unit."""
-        return _value(self.alert, self.now_value)
+        return kind_of(self.alert).value(self.now_value)
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -221,20 +224,16 @@ class AlertText:
         found = [("Pipeline", "all pipelines" if alert.pipeline == "*" else short_name(alert.pipeline))]
         if alert.segment:
             found.append(("Segment", short_name(alert.segment)))
-        subject = ("Metric", short_name(alert.metric))
-        if alert.covariate is not None:
-            subject = ("Covariate", short_name(alert.covariate))
-        found += [subject, ("Rule", f"{short_name(alert.rule)} ({alert.severity})")]
+        found += [kind_of(alert).about(alert), ("Rule", f"{short_name(alert.rule)} ({alert.severity})")]
         if self.change is not None:
             found.append(("Since it came back" if self.state == "resolved" else "Since the change", _level(alert)))
             name = "Target" if alert.baseline_source == "target" else "Normal"
-            found.append((name, f"{_value(alert, self.from_value)}{_learned(alert)}"))
+            found.append((name, f"{kind_of(alert).value(self.from_value)}{_learned(alert)}"))
             if _limit(alert) is not None:
-                found.append((f"Counts {_beyond(alert)}", _value(alert, _limit(alert))))
+                found.append((f"Counts {_beyond(alert)}", kind_of(alert).value(_limit(alert))))
             if alert.n is not None:
                 of = short_name(alert.segment) if alert.segment else "all"
-                noun = "Answers" if alert.covariate is None else "Interactions"
-                found.append((f"{noun} so far", f"{alert.n:,} in {of}"))
+                found.append((f"{kind_of(alert).noun.capitalize()}s so far", f"{alert.n:,} in {of}"))
         if alert.began_at is not None:
             found.append(("Began", f"about {time(self.began_at)}"))
         found.append(("Fired", time(self.fired_at)))
@@ -333,20 +332,14 @@ def message_of(alert: Alert) -> str:
 
 def has_statistics(alert: Alert) -> bool:
     """Return whether an alert is about a statistic of a metric; the message of any other is written by its source."""
-    return alert.kind not in ("budget", "stall", "capped")
-
-
-def scope_of(alert: Alert) -> str:
-    """Return pipeline and segment value of an alert, shortened."""
-    pipeline = "all pipelines" if alert.pipeline == "*" else short_name(alert.pipeline)
-    return f"{pipeline}, {short_name(alert.segment)}" if alert.segment else pipeline
+    return alert.kind not in get_args(HealthKind)
 
 
 def _words_of(alert: Alert, answer: WorstAnswer) -> str:
     """Return score and id of an answer, after its question and before the judge's reason as far as it has them."""
-    sentinel = _SENTINEL_ANSWER.fullmatch(answer.interaction_id) if alert.kind == "sentinel" else None
-    if sentinel is not None:
-        return f"{short_name(sentinel[1])}, in answer {int(sentinel[2]) + 1:,} to sentinels"
+    words = kind_of(alert).named_words(answer.interaction_id)
+    if words is not None:
+        return words
     score = "" if answer.score is None else f"{number(answer.score)}, "
     name = short_name(answer.interaction_id)
     if answer.question is None:
@@ -366,83 +359,9 @@ def _label_of(named: str, place: int, answer: WorstAnswer) -> str:
     return f"{question or f'{named} {place}'}{score}"
 
 
-_SENTINEL_ANSWER: Final = re.compile(r"(.*)#([0-9]{1,20})", re.DOTALL)
-"""The id of an answer to a sentinel: the id of the sentinel, and the number of answers before."""
-
-
 def _line_of(text: str | None, longest: int) -> str:
     """Return a text of an application in one line, shortened, without links; empty without one."""
     return cut(without_links(printable(" ".join((text or "")[: 4 * longest].split()))), longest)
-
-
-def short_name(name: str) -> str:
-    """Return a name from outside, shortened, without control characters and links."""
-    return cut(without_links(printable(name[: 2 * LONGEST_NAME])), LONGEST_NAME)
-
-
-def without_links(text: str) -> str:
-    """Return a text in which no program of a reader finds an address to make a link of.
-
-    >>> without_links("see https://evil.example or www.evil.example")
-    'see https[:]//evil.example or www[.]evil.example'
-    """
-    return re.sub(r"(?i)\bwww\.", lambda found: f"{found[0][:3]}[.]", text.replace("://", "[:]//"))
-
-
-def number(value: float | None) -> str:
-    """Return a number in the unit of a metric, in at most four digits.
-
-    >>> [number(value) for value in (0.7453, 0.0004, 12345.6, None)]
-    ['0.745', '0.0004', '12,346', 'not known']
-    """
-    if value is None:
-        return "not known"
-    if value and abs(value) < 0.001:
-        return f"{value:.2g}"
-    return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def time(at: datetime) -> str:
-    """Return a time in UTC, to the minute."""
-    return f"{at:%Y-%m-%d %H:%M} UTC"
-
-
-def exact_time(at: datetime) -> str:
-    """Return a time in UTC, to the minute if it is a whole minute, and otherwise to the second.
-
-    >>> exact_time(datetime(2026, 5, 4, 10, 30)), exact_time(datetime(2026, 5, 4, 10, 30, 5))
-    ('2026-05-04 10:30 UTC', '2026-05-04 10:30:05 UTC')
-    """
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at.second else time(at)
-
-
-def length(duration: timedelta) -> str:
-    """Return a duration in words.
-
-    >>> [length(timedelta(seconds=seconds)) for seconds in (0, 59, 60, 5_400, 172_800)]
-    ['0 s', '59 s', '1 min', '1 h 30 min', '2 d']
-    """
-    seconds = int(duration.total_seconds())
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes = seconds // 60
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
-
-
-def line(text: str) -> str:
-    """Return a sentence from outside in one line, bounded, without control characters and links."""
-    return without_links(printable(text[: 4 * LONGEST_SENTENCE]))
-
-
-def cut(text: str, most: int) -> str:
-    """Return a text of at most so many characters."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _began(alert: Alert) -> datetime:
@@ -456,149 +375,59 @@ def _resolved(at: datetime, alert: Alert) -> datetime:
 def _title(alert: Alert) -> str:
     if not has_statistics(alert) or (alert.status == "resolved" and alert.fired_observed is None):
         return cut(f"{scope_of(alert)}: {line(alert.message)}", LONGEST_TITLE)
-    if alert.kind == "sentinel":
-        return cut(_sentinel_title(alert), LONGEST_TITLE)
-    subject, observed = _subject(alert), _value(alert, alert.observed)
+    kind = kind_of(alert)
+    own = kind.title(alert)
+    if own is not None:
+        return cut(own, LONGEST_TITLE)
+    subject, observed = kind.subject(alert), kind.value(alert.observed)
     if alert.status == "resolved":
-        return cut(f"{subject} is back at {observed}, after {_value(alert, alert.fired_observed)}", LONGEST_TITLE)
+        return cut(f"{subject} is back at {observed}, after {kind.value(alert.fired_observed)}", LONGEST_TITLE)
     verb = "fell" if alert.direction == "fall" else "rose"
     if alert.baseline_source == "target":
-        moved = f"{verb} {_beyond(alert)} its target {_value(alert, alert.baseline)}"
+        moved = f"{verb} {_beyond(alert)} its target {kind_of(alert).value(alert.baseline)}"
         return cut(f"{subject} {moved}, to {observed}", LONGEST_TITLE)
     before = alert.baseline if alert.normal is None else alert.normal
-    return cut(f"{subject} {verb} from {_value(alert, before)} to {observed}", LONGEST_TITLE)
-
-
-def _sentinel_title(alert: Alert) -> str:
-    """Return the title of an alert about a judge that changed; its model comes before the first prompt in its version.
-
-    The share of unlike answers is known only with the alert, so the model is shortened and the numbers are not.
-    """
-    model = cut(short_name(_PROMPT.split(alert.labeler_version or "")[0]), 40)
-    if alert.status == "resolved":
-        return f"the judge {model} answers sentinels as remembered again"
-    chance = _value(alert, alert.baseline)
-    return f"the judge {model} changed: {_unlike(alert)} to sentinels are unlike earlier ones, {chance} by chance"
-
-
-_PROMPT: Final = re.compile(r"/(?=(?:[a-z]+-)?(?:trace|claims|verdicts|criteria)\.[0-9])")
-"""Where the prompts begin in the version of a judge."""
-
-
-def _unlike(alert: Alert) -> str:
-    """Return how many of the answers since the change are unlike: each counts as 1 or 0, so the share has the count.
-
-    Of a resolved alert these are the answers since they came back.
-    """
-    n = alert.observed_n or 0
-    return f"{round((alert.observed or 0.0) * n):,} of {_answers(alert, n)}"
-
-
-def _subject(alert: Alert) -> str:
-    if alert.quantity == "kappa":
-        labeler = f"{short_name(alert.labeler)} with people" if alert.labeler else "labeler and people"
-        return f"agreement of {labeler} on {short_name(alert.metric)} of {scope_of(alert)}"
-    if alert.covariate is not None:
-        return f"{covariate_name(alert)} of {scope_of(alert)}: the share of {values_name(alert, alert.values or '')}"
-    if alert.quantity == "share":
-        side = "above" if alert.edge_side == "above" else "at or below"
-        return f"share of {scope_of(alert)} with {short_name(alert.metric)} {side} {number(alert.edge)}"
-    quantity = {"mean": "", "spread": "spread of ", "rmse": "RMSE of "}[alert.quantity]
-    return f"{quantity}{short_name(alert.metric)} of {scope_of(alert)}"
-
-
-_UNITS: Final = {"question_length": "characters", "context_length": "characters", "documents": "documents"}
-
-
-def covariate_name(alert: Alert) -> str:
-    """Return the name of the covariate of an alert; of a segment its name."""
-    return short_name((alert.covariate or alert.metric).removeprefix(SEGMENT_COVARIATE))
-
-
-def values_name(alert: Alert, values: str) -> str:
-    """Return values of the covariate of an alert in words, with their unit where it is known."""
-    unit = _UNITS.get(alert.covariate or "")
-    return short_name(values) if unit is None else f"{short_name(values)} {unit}"
-
-
-def percent(share: float) -> str:
-    """Return a share in percent, in at most three digits.
-
-    >>> [percent(share) for share in (0.3141, 0.004, 1.0, 0.00001)]
-    ['31.4%', '0.4%', '100%', '0.001%']
-    """
-    return f"{100 * share:.3g}%"
-
-
-def _value(alert: Alert, value: float | None) -> str:
-    """Return a value of the statistic of an alert, in its unit."""
-    return percent(value) if _is_share(alert) and value is not None else number(value)
-
-
-def _is_share(alert: Alert) -> bool:
-    """Return whether the statistic of an alert is a share of answers or of interactions."""
-    return alert.quantity == "share" or alert.kind == "sentinel"
-
-
-_STATISTICS: Final = {
-    "mean": "mean",
-    "spread": "standard deviation",
-    "rmse": "RMSE",
-    "kappa": "Cohen's kappa",
-    "share": "share",
-}
-
-
-def _statistic(alert: Alert) -> str:
-    if alert.kind == "sentinel":
-        return "The share of unlike answers"
-    return ("" if alert.quantity == "kappa" else "The ") + _STATISTICS[alert.quantity]
-
-
-def _answers(alert: Alert, n: int) -> str:
-    noun = "interaction" if alert.covariate is not None else "gold score" if alert.quantity == "kappa" else "answer"
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+    return cut(f"{subject} {verb} from {kind_of(alert).value(before)} to {observed}", LONGEST_TITLE)
 
 
 def _level(alert: Alert) -> str:
     ends = ""
     if alert.observed_lower is not None and alert.observed_upper is not None:
-        ends = f" ({_value(alert, alert.observed_lower)} to {_value(alert, alert.observed_upper)})"
+        ends = f" ({kind_of(alert).value(alert.observed_lower)} to {kind_of(alert).value(alert.observed_upper)})"
     of = " at the beginning of sessions" if alert.observed_of == "first_answers" else ""
-    counted = _unlike(alert) if alert.kind == "sentinel" else f"{_answers(alert, alert.observed_n or 0)}{of}"
-    return f"{_value(alert, alert.observed)}{ends}, {counted}"
+    return f"{kind_of(alert).value(alert.observed)}{ends}, {kind_of(alert).observed(alert)}{of}"
 
 
 def _change(alert: Alert) -> str | None:
     if alert.status != "resolved":
-        return f"{_statistic(alert)} is {_level(alert)} since the change."
+        return f"{kind_of(alert).statistic} is {_level(alert)} since the change."
     if alert.fired_observed is None:
         return None
-    before = f"It was {_value(alert, alert.fired_observed)} when the alert fired."
-    return f"{_statistic(alert)} is {_level(alert)} since it came back. {before}"
+    before = f"It was {kind_of(alert).value(alert.fired_observed)} when the alert fired."
+    return f"{kind_of(alert).statistic} is {_level(alert)} since it came back. {before}"
 
 
 def _normal(alert: Alert) -> str:
     if alert.baseline_source == "target":
         moved = _limit(alert)
-        counts = "" if moved is None else f"; the rule counts {_beyond(alert)} {_value(alert, moved)}"
-        return f"The target is {_value(alert, alert.baseline)}{counts}."
+        counts = "" if moved is None else f"; the rule counts {_beyond(alert)} {kind_of(alert).value(moved)}"
+        return f"The target is {kind_of(alert).value(alert.baseline)}{counts}."
     of = f" for {line(alert.normal_of)}" if alert.normal_of and alert.baseline_source != "window" else ""
     limit = _limit(alert)
-    counts = "" if limit is None else f"; the rule counts {_beyond(alert)} {_value(alert, limit)}"
+    counts = "" if limit is None else f"; the rule counts {_beyond(alert)} {kind_of(alert).value(limit)}"
     value = alert.baseline if alert.normal is None else alert.normal
-    return f"Normal{of} is {_value(alert, value)}{_learned(alert)}{counts}."
+    return f"Normal{of} is {kind_of(alert).value(value)}{_learned(alert)}{counts}."
 
 
 def _learned(alert: Alert) -> str:
     """Return where a normal value comes from, after a comma; nothing for a target."""
     if alert.baseline_source == "target":
         return ""
-    if alert.kind == "sentinel":
-        return ", by chance"
+    if (own := kind_of(alert).learned(alert)) is not None:
+        return own
     if alert.baseline_source == "given":
         return ", given by the rule"
-    n = "" if not alert.normal_n else f" from {_answers(alert, alert.normal_n)}"
+    n = "" if not alert.normal_n else f" from {kind_of(alert).counted(alert.normal_n)}"
     if alert.baseline_source == "window":
         return f", as in {line(alert.normal_of or 'the time before')}{n.replace(' from', ':')}"
     return f", learned{n}"
@@ -619,7 +448,7 @@ def _values(alert: Alert) -> str | None:
     """Return the values of a covariate whose shares moved most, the largest move first."""
     moved = sorted(alert.shares, key=lambda share: -abs(share.since - share.before))[:MOST_SHARES]
     found = [
-        f"{values_name(alert, share.values)} {percent(share.before)} -> {percent(share.since)}"
+        f"{covariate_values(alert, share.values)} {percent(share.before)} -> {percent(share.since)}"
         for share in moved
         if percent(share.before) != percent(share.since)
     ]
@@ -632,10 +461,11 @@ def _values(alert: Alert) -> str | None:
 def _now(alert: Alert, current: CurrentLevel, now: datetime | None) -> str:
     start = exact_time(current.start)
     if None not in (current.value, current.lower, current.upper):
-        value, lower, upper = (_value(alert, number) for number in (current.value, current.lower, current.upper))
-        return f"Now it is {value} ({lower} to {upper}), since {start}, {_answers(alert, current.n)}."
+        value, lower, upper = (kind_of(alert).value(number) for number in (current.value, current.lower, current.upper))
+        return f"Now it is {value} ({lower} to {upper}), since {start}, {kind_of(alert).counted(current.n)}."
     if current.n:
-        return f"It is too early to say how it is now: {_answers(alert, current.n)} since {start} give no interval yet."
+        answers = kind_of(alert).counted(current.n)
+        return f"It is too early to say how it is now: {answers} since {start} give no interval yet."
     if now is not None and now < current.start:
         moment = "its end" if alert.status == "resolved" else "the change"
         return f"It is too early to say how it is now: until {start} later answers count with those before {moment}."
@@ -752,7 +582,7 @@ def _sure(alert: Alert) -> str | None:
     if alert.false_discovery_rate is not None:
         promise = f"At most {100 * alert.false_discovery_rate:.3g}% of alarms are false, on average"
     elif alert.run_length is not None:
-        promise = f"At most one false alarm in {_answers(alert, round(alert.run_length))}, on average"
+        promise = f"At most one false alarm in {kind_of(alert).counted(round(alert.run_length))}, on average"
     else:
         return None
     effect = "" if alert.design_effect is None else f" (design effect {alert.design_effect:.1f})"
@@ -772,15 +602,10 @@ def _sure(alert: Alert) -> str | None:
 def _first(alert: Alert, answers: Sequence[WorstAnswer]) -> str | None:
     if not has_statistics(alert):
         return None
-    if alert.kind == "sentinel":
-        return (
-            "Let people grade some answers (ragtide annotate) before you trust the judge's numbers since the change. "
-            "ragtide judge baseline accepts its answers as the new baseline."
-        )
+    if (own := kind_of(alert).first) is not None:
+        return own
     if alert.cause is not None and alert.cause.verdict == "mix":
         return "Find first where the new traffic comes from: the answers to the same kind of traffic are as before."
-    if alert.covariate is not None:
-        return "Read first the newest interactions with these values, and find out where they come from."
     if answers:
         return "Read first the worst answers since the change."
     return "Look first at what changed shortly before: versions, prompts, indexes, traffic."
@@ -805,6 +630,6 @@ def _advises(alert: Alert) -> bool:
         return True
     definition = METRICS.get(alert.metric)
     value_range = (-inf, inf) if definition is None else (definition.lower, definition.upper)
-    if alert.quantity == "share":
+    if kind_of(alert).in_percent:
         value_range = (0.0, 1.0)
     return enough_for_advice(alert.observed_n, alert.observed_lower, alert.observed_upper, value_range)

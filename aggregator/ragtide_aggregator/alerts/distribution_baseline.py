@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ragtide_schemas import AlertRule
 from ragtide_schemas.alert import ValueShare
-from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
+from ragtide_schemas.alert_kinds import SEGMENT_COVARIATE
 
 from ..events.batch import EventBatch, EventList, EventSource
 from ..statistics.drift.drift import Alarm

@@ -17,7 +17,9 @@ from ragtide_schemas import (
     definition_of,
     from_milliseconds,
 )
-from ragtide_schemas.alert_text import covariate_name, message_of, scope_of, short_name, time
+from ragtide_schemas.alert_kinds import covariate_name, scope_of
+from ragtide_schemas.alert_text import message_of
+from ragtide_schemas.alert_words import short_name, time
 
 from ..events.keys import EstimateKey
 from ..statistics.intervals.intervals import interval

@@ -11,7 +11,8 @@ from math import exp
 from typing import Any, Final, Literal, NamedTuple
 
 from ragtide_schemas import Alert, AlertRule, MetricEvent, Movement
-from ragtide_schemas.alert_rule import SEASONAL, duration_ms
+from ragtide_schemas.alert_kinds import SEASONAL
+from ragtide_schemas.alert_rule import duration_ms
 
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey, rule_share
 from ..statistics.drift.drift import Alarm, DetectorTable

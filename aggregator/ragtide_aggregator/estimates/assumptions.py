@@ -7,7 +7,8 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 
 from ragtide_schemas import AlertRule, Movement
-from ragtide_schemas.alert_rule import SEASONAL, duration_ms
+from ragtide_schemas.alert_kinds import SEASONAL
+from ragtide_schemas.alert_rule import duration_ms
 
 from ..alerts.messages import CERTAIN_EFFECT
 from ..alerts.rule_state import matches

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_schemas import MetricEvent, to_milliseconds
-from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
+from ragtide_schemas.alert_kinds import SEGMENT_COVARIATE
 from ragtide_schemas.limits import TIME_MAX
 
 from ..statistics.tables.batches import Floats, Grouped, Rows, grouped

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import from_milliseconds
-from ragtide_schemas.alert_rule import Movement
+from ragtide_schemas.alert_kinds import Movement
 
 from ..checkpoint.field_pipelines import key_of_rule_state
 from ..events.keys import HIDDEN, EstimateKey

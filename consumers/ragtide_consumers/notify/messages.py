@@ -9,17 +9,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ragtide_schemas import Alert
-from ragtide_schemas.alert_text import (
-    LONGEST_TITLE,
-    MOST_WORST,
-    AlertText,
-    alert_text,
-    because,
-    cut,
-    has_statistics,
-    short_name,
-    time,
-)
+from ragtide_schemas.alert_text import LONGEST_TITLE, MOST_WORST, AlertText, alert_text, because, has_statistics
+from ragtide_schemas.alert_words import cut, short_name, time
 
 from .notification import Notification, sample_alert
 

@@ -30,7 +30,7 @@ from ragtide_aggregator.statistics.tables.batches import Floats
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.parquet import EXACT, entries_of
 from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
-from ragtide_schemas.alert_rule import SEGMENT_COVARIATE
+from ragtide_schemas.alert_kinds import SEGMENT_COVARIATE
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX
 from ragtide_schemas.metric_event import TICK
 
