@@ -59,7 +59,6 @@ _FOLDERS: Final = (
 """Folders in the order in which a reader needs them."""
 
 
-
 def pages() -> dict[str, Path]:
     """Return every page by its name, such as `settings`, in the order in which a reader needs them.
 
