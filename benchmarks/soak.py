@@ -372,7 +372,7 @@ def live_report(run: LiveRun, rate: float, changes: dict[str, str], counted: Map
     at = [int(np.searchsorted(times, end)) if end < times[-1] else len(times) - 1 for end in ends]
     yield "# An hour of an application's traffic\n"
     yield "Written by `make livesoak` (`benchmarks/soak.py --live`). "
-    yield "[Growth in an hour](../operate/scale.md#growth-in-an-hour) states the bounds.\n"
+    yield "[Growth in an hour](rates.md#growth-in-an-hour) states the bounds.\n"
     yield f"{times[-1] / 60:.0f} minutes, {run.published:,} interactions, {rate:g} a second."
     if changes:
         yield "\nSettings: " + ", ".join(f"`{name}={value}`" for name, value in changes.items()) + "."
