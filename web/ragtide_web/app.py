@@ -10,12 +10,13 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ragtide_aggregator.errors import CheckpointError, DamagedFieldError, TooManySegmentsError
 from ragtide_runtime import __version__
 from ragtide_schemas.printable import printable
 
 from .guard.headers import HEADERS
 from .guard.middleware import Guard
-from .guard.problems import HttpProblem, RedisProblem, answer, drain
+from .guard.problems import REDIS_ERRORS, HttpProblem, RedisProblem, answer, drain, redis_is_away
 from .guard.proxy import BehindProxy, prefix_of
 from .guard.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
 from .page.alerts.route import router as alerts
@@ -88,6 +89,8 @@ def application(context: Context) -> ASGIApp:
     app = _routed()
     app.state.context = context
     app.add_exception_handler(HttpProblem, _problem)
+    for unreadable in (*REDIS_ERRORS, CheckpointError, DamagedFieldError, TooManySegmentsError):
+        app.add_exception_handler(unreadable, _unreadable)
     app.add_exception_handler(LoginNeededError, _login)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _unknown)
@@ -142,6 +145,12 @@ async def _problem(request: Request, error: Exception) -> Response:
     found = render(request, None, ProblemContent(error.detail), status=error.status)
     found.headers.update(error.headers())
     return found
+
+
+async def _unreadable(request: Request, error: Exception) -> Response:
+    """Return the answer to a request for which Redis cannot be read."""
+    is_away = isinstance(error, REDIS_ERRORS)
+    return await _problem(request, redis_is_away(error) if is_away else HttpProblem(503, f"{error}"))
 
 
 async def _login(request: Request, error: Exception) -> Response:

@@ -114,7 +114,7 @@ async def test_the_index_follows_additions_and_deletions(async_redis: Any) -> No
 
 
 async def test_only_the_newest_are_remembered(async_redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtide_web.page.dead_letters.letter_index.LETTERS_INDEXED", 100)
+    monkeypatch.setattr("ragtide_web.reading.letter_index.LETTERS_INDEXED", 100)
     ids = await add(async_redis, *(letter(n, {"pipeline": "shop"}) for n in range(130)))
     index = LetterIndex(async_redis, [STREAMS])
     found = await index.read()

@@ -14,7 +14,7 @@ from .access import Client, Clients
 
 
 @dataclass
-class Admission:
+class GuardContext:
     """What tells who asks, and what they may do, for the life of the service."""
 
     settings: Settings
@@ -25,17 +25,17 @@ class Admission:
 
 # FastAPI calls a dependency that is no coroutine in a thread. The thread costs more than the dependency itself, and the
 # limits of a client are for one thread.
-async def admission_of(request: Request) -> Admission:
+async def guard_context_of(request: Request) -> GuardContext:
     """Return what tells who asks."""
-    return cast("Admission", request.app.state.context)
+    return cast("GuardContext", request.app.state.context)
 
 
-def addresses_of_request(request: Request, shared: Admission) -> Sequence[str]:
+def addresses_of_request(request: Request, shared: GuardContext) -> Sequence[str]:
     """Return the addresses by which wrong tokens of a request are counted."""
     return shared.clients.addresses(request.client.host if request.client else None, request.headers)
 
 
-def client_of(request: Request, shared: Admission, wanted: Access) -> Client:
+def client_of(request: Request, shared: GuardContext, wanted: Access) -> Client:
     """Return the client of a request, which counts as running until its answer ends.
 
     Raises:
@@ -46,8 +46,8 @@ def client_of(request: Request, shared: Admission, wanted: Access) -> Client:
     return client
 
 
-def _admitting(wanted: Access) -> Callable[[Request, Admission], Awaitable[Client]]:
-    async def admitted(request: Request, shared: Annotated[Admission, Depends(admission_of)]) -> Client:
+def _admitting(wanted: Access) -> Callable[[Request, GuardContext], Awaitable[Client]]:
+    async def admitted(request: Request, shared: Annotated[GuardContext, Depends(guard_context_of)]) -> Client:
         return client_of(request, shared, wanted)
 
     return admitted

@@ -19,7 +19,7 @@ from ragtide_schemas import utc_now
 from ragtide_schemas.base import UtcTime, WireModel
 from ragtide_schemas.printable import printable
 
-from .admission import Admission
+from .admission import GuardContext
 from .problems import HttpProblem
 from .proxy import is_own_origin, other_origin, seen
 from .viewers import Viewer
@@ -75,7 +75,7 @@ class PageOrder(WireModel):
 
 
 async def record_order(
-    shared: Admission,
+    shared: GuardContext,
     viewer: Viewer,
     *,
     action: str,

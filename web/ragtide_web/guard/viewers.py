@@ -18,7 +18,7 @@ from ragtide_runtime.settings.serve import TokenSettings, token_digest
 from ragtide_schemas.printable import printable
 
 from .access import ANYBODY, Client
-from .admission import Admission, addresses_of_request, admission_of, client_of
+from .admission import GuardContext, addresses_of_request, client_of, guard_context_of
 from .problems import HttpProblem
 
 SESSION_COOKIE: Final = "ragtide_session"
@@ -113,7 +113,7 @@ def cookie_of(request: Request, name: str) -> str | None:
     return None
 
 
-async def viewer_of(request: Request, shared: Admission) -> Viewer | None:
+async def viewer_of(request: Request, shared: GuardContext) -> Viewer | None:
     """Return the user of a request; None if the request names none.
 
     A header of a trusted proxy counts first, then a login, then a token. A service without tokens and without such a
@@ -145,7 +145,7 @@ async def viewer_of(request: Request, shared: Admission) -> Viewer | None:
     return None
 
 
-def viewer_of_client(client: Client, shared: Admission) -> Viewer:
+def viewer_of_client(client: Client, shared: GuardContext) -> Viewer:
     """Return what a client of the API may see: as much as a user of the page with the same token.
 
     A client of a service without tokens may see everything, as the local user of the page.
@@ -169,7 +169,7 @@ def sees_all_pipelines(viewer: Viewer) -> None:
         raise HttpProblem(403, f"the token {viewer.name!r} is for some pipelines, and this is about all of them")
 
 
-async def reader(request: Request, shared: Annotated[Admission, Depends(admission_of)]) -> Viewer:
+async def reader(request: Request, shared: Annotated[GuardContext, Depends(guard_context_of)]) -> Viewer:
     """Return the user of a request.
 
     Raises:

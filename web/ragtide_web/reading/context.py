@@ -16,7 +16,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 from ragtide_schemas import Estimate
 
-from ..guard.admission import Admission
+from ..guard.admission import GuardContext
 from ..guard.memory import Memory
 from ..guard.telemetry import HttpTelemetry
 from ..page.alerts.rule_replays import RuleReplays
@@ -31,7 +31,7 @@ from .sparklines import Sparklines
 
 
 @dataclass
-class Context(Admission):
+class Context(GuardContext):
     """The objects that the routes share, for the life of the service."""
 
     routing: InteractionRoute

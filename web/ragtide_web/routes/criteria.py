@@ -6,14 +6,12 @@ from fastapi import APIRouter, Body, Path
 from fastapi.responses import Response
 from pydantic import TypeAdapter
 
-from ragtide_aggregator.errors import CheckpointError
 from ragtide_offline.criteria.checks import CriterionFinding, criterion_findings
 from ragtide_offline.criteria.numbers import criterion_rows
 from ragtide_runtime.stored_criteria import criteria_in_force, read_stored_criteria
 from ragtide_schemas.base import AnswerModel
 from ragtide_schemas.criterion import Criterion, ListedCriterion
 
-from ..guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
 from ..page.criteria.changes import ChangeKind, drop_criterion, save_criterion
 from ..reading.context import Shared
 from .details import ApiViewer
@@ -44,13 +42,8 @@ _LISTED: Final = TypeAdapter(list[ListedCriterion])
 async def get_criteria(shared: Shared, viewer: ApiViewer) -> Response:
     """Return the criteria of the settings and of the store, each with its present numbers."""
     of_settings = shared.settings.judge.criteria
-    try:
-        stored = await read_stored_criteria(shared.redis, shared.settings.prefix)
-        rows = criterion_rows(of_settings, stored, await shared.deployment.overview(), viewer.may_use)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
-    except CheckpointError as error:
-        raise HttpProblem(503, f"{error}") from None
+    stored = await read_stored_criteria(shared.redis, shared.settings.prefix)
+    rows = criterion_rows(of_settings, stored, await shared.deployment.overview(), viewer.may_use)
     return Response(_LISTED.dump_json(rows), media_type="application/json")
 
 
@@ -61,11 +54,8 @@ async def post_criterion(
     shared: Shared, viewer: ApiViewer, criterion: Annotated[Criterion, Body()]
 ) -> ChangedCriterion:
     """Store a criterion in place of the one with its name; workers ask it within seconds."""
-    try:
-        change = await save_criterion(shared, viewer, criterion)
-        stored = await read_stored_criteria(shared.redis, shared.settings.prefix)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    change = await save_criterion(shared, viewer, criterion)
+    stored = await read_stored_criteria(shared.redis, shared.settings.prefix)
     beside = criteria_in_force(shared.settings.judge.criteria, stored)
     return ChangedCriterion(
         change=change.kind,
@@ -82,7 +72,4 @@ async def delete_criterion(
     shared: Shared, viewer: ApiViewer, name: Annotated[str, Path(max_length=64, description="Name of the criterion.")]
 ) -> None:
     """Remove a stored criterion; its numbers stay."""
-    try:
-        await drop_criterion(shared, viewer, name)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    await drop_criterion(shared, viewer, name)

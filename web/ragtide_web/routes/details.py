@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import TypeAdapter
 
-from ragtide_aggregator.errors import CheckpointError, DamagedFieldError, TooManySegmentsError
 from ragtide_aggregator.reading.interaction_trace import GONE, SCANNED, TRIMMED, InteractionTrace
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_aggregator.statistics.tables.windows import window
@@ -38,7 +37,7 @@ from ragtide_schemas.printable import printable
 from ragtide_schemas.suggestions import unknown
 
 from ..guard.admission import Reader
-from ..guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ..guard.problems import HttpProblem
 from ..guard.viewers import Viewer, viewer_of_client
 from ..reading.alerts import alert_with_items, find_alert
 from ..reading.context import Context, Shared
@@ -83,12 +82,7 @@ async def get_fleet(
     limit: Annotated[int | None, Query(ge=1, description="Most pipelines of the answer; all unless given.")] = None,
 ) -> Response:
     """Return the pipelines, the worst first, each with its state and the numbers of its most important metrics."""
-    try:
-        found = await fleet_of(shared, viewer, chosen, limit)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
-    except (CheckpointError, DamagedFieldError, TooManySegmentsError) as error:
-        raise HttpProblem(503, f"{error}") from None
+    found = await fleet_of(shared, viewer, chosen, limit)
     pipelines = [
         FleetPipeline(
             pipeline=row.pipeline,
@@ -111,13 +105,8 @@ async def get_alert(
     chars: Chars = ANSWER_CHARS,
 ) -> AlertDetails:
     """Return one alert in words: its change, its causes, how it is now, and the answers to read first."""
-    try:
-        alert = await find_alert(shared, viewer, alert_id)
-        found = await alert_with_items(shared, alert, utc_now(), texts=False)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
-    except (CheckpointError, DamagedFieldError) as error:
-        raise HttpProblem(503, f"{error}") from None
+    alert = await find_alert(shared, viewer, alert_id)
+    found = await alert_with_items(shared, alert, utc_now(), texts=False)
     text = found.text
     return AlertDetails(
         alert=alert,
@@ -154,10 +143,7 @@ async def get_items(
     limit: Annotated[int, Query(ge=1, le=MOST, description="Most items of the answer.")] = 20,
 ) -> Response:
     """Return a list of kept items by their ids: the worst of a metric, the newest, or the random sample."""
-    try:
-        found = await _listed(shared, viewer, pipeline, ItemChoice(name, metric, labeler), limit)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    found = await _listed(shared, viewer, pipeline, ItemChoice(name, metric, labeler), limit)
     return await encoded_list(_LINES, found)
 
 
@@ -207,15 +193,12 @@ async def get_item(
     """Return one kept item: its texts with marks, redacted, and its scores."""
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     found = []
-    try:
-        if pipeline is None or viewer.may_use(pipeline):
-            found = [
-                specimen
-                for specimen in await kept.find(interaction_id, pipeline)
-                if viewer.may_use(specimen.interaction.pipeline)
-            ]
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    if pipeline is None or viewer.may_use(pipeline):
+        found = [
+            specimen
+            for specimen in await kept.find(interaction_id, pipeline)
+            if viewer.may_use(specimen.interaction.pipeline)
+        ]
     if not found:
         raise HttpProblem(404, missing_item(shared, interaction_id))
     if len(found) > 1:
@@ -330,25 +313,20 @@ async def get_why(
 
     settings, deployment = shared.settings, shared.deployment
     windows = [window(name) for name in settings.windows]
-    try:
-        names = [pipeline] if pipeline else await deployment.pipelines()
-        trace = InteractionTrace(shared.redis, settings.layout, interaction_id, windows, detail_of=detail_of)
-        stations = [
-            station
-            for station in await trace.follow(sorted(filter(viewer.may_use, names)))
-            if _is_visible(viewer, station, pipeline)
-        ]
-        dropped = None
-        if not viewer.patterns:
-            backlogs = await deployment.backlog()
-            dropped = {
-                reason: sum(backlog.dropped.get(reason, 0) for backlog in backlogs)
-                for reason in sorted({reason for backlog in backlogs for reason in backlog.dropped})
-            }
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
-    except CheckpointError as error:
-        raise HttpProblem(503, f"{error}") from None
+    names = [pipeline] if pipeline else await deployment.pipelines()
+    trace = InteractionTrace(shared.redis, settings.layout, interaction_id, windows, detail_of=detail_of)
+    stations = [
+        station
+        for station in await trace.follow(sorted(filter(viewer.may_use, names)))
+        if _is_visible(viewer, station, pipeline)
+    ]
+    dropped = None
+    if not viewer.patterns:
+        backlogs = await deployment.backlog()
+        dropped = {
+            reason: sum(backlog.dropped.get(reason, 0) for backlog in backlogs)
+            for reason in sorted({reason for backlog in backlogs for reason in backlog.dropped})
+        }
     letter, detail = letters[0] if letters else (None, "")
     outcome, explanation = explained(stations, settings, None if letter is None else letter.reason, dropped)
     return InteractionFate(

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from ragtide_aggregator.errors import CheckpointError, TooManySegmentsError
 from ragtide_aggregator.estimates.estimates import ESTIMATORS, check_live, chosen
 from ragtide_aggregator.estimates.headline import HeadlineRange, headline_range
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
@@ -21,7 +20,7 @@ from ragtide_schemas.times import to_utc
 
 from ..guard.access import Client
 from ..guard.admission import Reader
-from ..guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ..guard.problems import HttpProblem
 from ..guard.viewers import viewer_of_client
 from ..reading.context import Context, Shared
 from ..reading.dead_letters import shown_letter
@@ -75,14 +74,9 @@ async def get_estimates(
         check_live(strategy)
     except ValueError as error:
         raise HttpProblem(422, f"{error}") from None
-    try:
-        everything = await shared.deployment.estimates(
-            strategy=strategy, confidence=confidence, windows=window != ALL_TIME, pipeline=pipeline
-        )
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
-    except CheckpointError as error:
-        raise HttpProblem(503, f"{error}") from None
+    everything = await shared.deployment.estimates(
+        strategy=strategy, confidence=confidence, windows=window != ALL_TIME, pipeline=pipeline
+    )
     estimates = [
         estimate
         for estimate in chosen(everything, window=window, estimator=estimator, labeling=False)
@@ -120,14 +114,9 @@ async def get_headlines(
         span = HeadlineRange("since", to_utc(since)) if since is not None else headline_range(last, utc_now())
     except ValueError as error:
         raise HttpProblem(422, f"{error}") from None
-    try:
-        found = await shared.deployment.headlines(
-            span, pipeline=pipeline, segment=segment, segments=segments, labeler=labeler
-        )
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
-    except (CheckpointError, TooManySegmentsError) as error:
-        raise HttpProblem(503, f"{error}") from None
+    found = await shared.deployment.headlines(
+        span, pipeline=pipeline, segment=segment, segments=segments, labeler=labeler
+    )
     kept = [each for each in found if client.may_use(each.pipeline) and metric in (None, each.metric)]
     return await encoded_list(_HEADLINES, kept)
 
@@ -141,10 +130,7 @@ async def get_alerts(
     firing: Annotated[bool, Query(description="Only alerts that fire now.")] = False,
 ) -> Response:
     """Return the alerts in their latest state, in the order in which they fired."""
-    try:
-        found = await shared.deployment.alerts()
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    found = await shared.deployment.alerts()
     alerts = [
         alert
         for alert in found
@@ -161,10 +147,7 @@ async def get_runs(shared: Shared, client: Reader) -> list[Workspace]:
     """Return the replays and experiments, the oldest first; a token for some pipelines sees none of them."""
     if client.patterns:
         raise HttpProblem(403, f"the token {client.name!r} is for some pipelines, and runs may hold any pipeline")
-    try:
-        return await shared.deployment.workspaces()
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    return await shared.deployment.workspaces()
 
 
 class StoredLetter(BaseModel):
@@ -191,10 +174,7 @@ async def get_dead_letters(
     limit: Annotated[int, Query(ge=1, le=LETTERS_MAX, description="Most dead letters of the answer.")] = 100,
 ) -> Response:
     """Return the newest dead letters, the newest last, redacted as on the page."""
-    try:
-        found = await _letters(shared, client, reason, pipeline, payload=payload, limit=limit)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    found = await _letters(shared, client, reason, pipeline, payload=payload, limit=limit)
     return await encoded_list(_LETTERS, found)
 
 

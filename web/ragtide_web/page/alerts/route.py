@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 
-from ragtide_aggregator.errors import CheckpointError, DamagedFieldError
 from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.notify.grouping import NotificationGroup
@@ -25,7 +24,7 @@ from ragtide_schemas.base import describe
 
 from ...guard.headers import HEADERS
 from ...guard.orders import form_of, reason_in, record_order, same_site
-from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.problems import HttpProblem
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.alerts import alert_texts, alert_with_items, find_alert, visible_alerts
 from ...reading.bands import LEAST_N, BandChart, Level, Mark, chart_start
@@ -112,24 +111,16 @@ async def get_alerts(
     page: Annotated[int, Query(ge=1, le=1_000_000, description="Page of the list, from 1.")] = 1,
 ) -> Response:
     """Show the alerts, those that fire first."""
-    try:
-        found = alert_list(await visible_alerts(shared, viewer), state=state, page=page)
-        texts = await alert_texts(shared, found.alerts)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    found = alert_list(await visible_alerts(shared, viewer), state=state, page=page)
+    texts = await alert_texts(shared, found.alerts)
     return render(request, viewer, AlertsContent(found, texts, state))
 
 
 async def _alert_page(
     request: Request, shared: Context, viewer: Viewer, alert_id: str, *, status: int = 200, problem: str = ""
 ) -> Response:
-    try:
-        alert = await find_alert(shared, viewer, alert_id)
-        content = await _content(shared, viewer, alert, problem)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
-    except (CheckpointError, DamagedFieldError) as error:
-        raise HttpProblem(503, f"{error}") from None
+    alert = await find_alert(shared, viewer, alert_id)
+    content = await _content(shared, viewer, alert, problem)
     return render(request, viewer, content, status=status)
 
 
@@ -252,11 +243,8 @@ async def get_dataset(shared: Shared, viewer: Reader, alert_id: str) -> Response
     """Return the kept items that an alert names, as a data set of JSON lines."""
     if not viewer.sees_texts:
         raise HttpProblem(403, "texts are hidden from this user, so there is no data set: see web.texts")
-    try:
-        alert = await find_alert(shared, viewer, alert_id)
-        chosen = await chosen_of_alert(KeptSpecimens(shared.redis, shared.settings.layout), alert)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    alert = await find_alert(shared, viewer, alert_id)
+    chosen = await chosen_of_alert(KeptSpecimens(shared.redis, shared.settings.layout), alert)
     headers = {
         **HEADERS,
         "Content-Type": "application/x-ndjson",
@@ -303,8 +291,6 @@ async def _ordered(request: Request, shared: Context, viewer: Viewer, alert_id: 
         if problem.status != 422:
             raise
         return await _alert_page(request, shared, viewer, alert_id, status=422, problem=problem.detail)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
     return RedirectResponse(f"/a/{quote(alert_id)}?done={quote(done)}", 303, headers=HEADERS)
 
 

@@ -9,7 +9,6 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
-from ragtide_aggregator.errors import CheckpointError
 from ragtide_offline.criteria.checks import CriterionFinding, criterion_findings
 from ragtide_offline.criteria.numbers import criterion_rows
 from ragtide_offline.criteria.pricing import (
@@ -27,7 +26,7 @@ from ragtide_schemas.criterion import BUILT_IN, Criterion, ListedCriterion
 
 from ...guard.headers import HEADERS
 from ...guard.orders import form_of, reason_in, same_site
-from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.problems import HttpProblem
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
 from ..rendering import PageContent, render
@@ -117,10 +116,7 @@ async def post_check(request: Request, shared: Shared, viewer: Operator) -> Resp
     """Check the fields of the form; it changes nothing."""
     check_operator(viewer)
     form = await form_of(request)
-    try:
-        check = await _check(shared, form)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    check = await _check(shared, form)
     return render(request, viewer, CriterionCheckContent(check))
 
 
@@ -141,8 +137,6 @@ async def post_criterion(request: Request, shared: Shared, viewer: Operator) -> 
         if problem.status != 422:
             raise
         return await _screen(request, shared, viewer, form=fields, problem=problem.detail, status=422)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
     done = {
         "added": "The criterion is stored. Workers ask it within seconds.",
         "changed": "The criterion is changed; its numbers continue.",
@@ -184,8 +178,6 @@ async def _ordered(request: Request, shared: Context, viewer: Viewer, name: str,
         if problem.status != 422:
             raise
         return await _screen(request, shared, viewer, problem=problem.detail, status=422)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
     return _back("The criterion is paused." if action == "pause" else "The criterion is asked again.")
 
 
@@ -261,13 +253,8 @@ async def _screen(
     status: int = 200,
 ) -> Response:
     settings = shared.settings
-    try:
-        stored = await read_stored_criteria(shared.redis, settings.prefix)
-        estimates = await shared.deployment.overview()
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
-    except CheckpointError as error:
-        raise HttpProblem(503, f"{error}") from None
+    stored = await read_stored_criteria(shared.redis, settings.prefix)
+    estimates = await shared.deployment.overview()
     changed = stored.find(change if form is None else form.get("name", ""))
     if form is None:
         form = EMPTY if changed is None else criterion_fields(changed.criterion)

@@ -19,7 +19,7 @@ from ragtide_schemas import Reason
 
 from ...guard.headers import HEADERS
 from ...guard.orders import form_of, reason_in, record_order, same_site
-from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.problems import HttpProblem
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
 from ...reading.dead_letters import ShownLetter, may_see, shown_detail, shown_letter
@@ -98,10 +98,7 @@ async def get_dead_letters(
 async def _listed(
     request: Request, shared: Context, viewer: Viewer, reason: str, page: int, *, status: int = 200, problem: str = ""
 ) -> Response:
-    try:
-        found = letter_list(await shared.letters.read(), viewer, reason=_known(reason), page=page)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    found = letter_list(await shared.letters.read(), viewer, reason=_known(reason), page=page)
     content = DeadLettersContent(
         found=found,
         details=await _details(shared, viewer, found),
@@ -210,11 +207,8 @@ async def _found(
     wanted = [streams for streams in shared.settings.layout.all() if streams.partition == partition]
     if not wanted or re.fullmatch(LETTER_ID, letter_id) is None:
         raise missing
-    try:
-        reading = read_dead_letters(shared.redis, wanted, Unreadable("dead letter"), ids=(letter_id,))
-        stored = await anext(reading, None)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    reading = read_dead_letters(shared.redis, wanted, Unreadable("dead letter"), ids=(letter_id,))
+    stored = await anext(reading, None)
     summary = None if stored is None else summary_of(stored.letter_id, wanted[0], stored.letter)
     if stored is None or summary is None or not may_see(viewer, summary):
         raise missing
@@ -232,27 +226,24 @@ async def retry_group(request: Request, shared: Shared, viewer: Operator) -> Res
         reason = reason_in(fields)
     except HttpProblem as problem:
         return await _listed(request, shared, viewer, name, 1, status=422, problem=problem.detail)
-    try:
-        indexed = await shared.letters.read()
-        wanted = [
-            letter
-            for letter in reversed(indexed.letters)
-            if letter.reason == name
-            and letter.can_be_retried
-            and may_see(viewer, letter)
-            and order(letter.letter_id) <= order(upto)
-        ]
-        await record_order(
-            shared,
-            viewer,
-            action="retry",
-            subject=f"dead letters {name}",
-            reason=reason,
-            details={"count": len(wanted), "upto": upto},
-        )
-        tried, published = await _retried(shared, wanted)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    indexed = await shared.letters.read()
+    wanted = [
+        letter
+        for letter in reversed(indexed.letters)
+        if letter.reason == name
+        and letter.can_be_retried
+        and may_see(viewer, letter)
+        and order(letter.letter_id) <= order(upto)
+    ]
+    await record_order(
+        shared,
+        viewer,
+        action="retry",
+        subject=f"dead letters {name}",
+        reason=reason,
+        details={"count": len(wanted), "upto": upto},
+    )
+    tried, published = await _retried(shared, wanted)
     done = f"{published} published again"
     if len(wanted) > tried:
         left = len(wanted) - tried
@@ -295,18 +286,15 @@ async def retry_one(request: Request, shared: Shared, viewer: Operator, partitio
         return await _one(request, shared, viewer, partition, letter_id, status=422, problem=problem.detail)
     if not summary.can_be_retried:
         raise HttpProblem(409, "only interactions and feedback that are stored whole can be published again")
-    try:
-        await record_order(
-            shared,
-            viewer,
-            action="retry",
-            subject=f"dead letter {letter_id}",
-            reason=reason,
-            details={"partition": partition, "why": stored.letter.reason},
-        )
-        published = await _retry(shared, summary)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    await record_order(
+        shared,
+        viewer,
+        action="retry",
+        subject=f"dead letter {letter_id}",
+        reason=reason,
+        details={"partition": partition, "why": stored.letter.reason},
+    )
+    published = await _retry(shared, summary)
     if not published:
         raise HttpProblem(
             409,

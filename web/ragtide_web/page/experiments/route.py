@@ -25,7 +25,7 @@ from ragtide_schemas.workspace import is_workspace_name
 
 from ...guard.headers import HEADERS
 from ...guard.orders import form_of, reason_in, record_order, same_site
-from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.problems import HttpProblem
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
 from ..rendering import PageContent, render
@@ -186,13 +186,10 @@ async def get_runs(
 ) -> Response:
     """Show the replays and experiments, the newest first."""
     _sees_everything(viewer)
-    try:
-        newest_first = list(reversed(await shared.experiments.workspaces()))
-        pages = max(1, -(-len(newest_first) // RUNS_N))
-        page = min(page, pages)
-        rows = await read_runs(shared.redis, shared.settings, newest_first[(page - 1) * RUNS_N : page * RUNS_N])
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    newest_first = list(reversed(await shared.experiments.workspaces()))
+    pages = max(1, -(-len(newest_first) // RUNS_N))
+    page = min(page, pages)
+    rows = await read_runs(shared.redis, shared.settings, newest_first[(page - 1) * RUNS_N : page * RUNS_N])
     return render(request, viewer, RunsContent(rows, len(newest_first), page, pages))
 
 
@@ -247,8 +244,6 @@ async def _workspace(shared: Context, name: str) -> Workspace:
         raise missing
     try:
         found = await find_workspace(shared.redis, shared.settings, name)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
     except ConfigurationError as error:
         raise HttpProblem(404, f"{error}") from None
     if found is None or found.kind != "experiment":
@@ -259,8 +254,6 @@ async def _workspace(shared: Context, name: str) -> Workspace:
 async def _view(shared: Context, workspace: Workspace) -> ExperimentView:
     try:
         return await shared.experiments.view(workspace)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
     except ConfigurationError as error:
         raise HttpProblem(404, f"{error}") from None
 
@@ -297,8 +290,6 @@ async def give_order(request: Request, shared: Shared, viewer: Operator, name: s
         return await refused(409, f"{error}")
     except ExperimentError as error:
         return await refused(422, f"{error}")
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
     done = "The order is in the log, and the experiment follows it now."
     if not driven:
         done = "The order is in the log. It takes effect when the experiment continues."

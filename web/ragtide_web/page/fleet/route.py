@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ragtide_aggregator.errors import CheckpointError, DamagedFieldError, TooManySegmentsError
 from ragtide_aggregator.reading.partitions import RunningRoles
 from ragtide_aggregator.reading.versions import Deploy
 from ragtide_runtime.calls.endpoint_states import read_calls
@@ -18,7 +17,6 @@ from ragtide_schemas.alert_rule import SEVERITIES
 from ragtide_schemas.alert_text import AlertText
 from ragtide_schemas.headline import HEADLINE_STATES
 
-from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
 from ...guard.proxy import address_seen
 from ...guard.viewers import Reader, Viewer
 from ...reading.alerts import alert_texts, visible_alerts
@@ -124,28 +122,23 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
     """Show all pipelines, the worst first."""
     # Only some segments have a history.
     has_history = not chosen.segment or chosen.segment.partition("=")[0] in shared.settings.history.segments
-    try:
-        drawn = await fleet_of(shared, viewer, chosen)
-        alerts = await visible_alerts(shared, viewer)
-        firing = [alert for alert in alerts if alert.status != "resolved"]
-        firing.sort(key=lambda alert: SEVERITIES.index(alert.severity))
-        resolved = [alert for alert in alerts if alert.status == "resolved"]
-        recent = await alert_texts(shared, firing[:20] + resolved[: max(0, 8 - len(firing))])
-        facts = await _facts(shared, viewer)
-        first = await _first_contact(request, shared, chosen) if not drawn.rows else None
-        sparklines = await shared.sparklines.read(
-            (
-                (row.pipeline, cell.metric, cell.headline.labeler)
-                for row in drawn.rows
-                if has_history and (cell := next(iter(row.worst_first), None)) is not None
-            ),
-            chosen.scope,
-        )
-        deploys = await shared.deployment.deploys()
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
-    except (CheckpointError, DamagedFieldError, TooManySegmentsError) as error:
-        raise HttpProblem(503, f"{error}") from None
+    drawn = await fleet_of(shared, viewer, chosen)
+    alerts = await visible_alerts(shared, viewer)
+    firing = [alert for alert in alerts if alert.status != "resolved"]
+    firing.sort(key=lambda alert: SEVERITIES.index(alert.severity))
+    resolved = [alert for alert in alerts if alert.status == "resolved"]
+    recent = await alert_texts(shared, firing[:20] + resolved[: max(0, 8 - len(firing))])
+    facts = await _facts(shared, viewer)
+    first = await _first_contact(request, shared, chosen) if not drawn.rows else None
+    sparklines = await shared.sparklines.read(
+        (
+            (row.pipeline, cell.metric, cell.headline.labeler)
+            for row in drawn.rows
+            if has_history and (cell := next(iter(row.worst_first), None)) is not None
+        ),
+        chosen.scope,
+    )
+    deploys = await shared.deployment.deploys()
     query = [
         ("q", chosen.text),
         ("state", chosen.state),

@@ -19,7 +19,7 @@ from ragtide_schemas.printable import printable
 
 from ...guard.headers import HEADERS
 from ...guard.orders import form_of, record_order, same_site
-from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.problems import HttpProblem
 from ...guard.viewers import Operator, Viewer
 from ...reading.context import Context, Shared
 from ..item_address import item_address, names_in
@@ -49,13 +49,10 @@ async def _changed(
     if not viewer.sees_texts:
         raise HttpProblem(403, "texts are hidden from this user, and an opinion is about texts: see web.texts")
     fields = await form_of(request)
-    try:
-        kept = KeptSpecimens(shared.redis, shared.settings.layout)
-        if not viewer.may_use(pipeline) or not await kept.find(interaction_id, pipeline):
-            raise HttpProblem(404, "the item is not kept any more, so it takes no opinion")
-        done = await _carried_out(shared, viewer, kept, item, fields)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    kept = KeptSpecimens(shared.redis, shared.settings.layout)
+    if not viewer.may_use(pipeline) or not await kept.find(interaction_id, pipeline):
+        raise HttpProblem(404, "the item is not kept any more, so it takes no opinion")
+    done = await _carried_out(shared, viewer, kept, item, fields)
     query = {**asked.choice.query, "marks": asked.labeler or "", "done": done}
     return RedirectResponse(f"{item_address(pipeline, interaction_id, query)}#opinion", 303, headers=HEADERS)
 

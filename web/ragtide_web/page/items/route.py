@@ -16,7 +16,7 @@ from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, worst_list
 from ragtide_schemas import Alert, RagInteraction, Specimen
 
 from ...guard.headers import HEADERS
-from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.problems import HttpProblem
 from ...guard.viewers import Reader, Viewer
 from ...reading.alerts import visible_alerts
 from ...reading.context import Context, Shared
@@ -151,12 +151,9 @@ async def get_items(
     page: Annotated[int, Query(ge=1, le=1000, description="Page of the list, from 1.")] = 1,
 ) -> Response:
     """Show the items of a list, and the lists of each pipeline."""
-    try:
-        if interaction_id:
-            return await _item(request, shared, viewer, asked, (pipeline or None, interaction_id))
-        return await _list(request, shared, viewer, asked, pipeline=pipeline, page=page)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    if interaction_id:
+        return await _item(request, shared, viewer, asked, (pipeline or None, interaction_id))
+    return await _list(request, shared, viewer, asked, pipeline=pipeline, page=page)
 
 
 @router.get("/i/{rest:path}")
@@ -165,10 +162,7 @@ async def get_item(request: Request, shared: Shared, viewer: Reader, asked: Aske
     names = names_in(request.scope["raw_path"].decode("ascii", "replace"))
     if names is None:
         raise HttpProblem(404, "the address names no item: it is /i/PIPELINE/ID, each with its / as %2F")
-    try:
-        return await _item(request, shared, viewer, asked, names)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    return await _item(request, shared, viewer, asked, names)
 
 
 async def _list(

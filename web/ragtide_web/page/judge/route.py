@@ -10,7 +10,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from redis.asyncio import Redis
 
-from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.agreement.kept import LEAST_ITEMS, LabelerKappa, labeler_kappas
@@ -19,7 +18,6 @@ from ragtide_runtime.redis.keys import SPECIMEN_JUDGED
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, utc_now
 
-from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
 from ...guard.viewers import Reader
 from ...reading.background import BackgroundResult
 from ...reading.context import Shared
@@ -115,15 +113,10 @@ class JudgeContent(PageContent):
 @router.get("/judge")
 async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Response:
     """Show the judge and the services that labelers call."""
-    try:
-        endpoints = None if viewer.patterns else await read_endpoints(shared.redis, shared.deployment, shared.settings)
-        overview = [mean for mean in await shared.deployment.overview() if viewer.may_use(mean.pipeline)]
-        paired = await shared.paired.read()
-        kappas = await shared.kappas.read()
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
-    except CheckpointError as error:
-        raise HttpProblem(503, f"{error}") from None
+    endpoints = None if viewer.patterns else await read_endpoints(shared.redis, shared.deployment, shared.settings)
+    overview = [mean for mean in await shared.deployment.overview() if viewer.may_use(mean.pipeline)]
+    paired = await shared.paired.read()
+    kappas = await shared.kappas.read()
     usage, consistency, errors = pipeline_usage(overview), self_consistency_rows(overview), gold_error_rows(overview)
     agreement = agreement_rows(mean for mean in paired.value or () if viewer.may_use(mean.pipeline))
     kappa_rows = [kappa for kappa in kappas.value or () if viewer.may_use(kappa.pipeline)][:ROWS]

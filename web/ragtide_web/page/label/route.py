@@ -31,7 +31,7 @@ from ragtide_schemas.base import describe
 
 from ...guard.headers import HEADERS
 from ...guard.orders import form_of, record_order, same_site
-from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.problems import HttpProblem
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
 from ..rendering import PageContent, render
@@ -131,13 +131,10 @@ async def _label_page(
 ) -> Response:
     items: list[ItemToAnnotate] = []
     names: list[str] = []
-    try:
-        annotations = await StoredAnnotations(shared.redis, shared.settings.prefix).read()
-        if _may_answer(viewer):
-            names, items = await _queue(shared, viewer, chosen, annotations)
-            items = left(items, annotations, viewer.name)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    annotations = await StoredAnnotations(shared.redis, shared.settings.prefix).read()
+    if _may_answer(viewer):
+        names, items = await _queue(shared, viewer, chosen, annotations)
+        items = left(items, annotations, viewer.name)
     item = items[0] if items else None
     content = LabelContent(
         may_answer=_may_answer(viewer),
@@ -181,20 +178,17 @@ async def post_label(request: Request, shared: Shared, viewer: Operator, chosen:
     if not viewer.sees_texts:
         raise HttpProblem(403, "texts are hidden from this user, and questions are about texts: see web.texts")
     fields = await form_of(request)
-    try:
-        stored = StoredAnnotations(shared.redis, shared.settings.prefix)
-        annotations = await stored.read()
-        _, items = await _queue(shared, viewer, chosen, annotations)
-        item = _of_form(left(items, annotations, viewer.name), fields)
-        asked = questions(item.specimen, chosen.rated)
-        skipped = "skip" in fields
-        missing = [] if skipped else _missing(asked, fields)
-        if missing:
-            problem = f"{len(missing)} of {len(asked)} questions have no answer: {', '.join(missing[:10])}"
-            return await _label_page(request, shared, viewer, chosen, status=422, problem=problem, answers=fields)
-        outcome = await _stored(shared, viewer, stored, item, {} if skipped else _answers(asked, fields))
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    stored = StoredAnnotations(shared.redis, shared.settings.prefix)
+    annotations = await stored.read()
+    _, items = await _queue(shared, viewer, chosen, annotations)
+    item = _of_form(left(items, annotations, viewer.name), fields)
+    asked = questions(item.specimen, chosen.rated)
+    skipped = "skip" in fields
+    missing = [] if skipped else _missing(asked, fields)
+    if missing:
+        problem = f"{len(missing)} of {len(asked)} questions have no answer: {', '.join(missing[:10])}"
+        return await _label_page(request, shared, viewer, chosen, status=422, problem=problem, answers=fields)
+    outcome = await _stored(shared, viewer, stored, item, {} if skipped else _answers(asked, fields))
     query = urlencode([*chosen.query, ("done", DONE[outcome])])
     return RedirectResponse(f"/label?{query}", 303, headers=HEADERS)
 

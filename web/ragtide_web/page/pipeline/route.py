@@ -9,7 +9,6 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
-from ragtide_aggregator.errors import CheckpointError, DamagedFieldError
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.reading.specimens import KeptSpecimens
@@ -20,7 +19,7 @@ from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import Estimate, Headline, RagInteraction, utc_now
 from ragtide_schemas.alert_text import AlertText
 
-from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.problems import HttpProblem
 from ...guard.viewers import Reader, Viewer
 from ...reading.alerts import alert_texts, visible_alerts
 from ...reading.bands import LEAST_N, Mark
@@ -137,12 +136,7 @@ async def get_named_pipeline(
 @router.get("/p/{pipeline:path}")
 async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipeline: str, chosen: Chosen) -> Response:
     """Show the metrics of a pipeline over time, its segments, and its alerts."""
-    try:
-        return render(request, viewer, await _content(shared, viewer, pipeline, chosen))
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
-    except (CheckpointError, DamagedFieldError) as error:
-        raise HttpProblem(503, f"{error}") from None
+    return render(request, viewer, await _content(shared, viewer, pipeline, chosen))
 
 
 async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: PipelineChoice) -> PipelineContent:

@@ -11,7 +11,6 @@ from pydantic_core import to_json
 from ragtide_roles.doctor.finding import Finding
 
 from ...guard.orders import OrdersPage, read_orders
-from ...guard.problems import REDIS_ERRORS, redis_is_away
 from ...guard.viewers import Reader, sees_all_pipelines
 from ...reading.background import BackgroundResult
 from ...reading.context import Shared
@@ -60,11 +59,8 @@ def _details(page: OrdersPage) -> dict[str, str]:
 async def get_system(request: Request, shared: Shared, viewer: Reader) -> Response:
     """Show the state of the system."""
     sees_all_pipelines(viewer)
-    try:
-        facts = await read_system(shared.redis, shared.settings)
-        newest = await read_orders(shared.redis, shared.settings, count=NEWEST)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    facts = await read_system(shared.redis, shared.settings)
+    newest = await read_orders(shared.redis, shared.settings, count=NEWEST)
     content = SystemContent(
         view=system_view(facts, shared.settings),
         checks=await shared.checks.read(),
@@ -86,8 +82,5 @@ async def get_orders(
 ) -> Response:
     """Show the orders that users gave, the newest first."""
     sees_all_pipelines(viewer)
-    try:
-        found = await read_orders(shared.redis, shared.settings, before=before)
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    found = await read_orders(shared.redis, shared.settings, before=before)
     return render(request, viewer, OrdersContent(found, _details(found), before))

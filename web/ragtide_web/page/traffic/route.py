@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_schemas.printable import printable
 
-from ...guard.problems import REDIS_ERRORS, HttpProblem, redis_is_away
+from ...guard.problems import HttpProblem
 from ...guard.viewers import Reader
 from ...reading.context import Shared
 from ...reading.item_lists import lasting
@@ -63,12 +63,9 @@ async def get_traffic(
     """Show the newest scored answers."""
     chosen = TrafficChoice(pipeline, metric, _number("below", below), _number("above", above), segment.strip(), labeler)
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
-    try:
-        names = [name for name in await kept.pipelines() if viewer.may_use(name)]
-        wanted = [name for name in names if pipeline in ("", name)]
-        specimens = await kept.newest(wanted, READ_MOST if chosen.narrows else min(page * SHOWN + 1, READ_MOST))
-    except REDIS_ERRORS as error:
-        raise redis_is_away(error) from None
+    names = [name for name in await kept.pipelines() if viewer.may_use(name)]
+    wanted = [name for name in names if pipeline in ("", name)]
+    specimens = await kept.newest(wanted, READ_MOST if chosen.narrows else min(page * SHOWN + 1, READ_MOST))
     settings = shared.settings.specimens
     content = TrafficContent(
         found=traffic(specimens, chosen, page),
