@@ -37,7 +37,6 @@ from .app import application
 from .guard.access import Clients
 from .guard.connections import protocol
 from .guard.telemetry import ROLE, HeadlineCollector, HttpTelemetry
-from .page.alerts.rule_replays import RuleReplays
 from .page.experiments.reading import ExperimentsReading
 from .page.judge.route import KAPPA_FRESH_S, read_kappas, read_paired
 from .reading.background import BackgroundRead, ReadingThread
@@ -46,6 +45,7 @@ from .reading.headlines import ShownHeadlines
 from .reading.hiding import TextHiding
 from .reading.letter_index import LetterIndex
 from .reading.live import LiveHub
+from .reading.rule_replays import RuleReplays
 from .reading.sparklines import Sparklines
 from .routes.capturing import Capture
 
@@ -159,7 +159,7 @@ async def serve_http(
             kappas=kappas,
             experiments=experiments,
             rule_replays=rule_replays,
-            capture=capture,
+            capture=None if capture is None else capture.write,
         )
         server = _HttpServer(context)
         heartbeat = Heartbeat("HTTP")

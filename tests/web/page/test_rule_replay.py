@@ -22,7 +22,8 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import RecorderSettings
 from ragtide_schemas import Alert, utc_now
 from ragtide_web.page.alerts import rule_replays
-from ragtide_web.page.alerts.rule_replays import (
+from ragtide_web.page.alerts.screen import EvidenceChart
+from ragtide_web.reading.rule_replays import (
     ReplayIsRunningError,
     ReplayOrder,
     ReplayState,
@@ -30,7 +31,6 @@ from ragtide_web.page.alerts.rule_replays import (
     RuleReplays,
     replayed,
 )
-from ragtide_web.page.alerts.screen import EvidenceChart
 
 NOW = utc_now()
 ANN = {"Authorization": "Bearer ann-0123456789"}

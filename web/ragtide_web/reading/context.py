@@ -1,6 +1,7 @@
 """The objects that the routes share, and the clients of requests."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, cast
@@ -11,6 +12,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_offline.agreement.kept import LabelerKappa
 from ragtide_producers.ingest.receiver import TraceReceiver
 from ragtide_producers.publishing.routes import InteractionRoute
+from ragtide_producers.traces.otlp import Encoding
 from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
@@ -19,14 +21,13 @@ from ragtide_schemas import Estimate
 from ..guard.admission import GuardContext
 from ..guard.memory import Memory
 from ..guard.telemetry import HttpTelemetry
-from ..page.alerts.rule_replays import RuleReplays
 from ..page.experiments.reading import ExperimentsReading
-from ..routes.capturing import Capture
 from .background import BackgroundRead
 from .headlines import ShownHeadlines
 from .hiding import TextHiding
 from .letter_index import LetterIndex
 from .live import LiveHub
+from .rule_replays import RuleReplays
 from .sparklines import Sparklines
 
 
@@ -52,7 +53,7 @@ class Context(GuardContext):
     """Agreement of two labelers on kept items."""
     experiments: ExperimentsReading
     rule_replays: RuleReplays
-    capture: Capture | None = None
+    capture: Callable[[bytes, Encoding], None] | None = None
     """Writes requests of traces to files, if asked for."""
     decoding: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One large body is decoded at a time, because then it takes several times its bytes."""

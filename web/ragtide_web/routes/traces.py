@@ -88,7 +88,7 @@ def _read(shared: Context, encoding: Encoding) -> Callable[[Iterable[bytes]], Re
         if shared.capture is None:
             return read_body(parts, encoding)
         body = b"".join(parts)
-        shared.capture.write(body, encoding)
+        shared.capture(body, encoding)
         return read_body((body,), encoding)
 
     return read

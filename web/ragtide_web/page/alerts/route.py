@@ -30,8 +30,8 @@ from ...reading.alerts import alert_texts, alert_with_items, find_alert, visible
 from ...reading.bands import LEAST_N, BandChart, Level, Mark, chart_start
 from ...reading.context import Context, Shared
 from ...reading.items import ItemScreen, item_view
+from ...reading.rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, rule_of
 from ..rendering import PageContent, render
-from .rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, rule_of
 from .screen import REPLAYS, SILENCES, AlertList, EvidenceChart, TimelineEntry, alert_list, chart_range, timeline
 
 POINTS_MAX = 200
