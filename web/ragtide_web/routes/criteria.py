@@ -12,8 +12,8 @@ from ragtide_runtime.stored_criteria import criteria_in_force, read_stored_crite
 from ragtide_schemas.base import AnswerModel
 from ragtide_schemas.criterion import Criterion, ListedCriterion
 
-from ..page.criteria.changes import ChangeKind, drop_criterion, save_criterion
 from ..reading.context import Shared
+from .criterion_changes import ChangeKind, drop_criterion, save_criterion
 from .details import ApiViewer
 
 router = APIRouter(tags=["criteria"])

@@ -29,8 +29,8 @@ from ...guard.orders import form_of, reason_in, same_site
 from ...guard.problems import HttpProblem
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
+from ...routes.criterion_changes import check_operator, drop_criterion, save_criterion
 from ..rendering import PageContent, render
-from .changes import check_operator, drop_criterion, save_criterion
 from .form import CHOICES, EMPTY, NEEDS, WrongFieldError, criterion_fields, make_criterion
 
 router = APIRouter(include_in_schema=False)

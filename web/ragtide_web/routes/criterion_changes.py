@@ -13,10 +13,10 @@ from ragtide_runtime.stored_criteria import (
 from ragtide_schemas import utc_now
 from ragtide_schemas.criterion import Criterion
 
-from ...guard.orders import record_order
-from ...guard.problems import HttpProblem
-from ...guard.viewers import Viewer
-from ...reading.context import Context
+from ..guard.orders import record_order
+from ..guard.problems import HttpProblem
+from ..guard.viewers import Viewer
+from ..reading.context import Context
 
 ChangeKind = Literal["added", "changed", "new version", "unchanged"]
 
