@@ -12,7 +12,7 @@ LONG = "a-word-without-a-space-" * 40
 
 async def test_keys_go_through_the_list(async_redis: Any, screen: Screen) -> None:
     await keep(async_redis, *(specimen(f"i-{number}") for number in range(3)))
-    page = await screen.open("/i?pipeline=shop&list=worst")
+    page = await screen.open("/t?pipeline=shop&list=worst")
     await page.keyboard.press("j")
     await page.keyboard.press("Enter")
     for key, place in (("", 0), ("j", 1), ("j", 2), ("k", 1)):
@@ -64,7 +64,7 @@ async def test_foreign_text_is_shown_and_never_runs(async_redis: Any, screen: Sc
     reasons = dict.fromkeys(("trace.adherence", "sentence:a"), f"{SCRIPT}\n\u202e{'x' * 300}")
     labelings = tuple(labeling.model_copy(update={"reasons": reasons}) for labeling in kept.labelings)
     await keep(async_redis, kept.model_copy(update={"labelings": labelings}))
-    for path in ("/i?pipeline=shop&list=worst", "/i/shop/i-1"):
+    for path in ("/t?pipeline=shop&list=worst", "/i/shop/i-1"):
         page = await screen.open(path)
         await expect(page.get_by_text("window.hacked").first).to_be_visible()
         await screen.ran_no_foreign_script()
@@ -76,7 +76,7 @@ async def test_foreign_text_is_shown_and_never_runs(async_redis: Any, screen: Sc
 async def test_it_can_be_used_by_screen_reader_and_on_a_phone(async_redis: Any, screen: Screen) -> None:
     documents = [{"id": LONG[:200], "text": LONG, "sentences": [LONG, "b"]}, {"text": LONG, "sentences": None}]
     await keep(async_redis, specimen(), specimen("i-2", LONG[:200], question=LONG, documents=documents, response=LONG))
-    for path in ("/i", "/i?pipeline=shop&list=worst", "/i/shop/i-1?list=worst", f"/i/{LONG[:200]}/i-2"):
+    for path in ("/t?pipeline=shop&list=worst", "/i/shop/i-1?list=worst", f"/i/{LONG[:200]}/i-2"):
         await screen.open(path)
         await screen.passes_axe()
         await screen.fits()

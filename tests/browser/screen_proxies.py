@@ -138,10 +138,10 @@ async def test_login_live_numbers_orders_and_downloads_work_below_the_path(async
     await owner.commit(*traffic(first=1000, mean=0.2))
     await expect(value).not_to_have_text(before or "")
 
-    for path in ("/", "/p/shop", "/a", "/i", "/i?pipeline=team%2Fa&list=worst", "/x", "/judge", "/label", "/system"):
+    for path in ("/", "/p/shop", "/a", "/t", "/t?pipeline=team%2Fa&list=worst", "/x", "/judge", "/label", "/system"):
         await screen.open(PREFIX + path)
         await links_stay_below(page)
-    await screen.open(f"{PREFIX}/i?pipeline=team%2Fa&list=worst")
+    await screen.open(f"{PREFIX}/t?pipeline=team%2Fa&list=worst")
     await page.get_by_role("link", name="May I cancel?").first.click()
     await expect(page.get_by_text("May I cancel?").first).to_be_visible()
     assert f"{PREFIX}/i?" in page.url

@@ -121,7 +121,7 @@ async def _experiment(page: Page) -> str:
 
 
 async def _items(_: Page) -> str:
-    return f"/i?pipeline={PIPELINES[0]}&list=worst"
+    return f"/t?pipeline={PIPELINES[0]}&list=worst"
 
 
 async def _item(page: Page) -> str:

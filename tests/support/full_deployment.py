@@ -41,8 +41,8 @@ SCREENS: Final = (
     "/", "/?segment=lang%3Dde", "/p/shop", "/p/shop?range=1h&vs=bank", f"/p/shop?{_RANGE}",
     "/a", "/a?state=firing", "/a/A-1", "/a/A-2",
     "/t", "/t?pipeline=shop&below=0.9&segment=lang%3Dde",
-    "/i", "/i?pipeline=shop&list=sample", "/i/shop/i-1", "/x", "/x/may", "/x/may?config=0", "/judge", "/criteria",
-    "/dead", "/dead?reason=invalid", "/label", "/system", "/system/orders",
+    "/t?pipeline=shop&list=sample", "/t?alert=A-1", "/i/shop/i-1", "/x", "/x/may", "/x/may?config=0",
+    "/judge", "/criteria", "/dead", "/dead?reason=invalid", "/label", "/system", "/system/orders",
 )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ LISTS: Mapping[str, tuple[Callable[[Any, int], None], str]] = {
     "alerts": (_alerts, "/a"),
     "dead": (_letters, "/dead"),
     "experiments": (_runs, "/x"),
-    "items": (_items, f"/i?pipeline={PIPELINE}&list={SPECIMEN_SAMPLE}"),
+    "items": (_items, f"/t?pipeline={PIPELINE}&list={SPECIMEN_SAMPLE}"),
     "label": (_items, f"/label?pipeline={PIPELINE}"),
 }
 """Writes one entry of a list, and the path of its screen."""

@@ -8,7 +8,7 @@ from jinja2 import meta, nodes
 import ragtide_web.app  # noqa: F401 - the contents of all screens
 from ragtide_web.page.rendering import PageContent, environment
 
-EVERYWHERE = {"done", "now", "path", "root", "status", "theme", "version", "viewer"}
+EVERYWHERE = {"done", "now", "parts_of_tabs", "path", "root", "status", "tab", "tabs", "theme", "version", "viewer"}
 """Names that `render` gives to every template."""
 
 

@@ -203,12 +203,14 @@ async def test_an_item_with_its_place_in_the_list(async_redis: Any, redis_url: s
         assert "booking.md" in text
         assert "|U| / T = 1 / 3" in unescape(text)
         assert f'href="https://traces.example/t/{"7f" * 16}?x={{y}}"' in text
-        _, listed = await page(service, "/i?pipeline=shop&list=worst&metric=trace.adherence")
+        _, listed = await page(service, "/t?pipeline=shop&list=worst&metric=trace.adherence")
         assert listed.count('<th scope="row"') == 3
         assert listed.index("/i/shop/i-0?") < listed.index("/i/shop/i-2?")
+        old = "/i?pipeline=shop&list=worst&metric=trace.adherence"  # messages have such links
+        assert await _redirect(service, old) == (303, old.replace("/i?", "/t?"))
         status, place = await _redirect(service, "/i/i-1")
         assert (status, place) == (303, "/i/shop/i-1")
-        for path in ("/i/shop/i-1?download=1", "/i?pipeline=shop&list=worst&download=1"):
+        for path in ("/i/shop/i-1?download=1", "/t?pipeline=shop&list=worst&download=1"):
             _, rows = await page(service, path)
             row = json.loads(rows.splitlines()[0])
             assert row["question"] == "May I cancel?"
@@ -226,7 +228,7 @@ async def test_the_items_of_an_alert_are_a_list(async_redis: Any, redis_url: str
     fired = alert("A-1", pipeline="shop", metric=METRIC, worst_interaction_ids=("i-2", "none", "i-0"))
     await (await owner_of(async_redis)).commit(*adherence([0.5], pipeline="shop"), alerts=(fired,))
     async with http_service(redis_url) as service:
-        _, listed = await page(service, "/i?alert=A-1")
+        _, listed = await page(service, "/t?alert=A-1")
         assert listed.index("/i/shop/i-2?alert=A-1") < listed.index("/i/shop/i-0?alert=A-1")
         assert "1 of the list are no longer kept." in listed
         _, text = await page(service, "/i/shop/i-2?alert=A-1")
@@ -247,8 +249,8 @@ async def test_an_id_of_two_pipelines_and_one_that_is_gone(async_redis: Any, red
         assert status == 404
         assert "it expired after specimens.keep_s (7 d)" in unescape(text)
         assert (await page(service, "/i/a/b/c"))[0] == 404
-        _, empty = await page(service, "/i?pipeline=none&list=newest")
-        assert "No item of this list is kept." in empty
+        _, empty = await page(service, "/t?pipeline=none&list=newest")
+        assert "No answer of the last 7 d is kept." in empty
 
 
 async def test_without_texts_there_are_scores_and_marks(async_redis: Any, redis_url: str) -> None:
@@ -261,7 +263,7 @@ async def test_without_texts_there_are_scores_and_marks(async_redis: Any, redis_
     await keep(async_redis, specimen("i-1", "shop", **fields), specimen("i-2", "bank"))
     token = {"Authorization": "Bearer viewer-0123456789"}
     async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
-        for path in ("/i/shop/i-1", "/i?pipeline=shop&list=worst"):
+        for path in ("/i/shop/i-1", "/t?pipeline=shop&list=worst"):
             status, text = await page(service, path, **token)
             assert status == 200
             assert secret not in text
@@ -272,7 +274,7 @@ async def test_without_texts_there_are_scores_and_marks(async_redis: Any, redis_
         hidden, unknown = await page(service, "/i/bank/i-2", **token), await page(service, "/i/none/i-2", **token)
         assert hidden[0] == unknown[0] == 404
         assert hidden[1].replace("/i/bank/", "/i/none/") == unknown[1]
-        _, listed = await page(service, "/i?pipeline=bank&list=worst", **token)
+        _, listed = await page(service, "/t?pipeline=bank&list=worst", **token)
         assert "i-2" not in listed
 
 
@@ -297,6 +299,6 @@ async def test_every_text_is_data(async_redis: Any, redis_url: str) -> None:
             assert "\u202e" not in text
             assert "\x07" not in text
         assert len((await page(service, address))[1]) < 100_000 < len((await page(service, f"{address}&all=1"))[1])
-        _, listed = await page(service, f"/i?pipeline=p+{SCRIPT}&list=worst")
+        _, listed = await page(service, f"/t?pipeline=p+{SCRIPT}&list=worst")
         assert "<script>alert" not in listed
         assert "текст" in listed

@@ -22,7 +22,7 @@ EMPTY = {
     "alerts": "No alert has fired.",
     "dead": "No dead letters: every entry could be used.",
     "experiments": "There are no experiments or replays yet.",
-    "items": "No item",
+    "items": "No answer of this list is kept.",
     "label": "There is no item for you to annotate.",
 }
 TOTAL = {

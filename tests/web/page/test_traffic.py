@@ -118,12 +118,10 @@ async def test_a_viewer_sees_its_pipelines_only_and_no_text(async_redis: Any, re
         assert "<script>alert" not in whole
 
 
-async def test_items_open_on_the_newest_answers(async_redis: Any, redis_url: str) -> None:
+async def test_where_the_newest_are_not_kept_a_pipeline_shows_the_worst(async_redis: Any, redis_url: str) -> None:
     await keep(async_redis, scored(1, 0.9))
     await keep(async_redis, scored(2, 0.9, "bank"), name=SPECIMEN_NEWEST)
     async with http_service(redis_url) as service:
-        _, text = await page(service, "/i")
-        assert 'href="/i/bank/i-2?list=newest" title="i-2">Question 2?</a>' in text
-        assert "Worst by adherence (local)" in text
-        _, worst = await page(service, "/i?pipeline=shop")
-        assert "Question 1?" in worst, "the worst, where the newest are not kept"
+        _, worst = await page(service, "/t?pipeline=shop")
+        assert "Question 1?" in worst
+        assert "Worst by adherence (local)" in worst

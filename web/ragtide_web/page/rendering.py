@@ -26,6 +26,26 @@ from ..reading.item_lists import lasting
 from .item_address import item_address, pipeline_address
 from .screen_files import template_loader
 
+TABS: Final = {
+    "Fleet": "/",
+    "Alerts": "/a",
+    "Traffic": "/t",
+    "Experiments": "/x",
+    "Judge": "/judge",
+    "System": "/system",
+}
+"""Addresses of the screens in the head of the page."""
+PARTS_OF_TABS: Final = {
+    "Judge": {"Judge": "/judge", "Criteria": "/criteria", "Annotate": "/label"},
+    "System": {"System": "/system", "Dead letters": "/dead", "Audit log": "/system/orders"},
+}
+"""Addresses of the screens of a tab that has several."""
+_TAB_OF: Final = {
+    **{address: tab for tab, address in TABS.items()},
+    **{address: tab for tab, parts in PARTS_OF_TABS.items() for address in parts.values()},
+    "/i": "Traffic",
+    "/p": "Fleet",
+}
 THEME_COOKIE: Final = "ragtide_theme"
 
 
@@ -64,6 +84,9 @@ def render(request: Request, viewer: Viewer | None, content: PageContent, *, sta
             viewer=viewer,
             theme=theme if theme in ("dark", "light") else "auto",
             path=request.url.path,
+            tabs=TABS,
+            tab=_TAB_OF.get(f"/{request.url.path.split('/')[1]}", ""),
+            parts_of_tabs=PARTS_OF_TABS,
             root=prefix_of(request),
             version=__version__,
             done=_done(request),

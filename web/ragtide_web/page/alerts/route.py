@@ -16,7 +16,6 @@ from ragtide_consumers.notify.grouping import NotificationGroup
 from ragtide_consumers.notify.outbox import GROUP
 from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence, new_silence_id
 from ragtide_offline.datasets.choosing import chosen_of_alert
-from ragtide_offline.datasets.rows import json_lines, rows
 from ragtide_runtime.settings_reports import destinations_in_force, read_reports
 from ragtide_schemas import Alert, AlertRule, RagInteraction, Specimen, utc_now
 from ragtide_schemas.alert_text import AlertText
@@ -31,6 +30,7 @@ from ...reading.bands import LEAST_N, BandChart, Level, Mark, chart_start
 from ...reading.context import Context, Shared
 from ...reading.items import ItemScreen, item_view
 from ...reading.rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, rule_of
+from ..data_set import data_set
 from ..rendering import PageContent, render
 from .screen import REPLAYS, SILENCES, AlertList, EvidenceChart, TimelineEntry, alert_list, chart_range, timeline
 
@@ -241,16 +241,9 @@ async def _sent_at(shared: Context, alert_id: str) -> Mapping[str, datetime]:
 @router.get("/a/{alert_id:path}/dataset")
 async def get_dataset(shared: Shared, viewer: Reader, alert_id: str) -> Response:
     """Return the kept items that an alert names, as a data set of JSON lines."""
-    if not viewer.sees_texts:
-        raise HttpProblem(403, "texts are hidden from this user, so there is no data set: see web.texts")
     alert = await find_alert(shared, viewer, alert_id)
     chosen = await chosen_of_alert(KeptSpecimens(shared.redis, shared.settings.layout), alert)
-    headers = {
-        **HEADERS,
-        "Content-Type": "application/x-ndjson",
-        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(f'{alert_id[:80]}.jsonl', safe='')}",
-    }
-    return Response(json_lines(rows(chosen.chosen)), headers=headers)
+    return data_set(viewer, chosen.chosen, alert_id)
 
 
 @router.get("/a/{alert_id:path}")

@@ -1,1 +1,1 @@
-"""The screens of specimens: lists, an item with its labels, and the opinions of users."""
+"""The screen of a kept item with its labels, and the opinions of users."""

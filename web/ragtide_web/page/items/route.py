@@ -1,8 +1,8 @@
-"""`/i`: lists of kept items; `/i/PIPELINE/ID`: one item with its marks and scores; both as rows of a data set."""
+"""`/i/PIPELINE/ID`: one kept item with its marks and scores, also as a row of a data set; `/i`: leads to the lists."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
@@ -11,8 +11,7 @@ from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.annotation.annotated import reasons_of
 from ragtide_offline.annotation.annotations import HIGHEST, LOWEST, REASON_CHARS, Annotation, StoredAnnotations
 from ragtide_offline.datasets.choosing import ChosenSpecimen
-from ragtide_offline.datasets.rows import json_lines, rows
-from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, worst_list
+from ragtide_runtime.redis.keys import worst_list
 from ragtide_schemas import Alert, RagInteraction, Specimen
 
 from ...guard.headers import HEADERS
@@ -20,14 +19,13 @@ from ...guard.problems import HttpProblem
 from ...guard.viewers import Reader, Viewer
 from ...reading.alerts import visible_alerts
 from ...reading.context import Context, Shared
-from ...reading.item_lists import MOST, WORST, ItemChoice, ItemList, ListedItem, lasting, missing_item, read_list
+from ...reading.item_lists import ItemChoice, missing_item, read_list
 from ...reading.items import ItemScreen, item_view
+from ..data_set import data_set
 from ..item_address import item_address, names_in
 from ..rendering import PageContent, render
 
 router = APIRouter(include_in_schema=False)
-PAGE_N: Final = 25
-"""Items of a page of a list."""
 
 
 class ItemQuery(NamedTuple):
@@ -58,36 +56,6 @@ async def _query(
 
 
 Asked = Annotated[ItemQuery, Depends(_query)]
-
-
-@dataclass(frozen=True, slots=True)
-class ItemsContent(PageContent):
-    """A page of a list of items, and the lists of each pipeline."""
-
-    template = "items.html"
-    pipelines: Mapping[str, Mapping[str, int]]
-    """Lists by pipeline, with the number of their items."""
-    more_pipelines: bool
-    """Whether more pipelines have items."""
-    pipeline: str
-    """Pipeline of the list; empty for the newest items of all."""
-    choice: ItemChoice
-    query: Mapping[str, str]
-    """Fields of an address that choose the list."""
-    alert: Alert | None
-    """The alert that the choice names."""
-    found: ItemList
-    shown: Sequence[ListedItem]
-    """Items of this page."""
-    page: int
-    pages: int
-    enabled: bool
-    """Whether items are kept at all."""
-    keep: str
-    """How long items are kept, in words."""
-    unreadable: str | None
-    """A sentence about items that cannot be read; None without any."""
-    most: int = MOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +108,19 @@ class ItemContent(PageContent):
 
 
 @router.get("/i")
-async def get_items(
+async def get_by_id(
     *,
     request: Request,
     shared: Shared,
     viewer: Reader,
     asked: Asked,
-    pipeline: Annotated[str, Query(max_length=1000, description="Pipeline of the list, or of the item.")] = "",
-    interaction_id: Annotated[str, Query(alias="id", max_length=1000, description="Id of one item.")] = "",
-    page: Annotated[int, Query(ge=1, le=1000, description="Page of the list, from 1.")] = 1,
+    pipeline: Annotated[str, Query(max_length=1000, description="Pipeline of the item.")] = "",
+    interaction_id: Annotated[str, Query(alias="id", max_length=1000, description="Id of the item.")] = "",
 ) -> Response:
-    """Show the items of a list, and the lists of each pipeline."""
+    """Show one item whose names fit no path; without an id, lead to the lists."""
     if interaction_id:
         return await _item(request, shared, viewer, asked, (pipeline or None, interaction_id))
-    return await _list(request, shared, viewer, asked, pipeline=pipeline, page=page)
+    return RedirectResponse(f"/t?{request.url.query}" if request.url.query else "/t", 303, headers=HEADERS)
 
 
 @router.get("/i/{rest:path}")
@@ -163,44 +130,6 @@ async def get_item(request: Request, shared: Shared, viewer: Reader, asked: Aske
     if names is None:
         raise HttpProblem(404, "the address names no item: it is /i/PIPELINE/ID, each with its / as %2F")
     return await _item(request, shared, viewer, asked, names)
-
-
-async def _list(
-    request: Request, shared: Context, viewer: Viewer, asked: ItemQuery, *, pipeline: str, page: int
-) -> Response:
-    kept = KeptSpecimens(shared.redis, shared.settings.layout)
-    alert = await _alert(shared, viewer, asked.choice.alert)
-    names = [name for name in await kept.pipelines() if viewer.may_use(name)]
-    chosen = alert.pipeline if alert is not None else pipeline or (names[0] if len(names) == 1 else "")
-    choice = asked.choice if asked.choice.query else ItemChoice(SPECIMEN_NEWEST)
-    found = ItemList([])
-    if not chosen:
-        newest = await kept.newest(names, MOST)
-        choice, found = ItemChoice(SPECIMEN_NEWEST), ItemList([ListedItem(specimen, None) for specimen in newest])
-    elif viewer.may_use(chosen):
-        found = await read_list(kept, chosen, choice, alert)
-        if not found.items and not asked.choice.query:  # no newest items are kept
-            choice = ItemChoice(WORST)
-            found = await read_list(kept, chosen, choice)
-    if asked.download:
-        return _rows(viewer, [item.specimen for item in found.items], choice)
-    start = (page - 1) * PAGE_N
-    content = ItemsContent(
-        pipelines={name: await kept.lists(name) for name in names[:200]},
-        more_pipelines=len(names) > 200,
-        pipeline=chosen,
-        choice=choice,
-        query=choice.query,
-        alert=alert,
-        found=found,
-        shown=found.items[start : start + PAGE_N],
-        page=page,
-        pages=max(1, -(-len(found.items) // PAGE_N)),
-        enabled=shared.settings.specimens.enabled,
-        keep=lasting(shared.settings.specimens.keep_s),
-        unreadable=kept.unreadable.warning(),
-    )
-    return render(request, viewer, content)
 
 
 async def _item(
@@ -230,7 +159,9 @@ async def _item(
     stored = StoredAnnotations(shared.redis, shared.settings.prefix)
     opinions = (await stored.of(specimen.interaction.pipeline, interaction_id, saw_scores=True))[::-1]
     if asked.download:
-        return _rows(viewer, [specimen], asked.choice, opinions)
+        choice = asked.choice
+        reason = {"list": choice.name, **choice.query} if choice.query else {"page": "item"}
+        return data_set(viewer, [ChosenSpecimen(specimen, [reason, *reasons_of(opinions)])])
     return render(request, viewer, await _content(shared, viewer, kept, asked, specimen, opinions=opinions))
 
 
@@ -283,20 +214,3 @@ async def _alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert | None
     if not alert_id:
         return None
     return next((alert for alert in await visible_alerts(shared, viewer) if alert.alert_id == alert_id), None)
-
-
-def _rows(
-    viewer: Viewer, specimens: Sequence[Specimen], choice: ItemChoice, opinions: Sequence[Annotation] = ()
-) -> Response:
-    """Return specimens as JSON lines, as `ragtide dataset` writes them.
-
-    Raises:
-        HttpProblem: 403, the viewer sees no texts, and a row is made of texts.
-    """
-    if not viewer.sees_texts:
-        raise HttpProblem(403, "texts are hidden: web.texts of the settings does not let this user see them")
-    reason = {"list": choice.name, **choice.query} if choice.query else {"page": "item"}
-    reasons = [reason, *reasons_of(opinions)]
-    text = json_lines(rows([ChosenSpecimen(specimen, reasons) for specimen in specimens]))
-    disposition = {"Content-Disposition": 'attachment; filename="items.jsonl"'}
-    return Response(text, media_type="application/x-ndjson", headers={**HEADERS, **disposition})

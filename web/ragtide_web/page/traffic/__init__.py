@@ -1,1 +1,1 @@
-"""The traffic: the newest scored answers."""
+"""The traffic: kept answers with their scores."""

@@ -1,7 +1,7 @@
-"""`/t`: the newest scored answers of the pipelines."""
+"""`/t`: kept answers with their scores: the newest, the worst, the random sample, or those that an alert names."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Annotated, Final
 
@@ -9,12 +9,17 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_offline.datasets.choosing import ChosenSpecimen
+from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, worst_list
+from ragtide_schemas import Alert, Specimen
 from ragtide_schemas.printable import printable
 
 from ...guard.problems import HttpProblem
-from ...guard.viewers import Reader
-from ...reading.context import Shared
-from ...reading.item_lists import lasting
+from ...guard.viewers import Reader, Viewer
+from ...reading.alerts import visible_alerts
+from ...reading.context import Context, Shared
+from ...reading.item_lists import MOST, WORST, ItemChoice, ItemList, lasting, read_list
+from ..data_set import data_set
 from ..rendering import PageContent, render
 from .screen import SHOWN, TrafficChoice, TrafficRows, traffic
 
@@ -26,24 +31,34 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class TrafficContent(PageContent):
-    """The newest scored answers."""
+    """Kept answers."""
 
     template = "traffic.html"
     found: TrafficRows
     chosen: TrafficChoice
     pipelines: Sequence[str]
     """Pipelines with kept answers."""
+    lists: Mapping[str, int]
+    """Lists of the pipeline, with the number of their answers."""
+    current: str
+    """Name of the list that is shown."""
+    alert: Alert | None
+    """The alert whose answers are shown."""
     query: Mapping[str, str]
-    """Fields of an item's address: the list that its neighbours are from."""
+    """Fields of an answer's address: the list that its neighbours are from."""
     choices: Mapping[str, object]
     """Fields of the address of another page."""
     enabled: bool
-    """Whether the newest answers are kept."""
+    """Whether answers are kept at all."""
     newest_n: int
+    gone: int
+    """Answers that were on the list and are no longer kept."""
+    most: int
+    """Most answers of a list; 0 if the list has no more than these."""
     keep: str
     """How long answers are kept, in words."""
     unreadable: str | None
-    """A sentence about items that cannot be read; None without any."""
+    """A sentence about answers that cannot be read; None without any."""
 
 
 @router.get("/t")
@@ -52,33 +67,73 @@ async def get_traffic(
     request: Request,
     shared: Shared,
     viewer: Reader,
+    name: Annotated[
+        str, Query(alias="list", max_length=1000, description="`newest`, `worst`, `sample`, or another kept list.")
+    ] = "",
+    alert: Annotated[str, Query(max_length=1000, description="Id of an alert, whose answers are the list.")] = "",
     pipeline: Annotated[str, Query(max_length=1000, description="Only this pipeline.")] = "",
-    metric: Annotated[str, Query(max_length=1000, description="Metric of `below` and `above`.")] = "",
+    metric: Annotated[
+        str, Query(max_length=1000, description="Metric of `below`, of `above` and of the worst answers.")
+    ] = "",
     below: Annotated[str, Query(max_length=30, description="Only scores below this number.")] = "",
     above: Annotated[str, Query(max_length=30, description="Only scores above this number.")] = "",
     segment: Annotated[str, Query(max_length=1000, description="Only this segment value, such as `lang=de`.")] = "",
     labeler: Annotated[str, Query(max_length=1000, description="Only scores of this labeler.")] = "",
     page: Annotated[int, Query(ge=1, le=READ_MOST // SHOWN, description="Page of the list, from 1.")] = 1,
+    download: Annotated[str, Query(max_length=1, description="`1` returns the answers as rows of a data set.")] = "",
 ) -> Response:
-    """Show the newest scored answers."""
+    """Show kept answers with their scores."""
     chosen = TrafficChoice(pipeline, metric, _number("below", below), _number("above", above), segment.strip(), labeler)
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
-    names = [name for name in await kept.pipelines() if viewer.may_use(name)]
-    wanted = [name for name in names if pipeline in ("", name)]
-    specimens = await kept.newest(wanted, READ_MOST if chosen.narrows else min(page * SHOWN + 1, READ_MOST))
+    names = [known for known in await kept.pipelines() if viewer.may_use(known)]
+    named = await _alert(shared, viewer, alert)
+    if named is not None:
+        chosen = replace(chosen, pipeline=named.pipeline, metric=named.metric, labeler=named.labeler or "")
+    choice = ItemChoice(name, alert=alert) if alert else ItemChoice(name, metric, labeler) if name else ItemChoice()
+    found = ItemList([])
+    if choice.name in ("", SPECIMEN_NEWEST) and not alert:
+        wanted = [known for known in names if chosen.pipeline in ("", known)]
+        count = READ_MOST if chosen.narrows else MOST if download else min(page * SHOWN + 1, READ_MOST)
+        specimens: Sequence[Specimen] = await kept.newest(wanted, count)
+        choice = ItemChoice(SPECIMEN_NEWEST)
+        if not specimens and not name and chosen.pipeline in names and not chosen.narrows:  # no newest are kept
+            choice = ItemChoice(WORST, metric, labeler)
+    if choice.name != SPECIMEN_NEWEST:
+        if chosen.pipeline in names:
+            found = await read_list(kept, chosen.pipeline, choice, named)
+        specimens = [item.specimen for item in found.items]
+        if found.metric:
+            chosen = replace(chosen, metric=found.metric, labeler=found.labeler)
+    if download:
+        reason = {"list": choice.name, **choice.query}
+        return data_set(viewer, [ChosenSpecimen(specimen, [reason]) for specimen in specimens])
     settings = shared.settings.specimens
+    listed = chosen.pipeline or (names[0] if len(names) == 1 else "")
     content = TrafficContent(
         found=traffic(specimens, chosen, page),
         chosen=chosen,
         pipelines=names,
-        query={"list": "newest"},
-        choices={name: value for name, value in asdict(chosen).items() if value not in ("", None)},
-        enabled=settings.enabled and settings.newest_n > 0,
+        lists=await kept.lists(listed) if listed in names else {},
+        current=worst_list(found.metric, found.labeler) if found.metric and not alert else choice.name,
+        alert=named,
+        query=choice.query,
+        choices={
+            field: value for field, value in {**asdict(chosen), **choice.query}.items() if value not in ("", None)
+        },
+        enabled=settings.enabled,
         newest_n=settings.newest_n,
+        gone=found.gone,
+        most=MOST if found.most else 0,
         keep=lasting(settings.keep_s),
         unreadable=kept.unreadable.warning(),
     )
     return render(request, viewer, content)
+
+
+async def _alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert | None:
+    if not alert_id:
+        return None
+    return next((alert for alert in await visible_alerts(shared, viewer) if alert.alert_id == alert_id), None)
 
 
 def _number(name: str, text: str) -> float | None:
