@@ -47,7 +47,7 @@ async def test_details_stay_open_and_orders_have_pages(async_redis: Any, screen:
     await order(async_redis, 99, reason="a newer order")
     await expect(page.get_by_text("a newer order")).to_be_visible()
     await expect(page.locator("#passed[open]")).to_have_count(1)
-    await page.get_by_role("link", name="All orders").click()
+    await page.get_by_role("link", name="All entries").click()
     await expect(page.locator("tbody tr")).to_have_count(50)
     await page.get_by_role("link", name="older").click()
     await expect(page.locator("tbody tr")).to_have_count(11)
