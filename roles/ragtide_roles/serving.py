@@ -252,57 +252,17 @@ async def aggregate(
     rules: SettingsWatch | None = None,
 ) -> None:
     """Aggregate every partition until stopped."""
-    from ragtide_aggregator.checkpoint.options import state_options  # noqa: PLC0415
     from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
-    from ragtide_aggregator.service.options import ServiceOptions  # noqa: PLC0415
-    from ragtide_aggregator.service.pipeline_health import health_limits  # noqa: PLC0415
-    from ragtide_aggregator.service.quality import QualityOptions  # noqa: PLC0415
     from ragtide_aggregator.service.telemetry import AggregatorTelemetry  # noqa: PLC0415
-    from ragtide_aggregator.service.trimming import StreamCaps  # noqa: PLC0415 - see above
 
     say_role("aggregator")
     process = process or ProcessTelemetry()
     check_rules(settings.alerts, known_metrics(settings))
-    options = ServiceOptions(
-        batch=settings.aggregator_batch,
-        commit_interval_s=settings.commit_interval_s,
-        lease_s=settings.lease_s,
-        estimates_cap=settings.estimates_cap,
-        estimates_interval_s=settings.estimates_interval_s,
-        confidence=settings.confidence,
-        state=state_options(settings),
-        feedback_window_s=settings.feedback_window_s,
-        split=bool(settings.splits),
-        ticks=workspace_of(settings.prefix) is None,
-        caps=StreamCaps(
-            metrics_keep=settings.events_keep,
-            interactions=settings.interactions_cap,
-            alerts=settings.alert_cap,
-            dead_letters=settings.dead_letters_cap,
-            interactions_bytes=settings.interactions_bytes,
-            dead_letters_bytes=settings.dead_letters_bytes,
-        ),
-        health=health_limits(settings),
-        specimens_ms=int(settings.specimens.keep_s * 1000) if settings.keeps_specimens else None,
-        quality=QualityOptions(**settings.prometheus.model_dump(), labelers=accounts(settings))
-        if settings.is_scraped
-        else None,
-    )
     telemetry = AggregatorTelemetry(settings.partitions, process)
     async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:
-        service = Aggregator(redis, settings.layout, options, holder=process_name(), telemetry=telemetry)
-
-        def take(found: Settings) -> None:
-            service.take(state_options(found), health_limits(found))
-
-        with nullcontext() if rules is None else rules.giving(take, AGGREGATION):
+        service = Aggregator(redis, settings, holder=process_name(), telemetry=telemetry)
+        with nullcontext() if rules is None else rules.giving(service.take, AGGREGATION):
             await service.run(stop)
-
-
-def accounts(settings: Settings) -> tuple[str, ...]:
-    """Return the names of the accounts whose spend limits raise alerts."""
-    own = [evaluator.account for evaluator in settings.evaluators if evaluator.has_own_account]
-    return ("judge", *settings.services, *own)
 
 
 def rules_counter(process: ProcessTelemetry) -> Callable[[Outcome], None]:

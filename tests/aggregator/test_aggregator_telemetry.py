@@ -6,13 +6,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, publish
+from tests.aggregator.test_service import EVENTS, SETTINGS, STREAMS, caught_up, publish
 from tests.support.conditions import until
 
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_runtime.redis.keys import DATA_FIELD
-from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 
 
@@ -39,7 +38,7 @@ class Watched:
     @asynccontextmanager
     async def running(self, redis: Any, holder: str) -> AsyncIterator[None]:
         stop = asyncio.Event()
-        service = Aggregator(redis, Layout("ragtide"), OPTIONS, holder=holder, telemetry=self.telemetry)
+        service = Aggregator(redis, SETTINGS, holder=holder, telemetry=self.telemetry)
         task = asyncio.create_task(service.run(stop))
         try:
             yield

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from tests.aggregator.test_pacing import OPTIONS as SERVICE
 from tests.aggregator.test_pacing import STREAMS, publish, running, until_caught_up
 from tests.support.metric_events import event
 
@@ -155,11 +154,10 @@ def test_segments_with_ever_new_names_are_bounded_too() -> None:
 
 async def test_a_crowd_is_counted_for_prometheus_told_by_doctor_and_alerted_on_once(async_redis: Any) -> None:
     registry = CollectorRegistry()
-    options = replace(SERVICE, state=CAPPED)
     for first in (0, 100):  # the second aggregator continues from the checkpoint of the first
         await publish(async_redis, crowd(200)[first : first + 100])
         telemetry = AggregatorTelemetry(1, None if first else ProcessTelemetry(registry=registry))
-        async with running(async_redis, options, telemetry):
+        async with running(async_redis, telemetry=telemetry, state=CAPPED):
             await until_caught_up(async_redis)
     alerts = [Alert.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(STREAMS.alerts)]
     assert [(alert.kind, alert.status, alert.pipeline) for alert in alerts] == [("capped", "firing", "crowd")]

@@ -1,16 +1,17 @@
 """The stream of estimates has at most one entry a key and interval, and always the last value of an interval."""
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.aggregator.test_pacing import OPTIONS, SCORES, STREAMS, many_keys, publish, running, until_caught_up
+from tests.aggregator.test_pacing import SCORES, SETTINGS, STREAMS, many_keys, publish, running, until_caught_up
+from tests.support.aggregator_settings import changed
 from tests.support.conditions import until
 from tests.support.metric_events import event
 
 from ragtide import Estimate
+from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.estimates_stream import KEYS_AT_ONCE, EstimatesStream
@@ -18,10 +19,10 @@ from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
 
-SLOWLY = replace(OPTIONS, lease_s=10.0, estimates_interval_s=3600.0)
+SLOWLY = changed(SETTINGS, lease_s=10.0, estimates_interval_s=3600.0)
 """No interval ends while a test runs."""
 
-QUICKLY = replace(SLOWLY, estimates_interval_s=0.05)
+QUICKLY = changed(SLOWLY, estimates_interval_s=0.05)
 
 
 def state_of(pipelines: int) -> AggregatorState:
@@ -72,7 +73,7 @@ def test_whole_pipelines_of_all_time_are_published_and_nothing_else() -> None:
 
 
 def test_many_keys_are_published_over_several_commits() -> None:
-    state = AggregatorState(StateOptions())
+    state = AggregatorState(state_options(SETTINGS))
     for number in range(KEYS_AT_ONCE // 3):
         state.apply(event(number, SCORES, pipeline=f"p{number}"))
     stream = EstimatesStream(10.0, 0.0)
@@ -123,7 +124,7 @@ async def published(redis: Any) -> dict[tuple[str | None, str], int]:
 
 
 def whole(events: int) -> dict[tuple[str | None, str], int]:
-    state = AggregatorState(OPTIONS.state)
+    state = AggregatorState(state_options(SETTINGS))
     for key in many_keys(events, 1):
         state.apply(key)
     return {

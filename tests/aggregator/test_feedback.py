@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.aggregator_settings import aggregator_settings
 from tests.support.metric_events import event
 
 from ragtide import Feedback, MetricEvent
@@ -16,11 +17,10 @@ from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.feedback_reader import FeedbackReader
-from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.feedback_joiner import FeedbackEntry, PendingFeedback, judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, interaction_digest
-from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, Estimate, JudgedScores
 
 STREAMS = Streams("ragtide", 0)
@@ -28,18 +28,10 @@ ADHERENCE = "trace.adherence"
 POSITIVE = "feedback.positive"
 
 
-def options(**changes: Any) -> ServiceOptions:
-    fields: dict[str, Any] = {
-        "batch": 7,
-        "commit_interval_s": 0.01,
-        "lease_s": 0.6,
-        "estimates_cap": 1000,
-        "confidence": 0.95,
-        "state": StateOptions(),
-        "feedback_window_s": 60.0,
-        **changes,
-    }
-    return ServiceOptions(**fields)
+def settings(**changes: Any) -> Settings:
+    return aggregator_settings(
+        **{"aggregator_batch": 7, "commit_interval_s": 0.01, "feedback_window_s": 60.0, **changes}
+    )
 
 
 def scored(number: int, score: float = 0.5, **changes: Any) -> MetricEvent:
@@ -62,7 +54,7 @@ async def add_feedback(redis: Any, one: Feedback) -> None:
 @asynccontextmanager
 async def running(redis: Any, **changes: Any) -> AsyncIterator[Aggregator]:
     stop = asyncio.Event()
-    service = Aggregator(redis, Layout("ragtide"), options(**changes), holder="a")
+    service = Aggregator(redis, settings(**changes), holder="a")
     task = asyncio.create_task(service.run(stop))
     try:
         yield service
@@ -251,7 +243,7 @@ async def test_an_aggregator_that_dies_at_any_commit_joins_each_gold_score_once(
     finishing = asyncio.create_task(caught_up(async_redis))
     while not finishing.done():
         await async_redis.delete(STREAMS.lease)  # the dead owner's lease has run out
-        service = Aggregator(async_redis, Layout("ragtide"), options(commit_interval_s=0.0, batch=3), holder="a")
+        service = Aggregator(async_redis, settings(commit_interval_s=0.0, aggregator_batch=3), holder="a")
         running_now = asyncio.create_task(service.run(stop))
         await asyncio.wait([running_now, finishing], return_when=asyncio.FIRST_COMPLETED)
         if not running_now.done():

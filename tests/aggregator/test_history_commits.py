@@ -6,21 +6,20 @@ from typing import Any
 
 import pytest
 from redis import ConnectionError  # noqa: A004 - Redis's own
+from tests.support.aggregator_settings import aggregator_settings
 from tests.support.conditions import until
 from tests.support.metric_events import START, event
 
 from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_runtime.redis.layout import Layout
 
 STREAMS = Streams("ragtide", 0)
 STATE = StateOptions(panes=Panes((), 60_000), history=HistoryOptions(60_000, 600_000, 1_000, 1_000, 3_600_000, 10))
-OPTIONS = ServiceOptions(batch=20, commit_interval_s=0.0, lease_s=0.6, estimates_cap=1000, confidence=0.95, state=STATE)
+SETTINGS = aggregator_settings(aggregator_batch=20, commit_interval_s=0.0)
 EVENTS = [
     event(20 * number, {"trace.adherence": (number * 37 % 101) / 100}, labeled_at=START + timedelta(days=1))
     for number in range(600)
@@ -59,7 +58,7 @@ async def test_a_killed_aggregator_and_a_lost_reply_change_nothing(
     stop, finishing = asyncio.Event(), asyncio.create_task(until(caught_up))
     while not finishing.done():
         await async_redis.delete(STREAMS.lease)  # the dead owner's lease has run out
-        service = Aggregator(async_redis, Layout("ragtide"), OPTIONS, holder="a")
+        service = Aggregator(async_redis, SETTINGS, holder="a", state=STATE)
         running = asyncio.create_task(service.run(stop))
         await asyncio.wait([running, finishing], return_when=asyncio.FIRST_COMPLETED)
         if not running.done():

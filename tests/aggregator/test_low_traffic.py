@@ -1,6 +1,5 @@
 """An alert when a pipeline has fewer interactions than a limit for a while."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,22 +8,22 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.support.metric_events import event
 
-from ragtide_aggregator.service.low_traffic import CHECK_MS, LowTraffic, TrafficLimit
+from ragtide_aggregator.service.low_traffic import CHECK_MS, LowTraffic
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_runtime.settings.alerting import StallSettings
+from ragtide_runtime.settings.alerting import LowTrafficSettings, StallSettings
 from ragtide_schemas import Alert
 from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 
 pytestmark = pytest.mark.pure
 
 MINUTE = 60_000
-LIMIT = TrafficLimit("sh*", below=5, period_ms=10 * MINUTE, severity="page")
+LIMIT = LowTrafficSettings(pipeline="sh*", below=5, period="10m", severity="page")
 
 
 class Traffic:
     """Events into a state, and looks at its traffic; every look may be that of a process that takes over."""
 
-    def __init__(self, *limits: TrafficLimit, split: tuple[str, ...] = ()) -> None:
+    def __init__(self, *limits: LowTrafficSettings, split: tuple[str, ...] = ()) -> None:
         self.state = AggregatorState(StateOptions())
         self.limits, self.split = limits, split
         self.traffic = LowTraffic(limits, 0, split)
@@ -66,7 +65,7 @@ def test_an_alert_fires_once_and_ends_once_whoever_looks(anew: bool) -> None:
 
 
 def test_answers_to_sentinels_are_no_traffic_of_any_pipeline() -> None:
-    traffic, fired = Traffic(replace(LIMIT, pipeline="*")), []
+    traffic, fired = Traffic(LIMIT.model_copy(update={"pipeline": "*"})), []
     traffic.add(9)
     traffic.add(9, pipeline=SENTINEL_PIPELINE)
     for minute in range(31):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.aggregator_settings import aggregator_settings
 from tests.support.conditions import until
 from tests.support.impossible import make_impossible
 from tests.support.metric_events import adherence, beta
@@ -18,12 +19,10 @@ from ragtide import AlertRule, Feedback, MetricEvent
 from ragtide_aggregator.checkpoint.halving import Halving, TakenEntries
 from ragtide_aggregator.events.batch import EventBatch
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, interaction_digest
-from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import DeadLetter, Reason, to_milliseconds
 
 STREAMS = Streams("ragtide", 0)
@@ -38,10 +37,8 @@ EVENTS = [*adherence(beta(0.85, 150, 1), latency_s=0.25), *adherence(beta(0.4, 1
 @asynccontextmanager
 async def running(redis: Any, batch: int = 60) -> AsyncIterator[asyncio.Task[None]]:
     stop = asyncio.Event()
-    options = ServiceOptions(
-        batch=batch, commit_interval_s=0.02, lease_s=5, estimates_cap=1000, confidence=0.95, state=STATE
-    )
-    task = asyncio.create_task(Aggregator(redis, Layout("ragtide"), options, holder="a").run(stop))
+    settings = aggregator_settings(aggregator_batch=batch, lease_s=5)
+    task = asyncio.create_task(Aggregator(redis, settings, holder="a", state=STATE).run(stop))
     try:
         yield task
     finally:

@@ -14,19 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import ConnectionError as RedisConnectionError
 from redis.asyncio import Redis
+from tests.support.aggregator_settings import aggregator_settings, changed
 from tests.support.metric_events import event
 
 from ragtide import Estimate, MetricEvent
 from ragtide_aggregator.checkpoint.commit import Committer, Step
+from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.service.pace import StepPace
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_aggregator.service.trimming import StreamStatus
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.model import Settings
 
 STREAMS = Streams("ragtide", 0)
 SCORES = {
@@ -35,9 +36,7 @@ SCORES = {
     "trace.adherence": 0.7,
     "trace.supported_fraction": 0.6,
 }
-OPTIONS = ServiceOptions(
-    batch=1000, commit_interval_s=0.02, lease_s=0.4, estimates_cap=1000, confidence=0.95, state=StateOptions()
-)
+SETTINGS = aggregator_settings(aggregator_batch=1000, lease_s=0.4)
 
 
 def many_keys(n: int, segments: int = 15) -> list[MetricEvent]:
@@ -49,10 +48,13 @@ def many_keys(n: int, segments: int = 15) -> list[MetricEvent]:
 
 @asynccontextmanager
 async def running(
-    redis: Redis, options: ServiceOptions = OPTIONS, telemetry: AggregatorTelemetry | None = None
+    redis: Redis,
+    settings: Settings = SETTINGS,
+    telemetry: AggregatorTelemetry | None = None,
+    state: StateOptions | None = None,
 ) -> AsyncIterator[Aggregator]:
     stop = asyncio.Event()
-    service = Aggregator(redis, Layout("ragtide"), options, holder="a", telemetry=telemetry)
+    service = Aggregator(redis, settings, holder="a", telemetry=telemetry, state=state)
     task = asyncio.create_task(service.run(stop))
     try:
         yield service
@@ -78,7 +80,7 @@ async def test_a_batch_of_many_new_keys_is_committed_although_it_takes_longer_th
     await publish(async_redis, events)
     async with running(async_redis):
         await until_caught_up(async_redis)
-    whole = AggregatorState(OPTIONS.state)
+    whole = AggregatorState(state_options(SETTINGS))
     for one in events:
         whole.apply(one)
     stored = await async_redis.hgetall(STREAMS.checkpoint)
@@ -107,7 +109,7 @@ async def test_the_lease_is_renewed_and_the_event_loop_is_free_while_a_step_work
 
     monkeypatch.setattr(Lease, "renew", counted)
     await publish(async_redis, many_keys(2, 1))
-    async with running(async_redis, replace(OPTIONS, lease_s=1.5)) as service, asyncio.timeout(120):
+    async with running(async_redis, changed(SETTINGS, lease_s=1.5)) as service, asyncio.timeout(120):
         while not working.is_set():  # noqa: ASYNC110 - a thread sets it
             await asyncio.sleep(0.01)
         begun = len(renewed)
@@ -151,12 +153,12 @@ async def test_a_commit_has_no_more_keys_than_its_time_allows(
         await commit(self, step, token)
 
     monkeypatch.setattr(Committer, "commit", counted)
-    options = replace(OPTIONS, lease_s=9.0, commit_interval_s=60.0)
+    settings = changed(SETTINGS, lease_s=9.0, commit_interval_s=60.0)
     # Each key is taken to cost a second, and nothing else is learned: at least one event.
     monkeypatch.setattr("ragtide_aggregator.service.pace.FIRST_GUESS_S", 1.0)
     monkeypatch.setattr(StepPace, "committed", lambda *_, **__: None)
     await publish(async_redis, many_keys(12, 1))
-    async with running(async_redis, options):
+    async with running(async_redis, settings):
         await until_caught_up(async_redis)
     assert max(sizes) <= 9
     found = [Estimate.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(STREAMS.estimates)]
@@ -218,7 +220,7 @@ async def test_an_aggregator_that_lags_takes_longer_steps(async_redis: Any, monk
         await async_redis.xadd(
             STREAMS.metrics, {DATA_FIELD: key.encode()}, id=f"{1000 + 60_000 * (number == 5)}-{number}"
         )
-    async with running(async_redis, replace(OPTIONS, batch=2, lease_s=9.0)):
+    async with running(async_redis, changed(SETTINGS, aggregator_batch=2, lease_s=9.0)):
         await until_caught_up(async_redis)
     assert longest[0] == 9.0
 
@@ -258,7 +260,7 @@ async def test_a_redis_that_fails_does_not_make_the_next_steps_small(
     clock = "ragtide_aggregator.service.step_writer.perf_counter"
     monkeypatch.setattr(clock, lambda: time.perf_counter() + sum(outage_s))
     await publish(async_redis, many_keys(3, 1))
-    async with running(async_redis, replace(OPTIONS, lease_s=30.0)):
+    async with running(async_redis, changed(SETTINGS, lease_s=30.0)):
         await until_caught_up(async_redis)
     assert sum(outage_s) == 200
     assert sum(seconds_of) < 100

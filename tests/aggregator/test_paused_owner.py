@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.aggregator.test_service import OPTIONS, STREAMS, caught_up, publish, running, stored_rows
+from tests.aggregator.test_service import STATE, STREAMS, caught_up, publish, running, stored_rows
 from tests.support.conditions import until
 from tests.support.metric_events import adherence, beta
 from tests.support.pausing_owner import POINTS
@@ -63,7 +63,7 @@ async def owner(redis: Any) -> str:
 
 async def exact(redis: Any, events: Sequence[MetricEvent]) -> None:
     """Check that the checkpoint and the alerts are those of all events, each counted once."""
-    state = AggregatorState(OPTIONS.state)
+    state = AggregatorState(STATE)
     for event in events:
         state.apply(event)
     changes = state.take_changes()

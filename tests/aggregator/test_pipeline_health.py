@@ -1,12 +1,13 @@
 """Alerts about labeling that is stalled, traffic that is silent and interactions that are dropped."""
 
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
-from ragtide_aggregator.service.pipeline_health import HealthLimits, PipelineHealth
+from ragtide_aggregator.service.pipeline_health import PipelineHealth
 from ragtide_aggregator.service.trimming import StreamStatus
 from ragtide_runtime.alert_book import STORED, AlertBook
 from ragtide_runtime.redis.eviction import Evictions
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.alerting import StallSettings
 from ragtide_schemas import Alert
 
 
@@ -30,7 +31,7 @@ def status_at(
 class Checks:
     """The checks of a partition with its book; `takes_over` continues from the stored fields, as another owner does."""
 
-    def __init__(self, limits: HealthLimits, partition: int = 0) -> None:
+    def __init__(self, limits: StallSettings, partition: int = 0) -> None:
         self.health, self.book = PipelineHealth(limits, partition), AlertBook()
         self.limits = limits
         self.is_over_budget = False
@@ -44,7 +45,7 @@ class Checks:
             del self.stored[name]
         return alerts
 
-    def takes_over(self, limits: HealthLimits | None = None) -> "Checks":
+    def takes_over(self, limits: StallSettings | None = None) -> "Checks":
         second = Checks(limits or self.limits)
         second.health = PipelineHealth.from_fields(second.limits, 0, self.stored)
         for name, data in self.stored.items():
@@ -59,7 +60,7 @@ def changed(checks: Checks, status: StreamStatus) -> list[tuple[str, str]]:
 
 
 def test_labeling_that_is_behind_fires_once_and_resolves_when_it_has_caught_up() -> None:
-    health = Checks(HealthLimits(labeling_s=60), 3)
+    health = Checks(StallSettings(labeling_s=60), 3)
     assert changed(health, status_at(1000, waiting_s=59)) == []
     (alert,) = health.alerts(status_at(1001, waiting_s=61))
     assert (alert.rule, alert.status, alert.kind, alert.pipeline) == ("stall-labeling", "firing", "stall", "*")
@@ -71,7 +72,7 @@ def test_labeling_that_is_behind_fires_once_and_resolves_when_it_has_caught_up()
 
 
 def test_a_sample_that_waits_for_its_judge_is_told_apart_from_labeling_that_is_behind() -> None:
-    health = Checks(HealthLimits(labeling_s=60), 0)
+    health = Checks(StallSettings(labeling_s=60), 0)
     assert changed(health, status_at(1000, waiting_s=1, awaiting_s=61)) == [("stall-sample", "firing")]
     second = health.takes_over()
     assert changed(second, status_at(1001, waiting_s=61, awaiting_s=62)) == [("stall-labeling", "firing")]
@@ -79,7 +80,7 @@ def test_a_sample_that_waits_for_its_judge_is_told_apart_from_labeling_that_is_b
 
 
 def test_labeling_that_waits_for_money_neither_fires_nor_resolves() -> None:
-    health = Checks(HealthLimits(labeling_s=60), 0)
+    health = Checks(StallSettings(labeling_s=60), 0)
     health.is_over_budget = True
     assert changed(health, status_at(1000, waiting_s=3600)) == []
     health.is_over_budget = False
@@ -89,7 +90,7 @@ def test_labeling_that_waits_for_money_neither_fires_nor_resolves() -> None:
 
 
 def test_traffic_that_stopped_is_told_apart_from_labeling_that_stopped() -> None:
-    health = Checks(HealthLimits(labeling_s=None, traffic_s=30), 0)
+    health = Checks(StallSettings(labeling_s=None, traffic_s=30), 0)
     assert changed(health, status_at(1000)) == [], "there was never any"
     assert changed(health, status_at(1000, scored_s=31, waiting_s=31)) == []
     assert changed(health, status_at(1000, scored_s=31)) == [("stall-traffic", "firing")]
@@ -97,7 +98,7 @@ def test_traffic_that_stopped_is_told_apart_from_labeling_that_stopped() -> None
 
 
 def test_dropped_interactions_fire_and_resolve_when_no_more_are() -> None:
-    health = Checks(HealthLimits(quiet_s=60), 0)
+    health = Checks(StallSettings(quiet_s=60), 0)
     assert changed(health, status_at(1000)) == []
     assert changed(health, status_at(1001, drop_new=5)) == [("stall-dropped", "firing")]
     assert changed(health, status_at(1050, drop_new=9, capped=1)) == []
@@ -106,14 +107,14 @@ def test_dropped_interactions_fire_and_resolve_when_no_more_are() -> None:
 
 
 def test_alerts_that_no_group_read_in_time_are_no_dropped_interactions() -> None:
-    health = Checks(HealthLimits(quiet_s=60), 0)
+    health = Checks(StallSettings(quiet_s=60), 0)
     assert changed(health, status_at(1000, alerts=5)) == []
     (alert,) = health.alerts(status_at(1001, alerts=6, capped=2))
     assert "alerts" not in alert.message
 
 
 def test_another_owner_neither_fires_nor_resolves_again() -> None:
-    first = Checks(HealthLimits(labeling_s=60, quiet_s=60))
+    first = Checks(StallSettings(labeling_s=60, quiet_s=60))
     first.alerts(status_at(1000, waiting_s=61, drop_new=2))
     second = first.takes_over()
     assert changed(second, status_at(1001, waiting_s=62, drop_new=2)) == []
@@ -124,16 +125,16 @@ def test_another_owner_neither_fires_nor_resolves_again() -> None:
 
 
 def test_a_removed_limit_and_a_partition_that_is_gone_end_their_alerts() -> None:
-    first = Checks(HealthLimits(labeling_s=60))
+    first = Checks(StallSettings(labeling_s=60))
     first.alerts(status_at(1000, waiting_s=61))
     first.stored["alert:stall-labeling:3"] = first.stored["alert:stall-labeling"]
-    second = first.takes_over(HealthLimits(labeling_s=None))
+    second = first.takes_over(StallSettings(labeling_s=None))
     assert changed(second, status_at(1001, waiting_s=62)) == [("stall-labeling", "resolved")] * 2
     assert second.stored == {}
 
 
 def test_a_firing_alert_survives_a_change_of_the_number_of_partitions() -> None:
-    checks = Checks(HealthLimits(labeling_s=60))
+    checks = Checks(StallSettings(labeling_s=60))
     checks.alerts(status_at(1000, waiting_s=61))
     (name,) = checks.stored
     found = repartitioned(Layout("ragtide", 3), Layout("ragtide", 2), {0: {}, 1: checks.stored, 2: checks.stored})
@@ -152,7 +153,7 @@ def test_evicted_keys_are_counted_page_once_and_resolve_when_redis_evicts_no_mor
         checks.stored = {name: data for name, data in (checks.stored | written).items() if name not in gone}
         return new, [(alert.rule, alert.status, alert.severity) for alert in alerts]
 
-    limits = HealthLimits(quiet_s=60)
+    limits = StallSettings(quiet_s=60)
     safe = Checks(limits)
     assert found(safe, 1000, 500, "noeviction") == (0, [])  # of other clients, before this deployment
     assert found(safe, 1010, 500, "allkeys-lru") == (0, [])

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse
 from redis import ConnectionError as RedisConnectionError
 from structlog.testing import capture_logs
-from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, publish
+from tests.aggregator.test_service import EVENTS, SETTINGS, STREAMS, caught_up, publish
+from tests.support.aggregator_settings import changed
 from tests.support.conditions import until
 from tests.support.metric_events import adherence, event
 
@@ -23,14 +23,14 @@ from ragtide_aggregator.checkpoint.commit import Committer
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.quality import PAUSES, PartitionQuality, QualityExport, QualityOptions
+from ragtide_aggregator.service.quality import PAUSES, PartitionQuality, QualityExport
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry, QualityCollector
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_consumers.labelers.remote.spend import LimitReached, RedisSpend, Reservation
 from ragtide_runtime.ownership.ownership import Ownership
-from ragtide_runtime.redis.layout import Layout
-from ragtide_runtime.settings.labelers import JudgeSettings
+from ragtide_runtime.settings.labelers import JudgeSettings, ServiceSettings
+from ragtide_runtime.settings.telemetry import PrometheusSettings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -44,7 +44,7 @@ def state_of(**segments: str) -> AggregatorState:
 
 
 def export(**options: Any) -> QualityExport:
-    return QualityExport(3, QualityOptions(**options), confidence=0.95, now_s=0.0)
+    return QualityExport(3, PrometheusSettings(**options), confidence=0.95, now_s=0.0)
 
 
 def scraped(quality: PartitionQuality, certain: Callable[[], bool] = lambda: True) -> Found:
@@ -204,7 +204,12 @@ def test_samples_are_computed_after_a_commit_at_intervals_that_grow_with_their_c
     assert exported.is_due(10.0 + 3 * PAUSES)
 
 
-SCRAPED = replace(OPTIONS, quality=QualityOptions(interval_s=0.02, labelers=("judge", "nli")))
+SCRAPED = changed(
+    SETTINGS,
+    http_port=0,
+    prometheus=PrometheusSettings(interval_s=0.02),
+    services={"nli": ServiceSettings(url="http://nli:8080")},
+)
 
 
 class ScrapedAggregator:
@@ -229,7 +234,7 @@ class ScrapedAggregator:
     @asynccontextmanager
     async def running(self, redis: Any, holder: str = "a") -> AsyncIterator[None]:
         stop = asyncio.Event()
-        service = Aggregator(redis, Layout("ragtide"), SCRAPED, holder=holder, telemetry=self.telemetry)
+        service = Aggregator(redis, SCRAPED, holder=holder, telemetry=self.telemetry)
         task = asyncio.create_task(service.run(stop))
         try:
             yield
@@ -255,8 +260,8 @@ async def test_the_owner_has_the_series_and_the_next_owner_has_them_from_the_che
 async def test_events_that_wait_for_a_commit_are_not_shown(async_redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     one, stop = ScrapedAggregator(), asyncio.Event()
     monkeypatch.setattr(QualityExport, "is_due", lambda *_: True)
-    options = replace(SCRAPED, commit_interval_s=3600.0, estimates_interval_s=3600.0, batch=10_000)
-    service = Aggregator(async_redis, Layout("ragtide"), options, holder="a", telemetry=one.telemetry)
+    settings = changed(SCRAPED, commit_interval_s=3600.0, estimates_interval_s=3600.0, aggregator_batch=10_000)
+    service = Aggregator(async_redis, settings, holder="a", telemetry=one.telemetry)
     task = asyncio.create_task(service.run(stop))
     await publish(async_redis, EVENTS)
     await until(lambda: service.events_applied == len(EVENTS))

@@ -4,7 +4,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.aggregator.test_service import OPTIONS
+from tests.aggregator.test_service import SETTINGS, STATE
+from tests.support.aggregator_settings import changed
 from tests.support.conditions import until
 from tests.support.metric_events import adherence, beta
 
@@ -13,7 +14,6 @@ from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_runtime.ownership.owner import Membership
 from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_runtime.redis.layout import Layout
 
 PARTITIONS = 6
 
@@ -21,7 +21,7 @@ PARTITIONS = 6
 @asynccontextmanager
 async def running(redis: Any, holder: str) -> AsyncIterator[Aggregator]:
     stop = asyncio.Event()
-    aggregator = Aggregator(redis, Layout("ragtide", PARTITIONS), OPTIONS, holder=holder)
+    aggregator = Aggregator(redis, changed(SETTINGS, partitions=PARTITIONS), holder=holder)
     task = asyncio.create_task(aggregator.run(stop))
     try:
         yield aggregator
@@ -41,7 +41,7 @@ async def shares(redis: Any) -> list[int]:
 
 
 async def counted(redis: Any, partition: int) -> int:
-    state = (await load_checkpoint(redis, Streams("ragtide", partition), OPTIONS.state)).state
+    state = (await load_checkpoint(redis, Streams("ragtide", partition), STATE)).state
     return sum(int(state.moments.n(row)) for row, key in enumerate(state.keys) if key.metric == "trace.adherence")
 
 
@@ -95,7 +95,10 @@ async def test_an_owner_that_vanishes_is_replaced_when_its_leases_run_out(
             await leave(self)
 
     async with running(async_redis, "survivor"):
-        doomed, stop = Aggregator(async_redis, Layout("ragtide", PARTITIONS), OPTIONS, holder="doomed"), asyncio.Event()
+        doomed, stop = (
+            Aggregator(async_redis, changed(SETTINGS, partitions=PARTITIONS), holder="doomed"),
+            asyncio.Event(),
+        )
         task = asyncio.create_task(doomed.run(stop))
 
         async def shared(*wanted: int) -> bool:

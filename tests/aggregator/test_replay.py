@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.support.aggregator_settings import aggregator_settings
 from tests.support.metric_events import START, event
 from tests.support.recorded import record
 
@@ -15,7 +16,6 @@ from ragtide import Alert, AlertRule
 from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
@@ -47,7 +47,8 @@ STATE = StateOptions(
     budget=AlertBudget(3.0, 3_600_000),
     history=HistoryOptions(300_000, 1_800_000, 50, 1_000, 3_600_000, 200, frozenset({"lang"})),
 )
-LIVE = Layout("ragtide", 3, {"big": 2})
+SETTINGS = aggregator_settings(partitions=3, splits={"big": 2})
+LIVE = SETTINGS.layout
 RUN = Layout(workspace_prefix("ragtide", "again"), 3, {"big": 2})
 EVERYTHING = Selection()
 OPTIONS = ReplayOptions(state=STATE, split=True, lease_s=60.0, feedback_window_s=3600.0)
@@ -92,10 +93,7 @@ def feedback(number: int, score: float, pipeline: str) -> Feedback:
 @asynccontextmanager
 async def live(redis: Any) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    options = ServiceOptions(
-        batch=50, commit_interval_s=0.02, lease_s=0.6, estimates_cap=1000, confidence=0.95, state=STATE, split=True
-    )
-    task = asyncio.create_task(Aggregator(redis, LIVE, options, holder="live").run(stop))
+    task = asyncio.create_task(Aggregator(redis, SETTINGS, holder="live", state=STATE).run(stop))
     try:
         yield
     finally:

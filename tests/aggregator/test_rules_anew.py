@@ -2,18 +2,17 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.aggregator.test_service import EVENTS, OPTIONS, RULE, STREAMS, caught_up, stored_rows
+from tests.aggregator.test_service import EVENTS, RULE, SETTINGS, STREAMS, caught_up, stored_rows
+from tests.support.aggregator_settings import changed
 from tests.support.conditions import until
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.state.state import StateOptions
 from ragtide_runtime.redis.keys import DATA_FIELD
-from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.model import Settings
 
 DRIFT = AlertRule(name="drift", kind="drift", metric="trace.adherence", learn_n=40)
 STRICT = RULE.model_copy(update={"target": 0.9})
@@ -25,8 +24,8 @@ CHANGES = {
 }
 
 
-def state(*rules: AlertRule) -> StateOptions:
-    return replace(OPTIONS.state, rules=rules)
+def with_rules(*rules: AlertRule) -> Settings:
+    return changed(SETTINGS, alerts=rules)
 
 
 async def published(redis: Any, first: int, last: int) -> None:
@@ -41,9 +40,9 @@ async def outcome(redis: Any, rules: tuple[AlertRule, ...], change_at: int, *, a
     await redis.flushall()
     async with AsyncExitStack() as stack:
 
-        async def begun(options: Any) -> Aggregator:
+        async def begun(settings: Settings) -> Aggregator:
             stop = asyncio.Event()
-            service = Aggregator(redis, Layout("ragtide"), options, holder="a")
+            service = Aggregator(redis, settings, holder="a")
             task = asyncio.create_task(service.run(stop))
 
             async def end() -> None:
@@ -53,14 +52,14 @@ async def outcome(redis: Any, rules: tuple[AlertRule, ...], change_at: int, *, a
             stack.push_async_callback(end)
             return service
 
-        service = await begun(OPTIONS)
+        service = await begun(SETTINGS)
         await published(redis, 0, change_at)
         if anew:
-            service.take(state(*rules))
+            service.take(with_rules(*rules))
             await until(lambda: service.is_current)
         else:
             await stack.aclose()
-            await begun(replace(OPTIONS, state=state(*rules)))
+            await begun(with_rules(*rules))
         await published(redis, change_at, len(EVENTS))
     alerts = [Alert.decode(fields[DATA_FIELD]) for _, fields in await redis.xrange(STREAMS.alerts)]
     return await stored_rows(redis), alerts
@@ -87,14 +86,14 @@ async def test_new_rules_give_what_a_restart_gives(name: str, async_redis: Any) 
 
 async def test_rules_that_change_again_and_again_while_events_come_lose_and_repeat_no_event(async_redis: Any) -> None:
     stop = asyncio.Event()
-    service = Aggregator(async_redis, Layout("ragtide"), OPTIONS, holder="a")
+    service = Aggregator(async_redis, SETTINGS, holder="a")
     task = asyncio.create_task(service.run(stop))
     try:
         for number, event in enumerate(EVENTS):
             await async_redis.xadd(STREAMS.metrics, {DATA_FIELD: event.encode()})
             if number % 7 == 0:
-                service.take(state(*list(CHANGES.values())[number % 4]))
-        service.take(state(RULE))
+                service.take(with_rules(*list(CHANGES.values())[number % 4]))
+        service.take(with_rules(RULE))
         await until(lambda: caught_up(async_redis))
         assert len(service.owner.owned) == 1
     finally:

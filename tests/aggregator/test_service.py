@@ -1,46 +1,39 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from redis import ConnectionError  # noqa: A004 - Redis's own
+from tests.support.aggregator_settings import aggregator_settings, changed
 from tests.support.conditions import until
 from tests.support.metric_events import adherence, beta
 from tests.support.metric_events import event as metric_event
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.checkpoint.commit import Committer, Step
+from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.options import ServiceOptions
-from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.errors import LeaseLostError
 from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Estimate
 
 STREAMS = Streams("ragtide", 0)
 RULE = AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7)
-OPTIONS = ServiceOptions(
-    batch=50,
-    commit_interval_s=0.02,
-    lease_s=0.6,
-    estimates_cap=1000,
-    confidence=0.95,
-    state=StateOptions(rules=(RULE,)),
-)
+SETTINGS = aggregator_settings(alerts=(RULE,))
+STATE = state_options(SETTINGS)
 UNHURRIED_S = 60.0
 """A lease that does not run out on a busy machine."""
 EVENTS = [*adherence(beta(0.85, 200, 1)), *adherence(beta(0.4, 100, 2), first=200)]
 
 
 @asynccontextmanager
-async def running(redis: Any, holder: str = "a", lease_s: float = OPTIONS.lease_s) -> AsyncIterator[Aggregator]:
+async def running(redis: Any, holder: str = "a", lease_s: float = SETTINGS.lease_s) -> AsyncIterator[Aggregator]:
     stop = asyncio.Event()
-    service = Aggregator(redis, Layout("ragtide"), replace(OPTIONS, lease_s=lease_s), holder=holder)
+    service = Aggregator(redis, changed(SETTINGS, lease_s=lease_s), holder=holder)
     task = asyncio.create_task(service.run(stop))
     try:
         yield service
@@ -73,7 +66,7 @@ async def test_events_become_estimates_alerts_and_a_checkpoint(async_redis: Any)
     await publish(async_redis, EVENTS)
     async with running(async_redis):
         await until(lambda: caught_up(async_redis))
-    quiet = AggregatorState(OPTIONS.state)
+    quiet = AggregatorState(STATE)
     for event in EVENTS:
         quiet.apply(event)
     changes = quiet.take_changes()
@@ -131,7 +124,7 @@ async def test_a_step_sent_twice_is_written_once(async_redis: Any) -> None:
     committer = Committer(async_redis, STREAMS, estimates_cap=10)
     token = (await Lease(async_redis, STREAMS, holder="a", lease_s=5).acquire()).token
     assert token is not None
-    state = AggregatorState(OPTIONS.state)
+    state = AggregatorState(STATE)
     for event in EVENTS:
         state.apply(event)
     changes = state.take_changes()
@@ -191,7 +184,7 @@ async def test_a_flushed_redis_is_started_on_again(async_redis: Any) -> None:
 
 async def test_a_checkpoint_of_another_version_is_a_clear_error_not_a_new_beginning(async_redis: Any) -> None:
     await async_redis.hset(STREAMS.checkpoint, mapping={"version": "99", "position": "1-0"})
-    service = Aggregator(async_redis, Layout("ragtide"), OPTIONS, holder="a")
+    service = Aggregator(async_redis, SETTINGS, holder="a")
     with pytest.raises(CheckpointError, match="version 99"):
         await service.run(asyncio.Event())
     assert await async_redis.hget(STREAMS.checkpoint, "position") == b"1-0"

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up
+from tests.aggregator.test_service import EVENTS, SETTINGS, STREAMS, caught_up
+from tests.support.aggregator_settings import changed
 from tests.support.alerts import alert as other_alert
 from tests.support.conditions import until
 from tests.support.metric_events import adherence, beta
@@ -27,14 +27,14 @@ from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_schemas import MetricEvent, Specimen, SpecimenLabeling
 
-KEEPING = replace(OPTIONS, specimens_ms=50_000)
+KEEPING = changed(SETTINGS, specimens=SpecimenSettings(keep_s=50))
 RECOVERY = adherence(beta(0.95, 400, 3), first=300)
 
 
 @asynccontextmanager
 async def running(redis: Any) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    task = asyncio.create_task(Aggregator(redis, Layout("ragtide"), KEEPING, holder="a").run(stop))
+    task = asyncio.create_task(Aggregator(redis, KEEPING, holder="a").run(stop))
     try:
         yield
     finally:

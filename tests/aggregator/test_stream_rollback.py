@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, publish, running
+from tests.aggregator.test_service import EVENTS, STATE, STREAMS, caught_up, publish, running
 from tests.support.conditions import until
 from tests.support.metric_events import adherence, beta
 
@@ -15,7 +15,7 @@ from ragtide_runtime.redis.keys import DATA_FIELD
 
 
 async def counted(redis: Any) -> int:
-    state = (await load_checkpoint(redis, STREAMS, OPTIONS.state)).state
+    state = (await load_checkpoint(redis, STREAMS, STATE)).state
     return sum(int(state.moments.n(row)) for row, key in enumerate(state.keys) if key.metric == "trace.adherence")
 
 

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.aggregator.test_service import OPTIONS, STREAMS, UNHURRIED_S, caught_up, publish, stored_rows
+from tests.aggregator.test_service import SETTINGS, STREAMS, UNHURRIED_S, caught_up, publish, stored_rows
 from tests.aggregator.test_ticks import ADHERENCE, tick
+from tests.support.aggregator_settings import changed
 from tests.support.conditions import until
 from tests.support.metric_events import event
 from tests.support.redis_processes import cluster
@@ -19,17 +19,15 @@ from ragtide_aggregator.errors import DamagedFieldError
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.applying import Positions
-from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.service.session import PartitionSession
 from ragtide_aggregator.service.ticks import TickWriter, append_ticks
-from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
+from ragtide_aggregator.service.trimming import trim_streams
 from ragtide_aggregator.state import open_clusters
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_roles.serving import aggregate
 from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.entries import order
-from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, workspace_prefix
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.model import Settings
@@ -62,10 +60,9 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @asynccontextmanager
-async def owner(redis: Any, holder: str = "a", *, ticks: bool = True) -> AsyncIterator[Aggregator]:
+async def owner(redis: Any, holder: str = "a") -> AsyncIterator[Aggregator]:
     stop = asyncio.Event()
-    options = replace(OPTIONS, state=STATE, lease_s=UNHURRIED_S, ticks=ticks)
-    service = Aggregator(redis, Layout("ragtide"), options, holder=holder)
+    service = Aggregator(redis, changed(SETTINGS, lease_s=UNHURRIED_S), holder=holder, state=STATE)
     task = asyncio.create_task(service.run(stop))
     try:
         yield service
@@ -122,7 +119,7 @@ async def test_silence_ends_the_sessions_of_each_pipeline_once(async_redis: Any,
     assert await alerts(async_redis) == list(changes.alerts)
     assert recomputed(entries).waiting == {("shop", None): 0, ("docs", None): 0}
     # Ticks are no traffic: the silence is measured from the last answer.
-    status = await run_script(async_redis, trim_streams(STREAMS, StreamCaps(), "0-0", "0-0"))
+    status = await run_script(async_redis, trim_streams(STREAMS, Settings(), "0-0", "0-0"))
     assert status.last_scored_ms == max(order(entry_id)[0] for entry_id, one in entries if not one.is_tick)
 
 
@@ -266,25 +263,13 @@ async def test_a_workspace_has_no_ticks_because_its_answers_come_at_a_speed_of_i
 
     monkeypatch.setattr(PartitionSession, "_maintain", counted)
     await publish(async_redis, answers(sessions=3))
-    async with owner(async_redis, ticks=False):
+    monkeypatch.setattr("ragtide_aggregator.service.session.workspace_of", lambda _: "may")
+    async with owner(async_redis):
         last = order((await stream(async_redis))[-1][0])[0]
         await until(lambda: async_redis_passed(async_redis, last + QUIET_MS))
         seen = len(rounds)
         await until(lambda: len(rounds) >= seen + 2)
         assert await ticks(async_redis) == []
-    given: list[ServiceOptions] = []
-
-    class Noted(Aggregator):
-        def __init__(self, redis: Any, layout: Layout, options: ServiceOptions, **others: Any) -> None:
-            super().__init__(redis, layout, options, **others)
-            given.append(options)
-
-    monkeypatch.setattr("ragtide_aggregator.service.aggregator.Aggregator", Noted)
-    stop = asyncio.Event()
-    stop.set()
-    for prefix in ("ragtide", workspace_prefix("ragtide", "may")):
-        await aggregate(Settings(prefix=prefix), redis_url, stop)
-    assert [options.ticks for options in given] == [True, False]
 
 
 @pytest.mark.heavy
@@ -299,8 +284,8 @@ async def test_sessions_of_each_partition_of_a_cluster_end_without_traffic(tmp_p
                 for one in answers(pipeline=pipeline):
                     await redis.xadd(layout.all()[partition].metrics, {DATA_FIELD: one.encode()})
             stop = asyncio.Event()
-            options = replace(OPTIONS, state=STATE, lease_s=UNHURRIED_S)
-            task = asyncio.create_task(Aggregator(redis, layout, options, holder="a").run(stop))
+            settings = changed(SETTINGS, partitions=3, lease_s=UNHURRIED_S)
+            task = asyncio.create_task(Aggregator(redis, settings, holder="a", state=STATE).run(stop))
             for streams in layout.all():
                 await until(lambda streams=streams: redis.xlen(streams.alerts))  # type: ignore[misc]
             stop.set()

@@ -5,13 +5,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.metric_events import event
 
-from ragtide_aggregator.service.pipeline_health import HealthLimits, PipelineHealth
-from ragtide_aggregator.service.trimming import StreamCaps, StreamStatus, trim_streams
+from ragtide_aggregator.service.pipeline_health import PipelineHealth
+from ragtide_aggregator.service.trimming import StreamStatus, trim_streams
 from ragtide_consumers.sentinels.service import record_sentinel
 from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
 from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.settings.alerting import StallSettings
+from ragtide_runtime.settings.model import Settings
 
 STREAMS = Streams("ragtide", 0)
 
@@ -35,12 +37,12 @@ async def finish(redis: Any, *entry_ids: bytes) -> None:
     await redis.xack(STREAMS.interactions, LABEL_GROUP, *entry_ids)
 
 
-async def trim(redis: Any, caps: StreamCaps, position: str, feedback_position: str) -> StreamStatus:
+async def trim(redis: Any, caps: Settings, position: str, feedback_position: str) -> StreamStatus:
     return await run_script(redis, trim_streams(STREAMS, caps, position, feedback_position))
 
 
 async def test_interactions_go_when_every_group_has_finished_them(async_redis: Any) -> None:
-    caps = StreamCaps()
+    caps = Settings()
     for group in (LABEL_GROUP, RECORD_GROUP):
         await async_redis.xgroup_create(STREAMS.interactions, group, id="0", mkstream=True)
     added = await add(async_redis, STREAMS.interactions, 10)
@@ -62,7 +64,7 @@ async def test_interactions_go_when_every_group_has_finished_them(async_redis: A
 
 async def test_without_a_reader_nothing_goes(async_redis: Any) -> None:
     added = await add(async_redis, STREAMS.interactions, 5)
-    seen = await trim(async_redis, StreamCaps(), "0-0", "0-0")
+    seen = await trim(async_redis, Settings(), "0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added
     assert seen.dropped == {}
 
@@ -71,12 +73,12 @@ async def test_what_is_recorded_before_there_is_a_worker_stays(async_redis: Any)
     await async_redis.xgroup_create(STREAMS.interactions, RECORD_GROUP, id="0", mkstream=True)
     added = await add(async_redis, STREAMS.interactions, 5)
     await async_redis.xgroup_setid(STREAMS.interactions, RECORD_GROUP, added[-1])
-    await trim(async_redis, StreamCaps(), "0-0", "0-0")
+    await trim(async_redis, Settings(), "0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added
 
 
 async def test_alerts_stay_until_they_are_recorded_up_to_a_hard_cap(async_redis: Any) -> None:
-    caps = StreamCaps(alerts=4)
+    caps = Settings(alert_cap=4)
     await async_redis.xgroup_create(STREAMS.alerts, RECORD_GROUP, id="0", mkstream=True)
     added = await add(async_redis, STREAMS.alerts, 20)
     await trim(async_redis, caps, "0-0", "0-0")
@@ -95,7 +97,7 @@ async def test_alerts_stay_until_they_are_recorded_up_to_a_hard_cap(async_redis:
 
 
 async def test_alerts_stay_until_every_group_has_finished_them(async_redis: Any) -> None:
-    caps = StreamCaps(alerts=4)
+    caps = Settings(alert_cap=4)
     added = await add(async_redis, STREAMS.alerts, 20)
     for group in ("pager", "chat"):
         await async_redis.xgroup_create(STREAMS.alerts, group, id="0")
@@ -114,7 +116,7 @@ async def test_alerts_stay_until_every_group_has_finished_them(async_redis: Any)
 
 
 async def test_alerts_finished_out_of_order_are_not_counted_as_dropped(async_redis: Any) -> None:
-    caps = StreamCaps(alerts=1)
+    caps = Settings(alert_cap=1)
     await async_redis.xgroup_create(STREAMS.alerts, "pager", id="0", mkstream=True)
     await add(async_redis, STREAMS.alerts, 13)
     taken = [entry for entry, _ in (await async_redis.xreadgroup("pager", "c", {STREAMS.alerts: ">"}))[0][1]]
@@ -127,7 +129,7 @@ async def test_alerts_finished_out_of_order_are_not_counted_as_dropped(async_red
 
 
 async def test_a_dropped_alert_that_was_taken_holds_no_other_alert(async_redis: Any) -> None:
-    caps = StreamCaps(alerts=1)
+    caps = Settings(alert_cap=1)
     await add(async_redis, STREAMS.alerts, 1)
     await async_redis.xgroup_create(STREAMS.alerts, "pager", id="0")
     await async_redis.xreadgroup("pager", "dead", {STREAMS.alerts: ">"}, count=1)
@@ -154,7 +156,7 @@ async def test_an_unfinished_alert_goes_only_above_the_hard_cap_and_is_counted(
 ) -> None:
     """A model of groups agrees with the script, after every step, on the entries that stay and the dropped ones."""
     await async_redis.flushall()
-    stream, caps = STREAMS.alerts, StreamCaps(alerts=3)
+    stream, caps = STREAMS.alerts, Settings(alert_cap=3)
     here: list[str] = []
     unread: dict[str, list[str]] = {}
     taken: dict[str, list[str]] = {}
@@ -192,7 +194,7 @@ async def test_an_unfinished_alert_goes_only_above_the_hard_cap_and_is_counted(
 
 
 async def test_metric_events_go_behind_the_checkpoint_but_some_are_kept_for_feedback(async_redis: Any) -> None:
-    caps = StreamCaps(metrics_keep=250)
+    caps = Settings(events_keep=250)
     added = await add(async_redis, STREAMS.metrics, 1000)
     await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.metrics) == added, "nothing was aggregated"
@@ -207,18 +209,18 @@ async def test_metric_events_go_behind_the_checkpoint_but_some_are_kept_for_feed
 async def test_metric_events_nobody_has_recorded_stay(async_redis: Any) -> None:
     added = await add(async_redis, STREAMS.metrics, 500)
     await async_redis.xgroup_create(STREAMS.metrics, RECORD_GROUP, id="0")
-    await trim(async_redis, StreamCaps(metrics_keep=0), added[-1], "0-0")
+    await trim(async_redis, Settings(events_keep=0), added[-1], "0-0")
     assert await ids(async_redis, STREAMS.metrics) == added
 
 
 async def test_feedback_goes_when_it_is_in_the_checkpoint(async_redis: Any) -> None:
     added = await add(async_redis, STREAMS.feedback, 10)
-    await trim(async_redis, StreamCaps(), "0-0", added[6])
+    await trim(async_redis, Settings(), "0-0", added[6])
     assert await ids(async_redis, STREAMS.feedback) == added[7:]
 
 
 async def test_what_a_hard_cap_takes_is_counted(async_redis: Any) -> None:
-    caps = StreamCaps(interactions=50, alerts=5, dead_letters=7)
+    caps = Settings(interactions_cap=50, alert_cap=5, dead_letters_cap=7)
     await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0", mkstream=True)
     added = await add(async_redis, STREAMS.interactions, 80)
     labeled = await read(async_redis, LABEL_GROUP, 10)
@@ -233,7 +235,7 @@ async def test_what_a_hard_cap_takes_is_counted(async_redis: Any) -> None:
 
 
 async def test_a_stream_above_its_cap_in_bytes_loses_its_oldest_entries_which_are_counted(async_redis: Any) -> None:
-    caps = StreamCaps(interactions_bytes=300_000, dead_letters_bytes=200_000)
+    caps = Settings(interactions_bytes=300_000, dead_letters_bytes=200_000)
     for stream in (STREAMS.interactions, STREAMS.dead_letters):
         for size in [10] * 30 + [50_000] * 10 + [10] * 30:
             await async_redis.xadd(stream, {"data": b"x" * size})
@@ -252,7 +254,7 @@ async def test_a_stream_above_its_cap_in_bytes_loses_its_oldest_entries_which_ar
 
 async def test_one_entry_above_the_cap_in_bytes_stays(async_redis: Any) -> None:
     await async_redis.xadd(STREAMS.dead_letters, {"data": b"x" * 100_000})
-    seen = await trim(async_redis, StreamCaps(dead_letters_bytes=1), "0-0", "0-0")
+    seen = await trim(async_redis, Settings(dead_letters_bytes=1), "0-0", "0-0")
     assert (await async_redis.xlen(STREAMS.dead_letters), seen.dropped) == (1, {})
 
 
@@ -261,7 +263,7 @@ async def test_answers_to_sentinels_do_not_end_the_silence_of_the_traffic(async_
     token = (await lease.acquire()).token
     assert token is not None
     numbers = itertools.count()
-    health, book = PipelineHealth(HealthLimits(labeling_s=None, traffic_s=3600), 0), AlertBook()
+    health, book = PipelineHealth(StallSettings(labeling_s=None, traffic_s=3600), 0), AlertBook()
 
     async def answer() -> None:
         call = record_sentinel(
@@ -270,7 +272,7 @@ async def test_answers_to_sentinels_do_not_end_the_silence_of_the_traffic(async_
         assert await run_script(async_redis, call) == "recorded"
 
     async def look() -> tuple[int | None, list[tuple[str, str]]]:
-        seen = await trim(async_redis, StreamCaps(), "0-0", "0-0")
+        seen = await trim(async_redis, Settings(), "0-0", "0-0")
         health.check(seen, book)
         return seen.last_scored_ms, [(alert.rule, alert.status) for alert in book.take_changes()[2]]
 

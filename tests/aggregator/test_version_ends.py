@@ -3,13 +3,13 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.aggregator.test_service import OPTIONS, STREAMS, UNHURRIED_S, caught_up
+from tests.aggregator.test_service import SETTINGS, STREAMS, UNHURRIED_S, caught_up
+from tests.support.aggregator_settings import changed
 from tests.support.conditions import until
 from tests.support.metric_events import START, beta, event
 from tests.support.state_cuts import ADHERENCE, WORSE, Stretch, Traffic, in_one_piece, in_pieces, steps_of
@@ -20,7 +20,6 @@ from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
-from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import EvaluatorScores, MetricDeclaration, MetricEvent
 from ragtide_schemas.alert_text import alert_text
 
@@ -225,11 +224,11 @@ def test_the_alert_in_a_checkpoint_without_a_watch_ends_too() -> None:
 
 async def test_owners_that_take_over_in_the_silence_resolve_the_alert_once(async_redis: Any) -> None:
     events = [*fallen(), *after(400, REPLACED["a changed question"])]
-    options = replace(OPTIONS, lease_s=UNHURRIED_S, state=StateOptions(rules=(RULE,)))
+    settings = changed(SETTINGS, lease_s=UNHURRIED_S, alerts=(RULE,))
     edges = [0, GOOD + BAD, GOOD + BAD + 60, GOOD + BAD + 130, GOOD + BAD + 200, len(events)]
     for first, last in pairwise(edges):
         stop = asyncio.Event()
-        owner = asyncio.create_task(Aggregator(async_redis, Layout("ragtide"), options, holder=f"{first}").run(stop))
+        owner = asyncio.create_task(Aggregator(async_redis, settings, holder=f"{first}").run(stop))
         for number in range(first, last):
             # With ids of its own, because an event is never later than its entry.
             entry_id = f"{1_800_000_000_000 + number}-0"

@@ -16,7 +16,7 @@ from tests.support.metric_events import START
 from ragtide import Labeler, LabelerUnavailable, Labeling, RagInteraction
 from ragtide.testing import ScriptedJudge, Status
 from ragtide_aggregator.estimates.estimates import chosen, estimates
-from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
+from ragtide_aggregator.service.trimming import trim_streams
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_consumers.labelers.cascade import CascadeLabeler, draw, draw_middle
 from ragtide_consumers.labelers.registry import labeler_of
@@ -29,6 +29,7 @@ from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, awaited_labeler
 from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_runtime.settings.labelers import CascadeSettings
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
 
 HALF = CascadeSettings(rate=0.5)
@@ -220,7 +221,7 @@ class OverItsLimit(Stage):
 @pytest.mark.parametrize("over_budget", [False, True])
 async def test_a_sample_that_waits_is_no_labeling_that_is_behind(over_budget: bool, async_redis: Any) -> None:
     async def status() -> tuple[bool, bool]:
-        (found,) = await run_scripts(async_redis, [trim_streams(STREAMS, StreamCaps(), "0-0", "0-0")])
+        (found,) = await run_scripts(async_redis, [trim_streams(STREAMS, Settings(), "0-0", "0-0")])
         return found.oldest_waiting_ms is not None, found.oldest_awaiting_ms is not None
 
     await create_group(async_redis, STREAMS.interactions)

@@ -10,7 +10,7 @@ from tests.support.conditions import until
 
 from ragtide import RagInteraction
 from ragtide.testing import Labels, ScriptedJudge, Status
-from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
+from ragtide_aggregator.service.trimming import trim_streams
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.worker.app import create_group, run_workers
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, SentinelField, Streams, awaiting_consumer
@@ -175,7 +175,7 @@ async def test_what_waits_for_an_unavailable_labeler_keeps_sessions_open_if_it_m
         await async_redis.xclaim(STREAMS.interactions, LABEL_GROUP, consumer, 0, [f"{added}-2"])
         assert await run_script(async_redis, due_sessions(STREAMS, 1.0, 1000)) == due, consumer
         # The clusters of the aggregator end by the same rule.
-        status = await run_script(async_redis, trim_streams(STREAMS, StreamCaps(), "0-0", "0-0"))
+        status = await run_script(async_redis, trim_streams(STREAMS, Settings(), "0-0", "0-0"))
         assert (status.scored_until_ms > added + 1000) == bool(due), consumer
 
 

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from redis import ConnectionError  # noqa: A004 - Redis's own
-from tests.aggregator.test_service import OPTIONS
+from tests.aggregator.test_service import SETTINGS
 
 from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.applying import EventApplier
 from ragtide_aggregator.service.step_writer import StepWriter
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.redis.layout import Layout
 
 POINTS = (
     "before reading",
@@ -73,7 +72,7 @@ async def serve(url: str) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with connect_async(url) as redis:
-        await Aggregator(redis, Layout("ragtide"), OPTIONS, holder="paused").run(stop)
+        await Aggregator(redis, SETTINGS, holder="paused").run(stop)
 
 
 if __name__ == "__main__":

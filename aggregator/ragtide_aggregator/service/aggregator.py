@@ -1,21 +1,19 @@
 """The aggregator of a process: it owns its share of the partitions, and takes over partitions of dead owners."""
 
 import asyncio
-from dataclasses import replace
 
 import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.ownership.owner import Membership, PartitionOwner
 from ragtide_runtime.ownership.ownership import Lease, Ownership
-from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.model import Settings
 
 from ..checkpoint.halving import Halving, StepFailedError
+from ..checkpoint.options import state_options
 from ..state.state import StateOptions
 from ..statistics.tables.scipy_functions import preload
-from .options import ServiceOptions
 from .pace import StepPace
-from .pipeline_health import HealthLimits
 from .session import PartitionSession
 from .telemetry import AggregatorTelemetry
 from .ticks import TickedScopes
@@ -32,31 +30,32 @@ class Aggregator:
 
     Args:
         redis: client.
-        layout: of the deployment.
-        options: of the service.
+        settings: of the deployment.
         holder: name of this process.
-        telemetry: of the role.
+        state: options of the state; None for those of the settings.
     """
 
     def __init__(
         self,
         redis: Redis,
-        layout: Layout,
-        options: ServiceOptions,
+        settings: Settings,
         *,
         holder: str,
+        state: StateOptions | None = None,
         telemetry: AggregatorTelemetry | None = None,
     ) -> None:
         self._redis = redis
-        self._options = options
+        layout = settings.layout
+        self._settings = settings
+        self._state = state or state_options(settings)
         self._telemetry = telemetry or AggregatorTelemetry(layout.partitions)
-        self._telemetry.watching(options.state.rules)
+        self._telemetry.watching(self._state.rules)
         self._sessions: dict[int, PartitionSession] = {}
         self._applied = 0
         # The pace of a partition outlives a session.
-        self._paces = [StepPace(options.batch, options.lease_s) for _ in range(layout.partitions)]
-        leases = [Lease(redis, streams, holder=holder, lease_s=options.lease_s) for streams in layout.all()]
-        silent_s = 0.6 * options.lease_s
+        self._paces = [StepPace(settings.aggregator_batch, settings.lease_s) for _ in range(layout.partitions)]
+        leases = [Lease(redis, streams, holder=holder, lease_s=settings.lease_s) for streams in layout.all()]
+        silent_s = 0.6 * settings.lease_s
         self.owner = PartitionOwner(
             redis,
             leases,
@@ -70,25 +69,21 @@ class Aggregator:
         """Metric events applied since the start."""
         return self._applied + sum(session.events_applied for session in self._sessions.values())
 
-    def take(self, state: StateOptions, health: HealthLimits | None = None) -> None:
-        """Take other options, such as new alert rules, as a restart would.
+    def take(self, settings: Settings) -> None:
+        """Take other settings, such as new alert rules, as a restart would.
 
         Every partition commits everything that it has applied, and continues from its checkpoint.
-
-        Args:
-            state: options of the state.
-            health: limits of pipeline health alerts; None leaves them.
         """
-        self._options = replace(self._options, state=state, health=health or self._options.health)
-        self._telemetry.watching(state.rules)
+        self._settings, self._state = settings, state_options(settings)
+        self._telemetry.watching(self._state.rules)
         for session in self._sessions.values():
             session.end()
 
     @property
     def is_current(self) -> bool:
-        """Whether every owned partition is served with the newest options."""
+        """Whether every owned partition is served with the newest settings."""
         return len(self._sessions) == len(self.owner.owned) and all(
-            session.options is self._options for session in self._sessions.values()
+            session.settings is self._settings for session in self._sessions.values()
         )
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -113,20 +108,21 @@ class Aggregator:
     async def _served(self, ownership: Ownership, halving: Halving, ticked: TickedScopes) -> bool:
         """Serve from the checkpoint on; return False to begin there again.
 
-        A step may have failed, which is then tried in halves, or the options may be new.
+        A step may have failed, which is then tried in halves, or the settings may be new.
         """
         (streams,) = ownership.streams
-        options = self._options
+        settings = self._settings
         session = await PartitionSession.begin(
             self._redis,
-            options,
+            settings,
+            self._state,
             ownership,
             telemetry=self._telemetry,
             pace=self._paces[streams.partition],
             halving=halving,
             ticked=ticked,
         )
-        if options is not self._options:
+        if settings is not self._settings:
             return False
         self._sessions[streams.partition] = session
         try:

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.settings.alerting import LowTrafficSettings
 from ragtide_schemas import Alert, from_milliseconds
-from ragtide_schemas.alert_rule import Severity
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 from ragtide_schemas.printable import printable
@@ -36,19 +36,6 @@ CHECK_MS: Final = 5_000
 _COUNTS: Final = CheckpointField.HEALTH_TRAFFIC
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficLimit:
-    """The least traffic of pipelines."""
-
-    pipeline: str
-    """Shell-style pattern of the names of pipelines."""
-    below: int
-    """Number of interactions, below which traffic is low."""
-    period_ms: int
-    """Milliseconds for which it must be low."""
-    severity: Severity = "ticket"
-
-
 class TrafficCount(NamedTuple):
     """The number of scored interactions of a pipeline at a time."""
 
@@ -60,7 +47,7 @@ class TrafficCount(NamedTuple):
 class _Pipeline:
     """The rows that count the interactions of a pipeline, its limits, and earlier counts, the oldest first."""
 
-    limits: list[TrafficLimit]
+    limits: list[LowTrafficSettings]
     rows: list[int]
     samples: deque[TrafficCount]
 
@@ -74,7 +61,7 @@ class LowTraffic:
         split: pipelines in several partitions; none of them is followed, because a partition has a part only.
     """
 
-    def __init__(self, limits: Sequence[TrafficLimit], partition: int, split: Collection[str] = ()) -> None:
+    def __init__(self, limits: Sequence[LowTrafficSettings], partition: int, split: Collection[str] = ()) -> None:
         self._limits = tuple(limits)
         self._partition = partition
         self._split = frozenset(split)
@@ -138,7 +125,9 @@ class LowTraffic:
         content = {"pipeline": name, "counts": [list(sample) for sample in samples]}
         self._written[_COUNTS + _digest(name)] = json.dumps(content).encode()
 
-    def _set(self, book: AlertBook, name: str, limit: TrafficLimit, n: int, now_ms: int, *, caught_up: bool) -> None:
+    def _set(
+        self, book: AlertBook, name: str, limit: LowTrafficSettings, n: int, now_ms: int, *, caught_up: bool
+    ) -> None:
         """Set the condition of a number of interactions in the period."""
         digest, pipeline = _digest(name, limit), printable(name)[:NAME_MAX_CHARS]
         condition = False if n >= limit.below else caught_up or None
@@ -171,7 +160,7 @@ class LowTraffic:
     @classmethod
     def from_fields(
         cls,
-        limits: Sequence[TrafficLimit],
+        limits: Sequence[LowTrafficSettings],
         partition: int,
         fields: Mapping[str, bytes],
         *,
@@ -195,14 +184,14 @@ def _ended(pipeline: str, because: str) -> str:
     return f"Traffic of {pipeline} is no longer low. {because}"
 
 
-def _since(samples: deque[TrafficCount], n: int, now_ms: int, limit: TrafficLimit) -> int | None:
+def _since(samples: deque[TrafficCount], n: int, now_ms: int, limit: LowTrafficSettings) -> int | None:
     """Return the interactions since the newest count from before the period; None if there is no such count."""
     before = [sample for sample in samples if sample.at_ms <= now_ms - limit.period_ms]
     # A count above the present one is of a state that was lost.
     return n - before[-1].n if before and before[-1].n <= n else None
 
 
-def _period(limit: TrafficLimit) -> str:
+def _period(limit: LowTrafficSettings) -> str:
     minutes = limit.period_ms // 60_000
     for unit, name in ((1440, "d"), (60, "h")):
         if minutes % unit == 0:
@@ -210,6 +199,6 @@ def _period(limit: TrafficLimit) -> str:
     return f"{minutes} min"
 
 
-def _digest(name: str, limit: TrafficLimit | None = None) -> str:
+def _digest(name: str, limit: LowTrafficSettings | None = None) -> str:
     parts = [name] if limit is None else [name, limit.pipeline, str(limit.below), str(limit.period_ms), limit.severity]
     return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -4,18 +4,16 @@ The conditions follow from counts and ages that Redis reports, without statistic
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Self
 
 from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.eviction import SAFE, Evictions, danger_of
 from ragtide_runtime.redis.keys import CheckpointField
-from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.alerting import StallSettings
 from ragtide_schemas import Alert, from_milliseconds
-from ragtide_schemas.alert_rule import Severity, duration_ms
+from ragtide_schemas.alert_rule import Severity
 
 from ..errors import reading
-from .low_traffic import TrafficLimit
 from .trimming import StreamStatus
 
 Symptom = Literal["labeling", "sample", "traffic", "dropped", "evicted"]
@@ -27,39 +25,6 @@ _METRICS: Final[dict[Symptom, str]] = {
     "dropped": "stall.dropped",
     "evicted": "stall.evicted",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class HealthLimits:
-    """The limits at which pipeline health alerts fire; an alert whose limit is None never fires."""
-
-    labeling_s: float | None = 300.0
-    """Seconds that the oldest interaction may wait for labels."""
-    traffic_s: float | None = None
-    """Seconds without a scored interaction, while no interaction waits."""
-    quiet_s: float | None = 300.0
-    """Seconds without a dropped interaction after which the alert resolves; every dropped interaction fires it."""
-    absent_share: float | None = 0.2
-    """Rise of the share of interactions in which a metric is absent (`absent_share.py`)."""
-    low_traffic: tuple[TrafficLimit, ...] = ()
-    """The least traffic of pipelines (`low_traffic.py`)."""
-    labeler: str = ""
-    """The labeler of every interaction, for whose spend limit labeling may wait; empty if there are several."""
-    split: frozenset[str] = frozenset()
-    """Pipelines in several partitions, whose traffic has no limit."""
-
-
-def health_limits(settings: Settings) -> HealthLimits:
-    """Return the limits of the settings."""
-    return HealthLimits(
-        **settings.stall.model_dump(exclude={"low_traffic"}),
-        low_traffic=tuple(
-            TrafficLimit(limit.pipeline, limit.below, duration_ms(limit.period), limit.severity)
-            for limit in settings.stall.low_traffic
-        ),
-        labeler="" if settings.evaluators else settings.labeler,
-        split=frozenset(settings.splits),
-    )
 
 
 class _Evicted(NamedTuple):
@@ -86,7 +51,7 @@ class _Evicted(NamedTuple):
 class PipelineHealth:
     """The conditions of the pipelines of one partition, except those about absent metrics and low traffic."""
 
-    def __init__(self, limits: HealthLimits, partition: int) -> None:
+    def __init__(self, limits: StallSettings, partition: int) -> None:
         self._limits = limits
         self._partition = partition
         self._dropped = 0
@@ -255,7 +220,7 @@ class PipelineHealth:
         return written, []
 
     @classmethod
-    def from_fields(cls, limits: HealthLimits, partition: int, fields: Mapping[str, bytes]) -> "PipelineHealth":
+    def from_fields(cls, limits: StallSettings, partition: int, fields: Mapping[str, bytes]) -> "PipelineHealth":
         """Return the health that the fields of a checkpoint hold."""
         health = cls(limits, partition)
         with reading(CheckpointField.HEALTH_DROPPED):

@@ -12,6 +12,7 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.settings.telemetry import PrometheusSettings
 from ragtide_runtime.telemetry import quality_metrics
 from ragtide_runtime.telemetry.metric import Metric
 from ragtide_schemas import Alert, Estimate, InvalidEntryError
@@ -36,22 +37,6 @@ log = structlog.get_logger("ragtide.aggregator")
 
 
 @dataclass(frozen=True, slots=True)
-class QualityOptions:
-    """Which estimates and alerts are for Prometheus, and how many."""
-
-    segments: tuple[str, ...] = ()
-    """Names of segments whose values have estimates."""
-    windows: tuple[str, ...] | None = None
-    """Windows of the estimates; None for all."""
-    cap: int = 1_000
-    """Most keys with estimates, and most firing alerts."""
-    interval_s: float = 10.0
-    """Least seconds between two computations."""
-    labelers: tuple[str, ...] = ()
-    """Names of the labelers whose spend limits raise alerts."""
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionQuality:
     """The samples of a partition after one commit, by Prometheus metric."""
 
@@ -63,14 +48,14 @@ class QualityExport:
 
     Args:
         partition: its number.
-        options: which estimates and alerts.
+        settings: which estimates and alerts.
         confidence: level of the intervals.
         now_s: monotonic time, as in all calls; the first computation is due at once.
     """
 
-    def __init__(self, partition: int, options: QualityOptions, *, confidence: float, now_s: float) -> None:
+    def __init__(self, partition: int, settings: PrometheusSettings, *, confidence: float, now_s: float) -> None:
         self._partition = str(partition)
-        self._options = options
+        self._settings = settings
         self._confidence = confidence
         self._due_s = now_s
         self._changed = True
@@ -90,7 +75,7 @@ class QualityExport:
     def computed(self, now_s: float, took_s: float) -> None:
         """Take note of the end of a computation and its duration."""
         self._changed = False
-        self._due_s = now_s + max(self._options.interval_s, PAUSES * took_s)
+        self._due_s = now_s + max(self._settings.interval_s, PAUSES * took_s)
 
     def compute(self, state: AggregatorState, firing: Iterable[Alert]) -> PartitionQuality:
         """Return the samples of a state without uncommitted changes.
@@ -102,15 +87,15 @@ class QualityExport:
         self._scan(state.keys)
         keys, alerts = [*self._whole, *self._values], sorted(firing, key=_urgency)
         live = {_alert_labels(self._partition, alert): 1.0 for alert in alerts if alert.run is None}
-        shown = list(live.items())[: self._options.cap]
-        left_out = {"estimates": len(keys) - self._options.cap, "alerts": len(live) - self._options.cap}
+        shown = list(live.items())[: self._settings.cap]
+        left_out = {"estimates": len(keys) - self._settings.cap, "alerts": len(live) - self._settings.cap}
         samples: dict[Metric, Samples] = {
             quality_metrics.ALERT_FIRING: shown,
             quality_metrics.LEFT_OUT: [
                 ((self._partition, what), float(max(count, 0))) for what, count in left_out.items()
             ],
         }
-        return PartitionQuality(samples | self._estimates(state, keys[: self._options.cap]))
+        return PartitionQuality(samples | self._estimates(state, keys[: self._settings.cap]))
 
     def _scan(self, keys: Sequence[EstimateKey]) -> None:
         """Collect the keys that are new since the last call. Live keys only: the number of runs is not bounded."""
@@ -119,7 +104,7 @@ class QualityExport:
                 continue
             if key.segment is None:
                 self._whole.append(key)
-            elif key.segment.partition("=")[0] in self._options.segments:
+            elif key.segment.partition("=")[0] in self._settings.segments:
                 self._values.append(key)
         self._scanned = len(keys)
 
@@ -142,7 +127,7 @@ class QualityExport:
         }
 
     def _computed(self, state: AggregatorState, keys: Sequence[EstimateKey]) -> list[Estimate]:
-        windows = self._options.windows is None or self._options.windows != (ALL_TIME,)
+        windows = self._settings.windows is None or self._settings.windows != (ALL_TIME,)
 
         def compute(keys: Sequence[EstimateKey]) -> list[Estimate]:
             return estimates(state, keys=keys, confidence=self._confidence, windows=windows)
@@ -163,7 +148,7 @@ class QualityExport:
             return []
 
     def _recommended_estimates(self, found: Sequence[Estimate]) -> Iterator[Estimate]:
-        for window in self._options.windows or dict.fromkeys(estimate.window for estimate in found):
+        for window in self._settings.windows or dict.fromkeys(estimate.window for estimate in found):
             for labeling in (False, True):
                 yield from chosen(found, window=window, estimator=RECOMMENDED, labeling=labeling)
 

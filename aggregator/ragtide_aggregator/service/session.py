@@ -12,18 +12,19 @@ from ragtide_runtime.calls.endpoint_states import over_budget
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.eviction import read_evictions
-from ragtide_runtime.redis.keys import CheckpointField, DeliveriesField, Streams
+from ragtide_runtime.redis.keys import CheckpointField, DeliveriesField, Streams, workspace_of
 from ragtide_runtime.redis.log import end_at
 from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now
 
 from ..checkpoint.halving import Halving, StepFailedError, countable
 from ..checkpoint.loading import Checkpoint, damaged, load_checkpoint
 from ..errors import DamagedFieldError
+from ..state.options import StateOptions
 from .absent_share import AbsentShares
 from .applying import EventApplier, Positions
 from .low_traffic import LowTraffic
-from .options import ServiceOptions
 from .pace import CommitTiming, StepPace
 from .pipeline_health import PipelineHealth
 from .quality import PartitionQuality, QualityExport, SpendAlerts
@@ -77,7 +78,7 @@ class PartitionSession:
 
     Args:
         redis: client.
-        options: of the service.
+        settings: when the session begins.
         ownership: of the partition.
         checkpoint: the state and the positions to continue from.
         telemetry: of the role.
@@ -89,7 +90,7 @@ class PartitionSession:
     def __init__(
         self,
         redis: Redis,
-        options: ServiceOptions,
+        settings: Settings,
         ownership: Ownership,
         checkpoint: Checkpoint,
         *,
@@ -101,8 +102,7 @@ class PartitionSession:
         (streams,) = ownership.streams
         self._redis = redis
         self._streams: Streams = streams
-        self.options = options
-        """Of the service, when the session began."""
+        self.settings = settings
         self._ownership = ownership
         self._telemetry = telemetry
         self._pace = pace
@@ -111,19 +111,19 @@ class PartitionSession:
             redis,
             streams,
             checkpoint,
-            feedback_window_s=options.feedback_window_s,
+            feedback_window_s=settings.feedback_window_s,
             pace=pace,
             halving=halving,
         )
-        self._health = PipelineHealth.from_fields(options.health, streams.partition, checkpoint.fields)
-        self._absences = AbsentShares.from_fields(options.health.absent_share, streams.partition, checkpoint.fields)
+        self._health = PipelineHealth.from_fields(settings.stall, streams.partition, checkpoint.fields)
+        self._absences = AbsentShares.from_fields(settings.stall.absent_share, streams.partition, checkpoint.fields)
         self._traffic = LowTraffic.from_fields(
-            options.health.low_traffic, streams.partition, checkpoint.fields, split=options.health.split
+            settings.stall.low_traffic, streams.partition, checkpoint.fields, split=settings.splits
         )
         self._writer = StepWriter(
             redis,
             streams,
-            options,
+            settings,
             token=ownership.tokens[streams.partition],
             checkpoint=checkpoint,
             applier=self._applier,
@@ -132,11 +132,11 @@ class PartitionSession:
         )
         self._ticks = TickWriter(redis, streams, ownership.tokens[streams.partition], ticked)
         self._quality = None
-        if options.quality is not None:
+        if settings.is_scraped:
             self._quality = QualityExport(
-                streams.partition, options.quality, confidence=options.confidence, now_s=monotonic()
+                streams.partition, settings.prometheus, confidence=settings.confidence, now_s=monotonic()
             )
-        self._spend = SpendAlerts(redis, streams, options.quality.labelers if options.quality else ())
+        self._spend = SpendAlerts(redis, streams, settings.accounts if settings.is_scraped else ())
         self._committed = self._applier.positions
         self._stop = SessionStop(ownership)
         self._release_at = self._evictions_at = monotonic()
@@ -154,7 +154,8 @@ class PartitionSession:
     async def begin(
         cls,
         redis: Redis,
-        options: ServiceOptions,
+        settings: Settings,
+        state: StateOptions,
         ownership: Ownership,
         *,
         telemetry: AggregatorTelemetry,
@@ -168,11 +169,11 @@ class PartitionSession:
             CheckpointError: another version of ragtide wrote the checkpoint.
         """
         (streams,) = ownership.streams
-        state_options = options.state.of_partition(streams.partition, split=options.split)
-        checkpoint = await load_checkpoint(redis, streams, state_options, owned=True)
+        options = state.of_partition(streams.partition, split=bool(settings.splits))
+        checkpoint = await load_checkpoint(redis, streams, options, owned=True)
         try:
             session = cls(
-                redis, options, ownership, checkpoint, telemetry=telemetry, pace=pace, halving=halving, ticked=ticked
+                redis, settings, ownership, checkpoint, telemetry=telemetry, pace=pace, halving=halving, ticked=ticked
             )
         except DamagedFieldError as error:
             raise damaged(streams, error) from None
@@ -225,14 +226,14 @@ class PartitionSession:
             self._writer.close()
 
     async def _serve(self, stop: "SessionStop") -> None:
-        options, applier = self.options, self._applier
-        timing = CommitTiming(options.commit_interval_s, now=monotonic())
+        settings, applier = self.settings, self._applier
+        timing = CommitTiming(settings.commit_interval_s, now=monotonic())
         maintenance_at = monotonic()
         while True:
             self._ownership.check()
             behind = False
             if not stop.is_set():
-                wait_s = timing.wait_s(monotonic()) if self._uncommitted(stop) else options.lease_s / 4
+                wait_s = timing.wait_s(monotonic()) if self._uncommitted(stop) else settings.lease_s / 4
                 behind = await self._take(min(wait_s, LONGEST_WAIT_S))
                 self._telemetry.serving(self._streams.partition, applier.state.n_applied_keys)
             now = monotonic()
@@ -280,14 +281,16 @@ class PartitionSession:
         if self._writer.pins is not None and monotonic() >= self._release_at:
             await self._writer.pins.release_others({alert.alert_id for alert in self._applier.state.firing()})
             self._release_at = monotonic() + RELEASE_S
-        status = await run_script(self._redis, trim_streams(self._streams, self.options.caps, *self._committed))
+        status = await run_script(self._redis, trim_streams(self._streams, self.settings, *self._committed))
         self._log_changes(status)
         self._pace.lags(status.lag_s(self._applier.positions.metrics))
         if await self._spend.read() and self._quality is not None:
             self._quality.changed()
         lag_s, state = status.lag_s(self._applier.positions.metrics), self._applier.state
-        labeler = self.options.health.labeler
-        over = bool(labeler) and await over_budget(self._redis, self._streams.prefix, labeler)
+        # Of several evaluators only some may have reached a limit, so labeling may be behind for another reason.
+        over = not self.settings.evaluators and await over_budget(
+            self._redis, self._streams.prefix, self.settings.labeler
+        )
         self._health.check(status, state.book, is_over_budget=over)
         if monotonic() >= self._evictions_at:
             self._evictions_at = monotonic() + EVICTIONS_S
@@ -298,7 +301,9 @@ class PartitionSession:
         caught_up = status.oldest_waiting_ms is None and not lag_s
         self._traffic.check(status.now_ms, state, caught_up=caught_up)
         # A search for an entry that cannot be counted reads one stream alone.
-        if self.options.ticks and not lag_s and self._halving.part is None:
+        # A workspace labels recorded answers at a speed of its own, where a pause is no silence of users.
+        is_live = workspace_of(self._streams.prefix) is None
+        if is_live and not lag_s and self._halving.part is None:
             await self._ticks.append(state, self._applier.positions, status.scored_until_ms)
 
     def _log_changes(self, status: StreamStatus) -> None:

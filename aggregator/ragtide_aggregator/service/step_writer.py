@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.outages import redis_outage
 
 from ..checkpoint.commit import Committer, Step
@@ -22,7 +23,6 @@ from ..checkpoint.loading import Checkpoint
 from ..state.state import Changes
 from .applying import EventApplier, Uncommitted
 from .estimates_stream import EstimatesStream
-from .options import ServiceOptions
 from .pins import SpecimenPins
 from .telemetry import AggregatorTelemetry
 
@@ -63,7 +63,7 @@ class StepWriter:
     Args:
         redis: client.
         streams: keys of the partition.
-        options: of the service.
+        settings: of the deployment.
         token: fencing token of the lease.
         checkpoint: the checkpoint to continue from.
         applier: collects the content of a step.
@@ -75,7 +75,7 @@ class StepWriter:
         self,
         redis: Redis,
         streams: Streams,
-        options: ServiceOptions,
+        settings: Settings,
         *,
         token: str,
         checkpoint: Checkpoint,
@@ -84,25 +84,25 @@ class StepWriter:
         telemetry: AggregatorTelemetry,
     ) -> None:
         self._token = token
-        self._confidence = options.confidence
+        self._confidence = settings.confidence
         self._applier = applier
         self._telemetry = telemetry
         self._partition = streams.partition
         self.pins: SpecimenPins | None = None
         """Pins the specimens that alerts name; None if none are kept."""
-        if options.specimens_ms is not None:
-            self.pins = SpecimenPins(redis, streams, keep_ms=options.specimens_ms)
+        if settings.keeps_specimens:
+            self.pins = SpecimenPins(redis, streams, keep_ms=int(settings.specimens.keep_s * 1000))
         self._outage = redis_outage(redis).attempt(f"committing partition {streams.partition}")
         self._committer = Committer(
             redis,
             streams,
-            estimates_cap=options.estimates_cap,
-            feedback_window_s=options.feedback_window_s,
+            estimates_cap=settings.estimates_cap,
+            feedback_window_s=settings.feedback_window_s,
         )
         # A thread of its own, because labeling in the same process may occupy the threads of the event loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
         owed = checkpoint.state.keys if CheckpointField.ESTIMATES_OWED in checkpoint.fields else ()
-        self.estimates = EstimatesStream(options.estimates_interval_s, monotonic(), owed)
+        self.estimates = EstimatesStream(settings.estimates_interval_s, monotonic(), owed)
         self._parts: tuple[CheckpointPart, ...] = (applier.feedback.pending, applier.seen_ids, self.estimates, *parts)
         self._told_history = False
         self.steps = checkpoint.steps

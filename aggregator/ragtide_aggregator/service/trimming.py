@@ -15,31 +15,19 @@ from typing import Any, Final
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.redis.scripts import Lua, ScriptCall
+from ragtide_runtime.settings.model import Settings
 
 ALERTS_HARD: Final = 10
 """Factor of their cap up to which alerts that wait for a consumer group stay."""
 
 SAMPLES: Final = 2000
-"""Nodes of a stream that are measured every second, in less than a millisecond of Redis's time."""
+"""Nodes of a stream that are measured every second, in less than a millisecond of Redis's time.
+
+`MEMORY USAGE` measures the bytes: exactly for a stream of up to so many nodes (a node holds one entry or a few small
+ones), and from its oldest nodes for a longer stream.
+"""
 
 TRIM: Final = Lua("trim_streams")
-
-
-@dataclass(frozen=True, slots=True)
-class StreamCaps:
-    """The most entries and bytes that streams may hold.
-
-    `MEMORY USAGE` measures the bytes: exactly for a stream of up to `SAMPLES` nodes (a node holds one entry or a few
-    small ones), and from the oldest `SAMPLES` nodes for a longer stream.
-    """
-
-    metrics_keep: int = 100_000
-    """Metric events kept behind the checkpoint."""
-    interactions: int = 1_000_000
-    alerts: int = 10_000
-    dead_letters: int = 100_000
-    interactions_bytes: int = 17_179_869_184
-    dead_letters_bytes: int = 1_073_741_824
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +58,9 @@ class StreamStatus:
         return max(self.now_ms - read_ms, 0) / 1000 if (self.last_scored_ms or 0) > read_ms else 0.0
 
 
-def trim_streams(streams: Streams, caps: StreamCaps, position: str, feedback_position: str) -> ScriptCall[StreamStatus]:
+def trim_streams(
+    streams: Streams, settings: Settings, position: str, feedback_position: str
+) -> ScriptCall[StreamStatus]:
     """Return the call that trims the streams of a partition, given the positions of its checkpoint.
 
     A failure of Redis may leave some streams untrimmed; the next call trims them.
@@ -90,14 +80,14 @@ def trim_streams(streams: Streams, caps: StreamCaps, position: str, feedback_pos
     arguments = (
         position,
         feedback_position,
-        caps.metrics_keep,
-        caps.interactions,
-        caps.alerts,
-        caps.dead_letters,
-        ALERTS_HARD * caps.alerts,
+        settings.events_keep,
+        settings.interactions_cap,
+        settings.alert_cap,
+        settings.dead_letters_cap,
+        ALERTS_HARD * settings.alert_cap,
         LABEL_GROUP,
-        caps.interactions_bytes,
-        caps.dead_letters_bytes,
+        settings.interactions_bytes,
+        settings.dead_letters_bytes,
         SAMPLES,
     )
     return ScriptCall(TRIM, keys, arguments, _status)

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from ragtide_schemas import AlertRule
-from ragtide_schemas.alert_rule import Duration, Severity
+from ragtide_schemas.alert_rule import Duration, Severity, duration_ms
 from ragtide_schemas.base import Name
 from ragtide_schemas.limits import COUNTER_MAX
 
@@ -110,6 +110,11 @@ class LowTrafficSettings(BaseModel):
     """Time in which they are counted, such as `30m`; in the file `for`."""
     severity: Severity = "ticket"
     """Severity of the alert: page, ticket or info."""
+
+    @property
+    def period_ms(self) -> int:
+        """The period in milliseconds."""
+        return duration_ms(self.period)
 
 
 class StallSettings(BaseModel):

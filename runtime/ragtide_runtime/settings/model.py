@@ -353,6 +353,12 @@ class Settings(BaseSettings):
             return tuple(dict.fromkeys(found))
         return self.cascade.labelers if self.labeler == "cascade" else (self.labeler,)
 
+    @property
+    def accounts(self) -> tuple[str, ...]:
+        """Names of the accounts whose spend limits raise alerts."""
+        own = [evaluator.account for evaluator in self.evaluators if evaluator.has_own_account]
+        return ("judge", *self.services, *own)
+
     _evaluator: EvaluatorSettings | None = PrivateAttr(default=None)
     _process: tuple[int, int] = PrivateAttr(default=(0, 1))
 

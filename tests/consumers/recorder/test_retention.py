@@ -16,13 +16,14 @@ from tests.consumers.recorder.running import (
 )
 from tests.support.conditions import until
 
-from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
+from ragtide_aggregator.service.trimming import trim_streams
 from ragtide_consumers.recorder.service import prepare_recorder
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.store import LocalStore
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.settings.model import Settings
 
 
 async def test_entries_wait_for_a_recorder_from_before_the_other_roles_start(async_redis: Any, tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ async def test_entries_wait_for_a_recorder_from_before_the_other_roles_start(asy
 
 
 async def test_nothing_is_trimmed_before_it_is_recorded(async_redis: Any, tmp_path: Path) -> None:
-    trimming = trim_streams(STREAMS, StreamCaps(metrics_keep=0), "0-0", "0-0")
+    trimming = trim_streams(STREAMS, Settings(events_keep=0), "0-0", "0-0")
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0")
@@ -64,7 +65,7 @@ class FullDisk(LocalStore):
 
 
 async def test_a_store_that_is_away_costs_no_entry(async_redis: Any, tmp_path: Path) -> None:
-    trimming = trim_streams(STREAMS, StreamCaps(metrics_keep=0), "0-0", "0-0")
+    trimming = trim_streams(STREAMS, Settings(events_keep=0), "0-0", "0-0")
     store = FullDisk(tmp_path / "r")
     expected = await add_all(async_redis, 0, 10)
     await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="$")

@@ -10,7 +10,7 @@ from tests.support.conditions import wait_until
 from tests.support.metric_events import event
 
 from ragtide.testing import interaction
-from ragtide_aggregator.service.trimming import StreamCaps, StreamStatus, trim_streams
+from ragtide_aggregator.service.trimming import StreamStatus, trim_streams
 from ragtide_consumers.worker.claims import uncount_deliveries
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, RejectedEntry, deliver_events, reject_entry
 from ragtide_producers.publishing.retrying import retry_dead_letter
@@ -21,6 +21,7 @@ from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import copy_ids, find_id, remember_id
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import run_scripts_blocking
+from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import DeadLetter, Dropped, Feedback, MetricEvent, RagInteraction, Reason
 
@@ -245,7 +246,7 @@ class Workers:
         self.trim()
 
     def trim(self, position: str = "0-0") -> StreamStatus:
-        found: StreamStatus = run(self.redis, trim_streams(STREAMS, StreamCaps(), position, "0-0"))
+        found: StreamStatus = run(self.redis, trim_streams(STREAMS, Settings(), position, "0-0"))
         return found
 
     def take(self, count: int, consumer: str = "w") -> list[tuple[str, dict[bytes, bytes]]]:
@@ -427,7 +428,7 @@ def test_an_entry_that_left_the_group_before_the_first_trim_is_delivered_again(r
 def test_an_entry_ahead_of_the_clock_waits_since_it_was_first_seen(redis: Any) -> None:
     now_ms = int(redis.time()[0]) * 1000
     redis.xadd(STREAMS.interactions, {"data": "x"}, id=f"{now_ms + 30 * DAY_MS}-0")
-    trim = trim_streams(STREAMS, StreamCaps(), "0-0", "0-0")
+    trim = trim_streams(STREAMS, Settings(), "0-0", "0-0")
     first = run(redis, trim)
     wait_until(lambda: run(redis, trim).now_ms > first.now_ms + 20)
     assert first.oldest_waiting_ms == run(redis, trim).oldest_waiting_ms == pytest.approx(first.now_ms, abs=1000)

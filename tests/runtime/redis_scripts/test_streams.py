@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
+from ragtide_aggregator.service.trimming import trim_streams
 from ragtide_runtime.redis.entries import START
 from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
 from ragtide_runtime.redis.log import append_if_last, move_pin, pin, read_size, unpin
 from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.settings.model import Settings
 
 STREAMS = Streams("ragtide", 0)
 
@@ -39,7 +40,7 @@ async def test_a_pin_keeps_entries_from_being_trimmed_until_it_moves_on(async_re
         for _ in range(2):  # the second time it is there
             await pin(async_redis, STREAMS.interactions, RECORD_GROUP)
         await move_pin(async_redis, STREAMS.interactions, RECORD_GROUP, added[1])
-    trim = trim_streams(STREAMS, StreamCaps(), START, START)
+    trim = trim_streams(STREAMS, Settings(), START, START)
     await run_script(async_redis, trim)
     assert await ids(async_redis, STREAMS.interactions) == (added[2:] if pins else [])
     await unpin(async_redis, STREAMS.interactions, RECORD_GROUP)
@@ -51,11 +52,11 @@ async def test_a_pin_keeps_entries_from_being_trimmed_until_it_moves_on(async_re
 async def test_trimming_reports_what_waits_and_what_its_caps_dropped(async_redis: Any) -> None:
     waiting = [(await async_redis.xadd(STREAMS.interactions, {"data": "x"})).decode() for _ in range(5)]
     scored = (await async_redis.xadd(STREAMS.metrics, {"data": "x"})).decode()
-    seen = await run_script(async_redis, trim_streams(STREAMS, StreamCaps(interactions=3), START, START))
+    seen = await run_script(async_redis, trim_streams(STREAMS, Settings(interactions_cap=3), START, START))
     assert seen.oldest_waiting_ms == int(waiting[2].partition("-")[0])
     assert seen.last_scored_ms == int(scored.partition("-")[0])
     assert seen.dropped == {"capped": 2}
-    again = await run_script(async_redis, trim_streams(STREAMS, StreamCaps(interactions=3), START, START))
+    again = await run_script(async_redis, trim_streams(STREAMS, Settings(interactions_cap=3), START, START))
     assert (again.dropped, again.oldest_waiting_ms) == (seen.dropped, seen.oldest_waiting_ms)
 
 
