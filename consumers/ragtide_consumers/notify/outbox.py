@@ -15,6 +15,7 @@ import structlog
 from pydantic import BaseModel, ValidationError
 
 from ragtide_runtime.alert_book import STORED, AlertBook
+from ragtide_runtime.settings.notify import NotifySettings
 from ragtide_schemas import Alert, DeadLetter
 
 from .destination_state import DestinationState, StormSummary, dead_letter, failing_alert
@@ -34,19 +35,6 @@ from .grouping import (
 )
 from .notification import Notification
 from .routing import FAILING_RULE, is_about_destination, is_quiet, wants
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxLimits:
-    """Limits of all destinations."""
-
-    give_up_ms: int
-    """Time after the first try of a message after which it is given up."""
-    storm_messages: int
-    """Most messages to a channel of people in `storm_ms`."""
-    storm_ms: int
-    public_url: str | None = None
-    """Address of the page, for links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +70,9 @@ RECHECK_MS: Final = 1000
 PAUSE_MS: Final = (1000, 60_000)
 """First and longest pause between two tries of a message; each pause is twice the one before it."""
 
+STORM_MS: Final = 600_000
+"""Time in which messages to a channel of people count: after ten quiet minutes the channel has room again."""
+
 GROUP: Final = "group:"
 STATE: Final = "destination:"
 """Beginnings of the stored fields."""
@@ -94,7 +85,7 @@ class NotificationOutbox:
 
     Args:
         destinations: of the settings.
-        limits: of all destinations.
+        settings: of all destinations.
         partition: its number.
         stream: name of its alerts stream, for dead letters.
     """
@@ -102,13 +93,15 @@ class NotificationOutbox:
     def __init__(
         self,
         destinations: Sequence[KnownDestination],
-        limits: OutboxLimits,
+        settings: NotifySettings,
         *,
         partition: int = 0,
         stream: str = "alerts",
     ) -> None:
         self._destinations = {destination.settings.name: destination for destination in destinations}
-        self._limits = limits
+        self._give_up_ms = int(settings.give_up_s * 1000)
+        self._public_url = settings.public_url
+        self._storm_messages = settings.storm_messages
         self._partition = partition
         self._stream = stream
         self._table = NotificationGroups(self._destinations)
@@ -252,15 +245,12 @@ class NotificationOutbox:
         return None
 
     def _is_storm(self, name: str, now_ms: int) -> bool:
-        limits = self._limits
-        return self._destinations[name].grouped and self._states[name].in_storm(
-            now_ms, limits.storm_messages, limits.storm_ms
-        )
+        return self._destinations[name].grouped and self._states[name].in_storm(now_ms, self._storm_messages, STORM_MS)
 
     def _withhold(self, group: NotificationGroup, message: DueMessage, now_ms: int) -> None:
         name, alerts = message.destination, self._alerts_of(group, message)
         wait_ms = self._destinations[name].times.wait_ms
-        self._set_state(self._states[name].with_withheld(alerts, now_ms, wait_ms, self._limits.storm_ms))
+        self._set_state(self._states[name].with_withheld(alerts, now_ms, wait_ms, STORM_MS))
         self.withheld[name, "storm"] += 1
         self._put(with_sent(group, message, now_ms, ""))
 
@@ -274,7 +264,7 @@ class NotificationOutbox:
             self._set_state(state.model_copy(update={"summary": state.summary.model_copy(update={"tried_ms": tried})}))
             return
         if self._destinations[name].grouped:
-            self._set_state(state.with_message(now_ms, self._limits.storm_ms))
+            self._set_state(state.with_message(now_ms, STORM_MS))
         self._put(with_try(self._table.get(name, message.key), message, now_ms))
 
     def _alerts_of(self, group: NotificationGroup, message: DueMessage) -> list[Alert]:
@@ -288,9 +278,7 @@ class NotificationOutbox:
             summary = self._busy[name]
             assert summary is not None  # noqa: S101 - for the type checker: `due` returned it
             alerts = tuple(summary.alerts.values())
-            return Notification(
-                message.key, "summary", alerts, n_withheld=summary.n_withheld, url=self._limits.public_url
-            )
+            return Notification(message.key, "summary", alerts, n_withheld=summary.n_withheld, url=self._public_url)
         group = self._table.get(name, message.key)
         alerts = tuple(self._alerts_of(group, message))
         members = [group.members[alert_id] for alert_id in message.alert_ids]
@@ -310,7 +298,7 @@ class NotificationOutbox:
         )
 
     def _url(self, alert: Alert) -> str | None:
-        base = self._limits.public_url
+        base = self._public_url
         # A slash of a rule's name stays: many proxies do not hand on an encoded one.
         return None if base is None else f"{base.rstrip('/')}/a/{quote(alert.alert_id)}"
 
@@ -324,7 +312,7 @@ class NotificationOutbox:
             for alert in self._book.firing:
                 self._take_for(name, PendingChange(status="firing", alert=alert, entry_id=f"{now_ms}-0"), now_ms)
         if summary is not None:
-            state = state.without_summary(summary, now_ms, self._limits.storm_ms)
+            state = state.without_summary(summary, now_ms, STORM_MS)
         if state is not self._states[name]:
             self._set_state(state)
         if summary is None:
@@ -353,7 +341,7 @@ class NotificationOutbox:
         name = message.destination
         summary = self._busy.pop(name)
         if retry_after_s is not None:
-            wait_ms = min(int(1000 * retry_after_s), self._limits.give_up_ms)
+            wait_ms = min(int(1000 * retry_after_s), self._give_up_ms)
             state = self._states[name]
             self._set_state(state.model_copy(update={"not_before_ms": max(state.not_before_ms, now_ms + wait_ms)}))
         if summary is not None:
@@ -380,18 +368,18 @@ class NotificationOutbox:
             since_ms = wake_ms(group.model_copy(update={"retry_ms": 0}), self._destinations[group.destination].times)
         else:
             since_ms = group.members[alert_id].pending[0].tried_ms
-        return since_ms is not None and now_ms - since_ms >= self._limits.give_up_ms
+        return since_ms is not None and now_ms - since_ms >= self._give_up_ms
 
     def _summary_failed(
         self, name: str, summary: StormSummary, reason: str, now_ms: int, *, refused: bool, share: float
     ) -> None:
         state = self._states[name]
         since_ms = now_ms if state.summary is None else state.summary.tried_ms or now_ms
-        if refused or now_ms - since_ms >= self._limits.give_up_ms:
+        if refused or now_ms - since_ms >= self._give_up_ms:
             lost = [
                 PendingChange(status=alert.status, alert=alert, entry_id="summary") for alert in summary.alerts.values()
             ]
-            self._set_state(state.without_summary(summary, now_ms, self._limits.storm_ms))
+            self._set_state(state.without_summary(summary, now_ms, STORM_MS))
             self._give_up(name, lost, summary.tries + 1, reason, now_ms)
         elif state.summary is not None:
             again = {"tries": state.summary.tries + 1, "retry_ms": now_ms + _pause_ms(state.summary.tries, share)}

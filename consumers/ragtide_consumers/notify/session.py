@@ -36,7 +36,7 @@ from ragtide_schemas.alert_text import MOST_WORST, WorstAnswer, worst_answer
 from .destinations.protocol import Destination, Refused, TryLater
 from .grouping import DeliveryTimes, DueMessage, KnownDestination, PendingChange
 from .notification import Notification
-from .outbox import NotificationOutbox, OutboxLimits, WithheldBy, item_url
+from .outbox import NotificationOutbox, WithheldBy, item_url
 from .outbox_step import OutboxStore
 from .silences import MutedAlerts, read_muted
 from .telemetry import NotifyTelemetry
@@ -103,12 +103,7 @@ class NotifySession:
         self._store = OutboxStore(redis, self._streams, ownership.tokens[self._streams.partition])
         self._outbox = NotificationOutbox(
             [destination.known for destination in destinations.values()],
-            OutboxLimits(
-                give_up_ms=int(notify.give_up_s * 1000),
-                storm_messages=notify.storm_messages,
-                storm_ms=int(notify.storm_s * 1000),
-                public_url=notify.public_url,
-            ),
+            notify,
             partition=self._streams.partition,
             stream=self._streams.alerts,
         )

@@ -244,9 +244,7 @@ class NotifySettings(BaseModel):
     """Seconds for which a message is tried; then it becomes a dead letter, and an alert goes to the other
     destinations."""
     storm_messages: Annotated[int, Field(ge=1)] = 20
-    """Maximum number of messages to one destination in `storm_s`; further messages become one summary."""
-    storm_s: Annotated[float, Field(gt=0)] = 600.0
-    """Seconds in which these messages count."""
+    """Maximum number of messages to one destination in ten minutes; further messages become one summary."""
     timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
     """Seconds that one delivery may take."""
     public_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]+$", max_length=2000)] | None = None

@@ -5,8 +5,8 @@ from typing import Any
 from tests.support.alerts import alert
 
 from ragtide_consumers.notify.grouping import DeliveryTimes, DueMessage, KnownDestination, PendingChange
-from ragtide_consumers.notify.outbox import NotificationOutbox, OutboxLimits, WithheldBy
-from ragtide_runtime.settings.notify import DestinationSettings
+from ragtide_consumers.notify.outbox import NotificationOutbox, WithheldBy
+from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_schemas import Alert
 from ragtide_schemas.times import utc_now
 
@@ -27,8 +27,10 @@ def channel(name: str = "people", **fields: Any) -> KnownDestination:
 
 
 def outbox(*destinations: KnownDestination, storm_messages: int = 20) -> NotificationOutbox:
-    limits = OutboxLimits(GIVE_UP_MS, storm_messages, 600_000, "https://ragtide.example.com/")
-    return NotificationOutbox(destinations, limits)
+    settings = NotifySettings(
+        give_up_s=GIVE_UP_MS / 1000, storm_messages=storm_messages, public_url="https://ragtide.example.com/"
+    )
+    return NotificationOutbox(destinations, settings)
 
 
 def change(alert_id: str, status: str, at_ms: int = 1000, **fields: Any) -> PendingChange:
