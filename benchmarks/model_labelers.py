@@ -162,8 +162,8 @@ async def labeled(items: Sequence[RagInteraction], at_once: int, **models: Any) 
 
 
 WAYS: Final[dict[str, dict[str, Any]]] = {
-    "one input at a time": {"at_once": 1, "batch": 1, "batch_wait_ms": 0},
-    "one interaction at a time": {"at_once": 1, "batch_wait_ms": 0},
+    "one input at a time": {"at_once": 1, "batch": 1},
+    "one interaction at a time": {"at_once": 1},
     "64 interactions in work, common batches": {"at_once": 64},
     "the same, batches of up to 8,192 tokens": {"at_once": 64, "batch_tokens": 8192},
 }

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import numpy as np
 import structlog
@@ -95,16 +96,16 @@ def column(labelings: Sequence[Labeling], metric: str) -> Floats:
     return np.array([labeling.scores.get(metric, np.nan) for labeling in labelings])
 
 
+@patch("ragtide_consumers.labelers.models.sentence_encoder.VECTORS_MAX", 0)  # sentences come again, and all are read
 async def report_files(rows: Rows, folder: Path, files: Mapping[str, str]) -> None:
     """Print speed and differences of the model's files."""
     print("| weights | files, MB | interactions a second | sentences a second | in other batches | from 32 bits |")
     print("|---|---|---|---|---|---|")
     count, first = n_sentences(rows), list[Labeling]()
     for title, file in files.items():
-        # Every sentence is read, although some come again.
-        found, took = await labeled(rows, folder, file, similarity_cache=0)
-        alone, _ = await labeled(rows[:25], folder, file, similarity_cache=0, batch=1)
-        common, _ = await labeled(rows[:25], folder, file, similarity_cache=0, batch=64, batch_tokens=8192)
+        found, took = await labeled(rows, folder, file)
+        alone, _ = await labeled(rows[:25], folder, file, batch=1)
+        common, _ = await labeled(rows[:25], folder, file, batch=64, batch_tokens=8192)
         first = first or found
         cells = [f"{megabytes(folder, file):.0f}", f"{len(rows) / took:.1f}", f"{count / took:.0f}"]
         cells += [f"{largest_difference(alone, common):.6f}", f"{largest_difference(first, found):.4f}"]

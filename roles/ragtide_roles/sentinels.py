@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ragtide_producers import FileOptions, UnreadableFileError, read_rows
 from ragtide_runtime.errors import ConfigurationError
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from ragtide_consumers.labelers.judge.labeler import JudgeLabeler
     from ragtide_consumers.sentinels.service import Sentinel
+
+
+SENTINELS_MAX: Final = 40
+"""Most sentinels that are asked; of a file with more, a hash of their texts selects these."""
 
 
 def asks_sentinels(settings: Settings) -> bool:
@@ -41,7 +45,7 @@ def read_sentinels(settings: Settings) -> "list[Sentinel]":
     except UnreadableFileError as error:
         raise ConfigurationError(f"judge.sentinels: {error}") from None
     problem = next((row.problem for row in rows if row.problem), "it is empty")
-    found = sentinels_of([row.interaction for row in rows if row.interaction is not None], settings.judge.sentinels_max)
+    found = sentinels_of([row.interaction for row in rows if row.interaction is not None], SENTINELS_MAX)
     if not found:
         raise ConfigurationError(
             f"judge.sentinels = {str(path)!r} has no interaction with documents and a response ({problem}): name a "

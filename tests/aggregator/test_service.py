@@ -179,7 +179,7 @@ async def test_a_flushed_redis_is_started_on_again(async_redis: Any) -> None:
         await until(lambda: caught_up(async_redis))
         assert service.events_applied >= 50
     kinds = {name.partition(":")[0] for name in await stored_rows(async_redis)}
-    assert kinds == {"estimate", "quantiles", "season", "rule_state", "clock"}
+    assert kinds == {"estimate", "quantiles", "season", "rule_state", "clock", "keys"}
 
 
 async def test_a_checkpoint_of_another_version_is_a_clear_error_not_a_new_beginning(async_redis: Any) -> None:

@@ -125,9 +125,10 @@ async def test_a_labeler_is_found_by_module_or_by_entry_point(name: str, monkeyp
     assert labeling.scores == {"mine.constant": 0.5}
 
 
-async def test_a_labeler_that_takes_for_ever_is_given_up() -> None:
+async def test_a_labeler_that_takes_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtide_consumers.labelers.registry.LABEL_TIMEOUT_S", 0.05)
     with pytest.raises(TimeoutError):
-        await label(labeler="my_metrics:Slow", label_timeout_s=0.05)
+        await label(labeler="my_metrics:Slow")
 
 
 @pytest.mark.parametrize(

@@ -466,14 +466,17 @@ async def test_a_worker_that_ends_without_entries_leaves_the_group(async_redis: 
     assert await consumers(async_redis) == {}
 
 
-async def test_the_consumer_of_a_worker_that_releases_entries_stays_until_they_are_taken_over(async_redis: Any) -> None:
+async def test_the_consumer_of_a_worker_that_releases_entries_stays_until_they_are_taken_over(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await publish(async_redis, "wait")
     async with working(async_redis, Scripted()) as worker:
         await worker.take(await read(async_redis))
     assert await consumers(async_redis) == {"me": 1}
     labeler = Scripted()
     labeler.gate.set()
-    async with working(async_redis, labeler, consumer="other", worker_forget_s=0.1):
+    monkeypatch.setattr("ragtide_consumers.worker.worker.FORGET_S", 0.1)
+    async with working(async_redis, labeler, consumer="other"):
         await until(lambda: has_events(async_redis, 1))
         await until(lambda: is_alone(async_redis, "other"))
 

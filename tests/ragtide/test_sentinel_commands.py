@@ -14,7 +14,7 @@ from ragtide.cli.app import cli
 from ragtide_consumers.sentinels.answers import LEARNED
 from ragtide_consumers.sentinels.service import sentinel_streams
 from ragtide_roles.doctor.examination import examine
-from ragtide_roles.sentinels import read_sentinels
+from ragtide_roles.sentinels import SENTINELS_MAX, read_sentinels
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_runtime.redis.keys import SentinelField
@@ -94,7 +94,7 @@ def test_a_baseline_forgets_every_sentinel_that_has_an_answer(redis: Any, redis_
 
 
 def test_the_pages_state_how_long_the_default_sentinels_see_nothing() -> None:
-    hours = JudgeSettings().sentinels_max * LEARNED * JudgeSettings().sentinels_every_s / 3600
+    hours = SENTINELS_MAX * LEARNED * JudgeSettings().sentinels_every_s / 3600
     assert f"In the first {hours:.0f} hours sentinels see nothing" in page_text("trust-in-the-judge")
     for page in ("settings", "alerts"):
         assert f"first {hours:.0f} hours" in page_text(page)

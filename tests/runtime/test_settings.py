@@ -5,6 +5,7 @@ import pytest
 from tests.support.cases import for_each
 
 from ragtide import AlertSubscriber, ConfigurationError, InteractionProducer
+from ragtide_runtime.settings.environment import FIXED
 from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_schemas.printable import printable
 
@@ -447,3 +448,18 @@ def test_criteria_that_cannot_be_asked_are_refused_with_a_remedy(text: str, said
 def test_a_judge_may_answer_criteria_alone(tmp_path: Path) -> None:
     (tmp_path / "ragtide.toml").write_text(f"[judge]\nfamilies = []\n{CRITERION}")
     assert load_settings().judge.families == ()
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_setting_that_is_fixed_now_says_so_in_a_file_and_in_the_environment(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, _, leaf = name.rpartition(".")
+    monkeypatch.setenv("RAGTIDE_CONFIG", str(tmp_path / "ragtide.toml"))
+    (tmp_path / "ragtide.toml").write_text(f"[{table}]\n{leaf} = 1\n" if table else f"{leaf} = 1\n")
+    with pytest.raises(ConfigurationError, match=f"{leaf} is no setting any more: it is fixed at"):
+        load_settings()
+    (tmp_path / "ragtide.toml").write_text("")
+    monkeypatch.setenv(f"RAGTIDE_{name.replace('.', '_').upper()}", "1")
+    with pytest.raises(ConfigurationError, match=r"is no setting any more: it is fixed at .*; unset it"):
+        load_settings()

@@ -284,7 +284,7 @@ async def check_at_rest(redis: Redis, streams: Streams) -> None:
     if traces := await redis.zcard(streams.open_traces):
         raise ConfigurationError(
             f"{name} has {traces} traces that wait to be read: stop the senders, let ragtide serve read them, which "
-            "takes up to ingest.hold_s, and then stop it"
+            "takes up to ten minutes, and then stop it"
         )
     for field, stream in positions(streams):
         last = await last_id(redis, stream)

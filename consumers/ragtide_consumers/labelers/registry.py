@@ -29,6 +29,9 @@ from .with_metrics import WithMetrics
 if TYPE_CHECKING:
     from .remote.spend import Spend
 
+LABEL_TIMEOUT_S: Final = 3600.0
+"""Seconds after which a labeler that has not answered counts as failed; endpoints have shorter limits of their own."""
+
 CLOSE_S: Final = 10.0
 """Seconds that closing a labeler may take."""
 
@@ -221,7 +224,7 @@ class _Builder:
         if name == "judge":
             return self._judge()
         if name == "model" and self._models is not None:
-            return Bounded(self._models, self._settings.label_timeout_s)
+            return Bounded(self._models, LABEL_TIMEOUT_S)
         if name in IN_ONE_FILE:
             check_profiles(self._settings)
         services = Services(self._settings, self._redis, self._telemetry.services, self._answers, self._account)
@@ -229,7 +232,7 @@ class _Builder:
         if labeler is None:
             found = unknown("labeler", name, [*BUILT_IN, *installed_labelers()])
             raise ConfigurationError(f"{found}. To use one of your own, give module:attribute")
-        return Bounded(labeler, self._settings.label_timeout_s)
+        return Bounded(labeler, LABEL_TIMEOUT_S)
 
     def _judge(self) -> Labeler:
         # The judge's client takes longer to import than most commands run.

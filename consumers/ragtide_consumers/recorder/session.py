@@ -3,7 +3,7 @@
 One step:
 
 1. Entries after the positions of the last manifest are read, until it is time to write (`roll_s`, `roll_entries`,
-   `roll_bytes`, or the end).
+   `ROLL_BYTES`, or the end).
 2. They are redacted and written as data files. The files do not count yet.
 3. Redis checks that the lease is still held, and that all entries that were read are still in the streams.
 4. The manifest is created under the next number, unless that number is taken. From here on the step counts.
@@ -54,6 +54,9 @@ from ..redaction.redaction import Redaction
 from .fence import Fence
 from .telemetry import RecorderTelemetry
 from .writing import FileWriter, NotRecordableError, UnwrittenEntries, WrittenFiles
+
+ROLL_BYTES: Final = 67_108_864
+"""Bytes of JSON of waiting entries at which they are written before `roll_s` has passed, which bounds memory."""
 
 READ: Final = 250
 """Most entries of each stream that one read takes."""
@@ -202,7 +205,7 @@ class RecorderSession:
             partition=self._streams.partition,
             seconds=self._settings.roll_s,
             entries=self._settings.roll_entries,
-            bytes=self._settings.roll_bytes,
+            bytes=ROLL_BYTES,
         )
 
     async def take(self, wait_s: float) -> bool:
@@ -225,7 +228,7 @@ class RecorderSession:
         settings, collected = self._settings, self._next
         return collected.count > 0 and (
             collected.count >= settings.roll_entries
-            or collected.bytes >= settings.roll_bytes
+            or collected.bytes >= ROLL_BYTES
             or monotonic() >= collected.since + settings.roll_s
         )
 

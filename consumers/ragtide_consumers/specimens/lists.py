@@ -18,6 +18,12 @@ from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_NEWEST, SPECIME
 from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_schemas import AlertRule, Direction, MetricEvent, Movement, alarm_line, definition_of
 
+JUDGED_MAX: Final = 200
+"""Most specimens of a pipeline from the random sample of a cascade's judge; the latest stay."""
+
+BEYOND_MAX: Final = 50
+"""Most specimens of a pipeline on the wrong side of a rule's `target` or `baseline`; the latest stay."""
+
 SOURCES_MOST: Final = 2_000
 """Pairs of a pipeline and a labeler whose worst interactions a worker remembers; the longest unused is forgotten."""
 
@@ -205,8 +211,8 @@ class SpecimenLists:
     def _of_labeler(self, event: MetricEvent, now: float) -> list[ListPlace]:
         places = list(self._worst(event, event.labeler, event.scores, now))
         if event.judged is not None:
-            if event.judged.uniform and event.judged.scores and self._settings.judged_n:
-                places.append(ListPlace(SPECIMEN_JUDGED, self._settings.judged_n))
+            if event.judged.uniform and event.judged.scores:
+                places.append(ListPlace(SPECIMEN_JUDGED, JUDGED_MAX))
             places += self._worst(event, event.judged.labeler, event.judged.scores, now)
         if self._rules:
             places += self._beyond_lines(event, now)
@@ -258,7 +264,7 @@ class SpecimenLists:
             beyond = any(rule.metric in scores and _is_beyond(rule, event, scores[rule.metric]) for scores in tables)
             allowance = _limit(self._beyond, (event.pipeline, rule.name), BEYOND_BURST) if beyond else None
             if allowance is not None and allowance.proposes(now, BEYOND_EVERY_S):
-                yield ListPlace(beyond_list(rule.name), self._settings.beyond_n)
+                yield ListPlace(beyond_list(rule.name), BEYOND_MAX)
 
     def _is_newest(self, pipeline: str, now: float) -> bool:
         allowance = _limit(self._newest, (pipeline,), self._settings.newest_n)

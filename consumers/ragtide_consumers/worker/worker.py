@@ -45,6 +45,9 @@ log = structlog.get_logger("ragtide.worker")
 AHEAD: Final = timedelta(seconds=60)
 """Time by which an entry's id may be ahead of this machine's clock before its time counts as wrong."""
 
+FORGET_S: Final = 3600.0
+"""Seconds of silence after which a worker without entries is removed from the consumer group."""
+
 TURN_S: Final = 0.05
 """Seconds of labeling without a wait after which the lanes give the event loop a turn, for claims and health checks."""
 
@@ -496,7 +499,7 @@ class LabelWorker:
 
     async def _reclaim_loop(self) -> None:
         heartbeat = self.heartbeats["reclaiming"]
-        idle_s, next_deletion = self._settings.worker_forget_s, monotonic()
+        idle_s, next_deletion = FORGET_S, monotonic()
         while True:
             try:
                 if monotonic() >= next_deletion:

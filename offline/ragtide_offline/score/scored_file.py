@@ -13,7 +13,7 @@ from typing import Any, Final
 from ragtide_consumers.labelers.event import labeler_id
 from ragtide_consumers.labelers.profiles import check_profiles
 from ragtide_consumers.labelers.protocol import Labeler, LabelerId, Labeling, scores_of
-from ragtide_consumers.labelers.registry import Bounded, labeler_of
+from ragtide_consumers.labelers.registry import LABEL_TIMEOUT_S, Bounded, labeler_of
 from ragtide_consumers.labelers.remote.file_cache import NAME as ANSWERS
 from ragtide_consumers.labelers.remote.spend import FileSpend
 from ragtide_consumers.metrics.ragchecker import ragchecker_metrics
@@ -177,7 +177,7 @@ async def labeling_of(
         ConfigurationError: the labeler or a profile is unknown, or a setting that the labeler needs is missing.
     """
     if own is not None:
-        bounded = Bounded(own, settings.label_timeout_s)
+        bounded = Bounded(own, LABEL_TIMEOUT_S)
         yield _labels_of(bounded), labeler_id(own), AT_ONCE_LOCAL
         return
     if settings.labeler == STORED:

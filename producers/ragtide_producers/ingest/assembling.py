@@ -15,6 +15,7 @@ from ..traces.interactions import Mapped, Refusal, interaction_of
 from ..traces.nothing import why_nothing
 from ..traces.options import MappingOptions
 from ..traces.tree import Node, Tree
+from .closing import HOLD_MS
 from .outcomes import INTERACTION
 from .stored_spans import DIGEST_BYTES, StoredTrace
 
@@ -39,7 +40,7 @@ class Timing:
     @classmethod
     def of(cls, settings: IngestSettings) -> "Timing":
         """Return the times in the settings."""
-        return cls(int(settings.settle_s * 1000), int(settings.quiet_s * 1000), int(settings.hold_s * 1000))
+        return cls(int(settings.settle_s * 1000), int(settings.quiet_s * 1000), HOLD_MS)
 
 
 @dataclass(slots=True)

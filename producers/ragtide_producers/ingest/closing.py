@@ -11,6 +11,10 @@ from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 
 from .outcomes import outcomes_key
 
+HOLD_MS: Final = 600_000
+"""Time after which an interaction of spans counts as complete in any case. For as long again it is remembered which
+spans became interactions, so that late repeats add nothing."""
+
 CLOSE: Final = Lua("close_trace")
 TRACE_CHARS: Final = 32
 """Characters of the id of a trace; its name in Redis may be longer."""
@@ -36,14 +40,13 @@ def close_call(streams: Streams, name: str, *, now_ms: int, hold_ms: int, keeps:
     return ScriptCall(CLOSE, keys, (name, hold_ms, "keep" if keeps else "delete"), bytes.decode)
 
 
-async def forget_spans(redis: Redis, layout: Layout, interaction_id: str, hold_ms: int) -> int:
+async def forget_spans(redis: Redis, layout: Layout, interaction_id: str) -> int:
     """Delete the spans of traces that were read and have an interaction, and return the number of traces.
 
     Args:
         redis: client.
         layout: partitions of the deployment.
         interaction_id: of the interaction; a trace has it if its id is in it, or if a span names it.
-        hold_ms: time for which the ids of used spans are kept.
     """
     named, deleted = interaction_id.encode(), 0
     for streams in layout.all():
@@ -52,6 +55,6 @@ async def forget_spans(redis: Redis, layout: Layout, interaction_id: str, hold_m
             fields = cast("dict[bytes, bytes]", await redis.hgetall(streams.trace(name)))
             if name[:TRACE_CHARS] in interaction_id or any(named in value for value in fields.values()):
                 now_ms = int(time() * 1000)
-                await run_script(redis, close_call(streams, name, now_ms=now_ms, hold_ms=hold_ms, keeps=False))
+                await run_script(redis, close_call(streams, name, now_ms=now_ms, hold_ms=HOLD_MS, keeps=False))
                 deleted += 1
     return deleted

@@ -10,7 +10,7 @@ from ragtide_runtime.redis.scripts import ScriptCall, run_scripts
 
 from ..errors import IngestFullError
 from ..traces.otlp import Encoding, decode_request
-from .span_store import SpanStore, StoreCounts
+from .span_store import TRACE_BYTES, TRACE_SPANS, SpanStore, StoreCounts
 from .stored_spans import DIGEST_BYTES, RESOURCE, TraceSpans, fields_by_trace, tail_sampled_services
 from .telemetry import IngestTelemetry
 
@@ -165,6 +165,7 @@ def _message(invalid: int, beyond: int) -> str:
         parts.append(f"{invalid:,} spans have no valid id: a trace id has 16 bytes, a span id 8, and not all are zero")
     if beyond:
         parts.append(
-            f"{beyond:,} spans are beyond the limits of one trace: raise ingest.trace_spans or ingest.trace_bytes"
+            f"{beyond:,} spans are beyond the limits of one trace ({TRACE_SPANS:,} spans, {TRACE_BYTES:,} bytes): "
+            "begin a trace for each request"
         )
     return "; ".join(parts)

@@ -26,6 +26,12 @@ READ: Final = Lua("read_trace")
 DECIDE: Final = Lua("decide_trace")
 FINISH: Final = Lua("finish_trace")
 
+TRACE_SPANS: Final = 10_000
+"""Most spans of one trace; further ones are refused for good, because a trace is read as a whole."""
+
+TRACE_BYTES: Final = 33_554_432
+"""Most bytes of the spans of one trace."""
+
 CLAIM_S: Final = 30.0
 """Seconds after which the claim of a process that died on a trace ends."""
 CLAIMED_MAX: Final = 100
@@ -125,8 +131,8 @@ class SpanStore:
             self.timing.settle_ms,
             limits.traces_cap,
             limits.traces_bytes,
-            limits.trace_spans,
-            limits.trace_bytes,
+            TRACE_SPANS,
+            TRACE_BYTES,
             _patterns(pipelines),
         ]
         for pair in fields:

@@ -25,6 +25,26 @@ SECRETS_DIR: Final = f"{PREFIX}SECRETS_DIR"
 OTHERS: Final = frozenset({f"{PREFIX}CONFIG", SECRETS_DIR})
 """Variables with the prefix that are no settings; they name the file of settings and the folder of secrets."""
 
+FIXED: Final[Mapping[str, str]] = {
+    "worker_forget_s": "3600",
+    "label_timeout_s": "3600",
+    "judge.sentinels_max": "40",
+    "judge.batch_price_share": "0.5",
+    "models.similarity_threads": "1",
+    "models.similarity_cache": "10,000",
+    "models.overlap": "64",
+    "models.max_inputs": "2,000",
+    "models.batch_wait_ms": "5",
+    "recorder.roll_bytes": "64 MiB",
+    "specimens.judged_n": "200",
+    "specimens.beyond_n": "50",
+    "ingest.hold_s": "600",
+    "ingest.trace_spans": "10,000",
+    "ingest.trace_bytes": "32 MiB",
+    "notify.storm_s": "600",
+}
+"""Former settings that nobody had a reason to change, with their values, which are fixed now."""
+
 _OF_KUBERNETES: Final = re.compile(
     r"_SERVICE_(HOST|PORT(_[A-Z0-9_]{1,63})?)$|_PORT_[0-9]{1,5}_(TCP|UDP|SCTP)(_[A-Z]{1,5})?$"
 )
@@ -122,6 +142,9 @@ def _unknown(name: str, known: list[str]) -> UnknownVariable:
     without_table = (variable for variable in sorted(known, key=len) if variable.endswith(f"_{wanted}"))
     near = closest(wanted, known, likeness=0.7) or next(without_table, None)
     why = f"{printable(name)} is no setting"
+    fixed = next((value for old, value in FIXED.items() if old.replace(".", "_").upper() == wanted), None)
+    if fixed is not None:
+        return UnknownVariable(f"{why} any more: it is fixed at {fixed}; unset it", near=True)
     if near is None:
         return UnknownVariable(f"{why} and is ignored: unset it, or see ragtide docs settings", near=False)
     if "__" in name:

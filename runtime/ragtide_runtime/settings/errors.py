@@ -16,7 +16,7 @@ from ragtide_schemas.printable import printable, shortened
 from ragtide_schemas.suggestions import closest
 
 from ..errors import ConfigurationError
-from .environment import PREFIX
+from .environment import FIXED, PREFIX
 
 MOST_SHOWN: Final = 10
 """Most mistakes that a message describes."""
@@ -142,6 +142,8 @@ class Explainer:
         if about_all:
             return message
         name = shortened(".".join(names[1:] if names[0] == "alerts" and len(names) > 1 else names))
+        if kind == "extra_forbidden" and name in FIXED:
+            return f"{name} is no setting any more: it is fixed at {FIXED[name]}; remove it"
         if kind == "extra_forbidden":
             return f"{name} is no setting{self._meant(loc)}"
         if kind == "missing":

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
@@ -15,9 +15,6 @@ from .producers import ProducerSettings
 from .retention import Pattern
 
 Dollars = Annotated[float, Field(ge=0)]
-
-SENTINELS_MAX: Final = 1_000
-"""Most sentinels of a deployment."""
 
 
 def _not_judge(name: str) -> str:
@@ -192,12 +189,8 @@ class JudgeSettings(RemoteSettings):
     sentinels_every_s: Annotated[float, Field(ge=0.01, le=604_800)] = 600.0
     """Seconds between two answers to sentinels, which take turns; one worker of the deployment asks them. The first
     nine answers to each are learned: with 40 sentinels and 600 s no change is seen in the first 60 hours."""
-    sentinels_max: Annotated[int, Field(ge=1, le=SENTINELS_MAX)] = 40
-    """Maximum number of sentinels; of a file with more, a hash of their texts selects these."""
     tokens_per_minute: Annotated[float, Field(gt=0)] | None = None
     """Maximum number of tokens a minute that one worker sends and requests, all its processes together, by estimate."""
-    batch_price_share: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Price of a request in a batch (`ragtide batch`), as a share of the ordinary price."""
     over_budget: Literal["pause", "local"] = "pause"
     """What happens when a spend limit is reached: `pause` waits for the next hour or day, `local` scores with the local
     labeler."""
@@ -351,28 +344,17 @@ class ModelsSettings(BaseModel):
     """ONNX file in that folder or repository."""
     similarity_digest: Digest = ""
     """First digits of the digest, as for `support_digest`."""
-    similarity_threads: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Threads of the sentence encoder; with one thread a sentence has the same vector in every run on a machine."""
-    similarity_cache: Annotated[int, Field(ge=0, le=10_000_000)] = 10_000
-    """Maximum number of sentence vectors that a worker caches, so that a document that was retrieved before is not
-    encoded again."""
     publish: Literal["labels", "probabilities"] = "labels"
     """`labels` scores the sentences by the thresholds; `probabilities` publishes expected values: calibrate first."""
     languages: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")], ...] = ()
     """Languages that the models know, such as `en`: responses in others have no scores; empty allows all."""
     max_tokens: Annotated[int, Field(ge=16, le=131_072)] | None = None
     """Maximum number of tokens of one input of a model; None takes the limit in its `config.json`, 4,096 at most."""
-    overlap: Annotated[int, Field(ge=0, le=4096)] = 64
-    """Tokens that two neighbouring windows of a long document share."""
-    max_inputs: Annotated[int, Field(ge=1, le=1_000_000)] = 2000
-    """Maximum number of inputs of a model for one interaction; with more, its metrics are absent as `too_long`."""
     batch: Annotated[int, Field(ge=1, le=4096)] = 32
     """Maximum number of inputs in one batch."""
     batch_tokens: Annotated[int, Field(ge=16, le=10_000_000)] = 1024
     """Maximum number of tokens in one batch, padding included; a longer input is a batch of its own. With `cuda` set
     more, such as 32,768."""
-    batch_wait_ms: Annotated[float, Field(ge=0, le=1000)] = 5.0
-    """Milliseconds for which a batch that is not full waits for other interactions."""
     threads: Annotated[int, Field(ge=1, le=1024)] = 2
     """Threads of each model, except the sentence encoder."""
     provider: Literal["cpu", "cuda"] = "cpu"
@@ -385,14 +367,6 @@ class ModelsSettings(BaseModel):
     """Address of the Hub, or of a mirror."""
     hub_token: SecretStr | None = None
     """Token for the Hub, for models that need one."""
-
-    @model_validator(mode="after")
-    def _windows_move_on(self) -> Self:
-        if self.max_tokens is not None and self.overlap > self.max_tokens // 4:
-            raise ValueError(
-                f"overlap is {self.overlap} of max_tokens = {self.max_tokens}: set at most a quarter of max_tokens"
-            )
-        return self
 
 
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -152,8 +152,6 @@ class Settings(BaseSettings):
     """Purposes that a labeler's numbers are fit for, by the labeler's name, such as `{"mine" = ["trend", "ranking"]}`
     (docs/scores/labelers.md): `trend`, `ranking`, `threshold`, `single items`. They replace those that ragtide
     states."""
-    label_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
-    """Seconds after which a labeler that has not answered counts as failed."""
     local: LocalSettings = LocalSettings()
     """The local labeler: the table `[local]`."""
     judge: JudgeSettings = JudgeSettings()
@@ -173,8 +171,6 @@ class Settings(BaseSettings):
     """Maximum number of interactions that one worker labels at once."""
     worker_min_idle_s: Annotated[float, Field(gt=0)] = 90.0
     """Seconds after which a worker takes over an entry that another worker has not finished."""
-    worker_forget_s: Annotated[float, Field(gt=0)] = 3600.0
-    """Seconds of silence after which a worker without entries is removed from the consumer group."""
     max_deliveries: Annotated[int, Field(ge=1)] = 5
     """Number of deliveries after which an entry is labeled alone once more; if that fails, it is a dead letter."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95

@@ -68,9 +68,6 @@ class IngestSettings(BaseModel):
     """Seconds without a new span after which an interaction counts as complete, if all spans above it have arrived."""
     quiet_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
     """Seconds without a new span after which an interaction counts as complete although spans above it are missing."""
-    hold_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
-    """Seconds after which an interaction counts as complete in any case, and its spans are deleted. For as long again,
-    ragtide remembers which spans became interactions, so that late repeats add nothing."""
     explain_s: Annotated[float, Field(ge=0, le=86_400)] = 3600.0
     """Seconds for which the spans of a trace that is over are kept, so that `ragtide ingest explain` can show it; 0
     deletes them at once. Of many traces only the newest are kept: in a partition a sixty-fourth of `traces_bytes`."""
@@ -80,7 +77,3 @@ class IngestSettings(BaseModel):
     traces_bytes: Annotated[int, Field(ge=1)] = 536_870_912
     """Maximum number of bytes of the stored spans of a partition; further spans are refused, and the client is asked to
     try later."""
-    trace_spans: Annotated[int, Field(ge=1, le=100_000)] = 10_000
-    """Maximum number of spans of one trace; further spans are refused for good."""
-    trace_bytes: Annotated[int, Field(ge=1)] = 33_554_432
-    """Maximum number of bytes of the spans of one trace; further spans are refused for good."""

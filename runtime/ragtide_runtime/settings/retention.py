@@ -27,9 +27,8 @@ class RecorderSettings(BaseModel):
     roll_s: Annotated[float, Field(gt=0)] = 300.0
     """Seconds after which entries that were read are written to files; until then they stay in Redis."""
     roll_entries: Annotated[int, Field(ge=1)] = 50_000
-    """Number of waiting entries of a partition at which they are written before `roll_s` has passed."""
-    roll_bytes: Annotated[int, Field(ge=1)] = 67_108_864
-    """Bytes of JSON of a partition's waiting entries at which they are written before `roll_s` has passed."""
+    """Number of waiting entries of a partition at which they are written before `roll_s` has passed; at 64 MiB of JSON,
+    too."""
     keep_days: Annotated[int, Field(ge=1)] | None = None
     """Number of whole days before today that are kept; None keeps all days."""
     redact: tuple[Pattern, ...] = ()
@@ -58,14 +57,8 @@ class SpecimenSettings(BaseModel):
     newest_n: Annotated[int, Field(ge=0, le=1_000)] = 100
     """Number of the newest specimens that are kept of a pipeline, whatever their scores; with much traffic a worker
     keeps one a second. 0 keeps none."""
-    judged_n: Annotated[int, Field(ge=0, le=100_000)] = 200
-    """Maximum number of specimens of a pipeline from the random sample of a cascade's judge; the latest stay. 0 keeps
-    none."""
     worst_n: Annotated[int, Field(ge=1, le=50)] = 10
     """Number of the worst specimens of each metric and labeler of a pipeline."""
-    beyond_n: Annotated[int, Field(ge=1, le=100_000)] = 50
-    """Maximum number of specimens of a pipeline on the wrong side of a rule's `target` or `baseline`; the latest
-    stay."""
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     """Maximum number of specimens of a pipeline; the oldest are deleted first."""
     bytes: Annotated[int, Field(ge=1_024)] = 33_554_432

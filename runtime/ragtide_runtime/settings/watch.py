@@ -39,7 +39,7 @@ CRITERIA: Final = ("judge.criteria",)
 """The settings of what a judge is asked."""
 
 LABELING: Final = (
-    *("labeler", "evaluators", "profile", "claim_profile", "label_timeout_s"),
+    *("labeler", "evaluators", "profile", "claim_profile"),
     *("local", "judge", "models", "services", "cascade"),
 )
 """The settings of the labelers, criteria excepted."""

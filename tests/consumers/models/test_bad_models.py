@@ -190,8 +190,3 @@ async def test_without_the_extra_the_message_names_it(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ConfigurationError, match=r"the labeler model needs onnxruntime: install ragtide\[models\]"):
         await load(write(tmp_path / "small"))
-
-
-def test_windows_that_do_not_move_on_are_refused() -> None:
-    with pytest.raises(ValueError, match="overlap is 64 of max_tokens = 100: set at most a quarter"):
-        Settings.model_validate({"models": {"max_tokens": 100}})

@@ -47,6 +47,9 @@ def tower(response: str, *documents: str, **changes: Any) -> RagInteraction:
 TWO = tower("The tower was built in 1889. It was built of stone.", "The tower was built in 1889.", "It has lifts.")
 
 
+BATCHING = "ragtide_consumers.labelers.models.batching"
+
+
 @asynccontextmanager
 async def labeler(folder: Path | None = None, **models: Any) -> AsyncIterator[Labeler]:
     given = {"support": str(folder), **models} if folder is not None else models
@@ -153,12 +156,12 @@ async def test_a_long_document_is_read_in_windows_and_the_best_counts(folder: Pa
     long = " ".join([words] * 30 + ["The tower was built in 1889."] + [words] * 30)
     for place in (long, long[: len(long) // 2 + 60], long[len(long) // 2 - 60 :]):
         found = await scores(
-            folder, tower("The tower was built in 1889.", place), max_tokens=32, overlap=8, publish="probabilities"
+            folder, tower("The tower was built in 1889.", place), max_tokens=32, publish="probabilities"
         )
         assert found["trace.supported_fraction"] == pytest.approx(probability(7, 7))
     # Its words are spread so widely that no window has them all.
     far = ("b " * 40).join(["The", "tower", "was", "built", "in", "1889", "."])
-    found = await scores(folder, tower("The tower was built in 1889.", far), max_tokens=32, overlap=8)
+    found = await scores(folder, tower("The tower was built in 1889.", far), max_tokens=32)
     assert found["trace.adherence"] == 0.0
 
 
@@ -196,15 +199,16 @@ async def test_batches_give_the_same_as_one_at_a_time(folder: Path) -> None:
         for number, (one, other) in enumerate([(text, other) for text in texts for other in texts] * 5)
     ]
     alone = [await scores(folder, one, publish="probabilities", batch=1) for one in asked[:9]]
-    for limits in ({"batch": 7}, {"batch": 64, "batch_tokens": 40}, {"batch": 4096, "batch_wait_ms": 1.0}):
+    for limits in ({"batch": 7}, {"batch": 64, "batch_tokens": 40}, {"batch": 4096}):
         async with labeler(folder, publish="probabilities", **limits) as one:
             found = [dict(labeling.scores) for labeling in await asyncio.gather(*map(one.label, asked))]
         for number, expected in enumerate(alone):
             assert all(found[number + 9 * repeated] == pytest.approx(expected) for repeated in range(5))
 
 
-async def test_interactions_in_work_share_batches(folder: Path) -> None:
-    settings = Settings.model_validate({"models": {"support": str(folder), "batch": 16, "batch_wait_ms": 1000.0}})
+async def test_interactions_in_work_share_batches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{BATCHING}.BATCH_WAIT_S", 1.0)
+    settings = Settings.model_validate({"models": {"support": str(folder), "batch": 16}})
     models = await load_models(settings)
     one = ModelLabeler(settings, models)
     await asyncio.gather(*(one.label(TWO) for _ in range(40)))
@@ -214,7 +218,8 @@ async def test_interactions_in_work_share_batches(folder: Path) -> None:
 
 
 async def test_batches_are_limited_and_have_little_padding(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = {"batch": 16, "batch_tokens": 400, "batch_wait_ms": 20.0}
+    monkeypatch.setattr(f"{BATCHING}.BATCH_WAIT_S", 0.02)
+    limits = {"batch": 16, "batch_tokens": 400}
     settings = Settings.model_validate({"models": {"support": str(folder), **limits}})
     models = await load_models(settings)
     assert isinstance(models.support, PairClassifier)
@@ -306,8 +311,9 @@ async def test_without_documents_or_response_nothing_is_asked(
         assert set((await one.label(interaction)).absent.values()) == {reason}
 
 
-async def test_too_many_inputs_are_too_long(folder: Path) -> None:
-    async with labeler(folder, max_inputs=3) as one:
+async def test_too_many_inputs_are_too_long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtide_consumers.labelers.models.pair_classifier.MAX_INPUTS", 3)
+    async with labeler(folder) as one:
         assert set((await one.label(TWO)).absent.values()) == {"too_long"}
 
 
@@ -327,9 +333,10 @@ LONG = ("a" * 1_000_000, "a b. " * 200_000)
 @pytest.mark.parametrize(
     "text", [*ODD, *(pytest.param(text, marks=pytest.mark.heavy) for text in LONG)], ids=range(len(ODD) + len(LONG))
 )
-async def test_no_text_ends_the_labeler(folder: Path, text: str) -> None:
+async def test_no_text_ends_the_labeler(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtide_consumers.labelers.models.pair_classifier.MAX_INPUTS", 50)
     meaning = {"supported": "relevant", "unsupported": "irrelevant"}
-    async with labeler(folder, relevance=str(folder), relevance_labels=meaning, max_inputs=50) as one:
+    async with labeler(folder, relevance=str(folder), relevance_labels=meaning) as one:
         response, documents = text[:499_000], (text,) if text.strip() else ()
         for odd in (tower(response, "It has lifts."), tower("It has lifts.", *documents), tower(response, *documents)):
             labeling = await one.label(odd)
@@ -341,7 +348,7 @@ async def test_a_long_sentence_is_as_supported_as_its_least_supported_part(folde
     good, bad = "the tower has lifts of iron " * 8, "stone " * 20
     for sentence, supported in ((good, 1.0), (good + bad, 0.0), (bad + good, 0.0)):
         asked = tower(sentence.strip(), "the tower has lifts of iron")
-        assert (await scores(folder, asked, max_tokens=32, overlap=4))["trace.adherence"] == supported
+        assert (await scores(folder, asked, max_tokens=32))["trace.adherence"] == supported
 
 
 def session_of(folder: Path) -> ModelSession:
@@ -359,7 +366,8 @@ def test_special_tokens_in_a_text_are_words_like_others(folder: Path) -> None:
 
 
 async def test_an_input_on_which_the_model_fails_fails_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings.model_validate({"models": {"support": str(folder), "batch": 16, "batch_wait_ms": 1000.0}})
+    monkeypatch.setattr(f"{BATCHING}.BATCH_WAIT_S", 1.0)
+    settings = Settings.model_validate({"models": {"support": str(folder), "batch": 16}})
     models = await load_models(settings)
     assert isinstance(models.support, PairClassifier)
     run, too_long = models.support.session.run, 40
@@ -398,7 +406,6 @@ async def test_every_change_of_scores_is_another_version(tmp_path: Path) -> None
     reranker = write(tmp_path / "reranker", labels=("LABEL_0",))
     for setting in (
         {"support_threshold": 0.4},
-        {"overlap": 3},
         {"publish": "probabilities"},
         {"relevance": str(reranker)},
     ):

@@ -107,11 +107,15 @@ async def test_what_cannot_be_compared_is_absent(
     assert labeling.scores.keys() == {SUPPORT, MATCH} - absent.keys()
 
 
-async def test_more_different_sentences_than_allowed_are_too_long_and_equal_ones_count_once(folder: Path) -> None:
+async def test_more_different_sentences_than_allowed_are_too_long_and_equal_ones_count_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The question, the two sentences of the response, of which the documents repeat one, and "It has lifts.".
-    async with labeler(folder, max_inputs=4) as made:
+    monkeypatch.setattr("ragtide_consumers.labelers.models.sentence_encoder.MAX_INPUTS", 4)
+    async with labeler(folder) as made:
         assert (await made.label(TWO)).scores
-    async with labeler(folder, max_inputs=3) as made:
+    monkeypatch.setattr("ragtide_consumers.labelers.models.sentence_encoder.MAX_INPUTS", 3)
+    async with labeler(folder) as made:
         assert set((await made.label(TWO)).absent.items()) == {(SUPPORT, "too_long"), (MATCH, "too_long")}
 
 
@@ -140,7 +144,8 @@ async def test_equal_sentences_are_computed_once(folder: Path, monkeypatch: pyte
 async def test_a_sentence_that_comes_again_is_not_read_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch, cache: int, expected: list[int]
 ) -> None:
-    model = await loaded(folder, similarity_cache=cache)
+    monkeypatch.setattr("ragtide_consumers.labelers.models.sentence_encoder.VECTORS_MAX", cache)
+    model = await loaded(folder)
     run, seen = model.session.run, list[int]()
 
     def recorded(inputs: Sequence[ModelInput]) -> Any:

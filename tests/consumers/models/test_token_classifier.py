@@ -77,22 +77,22 @@ async def test_the_prompt_holds_the_question(folder: Path) -> None:
 async def test_a_token_is_unsupported_only_if_no_window_supports_it(folder: Path) -> None:
     filler = "a b c d e f g h i j " * 10
     spread = tower("The tower has lifts.", f"{filler} the tower {filler} has lifts . {filler}")
-    labels = await labels_of(folder, spread, max_tokens=40, overlap=8)
+    labels = await labels_of(folder, spread, max_tokens=40)
     assert labels.fully_supported == {"a": True}
     missing = tower("The tower has stone.", f"{filler} the tower {filler} has lifts . {filler}")
-    assert texts(await labels_of(folder, missing, max_tokens=40, overlap=8), "The tower has stone.") == ["stone"]
+    assert texts(await labels_of(folder, missing, max_tokens=40), "The tower has stone.") == ["stone"]
 
 
 async def test_a_long_response_is_marked_in_parts(folder: Path) -> None:
     long = " ".join(["The tower has lifts."] * 20 + ["It has stone."] + ["The tower has lifts."] * 20)
-    labels = await labels_of(folder, tower(long, "the tower has lifts . it"), max_tokens=40, overlap=8)
+    labels = await labels_of(folder, tower(long, "the tower has lifts . it"), max_tokens=40)
     assert [key for key, yes in labels.fully_supported.items() if not yes] == ["u"]
     assert [(span.sentence, span.start, span.end) for span in labels.unsupported_spans] == [("u", 7, 12)]
 
 
 async def test_a_question_without_end_leaves_no_room(folder: Path) -> None:
     long = tower("It has lifts.", "It has lifts. " * 20).model_copy(update={"question": "a b c " * 50})
-    async with labeler(folder, max_tokens=64, overlap=8) as one:
+    async with labeler(folder, max_tokens=64) as one:
         assert set((await one.label(long)).absent.values()) == {"too_long"}
 
 
@@ -118,7 +118,7 @@ def test_parts_hold_every_token_once(n: int, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["\u200b", "\x00\x01", "a" * 5000, "\U0001f468\u200d\U0001f469 e\u0301", "a. " * 300])
 async def test_no_text_ends_the_labeler(folder: Path, text: str) -> None:
-    async with labeler(folder, max_tokens=64, overlap=8) as one:
+    async with labeler(folder, max_tokens=64) as one:
         for odd in (tower(text, "It has lifts."), tower("It has lifts.", text), tower(text, text)):
             labeling = await one.label(odd)
             assert {*labeling.scores, *labeling.absent} == TRACE_METRICS

@@ -67,10 +67,13 @@ class SecondLabeler:
         return LocalLabeler().label_now(given)
 
 
-async def test_of_judged_interactions_those_that_chance_drew_are_kept_the_newest_of_them(async_redis: Any) -> None:
+async def test_of_judged_interactions_those_that_chance_drew_are_kept_the_newest_of_them(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtide_consumers.specimens.lists.JUDGED_MAX", 10)
     choice = CascadeSettings(reference="second", rate=0.5, below={"trace.adherence": 2.0})  # every score is below it
     cascade = CascadeLabeler(LocalLabeler(), SecondLabeler(), choice)
-    await worked(async_redis, [interaction(number) for number in range(40)], cascade, sample=0.0, judged_n=10)
+    await worked(async_redis, [interaction(number) for number in range(40)], cascade, sample=0.0)
     drawn = [event for event in await events(async_redis) if event.judged is not None and event.judged.uniform]
     assert 10 < len(drawn) < 40
     kept = KeptSpecimens(async_redis, Settings().layout)

@@ -82,8 +82,6 @@ def test_items_that_chance_drew_for_the_judge_have_a_list_and_those_chosen_for_a
     assert judged(scores=best, uniform=True, inclusion_probability=0.05) == ["judged"]
     assert judged(scores=best, uniform=False) == []
     assert judged(scores={}, absent={"trace.adherence": "judge_unusable"}, uniform=True) == []
-    none = JudgedScores(labeler="judge", labeler_version="m", profile="ragbench", scores=best, uniform=True)
-    assert lists(judged_n=0).places(event(0, {}, judged=none)) == []
 
 
 def test_the_best_value_of_a_metric_is_never_among_the_worst() -> None:

@@ -52,8 +52,11 @@ async def test_all_captures_in_one_deployment_with_partitions(partitions: int, a
     assert await ingest.contents() == sorted(one for name in NAMES for one in expected_of(name))
 
 
-async def test_nothing_stays_in_redis_but_the_ids_of_used_spans(async_redis: Any) -> None:
-    ingest = Ingest(async_redis, hold_s=0.05)
+async def test_nothing_stays_in_redis_but_the_ids_of_used_spans(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtide_producers.ingest.assembling.HOLD_MS", 50)
+    ingest = Ingest(async_redis)
     await ingest.send(requests_of("langchain_openinference"))
     await ingest.read_all()
     streams = Streams("ragtide", 0)

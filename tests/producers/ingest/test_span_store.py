@@ -76,12 +76,16 @@ async def test_embeddings_are_not_stored(async_redis: Any) -> None:
     assert int(await async_redis.get(STREAMS.traces_bytes)) < 6_000
 
 
-async def test_spans_beyond_the_limits_of_a_trace_are_rejected_for_good(async_redis: Any) -> None:
-    ingest = Ingest(async_redis, trace_spans=5)
+async def test_spans_beyond_the_limits_of_a_trace_are_rejected_for_good(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtide_producers.ingest.span_store.TRACE_SPANS", 5)
+    ingest = Ingest(async_redis)
     found = await ingest.receiver.accept(request(*rag(), *(span(number, 1) for number in range(10, 20))))
     assert (found.spans, found.rejected) == (5, 8)
-    assert "ingest.trace_spans" in found.message
-    small = Ingest(async_redis, prefix="small", trace_bytes=1_000)
+    assert "beyond the limits of one trace" in found.message
+    monkeypatch.setattr("ragtide_producers.ingest.span_store.TRACE_BYTES", 1_000)
+    small = Ingest(async_redis, prefix="small")
     big = await small.receiver.accept(request(*rag(answer="word " * 1_000)))
     assert big.rejected == 2
 
@@ -410,8 +414,11 @@ async def test_a_tail_sampler_is_warned_of_once(async_redis: Any) -> None:
     assert len(await ingest.interactions()) == 2
 
 
-async def test_a_capture_in_one_request_leaves_bytes_that_are_counted_to_the_end(async_redis: Any) -> None:
-    ingest = Ingest(async_redis, partitions=3, quiet_s=1, hold_s=2)
+async def test_a_capture_in_one_request_leaves_bytes_that_are_counted_to_the_end(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtide_producers.ingest.assembling.HOLD_MS", 2_000)
+    ingest = Ingest(async_redis, partitions=3, quiet_s=1)
     await ingest.send([joined(requests_of("langchain_openinference"))])
     await ingest.read_all()
     for streams in ingest.settings.layout.all():
@@ -522,7 +529,7 @@ async def test_the_spans_of_a_forgotten_interaction_are_deleted(async_redis: Any
     mine[2].attributes.add(key="ragtide.interaction_id").value.string_value = "i-17"
     await ingest.send([request(*mine, *rag(trace=2))])
     await ingest.read_all()
-    assert await forget_spans(async_redis, ingest.settings.layout, name, 600_000) == 1
+    assert await forget_spans(async_redis, ingest.settings.layout, name) == 1
     assert [trace.name for trace in await ingest.store.find("")] == [f"{2:032x}"]
     for key in await async_redis.keys("*trace:*"):
         assert not any(b"Anna" in value for value in (await async_redis.hgetall(key)).values())

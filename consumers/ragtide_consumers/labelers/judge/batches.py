@@ -35,6 +35,9 @@ LONGEST_LINE: Final = 8 * 2**20
 """Most bytes of one answer; a longer one counts as failed."""
 MARK: Final = "ragtide"
 """Name under which a batch has the digest of its requests."""
+BATCH_PRICE_SHARE: Final = 0.5
+"""Price of a request in a batch, as a share of the ordinary price; all providers of batches ask for half."""
+
 LOOKED_THROUGH: Final = 1000
 """Newest batches of the endpoint among which a lost one is searched."""
 ENDED: Final = frozenset({"completed", "failed", "expired", "cancelled"})
@@ -178,7 +181,7 @@ class JudgeBatches:
             size += len(line)
         taken = requests[: len(lines)]
         digest = blake2b("".join(sorted(request.key for request in taken)).encode(), digest_size=16).hexdigest()
-        expected_usd = sum(request.expected_usd for request in taken) * self._client.settings.batch_price_share
+        expected_usd = sum(request.expected_usd for request in taken) * BATCH_PRICE_SHARE
         reserved = await self._client.account.reserve(expected_usd)
         if isinstance(reserved, LimitReached):
             raise BatchError(
@@ -244,7 +247,7 @@ class JudgeBatches:
                     result.failed[key] = self._client.clean(json.dumps(said, ensure_ascii=False))[:200]
                 else:
                     result.stored += 1
-                    cost_usd += answer.cost_usd * self._client.settings.batch_price_share
+                    cost_usd += answer.cost_usd * BATCH_PRICE_SHARE
         result.cost_usd += cost_usd
         return cost_usd
 

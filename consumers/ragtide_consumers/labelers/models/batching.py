@@ -13,6 +13,9 @@ from ragtide_runtime.settings.labelers import ModelsSettings
 from .session import Logits, ModelSession
 from .tokens import ModelInput
 
+BATCH_WAIT_S: Final = 0.005
+"""Seconds for which a batch that is not full waits for other interactions: less than one input takes."""
+
 ROUND: Final = 8
 """Batches for which inputs are sorted together: inputs of similar length make batches with little padding."""
 
@@ -41,7 +44,7 @@ class _Job:
 class Batcher:
     """Runs the inputs of several callers in common batches. All calls must be in one event loop.
 
-    A batch is made at once if there are inputs enough; otherwise it waits `batch_wait_ms`. Callers take turns, so that
+    A batch is made at once if there are inputs enough; otherwise it waits `BATCH_WAIT_S`. Callers take turns, so that
     an interaction with many inputs does not delay the others until it is done.
     """
 
@@ -99,7 +102,7 @@ class Batcher:
             while self._jobs:
                 if self._waiting < self._settings.batch:
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._full.wait(), self._settings.batch_wait_ms / 1000)
+                        await asyncio.wait_for(self._full.wait(), BATCH_WAIT_S)
                 for batch in self._round():
                     await self._run(batch)
         except Exception as error:  # noqa: BLE001 - a bug here: no caller may wait for a batch that is never made

@@ -26,6 +26,7 @@ from .pooling import SENTENCE_FILES, sentence_form
 from .sentence_encoder import SentenceEncoder
 from .session import ModelSession
 from .token_classifier import TokenClassifier
+from .tokens import MAX_INPUTS, OVERLAP
 
 PAIRS: Final = "ForSequenceClassification"
 """End of the architecture of a pair classifier."""
@@ -194,11 +195,10 @@ def _digest_of(settings: ModelsSettings) -> str:
         "publish",
         "languages",
         "max_tokens",
-        "overlap",
-        "max_inputs",
     )
     values = settings.model_dump(mode="json", include=set(names))
-    return sha256(repr([(name, values[name]) for name in names]).encode()).hexdigest()[:8]
+    fixed = [("overlap", OVERLAP), ("max_inputs", MAX_INPUTS)]  # they change scores, too
+    return sha256(repr([*((name, values[name]) for name in names), *fixed]).encode()).hexdigest()[:8]
 
 
 SUPPORTED: Final[Mapping[str, bool]] = {

@@ -14,7 +14,7 @@ from ragtide_runtime.settings.labelers import ModelsSettings
 from .batching import Batcher
 from .calibration import log_odds
 from .session import ModelSession, finite
-from .tokens import Ints, ModelInput, windows, windows_apart
+from .tokens import MAX_INPUTS, OVERLAP, Ints, ModelInput, windows, windows_apart
 
 
 class TooLongForModelError(ValueError):
@@ -95,9 +95,9 @@ class PairClassifier:
         return [[tokenizer.pair(first, second) for second in row] for row in rows]
 
     def _windows(self, tokens: Ints, size: int) -> list[Ints]:
-        overlap = min(self._settings.overlap, size // 4)
+        overlap = min(OVERLAP, size // 4)
         return [tokens[start:end] for start, end in windows(len(tokens), size, overlap)]
 
     def _check(self, inputs: int) -> None:
-        if inputs > self._settings.max_inputs:
+        if inputs > MAX_INPUTS:
             raise TooLongForModelError(f"the interaction needs {inputs} inputs of the model")

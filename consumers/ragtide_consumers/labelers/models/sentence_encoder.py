@@ -19,7 +19,10 @@ from .batching import Batcher
 from .calibration import Floats
 from .pair_classifier import TooLongForModelError
 from .session import Logits, ModelSession, finite
-from .tokens import Ints, windows_apart
+from .tokens import MAX_INPUTS, Ints, windows_apart
+
+VECTORS_MAX: Final = 10_000
+"""Most vectors of sentences that a worker keeps, so that a document that is retrieved again is not encoded again."""
 
 DECIMALS: Final = 6
 """Decimals of a similarity: the next ones of a model of 32 bits depend on the machine."""
@@ -60,14 +63,14 @@ class SentenceEncoder:
         question only the beginning counts. Equal sentences are computed once.
 
         Raises:
-            TooLongForModelError: more different sentences than `max_inputs`.
+            TooLongForModelError: more different sentences than `MAX_INPUTS`.
         """
         if not documents:
             return None
         parts = await asyncio.to_thread(self._parts, question, response, documents)
         places: dict[bytes, int] = {}
         indexes = [[places.setdefault(part.tobytes(), len(places)) for part in text] for text in parts]
-        if len(places) > self._settings.max_inputs:
+        if len(places) > MAX_INPUTS:
             raise TooLongForModelError(f"the interaction needs {len(places)} inputs of the model")
         vectors = np.stack(await self._read(list(places)))
         return await asyncio.to_thread(_similarities, _unit(vectors.astype(np.float64)), indexes, len(response))
@@ -98,7 +101,7 @@ class SentenceEncoder:
         for part in parts:
             self._vectors.pop(part, None)
             self._vectors[part] = found[part]
-        for part in list(islice(self._vectors, max(len(self._vectors) - self._settings.similarity_cache, 0))):
+        for part in list(islice(self._vectors, max(len(self._vectors) - VECTORS_MAX, 0))):
             del self._vectors[part]
         return [found[part] for part in parts]
 

@@ -22,6 +22,9 @@ Logits = npt.NDArray[np.float32]
 INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")
 """Inputs that a model may have."""
 
+ENCODER_THREADS: Final = 1
+"""Threads of the sentence encoder; with one, a sentence has the same vector in every run on a machine."""
+
 PROVIDERS: Final = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 """Provider of onnxruntime by the setting."""
 
@@ -63,7 +66,7 @@ class ModelSession:
         if form is not None and form.max_tokens is not None:
             most = min(form.max_tokens, most or token_limit(files))
         self.tokenizer = ModelTokenizer(files, most)
-        threads = settings.threads if form is None else settings.similarity_threads
+        threads = settings.threads if form is None else ENCODER_THREADS
         self._session = _loaded(onnxruntime, files, settings, threads)
         self._inputs = {model_input.name: _TYPES.get(model_input.type) for model_input in self._session.get_inputs()}
         strange = [name for name, kind in self._inputs.items() if name not in INPUTS or kind is None]

@@ -20,7 +20,7 @@ from .batching import Batcher
 from .calibration import Floats, log_odds
 from .pair_classifier import TooLongForModelError
 from .session import Logits, ModelSession, finite
-from .tokens import Ints, ModelInput, Tokens, windows, windows_apart
+from .tokens import MAX_INPUTS, OVERLAP, Ints, ModelInput, Tokens, windows, windows_apart
 
 RAGTRUTH: Final = (
     "Briefly answer the following question:\n{question}\n"
@@ -95,7 +95,7 @@ class TokenClassifier:
         parts = [answer.ids[start:end] for start, end in windows_apart(len(answer), tokenizer.room // 2)]
         room = tokenizer.room - max(map(len, parts), default=0)
         contexts = self._contexts(question, documents, room)
-        if len(parts) * len(contexts) > self._settings.max_inputs:
+        if len(parts) * len(contexts) > MAX_INPUTS:
             raise TooLongForModelError(f"the interaction needs {len(parts) * len(contexts)} inputs of the model")
         return answer, [[tokenizer.pair(context, part) for context in contexts] for part in parts]
 
@@ -113,7 +113,7 @@ class TokenClassifier:
         left = room - len(before) - len(after)
         if left < room // 4:
             raise TooLongForModelError("the question leaves no room for documents in the model's input")
-        parts = windows(len(middle), left, min(self._settings.overlap, left // 4))
+        parts = windows(len(middle), left, min(OVERLAP, left // 4))
         return [np.concatenate([before, middle[start:end], after]) for start, end in parts]
 
     def _supported(self, inputs: Sequence[Sequence[ModelInput]], logits: Sequence[Logits]) -> Floats:

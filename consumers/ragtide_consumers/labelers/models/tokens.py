@@ -24,6 +24,12 @@ Ints = npt.NDArray[np.int64]
 DEFAULT_TOKENS: Final = 512
 """Most tokens of an input of a model that names no limit."""
 
+OVERLAP: Final = 64
+"""Tokens that two neighbouring windows of a long document share: a sentence or two, so that each is whole in one."""
+
+MAX_INPUTS: Final = 2000
+"""Most inputs of a model for one interaction; with more, its metrics are absent as `too_long`."""
+
 MOST_TOKENS: Final = 4096
 """Most tokens of an input unless the setting allows more: the work grows with their square."""
 

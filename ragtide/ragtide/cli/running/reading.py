@@ -272,8 +272,7 @@ def forget_item(settings: Settings, interaction_id: str, pipeline: str | None) -
         await StoredAnnotations(redis, settings.prefix).forget(interaction_id, pipeline)
         items = await KeptSpecimens(redis, settings.layout).forget(interaction_id, pipeline)
         turns = await forget_turns(redis, settings.layout, interaction_id, pipeline)
-        hold_ms = int(settings.ingest.hold_s * 1000)
-        traces = await forget_spans(redis, settings.layout, interaction_id, hold_ms)
+        traces = await forget_spans(redis, settings.layout, interaction_id)
         return items, turns, traces, await forget_letters(redis, settings, interaction_id, pipeline)
 
     items, turns, traces, letters = with_redis(settings, body)
