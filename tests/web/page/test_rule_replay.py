@@ -21,8 +21,8 @@ from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import RecorderSettings
 from ragtide_schemas import Alert, utc_now
-from ragtide_web.page.alerts import rule_replays
 from ragtide_web.page.alerts.screen import EvidenceChart
+from ragtide_web.reading import rule_replays
 from ragtide_web.reading.rule_replays import (
     ReplayIsRunningError,
     ReplayOrder,
