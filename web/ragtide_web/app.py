@@ -22,6 +22,7 @@ from .guard.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
 from .page.alerts.route import router as alerts
 from .page.criteria.route import router as criteria
 from .page.dead_letters.route import router as dead_letters
+from .page.experiments.reading import ExperimentsReading
 from .page.experiments.route import router as experiments
 from .page.fleet.route import router as fleet
 from .page.items.opinions import router as opinions
@@ -84,10 +85,11 @@ ROUTERS: Final = (
 )
 
 
-def application(context: Context) -> ASGIApp:
+def application(context: Context, experiments_read: ExperimentsReading) -> ASGIApp:
     """Return the ASGI application of the service."""
     app = _routed()
     app.state.context = context
+    app.state.experiments = experiments_read
     app.add_exception_handler(HttpProblem, _problem)
     for unreadable in (*REDIS_ERRORS, CheckpointError, DamagedFieldError, TooManySegmentsError):
         app.add_exception_handler(unreadable, _unreadable)

@@ -157,11 +157,10 @@ async def serve_http(
             checks=checks,
             paired=paired,
             kappas=kappas,
-            experiments=experiments,
             rule_replays=rule_replays,
             capture=None if capture is None else capture.write,
         )
-        server = _HttpServer(context)
+        server = _HttpServer(context, experiments)
         heartbeat = Heartbeat("HTTP")
         async with AsyncExitStack() as stack:
             for close in (listening.close, hiding.close, headlines.close):
@@ -214,12 +213,12 @@ async def _checked(
 class _HttpServer(uvicorn.Server):
     """uvicorn without its signal handlers, because the roles of a process end together."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, experiments: ExperimentsReading) -> None:
         settings = context.settings.serve
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # its lines about bad requests are counted as metrics
         super().__init__(
             uvicorn.Config(
-                application(context),
+                application(context, experiments),
                 http=protocol(settings),
                 ws="none",
                 loop="none",

@@ -21,7 +21,6 @@ from ragtide_schemas import Estimate
 from ..guard.admission import GuardContext
 from ..guard.memory import Memory
 from ..guard.telemetry import HttpTelemetry
-from ..page.experiments.reading import ExperimentsReading
 from .background import BackgroundRead
 from .headlines import ShownHeadlines
 from .hiding import TextHiding
@@ -51,7 +50,6 @@ class Context(GuardContext):
     """Estimates from pairs of two labelers."""
     kappas: BackgroundRead[list[LabelerKappa]]
     """Agreement of two labelers on kept items."""
-    experiments: ExperimentsReading
     rule_replays: RuleReplays
     capture: Callable[[bytes, Encoding], None] | None = None
     """Writes requests of traces to files, if asked for."""

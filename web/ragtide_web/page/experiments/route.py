@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -29,7 +29,7 @@ from ...guard.problems import HttpProblem
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
 from ..rendering import PageContent, render
-from .reading import read_runs
+from .reading import ExperimentsReading, read_runs
 from .screen import ExperimentView, RunRow, shown_reason
 
 OPERATIONS: Final = ("stop", "resume", "clone", "delete")
@@ -186,7 +186,7 @@ async def get_runs(
 ) -> Response:
     """Show the replays and experiments, the newest first."""
     _sees_everything(viewer)
-    newest_first = list(reversed(await shared.experiments.workspaces()))
+    newest_first = list(reversed(await _reading(request).workspaces()))
     pages = max(1, -(-len(newest_first) // RUNS_N))
     page = min(page, pages)
     rows = await read_runs(shared.redis, shared.settings, newest_first[(page - 1) * RUNS_N : page * RUNS_N])
@@ -217,7 +217,7 @@ async def _screen(
     problem: str = "",
     given: dict[str, str] | None = None,
 ) -> Response:
-    view = await _view(shared, workspace)
+    view = await _view(request, workspace)
     chosen = next((row.config for row in view.rows if row.config.number == config), None)
     wide = chosen is not None and len(view.grid) > PARAMETERS_MAX
     content = ExperimentContent(
@@ -251,9 +251,13 @@ async def _workspace(shared: Context, name: str) -> Workspace:
     return found
 
 
-async def _view(shared: Context, workspace: Workspace) -> ExperimentView:
+def _reading(request: Request) -> ExperimentsReading:
+    return cast("ExperimentsReading", request.app.state.experiments)
+
+
+async def _view(request: Request, workspace: Workspace) -> ExperimentView:
     try:
-        return await shared.experiments.view(workspace)
+        return await _reading(request).view(workspace)
     except ConfigurationError as error:
         raise HttpProblem(404, f"{error}") from None
 
@@ -265,7 +269,7 @@ async def give_order(request: Request, shared: Shared, viewer: Operator, name: s
     workspace = await _workspace(shared, name)
     fields = await form_of(request)
     seen = fields.get("seen", "")
-    view = await _view(shared, workspace)
+    view = await _view(request, workspace)
     chosen = next((row.config for row in view.rows if row.config.name == fields.get("config")), None)
     number = None if chosen is None else chosen.number
 
@@ -285,7 +289,7 @@ async def give_order(request: Request, shared: Shared, viewer: Operator, name: s
     except (HttpProblem, FormError) as error:
         return await refused(422, error.detail if isinstance(error, HttpProblem) else f"{error}")
     try:
-        driven = await _given(shared, viewer, workspace, command, seen)
+        driven = await _given(_reading(request), shared, viewer, workspace, command, seen=seen)
     except CommandConflictError as error:
         return await refused(409, f"{error}")
     except ExperimentError as error:
@@ -296,9 +300,11 @@ async def give_order(request: Request, shared: Shared, viewer: Operator, name: s
     return RedirectResponse(f"/x/{name}?{_query(done)}", 303, headers=HEADERS)
 
 
-async def _given(shared: Context, viewer: Viewer, workspace: Workspace, command: Command, seen: str) -> bool:
+async def _given(
+    reading: ExperimentsReading, shared: Context, viewer: Viewer, workspace: Workspace, command: Command, *, seen: str
+) -> bool:
     """Give a command that the stream of orders has first; an order that lost a race to another is in it twice."""
-    meant = await shared.experiments.check(workspace, command, seen)
+    meant = await reading.check(workspace, command, seen)
     details = {
         "seen": seen,
         **meant.model_dump(mode="json", include={"clone", "parameters", "keep"}, exclude_defaults=True),
@@ -310,7 +316,7 @@ async def _given(shared: Context, viewer: Viewer, workspace: Workspace, command:
 
     await recorded(meant.op, meant.reason)
     try:
-        return await shared.experiments.give(workspace, meant, seen)
+        return await reading.give(workspace, meant, seen)
     except ExperimentError as error:
         await recorded(f"{meant.op} refused", f"{error}")
         raise
