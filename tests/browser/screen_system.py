@@ -31,7 +31,7 @@ async def busy(redis: Any) -> None:
 
 async def test_it_changes_while_it_is_open(async_redis: Any, screen: Screen) -> None:
     page = await screen.open("/system")
-    await expect(page.get_by_text("No user has given an order yet")).to_be_visible()
+    await expect(page.locator("#orders .empty")).to_be_visible()
     await order(async_redis, 1, reason="a first order")
     await expect(page.get_by_text("a first order")).to_be_visible()
     await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: b"{}"})

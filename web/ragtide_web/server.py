@@ -47,7 +47,7 @@ from .reading.letter_index import LetterIndex
 from .reading.live import LiveHub
 from .reading.rule_replays import RuleReplays
 from .reading.sparklines import Sparklines
-from .routes.capturing import Capture
+from .routes.traces import Capture
 
 HEADERS_MAX_BYTES: Final = 65_536
 """Most bytes of the head of a request."""
@@ -243,10 +243,6 @@ async def page_beside(settings: Settings, url: str) -> AsyncIterator[str]:
     """Serve the page for the body of an `async with`, and yield its address.
 
     The port is that of the settings, or the next free one.
-
-    Args:
-        settings: of the deployment.
-        url: of its Redis.
     """
     listening = listen_near(settings.serve)
     process, stop = ProcessTelemetry(Health(ROLE)), asyncio.Event()

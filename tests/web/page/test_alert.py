@@ -156,7 +156,7 @@ async def test_the_page_begins_with_what_to_do_and_ends_with_the_statistics(asyn
         text.index(words)
         for words in (
             "fell from 0.800 to 0.300", 'name="reason"', "The mean is 0.300", "Worst answers since the change",
-            "How long?", "May I cancel?", "Likely cause", "What happened", 'id="statistics"', "9.500",
+            "How long?", "May I cancel?", "Likely cause", "Timeline", 'id="statistics"', "9.500",
         )
     ]  # fmt: skip
     assert places == sorted(places)

@@ -138,7 +138,7 @@ async def test_the_screen_shows_checks_settings_and_orders(async_redis: Any, red
         assert "<script>alert" not in text
         status, text = await page(service, "/system/orders")
         assert (status, "dead letter 1" in text) == (200, True)
-        assert "No user has given an order yet" in (await page(service, "/system/orders?before=1-1"))[1]
+        assert "No entry yet" in (await page(service, "/system/orders?before=1-1"))[1]
         assert (await page(service, "/system/orders?before=x"))[0] == 422
 
 

@@ -278,10 +278,6 @@ class Clients:
     def hold(self, state: dict[str, Any], key: str) -> None:
         """Count a request as running, until `release`.
 
-        Args:
-            state: of the request.
-            key: of its client or user.
-
         Raises:
             HttpProblem: 429, too many requests of this client are running, event streams included.
         """

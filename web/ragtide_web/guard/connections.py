@@ -57,11 +57,7 @@ def connections_of(settings: ServeSettings) -> int:
 
 
 class Slots:
-    """The connections that wait for their client, so that the one that waits longest makes room for a new one.
-
-    Args:
-        settings: limits.
-    """
+    """The connections that wait for their client, so that the one that waits longest makes room for a new one."""
 
     def __init__(self, settings: ServeSettings) -> None:
         self.most = connections_of(settings)

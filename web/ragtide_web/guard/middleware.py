@@ -153,12 +153,7 @@ _HOST: Final = re.compile(r"(?:\[[0-9A-Za-z:.%_~-]{2,100}\]|[^\s/?#@\[\]\\:,]{0,
 
 
 def malformed_head(path: str, headers: Mapping[str, str]) -> str | None:
-    """Return why the head of a request cannot be read in one way only; None if it can.
-
-    Args:
-        path: of the request.
-        headers: of the request, by their names in lower case.
-    """
+    """Return why the head of a request cannot be read in one way only; None if it can."""
     if not path.startswith(("/", "*")):
         return "the request names no path of this service: begin it with /"
     if _HOST.fullmatch(headers.get("host", "")) is None:

@@ -38,12 +38,7 @@ log = structlog.get_logger("ragtide.web")
 
 
 class ReadingThread:
-    """A thread with an event loop, which begins with the first read.
-
-    Args:
-        url: of Redis.
-        settings: of the deployment.
-    """
+    """A thread with an event loop, which begins with the first read."""
 
     def __init__(self, url: str, settings: Settings) -> None:
         self._url = url

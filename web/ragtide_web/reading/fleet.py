@@ -126,15 +126,14 @@ class Fleet:
     def shape(self) -> tuple[object, ...]:
         """The places on the screen: patches fit until the shape changes."""
         rows = (
-            (row.pipeline, row.state, tuple((name, *_words(cell.headline)) for name, cell in row.cells.items()))
+            (
+                row.pipeline,
+                row.state,
+                tuple((name, cell.headline.labeler_text, cell.headline.judge_text) for name, cell in row.cells.items()),
+            )
             for row in self.rows
         )
         return tuple(rows), tuple(self.metrics), self.total
-
-
-def _words(headline: Headline) -> tuple[str, str]:
-    """Return the words beside the numbers of a headline."""
-    return headline.labeler_text, headline.judge_text
 
 
 def fleet(

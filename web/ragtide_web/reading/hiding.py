@@ -20,11 +20,7 @@ REDACTION_ERRORS: Final = (RedactionError, NotRedactedError, RedactionAbortedErr
 
 
 class TextHiding:
-    """The redactions of specimens, of the recorder and of the judge, one after the other.
-
-    Args:
-        settings: of the deployment.
-    """
+    """The redactions of specimens, of the recorder and of the judge, one after the other."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -84,13 +84,7 @@ class Subscriber:
 
 
 class LiveHub:
-    """Looks at the deployment several times a second while pages are open, and sends each page its news.
-
-    Args:
-        deployment: read model.
-        redis: client.
-        settings: of the deployment.
-    """
+    """Looks at the deployment several times a second while pages are open, and sends each page its news."""
 
     def __init__(self, deployment: Deployment, redis: Redis, settings: Settings) -> None:
         self._deployment = deployment

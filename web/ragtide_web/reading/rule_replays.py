@@ -35,7 +35,7 @@ SHOWN: Final = 50
 NICENESS: Final = 10
 """The child gives way to the service."""
 
-CHILD: Final = "from ragtide_web.page.alerts.rule_replays import serve; serve()"
+CHILD: Final = "from ragtide_web.reading.rule_replays import serve; serve()"
 
 LIMIT_S: Final = 600.0
 """Seconds after which a replay is given up."""

@@ -1,7 +1,7 @@
 """OTLP over gRPC: the service `TraceService` of the Collector, beside the HTTP server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -112,7 +112,9 @@ class _TraceService:
         raise AssertionError("abort raises")
 
     async def _stored(self, bodies: AsyncIterator[bytes], call: Any) -> bytes:
-        shared, headers, state = self._context, _headers(call.invocation_metadata()), dict[str, Any]()
+        shared, state = self._context, dict[str, Any]()
+        metadata = call.invocation_metadata() or ()
+        headers = {str(name): value for name, value in metadata if isinstance(value, str)}
         clients = shared.clients
         client = clients.admitted(headers, "write", clients.addresses(_peer(call.peer()), headers))
         clients.hold(state, client.key)
@@ -155,7 +157,3 @@ def _peer(text: str) -> str:
     """
     kind, _, rest = unquote(text).partition(":")
     return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
-
-
-def _headers(metadata: Any) -> Mapping[str, str]:
-    return {str(name): value for name, value in metadata or () if isinstance(value, str)}

@@ -1,8 +1,11 @@
 """`POST /v1/traces`: OTLP over HTTP, in protobuf and JSON."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Literal
 
+import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from google.protobuf.json_format import MessageToJson
@@ -11,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragtide_producers.errors import IngestFullError, InvalidTracesError, TooManySpansError
 from ragtide_producers.ingest.receiver import ReadRequest, read_body
 from ragtide_producers.traces.otlp import Encoding
+from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas.printable import printable
 
 from ..guard.access import Client
@@ -18,6 +22,12 @@ from ..guard.admission import Writer
 from ..guard.problems import REDIS_ERRORS, HttpProblem, drain, redis_is_away
 from ..reading.context import Context, Shared
 from .bodies import body_of
+
+REQUESTS_MAX: Final = 1000
+"""Most requests that one process writes, so that a forgotten option does not fill a disk."""
+SUFFIXES: Final[dict[Encoding, str]] = {"protobuf": ".pb", "json": ".json"}
+
+log = structlog.get_logger("ragtide.web")
 
 router = APIRouter(tags=["writing"])
 
@@ -122,3 +132,35 @@ def _status(message: str) -> bytes:
     size = len(text)
     length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
     return b"\x12" + length + text
+
+
+class Capture:
+    """Writes the first requests to a folder, each to a file of its own. The files hold texts of users.
+
+    Args:
+        folder: made if it is missing.
+
+    Raises:
+        ConfigurationError: the folder cannot be made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"--capture {folder} cannot be a folder: {error.strerror or error}") from None
+        self._folder = folder
+        self._written = 0
+        self._lock = Lock()
+
+    def write(self, body: bytes, encoding: Encoding) -> None:
+        """Write a decompressed body; a disk that fails is logged and harms no request."""
+        with self._lock:  # small bodies are read by several threads
+            if self._written == REQUESTS_MAX:
+                return
+            self._written += 1
+            path = self._folder / f"{self._written:06}{SUFFIXES[encoding]}"
+        try:
+            path.write_bytes(body)
+        except OSError as error:
+            log.warning("a request cannot be captured", file=str(path), error=error.strerror or str(error))

@@ -251,7 +251,7 @@ def _http_role(
     run: RoleRun, stop: asyncio.Event, endpoints: "RoleEndpoints", process: ProcessTelemetry
 ) -> Callable[[Settings, "SettingsWatch | None"], Coroutine[Any, Any, None]]:
     try:
-        from ragtide_web.routes.capturing import Capture  # noqa: PLC0415 - only here
+        from ragtide_web.routes.traces import Capture  # noqa: PLC0415 - only here
         from ragtide_web.server import serve_http  # noqa: PLC0415
 
         from ...bridge.findings import bridge_findings  # noqa: PLC0415

@@ -113,12 +113,7 @@ def timeline(
 
 
 def chart_range(alert: Alert, now: datetime) -> tuple[datetime, datetime]:
-    """Return the range of time that shows the change of an alert: as much before it as after it, and no future.
-
-    Args:
-        alert: the alert.
-        now: present time.
-    """
+    """Return the range of time that shows the change of an alert: as much before it as after it, and no future."""
     change = alert.began_at or alert.fired_at
     least = next(side for age, side in LEAST_SIDES.items() if now - change <= age)
     lasted = max(alert.resolved_at or now, alert.fired_at) - change

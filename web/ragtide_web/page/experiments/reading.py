@@ -43,12 +43,7 @@ class _FollowedExperiment:
 
 
 class ExperimentsReading:
-    """Reads experiments, and gives commands to them.
-
-    Args:
-        url: of Redis.
-        settings: of the deployment.
-    """
+    """Reads experiments, and gives commands to them."""
 
     def __init__(self, url: str, settings: Settings) -> None:
         self._settings = settings

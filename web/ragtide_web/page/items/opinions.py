@@ -70,7 +70,12 @@ async def _carried_out(
         wanted = _of_form(viewer, item, fields, before)
     if wanted is None and before is None:
         return "You have no opinion about this item."
-    if wanted is not None and before is not None and "undo" not in fields and _same(wanted, before):
+    if (
+        wanted is not None
+        and before is not None
+        and "undo" not in fields
+        and ((wanted.rating, wanted.reason) == (before.rating, before.reason))
+    ):
         return "Your opinion is stored. It counts in no estimate."
     await record_order(
         shared,
@@ -91,10 +96,6 @@ async def _carried_out(
     if "undo" in fields:
         return "Your earlier opinion is restored."
     return "Your opinion is stored. It counts in no estimate."
-
-
-def _same(one: Annotation, other: Annotation) -> bool:
-    return (one.rating, one.reason) == (other.rating, other.reason)
 
 
 def _of_form(viewer: Viewer, item: tuple[str, str], fields: Mapping[str, str], before: Annotation | None) -> Annotation:

@@ -184,11 +184,16 @@ async def post_label(request: Request, shared: Shared, viewer: Operator, chosen:
     item = _of_form(left(items, annotations, viewer.name), fields)
     asked = questions(item.specimen, chosen.rated)
     skipped = "skip" in fields
-    missing = [] if skipped else _missing(asked, fields)
+    missing = (
+        []
+        if skipped
+        else [question.name for question in asked if fields.get(ANSWER + question.name) not in question.keys]
+    )
     if missing:
         problem = f"{len(missing)} of {len(asked)} questions have no answer: {', '.join(missing[:10])}"
         return await _label_page(request, shared, viewer, chosen, status=422, problem=problem, answers=fields)
-    outcome = await _stored(shared, viewer, stored, item, {} if skipped else _answers(asked, fields))
+    answers = {} if skipped else {question.name: fields[ANSWER + question.name] for question in asked}
+    outcome = await _stored(shared, viewer, stored, item, answers)
     query = urlencode([*chosen.query, ("done", DONE[outcome])])
     return RedirectResponse(f"/label?{query}", 303, headers=HEADERS)
 
@@ -203,14 +208,6 @@ def _of_form(items: Sequence[ItemToAnnotate], fields: Mapping[str, str]) -> Item
         ):
             return item
     raise HttpProblem(409, "the item is no longer in your queue: you have answered it, or it is no longer kept")
-
-
-def _missing(asked: Sequence[ItemQuestion], fields: Mapping[str, str]) -> list[str]:
-    return [question.name for question in asked if fields.get(ANSWER + question.name) not in question.keys]
-
-
-def _answers(asked: Sequence[ItemQuestion], fields: Mapping[str, str]) -> dict[str, str]:
-    return {question.name: fields[ANSWER + question.name] for question in asked}
 
 
 async def _stored(

@@ -118,7 +118,9 @@ async def get_traffic(
         alert=named,
         query=choice.query,
         choices={
-            field: value for field, value in {**asdict(chosen), **choice.query}.items() if value not in ("", None)
+            field: value
+            for field, value in {**asdict(chosen), **(choice.query if name or alert else {})}.items()
+            if value not in ("", None)
         },
         enabled=settings.enabled,
         newest_n=settings.newest_n,
