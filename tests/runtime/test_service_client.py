@@ -51,8 +51,8 @@ def sample(kind: Any) -> Any:
     if origin is Literal:
         return parts[0]
     if origin in (tuple, dict):
-        value = sample(parts[origin is dict])
-        return [value] if origin is tuple else {"name": value}
+        values = [sample(part) for part in parts if part is not ...]
+        return {"name": values[1]} if origin is dict else values
     if isinstance(kind, type) and issubclass(kind, Enum):
         return next(iter(kind)).value
     return {str: "some", float: 0.5, int: 1, bool: False, AwareDatetime: "2026-01-02T03:04:05Z"}[kind]

@@ -4,12 +4,11 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Body, Path
 from fastapi.responses import Response
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from ragtide_offline.criteria.checks import CriterionFinding, criterion_findings
 from ragtide_offline.criteria.numbers import criterion_rows
 from ragtide_runtime.stored_criteria import criteria_in_force, read_stored_criteria
-from ragtide_schemas.base import AnswerModel
 from ragtide_schemas.criterion import Criterion, ListedCriterion
 
 from ..reading.context import Shared
@@ -25,8 +24,10 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-class ChangedCriterion(AnswerModel):
+class ChangedCriterion(BaseModel):
     """The answer to a criterion that was stored."""
+
+    model_config = ConfigDict(frozen=True)
 
     change: ChangeKind
     """`new version`: the question is another one, so its numbers are kept apart from the old ones."""
