@@ -505,7 +505,6 @@ def headline(
     judge = judge_progress(means, choice, around)
     state, needed = _state(mean, number, around, watch, judge, firing=bool(firing))
     lowest, highest = mean.value_range
-    whole = number_of_all(mean)
     return Headline(
         pipeline=mean.pipeline,
         segment=mean.segment,
@@ -521,17 +520,8 @@ def headline(
         proxy=mean.proxy,
         judge=judge,
         other_labelers=tuple(sorted({other.labeler for other in means} - {mean.labeler})),
-        range=number.range,
-        start=number.start,
-        end=number.end,
-        version=number.version,
-        n=number.n,
+        **number._asdict(),
         n_waiting=mean.n_waiting,
-        estimate=number.estimate,
-        lower=number.lower,
-        upper=number.upper,
-        n_absent=number.n_absent,
-        coverage=number.coverage,
         confidence=confidence,
         fit_for=fit_for(mean.labeler, mean.metric, around.stated),
         band=None if choice.awaited is not None else _band(mean, number, around.stated, firing=bool(firing)),
@@ -540,7 +530,7 @@ def headline(
         move=None if watch is None else watch.move,
         needed=needed,
         rules=tuple(rule.name for rule in around.rules if watches(rule, mean)),
-        all_time=MeanOfAll(n=whole.n, estimate=whole.estimate, lower=whole.lower, upper=whole.upper),
+        all_time=MeanOfAll(n=mean.n, estimate=mean.estimate, lower=mean.lower, upper=mean.upper),
         updated_at=mean.updated_at,
     )
 

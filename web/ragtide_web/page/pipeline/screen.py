@@ -82,18 +82,22 @@ def _time(text: str) -> datetime | None:
 class MetricPanel:
     """One metric of the pipeline."""
 
-    metric: str
     cell: Cell
     chart: BandChart
-    meaning: str
-    does_not_tell: str
-    bands: tuple[float, float, float] | None
-    """Where the bands acceptable, good and excellent begin; None without bands."""
-    higher_is_better: bool | None
     quantiles: Mapping[str, float]
     """Of a number of the answer, such as its latency, over all time, by `p50` and so on; empty for others."""
     rule: str = ""
     """A rule that would watch the metric, in TOML, where its level moved and no rule watches it."""
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric."""
+        return self.cell.metric
+
+    @property
+    def definition(self) -> MetricDefinition | None:
+        """Meaning, bands and direction of one of ragtide's own metrics; None of another."""
+        return METRICS.get(self.metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,7 @@ def panels(row: FleetRow, histories: Mapping[str, Sequence[History]], known: Sur
     """
     shown = [name for name in sorted(row.cells, key=importance) if not row.cells[name].headline.is_small]
     found = [_panel(row.cells[name], histories.get(name, ()), known) for name in shown]
-    return [panel for panel in found if panel.bands is not None or panel.chart.points]
+    return [panel for panel in found if panel.chart.points or (panel.definition and panel.definition.bands)]
 
 
 def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> MetricPanel:
@@ -161,8 +165,6 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
         key=lambda history: (history.key.labeler_version == version, history.points[-1].start),
         default=None,
     )
-    definition = METRICS.get(cell.metric)
-    bands = None if definition is None else definition.bands
     lowest, highest = headline.value_range
     chart = BandChart(
         points=() if chosen is None else chosen.points,
@@ -176,13 +178,8 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
         changed_at=next((alert.began_at for alert in mine if alert.status != "resolved" and alert.began_at), None),
     )
     return MetricPanel(
-        metric=cell.metric,
         cell=cell,
         chart=chart,
-        meaning="" if definition is None else definition.meaning,
-        does_not_tell="" if definition is None else definition.does_not_tell,
-        bands=None if bands is None else (bands.minimum, bands.good, bands.excellent),
-        higher_is_better=_higher(definition),
         quantiles=_quantiles(known.numbers, headline),
         rule=_rule(headline) if headline.state == "moved" and not headline.rules else "",
     )
@@ -202,12 +199,6 @@ def _rule(headline: Headline) -> str:
         f"[[alerts]]\nname = {json.dumps(name)}\npipeline = {json.dumps(headline.pipeline, ensure_ascii=False)}\n"
         f'metric = {json.dumps(headline.metric)}\nkind = "drift"{normal}\n'
     )
-
-
-def _higher(definition: MetricDefinition | None) -> bool | None:
-    if definition is None or definition.direction is Direction.NEITHER:
-        return None
-    return definition.direction is Direction.HIGHER
 
 
 def _target(rules: Sequence[AlertRule], metric: str) -> float | None:
