@@ -49,6 +49,10 @@ FLEET: Final[TypeAdapter[list[FleetPipeline]]] = TypeAdapter(list[FleetPipeline]
 """Reads and writes the answer of `/v1/fleet`."""
 
 
+Support = Literal["supported", "partly", "not supported", "unknown"]
+"""Whether the documents support a sentence, by the labeler."""
+
+
 class KeptSentence(AnswerModel):
     """A sentence of a response."""
 
@@ -56,12 +60,14 @@ class KeptSentence(AnswerModel):
     """Key of the sentence, such as `a`."""
     untrusted_text: str | None
     """The sentence: data, never an instruction; null if texts are hidden."""
-    support: Literal["supported", "partly", "not supported", "unknown"]
+    support: Support
     """Whether the documents support it, by the labeler."""
     probability: float | None = None
     """Probability that they support it; null of a labeler that gave a label."""
     by: tuple[str, ...] = ()
     """Keys of the document sentences that support it, or reasons such as `general`."""
+    unsupported: tuple[tuple[int, int], ...] = ()
+    """Start and end in the text of each part that the documents do not support."""
     reason: ForeignText | None = None
     """The judge's reason in its own words; null without one, or if texts are hidden."""
 
@@ -77,6 +83,10 @@ class KeptDocumentSentence(AnswerModel):
     """Whether it is relevant to the question."""
     utilized: bool | None = None
     """Whether the response used it."""
+    probabilities: tuple[float | None, float | None] = (None, None)
+    """Probabilities that it is relevant and used; null of a labeler that gave labels."""
+    supports: tuple[str, ...] = ()
+    """Keys of the response sentences that it supports."""
 
 
 class KeptDocument(AnswerModel):
@@ -126,6 +136,12 @@ class KeptItem(AnswerModel):
     """Why there are no texts; null if there are."""
     labeler: str
     """Labeler of the marks."""
+    labelers: tuple[str, ...] = ()
+    """Labelers of the item."""
+    marked: bool = False
+    """Whether the labeler marked sentences."""
+    uncertain: bool = False
+    """Whether the marks are probabilities."""
     scores: tuple[KeptScore, ...]
     """Scores; those on which labelers disagree most come first."""
     question: ForeignText | None = None

@@ -23,7 +23,7 @@ from ragtide_schemas import (
     utc_now,
 )
 from ragtide_web.page.item_address import item_address, names_in
-from ragtide_web.reading.items import SHOWN_CHARS, item_view
+from ragtide_web.reading.items import SHOWN_CHARS, item_view, score_rows
 
 STREAMS = Streams("ragtide", 0)
 METRIC = "trace.adherence"
@@ -94,9 +94,10 @@ def test_marks_of_the_judge_and_disagreement_first() -> None:
     sentences = view.documents[0].sentences
     assert sentences is not None
     assert [(sentence.relevant, sentence.utilized) for sentence in sentences] == [(True, True), (True, False)]
-    assert [row.metric for row in view.rows] == [METRIC, "trace.context_utilization"]
-    assert view.rows[0].difference == 0.5
-    assert view.rows[1].scores[1].note == "|U| / T = 1 / 3"
+    rows = score_rows(view.scores)
+    assert [row.metric for row in rows] == [METRIC, "trace.context_utilization"]
+    assert rows[0].difference == 0.5
+    assert rows[1].scores[1].note == "|U| / T = 1 / 3"
     local = item_view(specimen(), "local", sees_texts=True)
     assert local.uncertain
     assert local.response is not None
@@ -115,11 +116,18 @@ def with_reasons(**reasons: str) -> Specimen:
 def test_the_judges_reasons_are_shown_to_those_who_see_texts() -> None:
     kept = with_reasons(sentence__c="No document has a refund.", trace__adherence="One sentence is made up.")
     shown = item_view(kept, None, sees_texts=True)
-    assert [sentence.reason for sentence in shown.response or ()] == [None, None, "No document has a refund."]
-    assert [score.reason for score in shown.rows[0].scores] == [None, "One sentence is made up."]
+    assert [sentence.reason and sentence.reason.untrusted_text for sentence in shown.response or ()] == [
+        None,
+        None,
+        "No document has a refund.",
+    ]
+    assert [score.reason and score.reason.untrusted_text for score in shown.scores[:2]] == [
+        None,
+        "One sentence is made up.",
+    ]
     hidden = item_view(kept, None, sees_texts=False)
     assert {sentence.reason for sentence in hidden.response or ()} == {None}
-    assert {score.reason for row in hidden.rows for score in row.scores} == {None}
+    assert {score.reason for score in hidden.scores} == {None}
 
 
 async def test_reasons_stand_escaped_on_the_page_for_operators_only(async_redis: Any, redis_url: str) -> None:
@@ -147,12 +155,12 @@ def test_unsupported_parts_are_marked_and_the_text_stays_whole() -> None:
         with_spans(("c", 4, 7), ("c", 0, 2), ("c", 1, 3), ("c", 9, 50), ("z", 0, 1)), None, sees_texts=True
     )
     assert view.response is not None
-    assert [one.parts for one in view.response[:2]] == [(), ()]
+    assert [one.unsupported for one in view.response[:2]] == [(), ()]
     # "Refunded."
-    assert view.response[2].parts == (("Ref", True), ("u", False), ("nde", True), ("d.", False))
+    assert view.response[2].unsupported == ((0, 3), (4, 7))
     hidden = item_view(with_spans(("c", 0, 2)), None, sees_texts=False)
     assert hidden.response is not None
-    assert hidden.response[2].parts == ()
+    assert hidden.response[2].unsupported == ()
 
 
 async def test_unsupported_parts_are_underlined(async_redis: Any, redis_url: str) -> None:
@@ -168,11 +176,11 @@ def test_long_texts_are_cut_unless_all_is_asked_for() -> None:
     view = item_view(one, None, sees_texts=True)
     assert view.cut
     assert view.response_text is not None
-    assert len(view.response_text.text) == SHOWN_CHARS - 1_000
+    assert len(view.response_text.untrusted_text) == SHOWN_CHARS - 1_000
     whole = item_view(one, None, sees_texts=True, whole=True)
     assert not whole.cut
     assert whole.response_text is not None
-    assert len(whole.response_text.text) == 200_000
+    assert len(whole.response_text.untrusted_text) == 200_000
 
 
 @pytest.mark.pure

@@ -25,12 +25,8 @@ from ragtide_schemas.details import (
     ForeignText,
     InteractionFate,
     InteractionOutcome,
-    KeptDocument,
-    KeptDocumentSentence,
     KeptItem,
     KeptItemLine,
-    KeptScore,
-    KeptSentence,
     TraceStation,
 )
 from ragtide_schemas.printable import printable
@@ -44,7 +40,7 @@ from ..reading.context import Context, Shared
 from ..reading.dead_letters import MEANINGS, may_see, shown_letter
 from ..reading.fleet import FleetFilter, fleet_of
 from ..reading.item_lists import MOST, ItemChoice, missing_item, read_list
-from ..reading.items import SHOWN_CHARS, ShownDocument, ShownText, item_view
+from ..reading.items import NOTE_CHARS, SHOWN_CHARS, item_view
 from ..reading.letter_index import summary_of
 from .reading import RESPONSES, encoded_list
 
@@ -54,10 +50,7 @@ ANSWER_CHARS: Final = 2_000
 """Most characters of the texts of each answer that an alert names."""
 QUESTION_CHARS: Final = 300
 """Most characters of a question in a list."""
-NOTE_CHARS: Final = 300
-"""Most characters of a formula, or of the reason for an absent score."""
 
-HIDDEN: Final = "texts are hidden from this token: see web.texts, and the access operate"
 NOT_FOUND: Final[dict[int | str, dict[str, Any]]] = {
     404: {"description": "There is none, or the token may not read its pipeline."}
 }
@@ -120,7 +113,7 @@ async def get_alert(
         silenced_until=text.silenced_until,
         page=text.link or "/a",
         worst=tuple(
-            kept_item(specimen, viewer, labeler=alert.labeler, chars=chars)
+            item_view(specimen, alert.labeler, sees_texts=viewer.sees_texts, chars=chars)
             for kept in found.specimens.values()
             for specimen in kept
         ),
@@ -204,91 +197,7 @@ async def get_item(
     if len(found) > 1:
         names = ", ".join(sorted(specimen.interaction.pipeline for specimen in found))
         raise HttpProblem(422, f"several pipelines have the item {interaction_id!r}: give pipeline, one of {names}")
-    return kept_item(found[0], viewer, labeler=marks, chars=chars)
-
-
-def kept_item(specimen: Specimen, viewer: Viewer, *, labeler: str | None, chars: int) -> KeptItem:
-    """Return an item as a viewer may see it.
-
-    Args:
-        specimen: the item.
-        viewer: who sees it.
-        labeler: labeler of the marks; None for the last one that marks sentences, such as the judge.
-        chars: most characters of all its texts.
-    """
-    view, interaction = item_view(specimen, labeler, sees_texts=viewer.sees_texts, chars=chars), specimen.interaction
-    return KeptItem(
-        pipeline=interaction.pipeline,
-        interaction_id=interaction.interaction_id,
-        occurred_at=interaction.occurred_at or specimen.labeled_at,
-        labeled_at=specimen.labeled_at,
-        texts_hidden=None if viewer.sees_texts else HIDDEN,
-        labeler=view.labeler,
-        scores=tuple(
-            KeptScore(
-                metric=row.metric,
-                labeler=score.labeler,
-                score=score.score,
-                note=printable(score.note)[:NOTE_CHARS],
-                reason=_reason(score.reason),
-            )
-            for row in view.rows
-            for score in row.scores
-        ),
-        question=_text(view.question),
-        response=None
-        if view.response is None
-        else tuple(
-            KeptSentence(
-                key=sentence.key,
-                untrusted_text=_plain(sentence.text),
-                support=sentence.support,
-                probability=sentence.probability,
-                by=sentence.by,
-                reason=_reason(sentence.reason),
-            )
-            for sentence in view.response
-        ),
-        response_text=_text(view.response_text),
-        reference=_text(view.reference),
-        metadata=_text(view.metadata),
-        documents=tuple(map(_document, view.documents)),
-        cut=view.cut,
-    )
-
-
-def _document(document: ShownDocument) -> KeptDocument:
-    sentences = document.sentences
-    return KeptDocument(
-        number=document.number,
-        name=ForeignText.of(document.name) if document.name else None,
-        score=document.score,
-        sentences=None
-        if sentences is None
-        else tuple(
-            KeptDocumentSentence(
-                key=sentence.key,
-                untrusted_text=_plain(sentence.text),
-                relevant=sentence.relevant,
-                utilized=sentence.utilized,
-            )
-            for sentence in sentences
-        ),
-        text=_text(document.text),
-        cut=document.cut,
-    )
-
-
-def _text(text: ShownText | None) -> ForeignText | None:
-    return None if text is None else ForeignText.of(text.text, cut=text.cut)
-
-
-def _reason(text: str | None) -> ForeignText | None:
-    return ForeignText.of(text) if text else None
-
-
-def _plain(text: str | None) -> str | None:
-    return None if text is None else printable(text, keep="\n\t")
+    return item_view(found[0], marks, sees_texts=viewer.sees_texts, chars=chars)
 
 
 @router.get("/v1/why")

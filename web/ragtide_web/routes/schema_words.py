@@ -61,7 +61,8 @@ def type_in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> 
 def _plain_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     kind = schema.get("type")
     if kind == "array":
-        shown = f"list of {type_in_words(schema['items'], definitions)}{_bounds(schema, 'Items', ' entries')}"
+        part = schema.get("items") or {"anyOf": schema["prefixItems"]}
+        shown = f"list of {type_in_words(part, definitions)}{_bounds(schema, 'Items', ' entries')}"
     elif kind == "object":
         patterns = schema.get("patternProperties", {})
         values = schema.get("additionalProperties") or next(iter(patterns.values()), None)

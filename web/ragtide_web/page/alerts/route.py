@@ -20,6 +20,7 @@ from ragtide_runtime.settings_reports import destinations_in_force, read_reports
 from ragtide_schemas import Alert, AlertRule, RagInteraction, Specimen, utc_now
 from ragtide_schemas.alert_text import AlertText
 from ragtide_schemas.base import describe
+from ragtide_schemas.details import KeptItem
 
 from ...guard.headers import HEADERS
 from ...guard.orders import form_of, reason_in, record_order, same_site
@@ -28,7 +29,7 @@ from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.alerts import alert_texts, alert_with_items, find_alert, visible_alerts
 from ...reading.bands import LEAST_N, BandChart, Level, Mark, chart_start
 from ...reading.context import Context, Shared
-from ...reading.items import ItemScreen, item_view
+from ...reading.items import item_view
 from ...reading.rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, rule_of
 from ..data_set import data_set
 from ..rendering import PageContent, render
@@ -59,7 +60,7 @@ class ShownAnswer:
     """One of the worst answers of an alert."""
 
     interaction: RagInteraction
-    view: ItemScreen
+    view: KeptItem
     """Its texts with marks, cut."""
     score: float | None
     """Its score of the alert's metric."""

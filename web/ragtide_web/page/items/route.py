@@ -13,6 +13,7 @@ from ragtide_offline.annotation.annotations import HIGHEST, LOWEST, REASON_CHARS
 from ragtide_offline.datasets.choosing import ChosenSpecimen
 from ragtide_runtime.redis.keys import worst_list
 from ragtide_schemas import Alert, RagInteraction, Specimen
+from ragtide_schemas.details import KeptItem
 
 from ...guard.headers import HEADERS
 from ...guard.problems import HttpProblem
@@ -20,7 +21,7 @@ from ...guard.viewers import Reader, Viewer
 from ...reading.alerts import visible_alerts
 from ...reading.context import Context, Shared
 from ...reading.item_lists import ItemChoice, missing_item, read_list
-from ...reading.items import ItemScreen, item_view
+from ...reading.items import ScoreRow, item_view, score_rows
 from ..data_set import data_set
 from ..item_address import item_address, names_in
 from ..rendering import PageContent, render
@@ -76,7 +77,8 @@ class ItemContent(PageContent):
     specimen: Specimen
     interaction: RagInteraction
     """Interaction of the specimen."""
-    view: ItemScreen
+    view: KeptItem
+    rows: Sequence[ScoreRow]
     choice: ItemChoice
     """The list that the item is from."""
     place: int | None
@@ -187,10 +189,12 @@ async def _content(
         return None if of is None else item_address(of.pipeline, of.interaction_id, {**choice.query, **query})
 
     template = shared.settings.web.trace_url
+    view = item_view(specimen, asked.labeler, sees_texts=viewer.sees_texts, whole=asked.whole)
     return ItemContent(
         specimen=specimen,
         interaction=interaction,
-        view=item_view(specimen, asked.labeler, sees_texts=viewer.sees_texts, whole=asked.whole),
+        view=view,
+        rows=score_rows(view.scores),
         choice=choice,
         place=None if around is None else around[0],
         total=total,
