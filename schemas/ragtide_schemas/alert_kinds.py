@@ -504,7 +504,7 @@ def covariate_values(alert: "Alert", values: str) -> str:
     return short_name(values) if unit is None else f"{short_name(values)} {unit}"
 
 
-class Sentinel(AlertKind):
+class SentinelAnswers(AlertKind):
     """The share of answers of a judge to sentinels that are unlike earlier ones."""
 
     statistic = "The share of unlike answers"
@@ -587,7 +587,7 @@ _SENTINEL_ANSWER: Final = re.compile(r"(.*)#([0-9]{1,20})", re.DOTALL)
 """The id of an answer to a sentinel: the id of the sentinel, and the number of answers before."""
 
 RULE_KINDS: Final[tuple[AlertKind, ...]] = (
-    Covariate(), Kappa(), Sentinel(), Quantile(), Errors(), Threshold(), Distribution(), Drift(),
+    Covariate(), Kappa(), SentinelAnswers(), Quantile(), Errors(), Threshold(), Distribution(), Drift(),
 )  # fmt: skip
 """All kinds, the most special first."""
 
@@ -606,4 +606,4 @@ def completed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the fields of a rule with those that its kind fills in."""
     if fields.get("kind") == "distribution":
         return Covariate.completed(fields)
-    return Sentinel.completed(fields) if fields.get("kind") == "sentinel" else fields
+    return SentinelAnswers.completed(fields) if fields.get("kind") == "sentinel" else fields

@@ -7,19 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from .metric_definitions import MATCH, METRICS
-from .metrics import Bands
+from .metric_definitions import METRICS
 
 Quality = Literal["poor", "good"]
 
 DIAGNOSED_N: Final = 30
 """Fewest values of each mean in a diagnosis: advice from fewer would often be wrong."""
-
-MATCH_BANDS: Final = Bands(0.1, 0.2, 0.5)
-"""Bands of `retrieval.match` in diagnoses only, because its level depends on the documents. In twenty data sets its
-mean was 0.22 to 0.61, and 0.01 to 0.11 with documents of other questions (benchmarks/measured/broken_language.md)."""
-
-_MATCH: Final = replace(MATCH, bands=MATCH_BANDS)
 
 _GOOD: Final = ("good", "excellent")
 
@@ -241,7 +234,8 @@ def band_of(metric: str, value: float) -> str | None:
     >>> band_of("retrieval.match", 0.05), METRICS["retrieval.match"].band(0.05)
     ('poor', None)
     """
-    return (_MATCH if metric == MATCH.name else METRICS[metric]).band(value)
+    definition = METRICS[metric]
+    return replace(definition, bands=definition.diagnosis_bands or definition.bands).band(value)
 
 
 def _shows(metric: str, value: float, quality: Quality) -> bool:

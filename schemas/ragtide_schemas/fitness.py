@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal
 
-from .metric_definitions import MATCH, METRICS
+from .metric_definitions import METRICS
 from .metrics import MetricDefinition
 from .seen_failures import SEEN
 
@@ -14,10 +14,6 @@ Purpose = Literal["trend", "ranking", "threshold", "single items"]
 
 PURPOSES: Final[tuple[Purpose, ...]] = ("trend", "ranking", "threshold", "single items")
 """All purposes, from the least to the most demanding."""
-
-_LABELED: Final = frozenset({"trace", "ragchecker", "sentences", "similarity"})
-"""Families of metrics that come from labels. The other built-in metrics are counts, right for every purpose, but for
-`retrieval.match`, which stands for relevance."""
 
 _FIT_FOR: Final[Mapping[str, tuple[Purpose, ...]]] = {
     # It compares words. Means move with quality, and are wrong by an amount that differs between domains.
@@ -153,19 +149,6 @@ BROKEN_RETRIEVER: Final = "broken retriever"
 """The kind of failure in which the documents are those of another question, and the answer is taken from them."""
 
 
-CONTEXT_SHARES: Final = frozenset(
-    {
-        MATCH.name,
-        "trace.context_relevance",
-        "trace.context_utilization",
-        "trace.average",
-        "ragchecker.context_precision",
-    }
-)
-"""Metrics that are shares of the retrieved context, or have such a share in them: each further document lowers them,
-whoever labels, although it can only add what was missing. benchmarks/measured/random_retriever.md measures it."""
-
-
 def misses(labeler: str, metric: str, failure: str) -> bool:
     """Return whether numbers that were measured do not follow a kind of failure, or only partly.
 
@@ -191,7 +174,7 @@ def failures_in_words(failures: Failures) -> str:
 
 
 def _from_labels(metric: str) -> bool:
-    return metric == MATCH.name or metric.partition(".")[0] in _LABELED
+    return metric in METRICS and METRICS[metric].from_labels
 
 
 def in_words(purposes: Sequence[Purpose] | None, *, measured: bool = False) -> str:

@@ -74,6 +74,17 @@ class MetricDefinition:
     """The conclusion that readers often draw from the metric, and that it does not support."""
     related: tuple[str, ...] = ()
     """Names of metrics to read beside it."""
+    default_rule: str | None = None
+    """Name of the rule in force by default, which detects a change for the worse from a learned baseline."""
+    diagnosis_bands: Bands | None = None
+    """Bands in diagnoses only, of a metric whose level depends on the documents."""
+    from_labels: bool = False
+    """Whether it is as right as the labels of its labeler; otherwise it is a count, or people gave it."""
+    of_context: bool = False
+    """Whether it is a share of the retrieved context, or has one in it: each further document lowers it, whoever
+    labels, although it can only add what was missing (benchmarks/measured/random_retriever.md)."""
+    given_by: str | None = None
+    """The one source that gives it, in words; None if several labelers do."""
 
     def __post_init__(self) -> None:
         """Check the definition.

@@ -109,7 +109,7 @@ def test_without_rules_the_usual_ones_watch_for_drift() -> None:
     assert {(rule.kind, rule.movements) for rule in load_settings().alerts} == {("drift", ("fall",))}
 
 
-DEFAULTS = ["adherence-drift", "relevance-drift", "utilization-drift", "match-drift"]
+DEFAULTS = ["relevance-drift", "utilization-drift", "adherence-drift", "match-drift"]
 
 
 @pytest.mark.parametrize(

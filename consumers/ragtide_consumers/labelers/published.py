@@ -10,11 +10,9 @@ from ragtide_schemas.criterion import BUILT_IN, Criterion, built_in_criteria
 from ragtide_schemas.metric_definitions import (
     CRITERIA_FAMILY,
     FROM_PEOPLE,
-    MATCH,
     OUTCOMES,
     SELF_CONSISTENCY,
     SENTINELS,
-    SIMILARITY,
 )
 
 from .nli import NliLabeler
@@ -100,11 +98,10 @@ def _of(*families: str) -> frozenset[str]:
 _OTHERS: Final[Mapping[str, str]] = {
     **dict.fromkeys([metric.name for metric in OUTCOMES], "every labeler"),
     **dict.fromkeys([metric.name for metric in FROM_PEOPLE], "people, by feedback"),
-    **dict.fromkeys([metric.name for metric in SIMILARITY], "model with models.similarity"),
     SELF_CONSISTENCY.name: "judge with judge.repeat_share",
     **dict.fromkeys([metric.name for metric in SENTINELS], "judge with judge.sentinels"),
-    MATCH.name: "local",
+    **{metric.name: metric.given_by for metric in METRICS.values() if metric.given_by is not None},
 }
 """Metrics that one source gives, and that source in words."""
 
-_LOCAL: Final = (_of("trace.") - WITHHELD) | {MATCH.name}
+_LOCAL: Final = (_of("trace.") - WITHHELD) | {name for name, source in _OTHERS.items() if source == "local"}

@@ -9,9 +9,9 @@ import numpy as np
 
 from ragtide_aggregator.statistics.intervals.intervals import Interval, ratio
 from ragtide_runtime.data_frames import Library, frame_of
-from ragtide_schemas import Kind
+from ragtide_schemas import METRICS, Kind
 from ragtide_schemas.experiments import IntervalOptions
-from ragtide_schemas.fitness import BROKEN_RETRIEVER, CONTEXT_SHARES, misses
+from ragtide_schemas.fitness import BROKEN_RETRIEVER, misses
 from ragtide_schemas.html_tables import html_table
 from ragtide_schemas.metric_definitions import ANSWER_COST, MATCH
 from ragtide_schemas.printable import short_repr
@@ -357,7 +357,8 @@ def _repeats(name: str, parameters: Mapping[str, Any]) -> bool:
 
 def _longer_contexts(state: ExperimentState) -> str | None:
     """Return a sentence if the metric is a share of the context, and the contexts of the configs differ in length."""
-    if state.plan.metric not in CONTEXT_SHARES:
+    definition = METRICS.get(state.plan.metric)
+    if definition is None or not definition.of_context:
         return None
     lengths = [
         {

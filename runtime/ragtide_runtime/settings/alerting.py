@@ -5,18 +5,17 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from ragtide_schemas import AlertRule
+from ragtide_schemas import METRICS, AlertRule
 from ragtide_schemas.alert_rule import Duration, Severity, duration_ms
 from ragtide_schemas.base import Name
 from ragtide_schemas.limits import COUNTER_MAX
 
-DEFAULT_RULES = (
-    AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
-    AlertRule(name="relevance-drift", kind="drift", metric="trace.context_relevance"),
-    AlertRule(name="utilization-drift", kind="drift", metric="trace.context_utilization"),
-    AlertRule(name="match-drift", kind="drift", metric="retrieval.match"),
+DEFAULT_RULES = tuple(
+    AlertRule(name=metric.default_rule, kind="drift", metric=metric.name)
+    for metric in METRICS.values()
+    if metric.default_rule is not None
 )
-"""The default rules: they detect a fall of four metrics of each pipeline, with learned baselines."""
+"""The default rules: each metric that has one says so."""
 
 
 def rules_in_force(own: Iterable[AlertRule], *, defaults: bool) -> tuple[AlertRule, ...]:
