@@ -243,11 +243,6 @@ class AdjustedBaseline(RuleBaseline):
     def scales(self, movement: Movement, positions: Rows, *, watching: bool) -> Floats:
         """Return the lowest and the highest limit known before each value of the batch that was taken last.
 
-        Args:
-            movement: that the rule looks for.
-            positions: of values.
-            watching: whether a change is looked for, and not its end.
-
         Returns:
             Shape (2, values); nan before any limit is known.
         """

@@ -31,9 +31,6 @@ class _SegmentRows(RowTable, what="segment values of rules", capacity=16):
 class AdjustedRules:
     """All rule states that hold a mix fixed, and the rows of the segment values that they need.
 
-    Args:
-        rules: of the deployment.
-
     Attributes:
         names: of the segments whose mix a rule holds fixed.
     """

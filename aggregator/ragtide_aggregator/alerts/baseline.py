@@ -137,12 +137,7 @@ class RuleBaseline(Protocol):
         return False
 
     def limit(self, detector: RuleDetector, *, watching: bool) -> float:
-        """Return the limit of values that have none of their own; outside of (0, 1) no mean can move beyond it.
-
-        Args:
-            detector: of the rule.
-            watching: whether a change is looked for, and not its end.
-        """
+        """Return the limit of values that have none of their own; outside of (0, 1) no mean can move beyond it."""
         return ANY_LIMIT
 
     def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:

@@ -197,13 +197,7 @@ class CauseSearch:
         )
 
     def _tells(self, change: ExplainedChange, *, waits: bool, last: bool) -> bool:
-        """Return whether a look names the cause: it is known, with its segments, or as far as it can be at the last.
-
-        Args:
-            change: explained by the segment that explains most.
-            waits: whether other segments are not resolved.
-            last: whether it is the last look.
-        """
+        """Return whether a look names the cause: it is known, with its segments, or as far as it can be at the last."""
         certain = any(part.lower > 0 or part.upper < 0 for part in (change.mix, change.within))
         if change.verdict == "unresolved" or (waits and change.verdict in ("within", "neither")):
             self.named = False

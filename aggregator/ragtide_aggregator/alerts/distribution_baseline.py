@@ -214,13 +214,7 @@ class DistributionBaseline(OwnValuesBaseline):
         return AlarmFacts(float(self._upper[group]), int(n), alarm.change_mean, normal, change)
 
     def _change(self, group: int, position: int, n: int) -> DistributionChange:
-        """Return the change that an alarm has found.
-
-        Args:
-            group: whose share rose.
-            position: of the value of the batch that decided the alarm.
-            n: number of values since the change; the newest `RECENT` of them count.
-        """
+        """Return the change that an alarm has found."""
         assert self.bins is not None  # noqa: S101 - for the type checker: detectors take values in bins
         number = self._n_before + position + 1
         counts = np.bincount(self._newest(position)[-n:], minlength=MOST_BINS)

@@ -316,12 +316,7 @@ class RuleEvaluator:
         return raised
 
     def _walk(self, batch: RuleValues, turns: dict[RuleState, list[int]]) -> list[Raised]:
-        """Give values to the detectors; return the alerts that they raise, with the positions of the values.
-
-        Args:
-            batch: values whose own limits are known.
-            turns: gets the positions at which rules fire or resolve.
-        """
+        """Give values to the detectors; return the alerts that they raise, with the positions of the values."""
         raised: list[Raised] = []
         value_of, detector_of = self._expanded(batch.rows)
         # By detector: the last position that its rule has taken.
@@ -454,7 +449,7 @@ class RuleEvaluator:
         return Inputs(values, limits, centers)
 
     def _remember(self, batch: RuleValues, after: NDArray[np.int64], until: NDArray[np.int64], part: slice) -> None:
-        """Remember interactions beyond the alarm limits.
+        """Remember interactions of a part beyond the alarm limits.
 
         Args:
             batch: values.

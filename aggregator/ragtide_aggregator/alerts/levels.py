@@ -89,12 +89,7 @@ class OwnLevel:
 
 
 class SharedBudget(OwnLevel):
-    """So many false alarms in a period, on average, whatever their rule. A value costs as soon as it arrives.
-
-    Args:
-        false_alarms: of all rules without a run length.
-        period_ms: length of a period.
-    """
+    """So many false alarms in a period, on average, whatever their rule. A value costs as soon as it arrives."""
 
     def __init__(self, false_alarms: float, period_ms: int) -> None:
         self._budget = Budget(false_alarms, period_ms)

@@ -205,9 +205,6 @@ class RuleState:
 
         The detectors share the run length, so that of the detectors so far becomes a share of it. Rules on kappa or
         with a fixed mix count whole clusters only.
-
-        Args:
-            counts: of the key, by number of first answers.
         """
         if self.beginnings or self.rule.compares_verdicts or self.rule.adjust is not None:
             return False

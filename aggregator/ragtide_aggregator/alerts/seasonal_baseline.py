@@ -122,12 +122,7 @@ class SeasonalBaseline(RuleBaseline):
         return float(lenient), float(np.add.reduce(weights * self.ends[3][slots]) / total), int(total)
 
     def limits(self, detector: RuleDetector, *, watching: bool) -> Floats:
-        """Return the limits of a detector by slot; 0 for a slot for which it is to wait.
-
-        Args:
-            detector: of the rule.
-            watching: whether a change is looked for, and not its end.
-        """
+        """Return the limits of a detector by slot; 0 for a slot for which it is to wait."""
         found = np.zeros(self.slots)
         for slot, reference in enumerate(self.references(detector.movement).tolist()):
             if not np.isnan(reference) and 0 < detector.limit(self._rule, reference, watching=True) < 1:

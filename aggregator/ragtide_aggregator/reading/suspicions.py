@@ -48,12 +48,6 @@ async def covariate_keys(
 ) -> list[EstimateKey]:
     """Return the keys of the rules on covariates of which values came; their metric stands for the covariate.
 
-    Args:
-        redis: client.
-        partitions: keys of the partitions.
-        options: of a state, with the rules.
-        names: lists the fields.
-
     Raises:
         CheckpointError: a checkpoint cannot be read.
     """

@@ -53,12 +53,7 @@ class _LevelPlaces(RowTable):
 
 
 class LevelRows(StatePart):
-    """The watched levels of a state.
-
-    Args:
-        options: how they are watched.
-        rows: of the state.
-    """
+    """The watched levels of a state."""
 
     kinds = (CheckpointField.LEVEL_BUDGET, CheckpointField.LEVEL)
 

@@ -482,15 +482,7 @@ class StateAlerts(StatePart):
         length: int,
         sessions: Sequence[Sequence[tuple[float, str]]] | None,
     ) -> Arrived:
-        """Return the means of so many first answers of sessions, each at the last one of them.
-
-        Args:
-            events: of the batch.
-            places: of the values of sessions in the batch.
-            found: which of them have the last one of so many first answers.
-            length: number of first answers.
-            sessions: values and interactions of each; None for single first answers.
-        """
+        """Return the means of so many first answers of sessions, each at the last one of them."""
         places = places[found.places]
         of = events.part_of[places]
         hours = np.maximum(events.newest_ms, events.times_ms)[of] // HOUR_MS
@@ -516,12 +508,7 @@ class StateAlerts(StatePart):
         return Arrived(values, of)
 
     def raise_alerts(self, adding: BatchAdding, arrived: Sequence[Arrived]) -> None:
-        """Evaluate the rules on a batch, raise their alerts and explain alerts, with the numbers as of their parts.
-
-        Args:
-            adding: of the batch, of which nothing is added yet.
-            arrived: the values of the batch that rules take.
-        """
+        """Evaluate the rules on a batch, raise their alerts and explain alerts, with the numbers as of their parts."""
         # Of one part the rules on values come first.
         raised = [*self.rules.evaluate(arrived), *self._own_values.take(adding.batch, self._independent)]
         waiting = deque(sorted(raised, key=lambda alert: alert.position))

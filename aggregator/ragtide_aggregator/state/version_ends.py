@@ -36,10 +36,6 @@ class VersionEnds:
 
     The series of an alert are the scores of its metric by its labeler and version, of the whole pipeline: a segment
     value may rest while its pipeline continues. Scores that people gave have no version that ends.
-
-    Args:
-        rows: of the state.
-        watched: all rules.
     """
 
     def __init__(self, rows: KeyRows, watched: Sequence[WatchedRules]) -> None:
