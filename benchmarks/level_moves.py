@@ -27,7 +27,7 @@ from ragtide_aggregator.checkpoint.options import MONTH_MS
 from ragtide_aggregator.estimates.assumptions import CERTAIN_SHARE
 from ragtide_aggregator.state.measured_rows import SWING_CONFIDENCE
 from ragtide_aggregator.statistics.drift.budget import Budget
-from ragtide_aggregator.statistics.drift.levels import DIRECTIONS, Levels, explained_by
+from ragtide_aggregator.statistics.drift.levels import DIRECTIONS, LEARNED, Levels, explained_by
 from ragtide_aggregator.statistics.drift.seasons import HOUR_MS, SeasonTable
 from ragtide_aggregator.statistics.means.dependence import DependenceTable
 from ragtide_aggregator.statistics.tables.batches import Floats
@@ -121,13 +121,13 @@ def simulated(
     budgets = [Budget(settings.false_per_month, MONTH_MS) for _ in range(fleets)]
     for budget in budgets:
         budget.begin(0)
-    levels = Levels(settings.learn, settings.min_effect)
+    levels = Levels()
     rows = np.array([levels.add_row() for _ in range(fleets * LEVELS)])
     normal = np.array([metric.mean for metric in METRICS])
     size = (1 + LARGEST_SESSION) / 2 if sessions else 1.0
     ticks, fallen = int(answers / size), int(BEFORE / size)
     # A level is learned anew after a move, so it moves at most once in so many ticks.
-    at_once = int(settings.learn / size) // 2
+    at_once = int(LEARNED / size) // 2
     times, fell = np.zeros(rows.size, dtype=np.int64), np.zeros(rows.size, dtype=np.int64)
     moves, found = np.zeros(rows.size, dtype=np.int64), np.full(rows.size, -1)
     delays = np.full(rows.size, np.inf)
@@ -218,7 +218,7 @@ def shown(traffic: Traffic, *, fall: float = 0.0, seed: int = 0, explains: bool 
     """
     values, budget = streams(traffic, fall, seed), Budget(DEFAULTS.false_per_month, MONTH_MS)
     budget.begin(0)
-    levels, blocks, seasons = Levels(DEFAULTS.learn, DEFAULTS.min_effect), DependenceTable(), SeasonTable("day")
+    levels, blocks, seasons = Levels(), DependenceTable(), SeasonTable("day")
     rows = np.array([(levels.add_row(), blocks.add_row(), seasons.add_row())[0] for _ in range(STREAMS)])
     each_ms, ever, now = DAY_MS // traffic.per_day, set[int](), set[int]()
     for start in range(0, traffic.answers, LOOK):

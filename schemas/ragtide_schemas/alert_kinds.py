@@ -70,6 +70,8 @@ class AlertKind(ABC):
     """Whether the statistic is a share."""
     named: ClassVar[str] = "Worst answer"
     """What the interactions are that an alert names."""
+    names_answers: ClassVar[bool] = True
+    """Whether these are interactions that may be kept."""
     first: ClassVar[str | None] = None
     """What to do first; None where that depends on the alert."""
     is_directed: ClassVar[bool] = True
@@ -510,6 +512,7 @@ class SentinelAnswers(AlertKind):
     statistic = "The share of unlike answers"
     in_percent = True
     named = "Sentinel"
+    names_answers = False
     first = (
         "Let people grade some answers (ragtide annotate) before you trust the judge's numbers since the change. "
         "ragtide judge baseline accepts its answers as the new baseline."

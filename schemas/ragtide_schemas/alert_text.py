@@ -198,6 +198,11 @@ class AlertText:
         return tuple(f"{self._named}: {_words_of(self.alert, answer)}" for answer in self.worst)
 
     @property
+    def names_answers(self) -> bool:
+        """Whether the interactions that the alert names may be kept: answers to sentinels never are."""
+        return kind_of(self.alert).names_answers
+
+    @property
     def _named(self) -> str:
         """What the answers are that the alert names."""
         return kind_of(self.alert).named

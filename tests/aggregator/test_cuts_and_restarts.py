@@ -130,7 +130,7 @@ HISTORY = HistoryOptions(
 )
 BUDGET = AlertBudget(40.0, 10 * MINUTE_MS)
 RATE = FalseDiscovery(0.9, 10 * MINUTE_MS)
-LEVELS = LevelOptions(40.0, 2 * HOUR * 1000, learn=20, min_effect=0.02)
+LEVELS = LevelOptions(40.0, 2 * HOUR * 1000, learn=20)
 
 MIX_A = {"en": (0.8, 0.9), "de": (0.2, 0.5)}
 MIX_B = {"en": (0.3, 0.9), "de": (0.5, 0.5), "fr": (0.2, 0.8)}

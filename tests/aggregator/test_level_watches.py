@@ -19,7 +19,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Headline, LevelWatch, MetricEvent, utc_now
 
 METRIC = "trace.adherence"
-SETTINGS = Settings(alerts=(), moves=MovesSettings(learn=50))
+SETTINGS = Settings(alerts=())
 
 
 def owners_of(redis: Any, settings: Settings = SETTINGS) -> list[Owner]:
@@ -44,7 +44,7 @@ async def test_a_level_is_learned_moves_and_moves_back_without_any_alert(async_r
     (owner,) = owners_of(async_redis)
     await owner.commit(*scores(0.9, 30))
     learning = await watch_of(async_redis)
-    assert (learning.needed, learning.baseline, learning.move) == (20, None, None)
+    assert (learning.needed, learning.baseline, learning.move) == (70, None, None)
     await owner.commit(*scores(0.9, 270, first=30, seed=2))
     steady = await watch_of(async_redis)
     assert (steady.needed, steady.move, steady.since) == (0, None, START)

@@ -68,7 +68,7 @@ def level_options(settings: Settings) -> LevelOptions | None:
     moves = settings.moves
     if not moves.enabled:
         return None
-    return LevelOptions(moves.false_per_month / settings.partitions, MONTH_MS, moves.learn, moves.min_effect)
+    return LevelOptions(moves.false_per_month / settings.partitions, MONTH_MS)
 
 
 def _clusters(settings: Settings) -> ClusterOptions | None:

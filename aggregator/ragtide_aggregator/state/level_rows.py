@@ -59,7 +59,7 @@ class LevelRows(StatePart):
 
     def __init__(self, options: LevelOptions, rows: KeyRows) -> None:
         self._rows = rows
-        self._levels = Levels(options.learn, options.min_effect)
+        self._levels = Levels(options.learn)
         self._budget = Budget(options.false_moves, options.period_ms)
         # For each row of the state its level; -1 if it is not watched. And for each level its row.
         self._places, self._watched = _LevelPlaces(), list[int]()

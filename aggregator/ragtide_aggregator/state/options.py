@@ -10,6 +10,7 @@ from ragtide_schemas.fitness import Stated
 from ..alerts.levels import FalseDiscovery
 from ..events.batch import ClusterOptions
 from ..events.keys import HIDDEN, EstimateKey
+from ..statistics.drift.levels import LEARNED
 from ..statistics.tables.windows import Panes
 
 NO_WINDOWS: Final = Panes((), 0)
@@ -104,10 +105,8 @@ class LevelOptions:
     false_moves: float
     """Most false marks in a period, on average, over all levels of the partition."""
     period_ms: int
-    learn: int
+    learn: int = LEARNED
     """Number of values from which a level is first learned."""
-    min_effect: float
-    """Change that does not matter, as a share of the metric's range."""
 
 
 @dataclass(frozen=True, slots=True)

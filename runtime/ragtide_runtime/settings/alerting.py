@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from ragtide_schemas import METRICS, AlertRule
 from ragtide_schemas.alert_rule import Duration, Severity, duration_ms
 from ragtide_schemas.base import Name
-from ragtide_schemas.limits import COUNTER_MAX
 
 DEFAULT_RULES = tuple(
     AlertRule(name=metric.default_rule, kind="drift", metric=metric.name)
@@ -68,10 +67,6 @@ class MovesSettings(BaseModel):
     """Whether aggregators watch the level of each metric of a whole pipeline, by each of its labelers."""
     false_per_month: Annotated[float, Field(gt=0)] = 1.0
     """Maximum number of false marks of moved levels in 30 days, on average, over all metrics and pipelines."""
-    learn: Annotated[int, Field(ge=20, le=COUNTER_MAX)] = 100
-    """Number of values from which a level is first learned; it becomes more exact with each value after them."""
-    min_effect: Annotated[float, Field(gt=0, lt=0.5)] = 0.02
-    """Change of a level that does not matter, as a share of the metric's range."""
 
 
 class ClusterSettings(BaseModel):

@@ -85,10 +85,8 @@ class AlertWithItems:
 
     @property
     def not_kept(self) -> list[str]:
-        """Ids of the answers that are no longer kept; answers to sentinels never are."""
-        return (
-            [] if self.text.alert.kind == "sentinel" else [name for name, found in self.specimens.items() if not found]
-        )
+        """Ids of the answers that are no longer kept."""
+        return [name for name, found in self.specimens.items() if not found and self.text.names_answers]
 
 
 async def alert_with_items(shared: Context, alert: Alert, now: datetime, *, texts: bool) -> AlertWithItems:

@@ -2,7 +2,7 @@
 
 A level is learned from its first values. Two e-detectors per level then look for a mean beyond a limit, one for a fall
 and one for a rise. The limit is the lenient end of an interval for the mean that holds at every look, and at least
-`min_effect` away from the mean. As more values arrive, the interval is narrower and the limits come nearer: they are
+`MIN_EFFECT` away from the mean. As more values arrive, the interval is narrower and the limits come nearer: they are
 set anew each time when half as many values have been added, unless the evidence for a change is rising already.
 
 When a detector alarms, the level has moved at the estimated change point. The values after the alarm are learned anew,
@@ -30,7 +30,13 @@ DIRECTIONS: Final[tuple[Direction, ...]] = ("fall", "rise")
 """Of the detectors of a level, in order: each value counts for both."""
 
 CONFIDENCE: Final = 0.95
-"""Confidence that the mean lies within the limits, without `min_effect`, at every look."""
+"""Confidence that the mean lies within the limits, without `MIN_EFFECT`, at every look."""
+
+LEARNED: Final = 100
+"""Number of values from which a level is first learned."""
+
+MIN_EFFECT: Final = 0.02
+"""Change that does not matter, as a share of the metric's range."""
 
 GROWTH: Final = 1.5
 """The limits are set anew when the number of learned values has grown by this factor."""
@@ -133,9 +139,8 @@ class Levels:
 
     Args:
         learn: least number of values from which a level is learned.
-        min_effect: change that does not matter, in (0, 1).
 
-    >>> levels = Levels(learn=50, min_effect=0.02)
+    >>> levels = Levels(learn=50)
     >>> row = levels.add_row()
     >>> values = np.array([0.8, 1.0] * 100 + [0.3, 0.5] * 50)
     >>> ones = np.ones(values.size, dtype=np.int64)
@@ -145,8 +150,8 @@ class Levels:
     (200, 0.9, 0.4)
     """
 
-    def __init__(self, learn: int, min_effect: float) -> None:
-        self.learn, self.min_effect = learn, min_effect
+    def __init__(self, learn: int = LEARNED) -> None:
+        self.learn = learn
         self.table, self._learned, self._detectors = LevelTable(), ClusterTable(), DetectorTable()
 
     def add_row(self) -> int:
@@ -247,7 +252,7 @@ class Levels:
             return
         learned = self._learned.read(rows)
         lower, upper = _interval(learned)
-        limits = np.minimum(lower, learned.mean - self.min_effect), np.maximum(upper, learned.mean + self.min_effect)
+        limits = np.minimum(lower, learned.mean - MIN_EFFECT), np.maximum(upper, learned.mean + MIN_EFFECT)
         for number, row in enumerate(rows.tolist()):
             n = int(learned.n[number])
             table.next_n[row] = max(ceil(GROWTH * n), n + 1)
