@@ -74,23 +74,8 @@ class AlertKind(ABC):
     """Whether these are interactions that may be kept."""
     first: ClassVar[str | None] = None
     """What to do first; None where that depends on the alert."""
-    is_directed: ClassVar[bool] = True
-    """Whether a rule needs a direction for a metric that has no better."""
-
-    @staticmethod
-    @abstractmethod
-    def has_rule(rule: "AlertRule") -> bool:
-        """Return whether a rule is of this kind; the first of `RULE_KINDS` counts."""
-
-    @staticmethod
-    def has_alert(alert: "Alert") -> bool:
-        """Return whether an alert has the words of this kind."""
-        return False
-
-    @staticmethod
-    def completed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the fields of a rule of the kind with those that need not be given."""
-        return fields
+    bad: ClassVar[tuple[Movement, ...] | None] = None
+    """Directions of a bad change; None where they follow from rule and metric."""
 
     @abstractmethod
     def check(self, rule: "AlertRule") -> None:
@@ -128,8 +113,15 @@ class AlertKind(ABC):
                 f"{lower:g} to {upper:g}; choose another target, baseline or min_effect"
             )
 
+    @property
+    def needs_direction(self) -> bool:
+        """Whether a rule needs a direction for a metric that has no better."""
+        return self.bad is None
+
     def movements(self, rule: "AlertRule", better: Direction | None) -> tuple[Movement, ...]:
         """Return the directions of a bad change of a metric that gets better in a direction (None if unknown)."""
+        if self.bad is not None:
+            return self.bad
         if rule.direction == "both":
             return ("fall", "rise")
         if rule.direction is not None:
@@ -179,11 +171,6 @@ def scope_of(alert: "Alert") -> str:
 class Threshold(AlertKind):
     """A mean beyond a target."""
 
-    @staticmethod
-    def has_rule(rule: "AlertRule") -> bool:
-        """Return whether the rule is a threshold on a mean."""
-        return rule.kind == "threshold"
-
     def check(self, rule: "AlertRule") -> None:
         """Check that there is a target, and nothing else to compare with."""
         if rule.target is None:
@@ -199,16 +186,12 @@ class Quantile(Threshold):
 
     statistic = "The share"
     in_percent = True
+    bad = ("rise",)
 
-    @staticmethod
-    def has_rule(rule: "AlertRule") -> bool:
-        """Return whether the rule is a threshold on a quantile."""
-        return rule.kind == "threshold" and rule.quantile is not None
-
-    @staticmethod
-    def has_alert(alert: "Alert") -> bool:
-        """Return whether the alert is about a share."""
-        return alert.quantity == "share"
+    @property
+    def needs_direction(self) -> bool:
+        """Whether a rule needs a direction: it says on which side of the target answers are bad."""
+        return True
 
     def check_range(self, rule: "AlertRule", definition: MetricDefinition) -> None:
         """Check that answers can be on both sides of the target, and the share beyond its limit."""
@@ -226,10 +209,6 @@ class Quantile(Threshold):
                 "a share of the answers here"
             )
 
-    def movements(self, rule: "AlertRule", better: Direction | None) -> tuple[Movement, ...]:
-        """Return the rise of the share of bad answers."""
-        return ("rise",)
-
     def subject(self, alert: "Alert") -> str:
         """Return which share changed."""
         side = "above" if alert.edge_side == "above" else "at or below"
@@ -238,16 +217,6 @@ class Quantile(Threshold):
 
 class Drift(AlertKind):
     """A mean that left its baseline."""
-
-    @staticmethod
-    def has_rule(rule: "AlertRule") -> bool:
-        """Return whether the rule is on the drift of a mean."""
-        return rule.kind == "drift"
-
-    @staticmethod
-    def has_alert(alert: "Alert") -> bool:
-        """Return whether the alert is about a mean."""
-        return alert.quantity == "mean"
 
     def check(self, rule: "AlertRule") -> None:
         """Check that no target is given, and that a fixed mix has baselines of its own."""
@@ -287,17 +256,7 @@ class Errors(AlertKind):
     """An error against gold scores that rose."""
 
     statistic = "The RMSE"
-    is_directed = False
-
-    @staticmethod
-    def has_rule(rule: "AlertRule") -> bool:
-        """Return whether the rule is on errors."""
-        return rule.compares_errors
-
-    @staticmethod
-    def has_alert(alert: "Alert") -> bool:
-        """Return whether the alert is about an error."""
-        return alert.quantity == "rmse"
+    bad = ("rise",)
 
     def check(self, rule: "AlertRule") -> None:
         """Check the direction."""
@@ -307,10 +266,6 @@ class Errors(AlertKind):
     def check_range(self, rule: "AlertRule", definition: MetricDefinition) -> None:
         """Check that an error can be beyond the limit."""
         self._check_lines(rule, definition, 0.0, definition.upper - definition.lower)
-
-    def movements(self, rule: "AlertRule", better: Direction | None) -> tuple[Movement, ...]:
-        """Return a rise."""
-        return ("rise",)
 
     def subject(self, alert: "Alert") -> str:
         """Return which error changed."""
@@ -322,17 +277,7 @@ class Kappa(AlertKind):
 
     statistic = "Cohen's kappa"
     noun = "gold score"
-    is_directed = False
-
-    @staticmethod
-    def has_rule(rule: "AlertRule") -> bool:
-        """Return whether the rule is on kappa."""
-        return rule.compares_verdicts
-
-    @staticmethod
-    def has_alert(alert: "Alert") -> bool:
-        """Return whether the alert is about kappa."""
-        return alert.quantity == "kappa"
+    bad = ("fall",)
 
     def check(self, rule: "AlertRule") -> None:
         """Check that it has one baseline, a run length, and can fire."""
@@ -363,10 +308,6 @@ class Kappa(AlertKind):
                 f" between {lower:g} and {upper:g}"
             )
 
-    def movements(self, rule: "AlertRule", better: Direction | None) -> tuple[Movement, ...]:
-        """Return a fall."""
-        return ("fall",)
-
     def subject(self, alert: "Alert") -> str:
         """Return whose agreement changed."""
         labeler = f"{short_name(alert.labeler)} with people" if alert.labeler else "labeler and people"
@@ -377,17 +318,7 @@ class Distribution(AlertKind):
     """A mean or a spread that left its baseline, in either direction."""
 
     statistic = "The standard deviation"
-    is_directed = False
-
-    @staticmethod
-    def has_rule(rule: "AlertRule") -> bool:
-        """Return whether the rule is on mean and spread of scores."""
-        return rule.kind == "distribution"
-
-    @staticmethod
-    def has_alert(alert: "Alert") -> bool:
-        """Return whether the alert is about a spread; one about the mean has the words of a drift."""
-        return alert.quantity == "spread"
+    bad = ("fall", "rise")
 
     def check(self, rule: "AlertRule") -> None:
         """Check that it has a baseline of both, or none."""
@@ -400,10 +331,6 @@ class Distribution(AlertKind):
             raise ValueError("a distribution rule fires in both directions: leave direction out")
         if (rule.baseline_spread is not None) != (rule.baseline is not None):
             raise ValueError("baseline_spread goes with baseline in a distribution rule: give both or neither")
-
-    def movements(self, rule: "AlertRule", better: Direction | None) -> tuple[Movement, ...]:
-        """Return both directions."""
-        return ("fall", "rise")
 
     def subject(self, alert: "Alert") -> str:
         """Return whose spread changed."""
@@ -418,17 +345,7 @@ class Covariate(AlertKind):
     in_percent = True
     named = "Example"
     first = "Read first the newest interactions with these values, and find out where they come from."
-    is_directed = False
-
-    @staticmethod
-    def has_rule(rule: "AlertRule") -> bool:
-        """Return whether the rule has a covariate."""
-        return rule.covariate is not None
-
-    @staticmethod
-    def has_alert(alert: "Alert") -> bool:
-        """Return whether the alert has a covariate."""
-        return alert.covariate is not None
+    bad = ("rise",)
 
     @staticmethod
     def completed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -478,10 +395,6 @@ class Covariate(AlertKind):
                 "variation distance above 1; choose a number such as 0.05"
             )
 
-    def movements(self, rule: "AlertRule", better: Direction | None) -> tuple[Movement, ...]:
-        """Return a rise: of the share of some values, or of that of all others."""
-        return ("rise",)
-
     def subject(self, alert: "Alert") -> str:
         """Return the share of which values changed."""
         values = covariate_values(alert, alert.values or "")
@@ -517,17 +430,7 @@ class SentinelAnswers(AlertKind):
         "Let people grade some answers (ragtide annotate) before you trust the judge's numbers since the change. "
         "ragtide judge baseline accepts its answers as the new baseline."
     )
-    is_directed = False
-
-    @staticmethod
-    def has_rule(rule: "AlertRule") -> bool:
-        """Return whether the rule is on sentinels."""
-        return rule.kind == "sentinel"
-
-    @staticmethod
-    def has_alert(alert: "Alert") -> bool:
-        """Return whether the alert is about sentinels."""
-        return alert.kind == "sentinel"
+    bad = ("rise",)
 
     @staticmethod
     def completed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -589,20 +492,31 @@ _PROMPT: Final = re.compile(r"/(?=(?:[a-z]+-)?(?:trace|claims|verdicts|criteria)
 _SENTINEL_ANSWER: Final = re.compile(r"(.*)#([0-9]{1,20})", re.DOTALL)
 """The id of an answer to a sentinel: the id of the sentinel, and the number of answers before."""
 
-RULE_KINDS: Final[tuple[AlertKind, ...]] = (
-    Covariate(), Kappa(), SentinelAnswers(), Quantile(), Errors(), Threshold(), Distribution(), Drift(),
-)  # fmt: skip
-"""All kinds, the most special first."""
+_COVARIATE, _KAPPA, _QUANTILE, _ERRORS = Covariate(), Kappa(), Quantile(), Errors()
+_DRIFT, _DISTRIBUTION, _SENTINEL = Drift(), Distribution(), SentinelAnswers()
+_OF_RULE: Final[Mapping[str, AlertKind]] = {
+    "threshold": Threshold(), "drift": _DRIFT, "rmse": _ERRORS, "agreement": _ERRORS, "distribution": _DISTRIBUTION,
+    "sentinel": _SENTINEL,
+}  # fmt: skip
+_OF_QUANTITY: Final[Mapping[str, AlertKind]] = {
+    "mean": _DRIFT, "spread": _DISTRIBUTION, "rmse": _ERRORS, "kappa": _KAPPA, "share": _QUANTILE,
+}  # fmt: skip
 
 
 def kind_of_rule(rule: "AlertRule") -> AlertKind:
     """Return the kind of a rule."""
-    return next(kind for kind in RULE_KINDS if kind.has_rule(rule))
+    if rule.covariate is not None:
+        return _COVARIATE
+    if rule.compares_verdicts:
+        return _KAPPA
+    return _QUANTILE if rule.kind == "threshold" and rule.quantile is not None else _OF_RULE[rule.kind]
 
 
 def kind_of(alert: "Alert") -> AlertKind:
-    """Return the kind whose words an alert has."""
-    return next((kind for kind in RULE_KINDS if kind.has_alert(alert)), RULE_KINDS[-1])
+    """Return the kind whose words an alert has: of an alert about a mean those of a drift."""
+    if alert.covariate is not None:
+        return _COVARIATE
+    return _SENTINEL if alert.kind == "sentinel" else _OF_QUANTITY[alert.quantity]
 
 
 def completed(fields: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -185,7 +185,7 @@ class AlertRule(WireModel):
                 the alarm limit.
         """
         kind = kind_of_rule(self)
-        if self.direction is None and kind.is_directed and definition.direction is Direction.NEITHER:
+        if self.direction is None and kind.needs_direction and definition.direction is Direction.NEITHER:
             raise ValueError(f"{self.metric} has no better or worse: state direction, fall, rise or both")
         kind.check_range(self, definition)
 
