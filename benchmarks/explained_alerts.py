@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from mix_shift import CAUSES, Change, Scored, drawn, items, prefixes, truth
 
-from ragtide_aggregator.alerts.cause_search import LOOKS, CauseSearch, SegmentBefore, SegmentsNow
+from ragtide_aggregator.alerts.cause_search import LOOKS, CauseSearch, MomentsNow, SegmentBefore
 from ragtide_aggregator.statistics.causes.mix_shift import INDEPENDENT
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments, Stretches, stretches
@@ -76,7 +76,7 @@ def explained(rng: np.random.Generator, cause: str) -> Explained | None:
         each = {
             value: SegmentMoments(moments.n[[k]], moments.mean[[k]], moments.m2[[k]]) for k, value in enumerate(values)
         }
-        search.look(SegmentsNow(_whole(now), {"v": each}, INDEPENDENT, (0.0, 1.0)))
+        search.look(MomentsNow(_whole(now), {"v": each}, INDEPENDENT, (0.0, 1.0)))
         if search.cause is not None:
             return _judged(change, cause, search.cause, later, stretches(reference, moments))
     return Explained(None, LOOKS[-1], False, False, False)

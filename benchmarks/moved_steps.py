@@ -30,8 +30,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_aggregator.alerts.cause_search import CauseSearch, SegmentsNow
-from ragtide_aggregator.alerts.step_search import ADHERENCE, StepKey, steps_before
+from ragtide_aggregator.alerts.cause_search import ADHERENCE, CauseSearch, MomentsNow, StepKey, steps_before
 from ragtide_aggregator.statistics.causes.mix_shift import INDEPENDENT
 from ragtide_aggregator.statistics.drift.detector import DriftDetector
 from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments
@@ -396,7 +395,7 @@ def search_of(stream: Numbers, alarm: int, change: int) -> CauseSearch:
             key: SegmentMoments(*(column[place : place + 1] for column in (found.n, found.mean, found.m2)))
             for place, key in enumerate(keys())
         }
-        explained = search.look(SegmentsNow(_count(n), {}, INDEPENDENT, (0.0, 1.0), now))
+        explained = search.look(MomentsNow(_count(n), {}, INDEPENDENT, (0.0, 1.0), now))
     return search
 
 

@@ -5,8 +5,8 @@ the interactions after it are not chosen by their scores, and the intervals of `
 every look. The search looks when so many interactions came since the alarm as in `LOOKS`, and ends when it has named
 the cause. It waits for one more look if the part is known, and the segment values that changed are not.
 
-The steps that moved by themselves are searched for beside it (`step_search.py`). An alert is explained once, so what is
-known first waits for the other for `MOST_WAITS` looks.
+The same looks compare what each step had before the change with what it had since the alarm, to name the steps that
+moved by themselves. An alert is explained once, so what is known first waits for the other for `MOST_WAITS` looks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ragtide_schemas import Alert, ChangeCause, SegmentShare, StepCause
+from ragtide_schemas import Alert, ChangeCause, SegmentShare, StepCause, StepChange, StepName
+from ragtide_schemas.step_metrics import GENERATOR, ComponentKind, StepMetric, kind_of
 
 from ..statistics.causes.change_in_words import in_words
 from ..statistics.causes.explained_change import (
@@ -28,9 +29,9 @@ from ..statistics.causes.explained_change import (
 )
 from ..statistics.causes.mix_shift import DesignEffects, may_be_certain
 from ..statistics.causes.mix_verdict import mix_verdict
+from ..statistics.causes.moved_step import Component, MovedSteps, StepNumber, StepQuantity, moved_steps
 from ..statistics.intervals.intervals import Interval
 from ..statistics.means.segment_moments import SegmentMoments, stretches
-from .step_search import StepBefore, StepKey, look_at_steps
 from .stored_form import LEFT_OUT
 
 LOOKS: Final = (200, 400, 800, 1_600, 3_200)
@@ -55,6 +56,18 @@ MOST_SHARES: Final = 3
 SMALLEST: Final = 0.02
 """Change that does not matter, as a part of the metric's range."""
 
+EXPLAINED_FAMILIES: Final = (
+    "trace.", "ragchecker.", "criteria.", "answer.relevance", "answer.correctness", "answer.contradiction",
+    "answer.refused",
+)  # fmt: skip
+"""Beginnings of the metrics of quality: a step is searched for when one of them alerts."""
+
+MOST_CHANGES: Final = 6
+"""Changes of steps that a cause states."""
+
+ADHERENCE: Final = "trace.adherence"
+"""Metric of the answer that is a number of the generator, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentBefore:
@@ -71,8 +84,48 @@ class SegmentBefore:
     """Of everything up to the alarm."""
 
 
-class SegmentsNow(NamedTuple):
-    """A metric of a pipeline with segments at a look; moments are of everything so far, each of shape (1,)."""
+class StepKey(NamedTuple):
+    """One number of one step."""
+
+    step: str
+    kind: ComponentKind
+    quantity: StepQuantity
+
+    @classmethod
+    def of(cls, metric: str, version: str | None) -> "StepKey | None":
+        """Return the number that a metric is; None for a metric that is none.
+
+        Args:
+            metric: its qualified name.
+            version: of its declaration; None for ragtide's own metrics.
+        """
+        if metric == ADHERENCE:
+            return cls(GENERATOR, "generator", "adherence")
+        found, kind = StepMetric.read(metric), None if version is None else kind_of(version)
+        return None if found is None or kind is None else cls(found.step, kind, found.quantity)
+
+
+class StepBefore(NamedTuple):
+    """One number of one step before an alarm."""
+
+    step: str
+    kind: ComponentKind
+    quantity: StepQuantity
+    reference: SegmentMoments
+    """Of the stretch before the change."""
+    at_alarm: SegmentMoments
+    """Of everything up to the alarm."""
+
+
+def steps_before(
+    keys: Sequence[StepKey], reference: SegmentMoments, at_alarm: SegmentMoments
+) -> tuple[StepBefore, ...]:
+    """Return numbers of steps; the moments are in the order of the keys."""
+    return tuple(StepBefore(*key, _at(reference, place), _at(at_alarm, place)) for place, key in enumerate(keys))
+
+
+class MomentsNow(NamedTuple):
+    """A metric of a pipeline at a look; moments are of everything so far, each of shape (1,)."""
 
     whole: SegmentMoments
     segments: Mapping[str, Mapping[str, SegmentMoments]]
@@ -92,14 +145,14 @@ class ComparedSegment(NamedTuple):
     before: SegmentMoments
     since: SegmentMoments
 
-    def may_tell(self, now: SegmentsNow, confidence: float) -> bool:
+    def may_tell(self, now: MomentsNow, confidence: float) -> bool:
         """Return whether there is a verdict; an explanation takes several times as long."""
         found = stretches(self.before, self.since)
         if not may_be_certain(found, effects=now.effects):
             return False
         return mix_verdict(found, confidence=confidence, effects=now.effects, spread=False).verdict != "unresolved"
 
-    def explained(self, now: SegmentsNow, confidence: float) -> ExplainedChange:
+    def explained(self, now: MomentsNow, confidence: float) -> ExplainedChange:
         """Return the change explained by the values."""
         lowest, highest = now.value_range
         return explained_change(
@@ -140,14 +193,14 @@ class CauseSearch:
         """Number of values of the whole pipeline at the next look; None when the search is over."""
         return int(self.whole[1].n[0]) + LOOKS[self.looks] if self.segments or self.steps else None
 
-    def look(self, now: SegmentsNow) -> bool:
+    def look(self, now: MomentsNow) -> bool:
         """Take a look; return whether the alert is explained now, by `cause` and `moved_step`."""
         self.looks += 1
         last = self.looks == len(LOOKS)
         if self.segments:
             self._look_at_segments(now, last=last)
         if self.steps is not None:
-            self.moved_step = look_at_steps(self.steps, now.steps, now.effects, confidence=CONFIDENCE, looks=len(LOOKS))
+            self.moved_step = _steps_since(self.steps, now)
             if self.moved_step is None or self.moved_step.verdict == "moved":
                 self.steps = None
         named = self.cause is not None or (self.moved_step is not None and self.moved_step.verdict != "unresolved")
@@ -158,7 +211,7 @@ class CauseSearch:
             self.segments, self.steps = {}, None
         return over and (self.cause is not None or self.moved_step is not None)
 
-    def _look_at_segments(self, now: SegmentsNow, *, last: bool) -> None:
+    def _look_at_segments(self, now: MomentsNow, *, last: bool) -> None:
         """Name the cause if it is known now."""
         stretches_of = {name: self._stretches(before, now) for name, before in self.segments.items()}
         # Values that were lost, as by a repair, leave no stretch since the alarm.
@@ -179,7 +232,7 @@ class CauseSearch:
         if self.cause is not None or last or lost:
             self.segments = {}
 
-    def _stretches(self, before: SegmentBefore, now: SegmentsNow) -> "ComparedSegment | None":
+    def _stretches(self, before: SegmentBefore, now: MomentsNow) -> "ComparedSegment | None":
         """Return one segment before and since the alarm; None if values were lost."""
         nothing = SegmentMoments(*np.zeros((3, 1)))
         here = now.segments.get(before.name, {})
@@ -234,7 +287,10 @@ def _cause(name: str, change: ExplainedChange, open_names: Sequence[str]) -> Cha
 
 
 def _share(part: SegmentPart) -> SegmentShare:
-    before, since = (_within_one(share) for share in part.share)
+    before, since = (
+        Interval(*(min(max(value, 0.0), 1.0) for value in (share.estimate, share.lower, share.upper)))
+        for share in part.share
+    )
     return SegmentShare(
         value=part.name,
         before=before.estimate,
@@ -248,10 +304,48 @@ def _share(part: SegmentPart) -> SegmentShare:
     )
 
 
-def _within_one(share: Interval[float, float]) -> Interval[float, float]:
-    return Interval(*(min(max(value, 0.0), 1.0) for value in (share.estimate, share.lower, share.upper)))
-
-
 def _joined(parts: list[SegmentMoments]) -> SegmentMoments:
     arrays = zip(*((part.n, part.mean, part.m2) for part in parts), strict=True)
     return SegmentMoments(*(np.concatenate(array).astype(np.float64) for array in arrays))
+
+
+def _at(moments: SegmentMoments, place: int) -> SegmentMoments:
+    return SegmentMoments(*(array[place : place + 1] for array in (moments.n, moments.mean, moments.m2)))
+
+
+def _steps_since(steps: Sequence[StepBefore], now: MomentsNow) -> StepCause | None:
+    """Return what is known of the steps now; None if values were lost, as by a repair."""
+    numbers = []
+    for step, kind, quantity, reference, at_alarm in steps:
+        so_far = now.steps.get(StepKey(step, kind, quantity))
+        if so_far is None or so_far.n[0] < at_alarm.n[0]:
+            return None
+        numbers.append(StepNumber(step, kind, quantity, reference, so_far.since(at_alarm)))
+    return _step_cause(moved_steps(numbers, confidence=CONFIDENCE, looks=len(LOOKS), effects=now.effects), numbers)
+
+
+def _step_cause(found: MovedSteps, numbers: Sequence[StepNumber]) -> StepCause:
+    return StepCause(
+        verdict="unresolved" if not found.moved else "partly" if found.possible else "moved",
+        moved=_names(found.moved),
+        possible=_names(found.possible),
+        unmoved=_names(found.unmoved),
+        n_before=int(max(number.before.n[0] for number in numbers)),
+        n_since=int(max(number.since.n[0] for number in numbers)),
+        confidence=CONFIDENCE,
+        changes=tuple(
+            StepChange(
+                step=change.step,
+                metric=ADHERENCE if change.quantity == "adherence" else StepMetric(change.step, change.quantity).name,
+                before=change.before,
+                since=change.since,
+                lower=change.lower,
+                upper=change.upper,
+            )
+            for change in found.evidence[:MOST_CHANGES]
+        ),
+    )
+
+
+def _names(steps: Sequence[Component]) -> tuple[StepName, ...]:
+    return tuple(StepName(step=step.step, kind=step.kind) for step in steps)

@@ -17,14 +17,22 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, to_milliseconds
 from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
 
-from ..alerts.cause_search import MOST_NAMES, MOST_VALUES, CauseSearch, SegmentBefore, SegmentsNow
+from ..alerts.cause_search import (
+    EXPLAINED_FAMILIES,
+    MOST_NAMES,
+    MOST_VALUES,
+    CauseSearch,
+    MomentsNow,
+    SegmentBefore,
+    StepKey,
+    steps_before,
+)
 from ..alerts.evaluator import Raised, RuleEvaluator, TakenFirstAnswers
 from ..alerts.levels import FalseDiscoveryLevel, OwnLevel, SharedBudget
 from ..alerts.messages import CERTAIN_EFFECT, MIXED_NOTE, explained_alert, restated
 from ..alerts.own_values import OwnValuesRules
 from ..alerts.rule_state import RuleState
 from ..alerts.rule_values import BEGINNINGS, Arrived, RuleValues, ValueExtremes
-from ..alerts.step_search import EXPLAINED_FAMILIES, StepKey, steps_before
 from ..errors import reading
 from ..events.batch import BLOCKS, EventBatch, Scope, Times
 from ..events.keys import VERSION, EstimateKey
@@ -163,7 +171,7 @@ class AlertCauses:
             name: {value: self._read([place]) for value, place in values.items()} for name, values in names.items()
         }
         steps = {key: self._read([place]) for key, place in self._steps(due.row).items()}
-        now = SegmentsNow(self._read([due.row]), segments, self._effects(due.row), state.key.value_range, steps)
+        now = MomentsNow(self._read([due.row]), segments, self._effects(due.row), state.key.value_range, steps)
         explained = search.look(now)
         if search.next_n is None:
             del self._searching[state]

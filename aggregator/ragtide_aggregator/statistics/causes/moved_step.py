@@ -31,10 +31,12 @@ other: benchmarks/measured/moved_steps.md (`make movedsteps`).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from ..intervals.intervals import Interval
 from ..means.segment_moments import SegmentMoments
 from ..tables import scipy_functions
 from .mix_shift import DesignEffects
@@ -85,8 +87,9 @@ class StepNumber(NamedTuple):
     since: SegmentMoments
 
 
-class NumberChange(NamedTuple):
-    """The change of one number of one step."""
+@dataclass(frozen=True, slots=True)
+class NumberChange(Interval[float, float]):
+    """The change since - before of one number of one step."""
 
     step: str
     kind: ComponentKind
@@ -95,10 +98,6 @@ class NumberChange(NamedTuple):
     """Mean before."""
     since: float
     """Mean since."""
-    lower: float
-    """Lower end of the interval of since - before."""
-    upper: float
-    """Upper end."""
     margin: float
     """Change that counts as none."""
 
@@ -273,13 +272,14 @@ def _changes(numbers: Sequence[StepNumber], alpha: float, effects: DesignEffects
     spread = np.sqrt(both[0].m2 / both[0].n)
     return tuple(
         NumberChange(
+            float(middle),
+            max(float(middle - half), -1.0),
+            min(float(middle + half), 1.0),
             number.step,
             number.kind,
             number.quantity,
             float(number.before.mean[0]),
             float(number.since.mean[0]),
-            max(float(middle - half), -1.0),
-            min(float(middle + half), 1.0),
             max((SAME_OF_OWN if number.quantity in _OF_OWN else SAME) * float(deviation), LEAST_MARGIN),
         )
         for number, middle, half, deviation in zip(numbers, change, width, spread, strict=True)
