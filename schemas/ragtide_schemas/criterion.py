@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from .base import AnswerModel, Name, Probability, UtcTime, Value, WireModel
+from .base import AnswerModel, Name, Probability, UtcTime, Value, WireInterval, WireModel
 from .declared import MetricDeclaration
 from .limits import SEGMENTS_MAX
 from .metric_definitions import CRITERIA_FAMILY
@@ -306,7 +306,7 @@ def built_in_criteria() -> tuple[Criterion, ...]:
     return tuple(Criterion.model_validate({"name": name}) for name in BUILT_IN)
 
 
-class CriterionNumber(AnswerModel):
+class CriterionNumber(WireInterval[float | None], AnswerModel):
     """The present estimate of a criterion in one pipeline, by one labeler."""
 
     pipeline: str
@@ -325,10 +325,6 @@ class CriterionNumber(AnswerModel):
     """Answers whose texts do not decide it, as the judge says."""
     estimate: float | None
     """The mean; null without values."""
-    lower: float | None
-    """Lower end of its interval."""
-    upper: float | None
-    """Upper end of its interval."""
 
     @property
     def other_absent(self) -> int:
