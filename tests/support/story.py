@@ -373,11 +373,14 @@ def _answer(question: str, *, top_k: int, documents: str) -> tuple[list[str], st
     return texts[:top_k], texts[0].partition(". ")[0] + "."
 
 
-async def _run_experiment(settings: Settings) -> None:
+async def run_experiment(settings: Settings, **options: Any) -> None:
     alone = settings.model_copy(update={"labeler": "local"})
     data = [{"question": row.question} for row in _EASY[:60]]
     grid = {"top_k": (1, 4), "documents": ("found", "random")}
-    await Experiment(EXPERIMENT, _answer, data=data, grid=grid, metric="retrieval.match", settings=alone).run_async()
+    experiment = Experiment(
+        EXPERIMENT, _answer, data=data, grid=grid, metric="retrieval.match", settings=alone, **options
+    )
+    await experiment.run_async()
 
 
 def story_settings(url: str, folder: Path, judge: str, sink: str, port: int) -> Settings:
@@ -434,7 +437,7 @@ async def play(folder: Path, *, now: datetime | None = None, port: int = 0) -> A
                 for alert in alerts:
                     if alert.rule == SHOP_RULE:
                         await acknowledge(redis, settings.prefix, alert.alert_id, ANN)
-                await _run_experiment(settings)
+                await run_experiment(settings)
                 async with page_beside(settings, server.url) as address:
                     yield Story(ended, address.rstrip("/"), server.url, settings, alerts, sink)
 

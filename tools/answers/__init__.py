@@ -1,0 +1,1 @@
+"""All answers about a story, to compare two commits."""
