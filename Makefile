@@ -8,7 +8,7 @@ SOURCES := schemas runtime producers consumers aggregator roles offline web ragt
 
 CODE := $(shell find schemas runtime producers consumers aggregator roles offline web ragtide tools -name '*.py' -o -name settings.md)
 
-.PHONY: help demo engines capacity story pictures house recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo engines capacity story pictures house answers recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -134,8 +134,11 @@ schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml, and the pages and
 recorded-day: .venv/.dev ## replay a recorded day and write its estimates and alerts: two commits must write the same bytes
 	$(BIN)/python tools/recorded_day.py $(or $(FILE),build/recorded_day.jsonl)
 
-house: .venv/.dev ## measure the house: lines, files, imports, one interaction, tests; write the table of docs/contribute/architecture.md
-	$(BIN)/python -m tools.house --write docs/contribute/architecture.md $(ARGS)
+house: .venv/.dev ## print the measures of the tree beside those of ARGS=COMMIT, by default the one before
+	$(BIN)/python -m tools.house $(ARGS)
+
+answers: .venv/.dev ## play a story, and write all answers about it into FOLDER: two commits with equal answers write equal files; needs cc
+	$(BIN)/python -m tools.answers $(or $(FOLDER),build/answers)
 
 bench: .venv/.dev ## measure the processor time of each stage beside raw redis-py
 	$(BIN)/python benchmarks/throughput.py $(ARGS)

@@ -114,7 +114,7 @@ def test_the_generated_parts_of_a_page_are_up_to_date(page: Path) -> None:
 
 def test_every_generated_part_stands_in_one_page() -> None:
     named = [name for page in PAGES for name in parts_of(page.read_text(encoding="utf-8"))]
-    assert sorted(named) == sorted([*GENERATED_PARTS, "measures"])
+    assert sorted(named) == sorted(GENERATED_PARTS)
 
 
 def test_every_reason_why_a_metric_is_absent_is_documented() -> None:

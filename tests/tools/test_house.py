@@ -2,12 +2,9 @@
 
 import tomllib
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
-from tools.house.collected import count_tests
 from tools.house.imports import Plan, import_graph, plan_of
-from tools.house.picture import picture
-from tools.house.source import PACKAGES, line_kinds
+from tools.house.measures import Source
 
 SOURCE = '''"""A module.
 
@@ -32,8 +29,20 @@ def function() -> None:
 '''
 
 
-def test_each_line_has_one_kind() -> None:
-    assert line_kinds(SOURCE) == {"code": 5, "docstring": 6, "comment": 1, "blank": 4, "import": 4}
+def test_lines_of_code_are_no_text_no_comment_and_no_import() -> None:
+    source = Source()
+    source.add(SOURCE)
+    assert (source.lines, source.code, source.files, source.functions) == (20, 5, 1, 1)
+
+
+def test_records_twins_copies_and_functions_named_once_are_counted() -> None:
+    source = Source()
+    source.add("class A:\n    a: int\n    b: int\n    c: int\n    lower: float\n    upper: float\n")
+    source.add("class B:\n    a: int\n    b: int\n    lower: float\n    upper: float\n    d: int\n")
+    source.add("class C:\n    a: int\n    b: int\n    e: int\n    f: int\nclass D: ...\n")
+    source.add("def _f(x): return X(a=x.a, b=x.b, c=x.c, d=x.e)\ndef _g(x): return X(a=x.a, b=x.b) + _f(_f(x))\n")
+    assert (len(source.records), source.twins, source.copied) == (3, 2, 3)
+    assert (source.private, source.named_once) == (2, 1)
 
 
 def test_floors_are_the_longest_chain_and_a_circle_is_one_floor() -> None:
@@ -54,25 +63,6 @@ def test_relative_and_absolute_imports_are_arrows_between_rooms(tmp_path: Path) 
     assert plan.arrows == {("room", "base"), ("room", "names"), ("base", "names")}
 
 
-def test_tests_of_pages_are_on_text_and_form() -> None:
-    ids = ["tests/docs/test_a.py::b", "tests/web/page/test_words.py::c[1]", "tests/consumers/test_forms.py::d"]
-    assert count_tests(ids) == {"tests": 3, "on text and form": 2}
-
-
 def test_the_wheel_has_no_tools() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     assert "tools" not in project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
-
-
-def test_the_picture_shows_every_room_inside_its_floor_and_marks_those_that_are_entered() -> None:
-    tree = Path(__file__).parents[2]
-    root = ET.fromstring(picture(tree, ["ragtide_runtime.redis.keys"]))
-    labels = {text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")}
-    for source_root, package in PACKAGES:
-        assert package.removeprefix("ragtide_") in labels
-        folders = [file.parent.name for file in (tree / source_root / package).glob("*/*.py")]
-        assert all(any(label.split(" ")[0] == folder for label in labels) for folder in folders)
-    boxes = list(root.iter("{http://www.w3.org/2000/svg}rect"))
-    assert sum(box.get("class") == "entered" for box in boxes) == 1
-    width = float(root.attrib["viewBox"].split()[2])
-    assert all(float(box.attrib["x"]) + float(box.attrib["width"]) <= width for box in boxes)

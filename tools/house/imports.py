@@ -1,4 +1,4 @@
-"""Measures of imports: the rooms of a package, its floors and arrows, and files with one importer."""
+"""Measures of imports: the rooms of a package, its floors, arrows and circles."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .source import PACKAGES, product_files
-
-SHORT: Final = 80
-"""Lines below which a file with one importer is asked why it is a file."""
+from .measures import PACKAGES, product_files
 
 STATE: Final = "ragtide_aggregator.state"
 """The folder whose plan the table has besides the packages'."""
@@ -96,30 +93,10 @@ def plan_of(graph: Mapping[str, set[str]], folder: str) -> Plan:
 def plans(tree: Path) -> dict[str, dict[str, int]]:
     """Return the numbers of rooms, floors and arrows of each package, and of the state's folder."""
     graph = import_graph(tree)
-    folders = [*(package for _, package in PACKAGES), *([STATE] if STATE in graph else [])]
+    folders = [*PACKAGES.values(), *([STATE] if STATE in graph else [])]
     found = {}
     for folder in folders:
         plan = plan_of(graph, folder)
         floors = max(plan.heights().values(), default=0)
         found[folder] = {"rooms": len(plan.rooms), "floors": floors, "arrows": len(plan.arrows)}
     return found
-
-
-def closets(tree: Path) -> dict[str, int]:
-    """Return how many files have one importer, how many of these are in its folder, and how many of these are short.
-
-    `__init__` and `__main__` are no closets.
-    """
-    files = {module_name(tree, file): file for file in product_files(tree)}
-    importers: dict[str, list[str]] = {}
-    for module, targets in import_graph(tree).items():
-        for target in targets:
-            importers.setdefault(target, []).append(module)
-    single = [
-        (files[module], files[found[0]])
-        for module, found in importers.items()
-        if len(found) == 1 and files[module].stem not in {"__init__", "__main__"}
-    ]
-    own = [file for file, importer in single if importer.parent == file.parent]
-    short = [file for file in own if len(file.read_text(encoding="utf-8").splitlines()) < SHORT]
-    return {"one importer": len(single), "in its folder": len(own), "and short": len(short)}

@@ -15,6 +15,7 @@ from ragtide.cli.printing.pages import title_of
 from ragtide_offline.experiments.drafts import Draft
 from ragtide_runtime.telemetry.catalogue import catalogue_table
 from ragtide_runtime.telemetry.quality_metrics import quality_table
+from tools.house.page import house_page
 
 from .api import API_PAGES
 from .commands import COMMAND_PAGES
@@ -82,8 +83,9 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "asyncapi.yaml": asyncapi_text,
     "openapi.json": openapi_text,
     PICTURE: concepts_picture,
+    "../tools/house/measures.md": house_page,
 }
-"""What writes each file of `docs/`, besides the JSON Schemas."""
+"""What writes each file of `docs/`, besides the JSON Schemas, and one file beside it."""
 
 REFERENCE: Final = frozenset(name for name in PAGES if name.startswith("reference/"))
 """Pages that are not committed: `make reference` writes them."""
@@ -101,7 +103,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
     "first-settings": first_settings_table,
     "settings": settings_table,
 }
-"""What writes each generated part of a hand-written page of `docs/`; `make house` writes the part `measures`."""
+"""What writes each generated part of a hand-written page of `docs/`."""
 
 
 def with_parts(page: str, place: str) -> str:
