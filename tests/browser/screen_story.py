@@ -11,10 +11,10 @@ from tests.browser.screens import opened
 from tests.support import story
 
 from ragtide import Deployment
-from ragtide_offline.report.pages import usd
 from ragtide_runtime.calls.endpoint_states import read_calls
 from ragtide_runtime.redis.client import connect_async
 from ragtide_schemas import Estimate, utc_now
+from ragtide_web.look.amounts import usd
 
 pytestmark = pytest.mark.heavy
 

@@ -39,8 +39,8 @@ from tests.support.roles import command, publish_until_confirmed
 
 from ragtide import InteractionProducer, RagInteraction
 from ragtide_aggregator.reading.deployment import Deployment as StoredDeployment
-from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
-from ragtide_offline.annotation.queue import store
+from ragtide_roles.kept.annotations import Annotation, StoredAnnotations
+from ragtide_roles.kept.queue import store
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, MOVED_FIELD, Streams

@@ -20,7 +20,7 @@ from tests.support.doc_pages import page_text, tagged_block
 from tests.support.roles import environment, running
 
 from ragtide.testing import JudgePrompt, Labels, Says, ScriptedJudge
-from ragtide_offline.criteria.numbers import rule_for
+from ragtide_roles.criteria.numbers import rule_for
 from ragtide_schemas.criterion import Criterion
 
 pytestmark = pytest.mark.processes

@@ -10,9 +10,9 @@ from tests.offline.test_datasets import specimen
 
 from ragtide.testing import interaction
 from ragtide_consumers.metrics.trace import PROFILES, trace_metrics
-from ragtide_offline.annotation.annotations import Annotation
-from ragtide_offline.annotation.questions import ADHERENCE, SUPPORTED, WHOLE, gold_scores, questions
-from ragtide_offline.annotation.queue import ItemToAnnotate, asked_probability, difference, draw_of, left
+from ragtide_roles.kept.annotations import Annotation
+from ragtide_roles.kept.questions import ADHERENCE, SUPPORTED, WHOLE, gold_scores, questions
+from ragtide_roles.kept.queue import ItemToAnnotate, asked_probability, difference, draw_of, left
 from ragtide_schemas import SentenceLabels, SpecimenLabeling, utc_now
 
 pytestmark = pytest.mark.pure

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from ragtide_offline.criteria.checks import criterion_findings
-from ragtide_offline.criteria.files import read_criteria
+from ragtide_roles.criteria.checks import criterion_findings
+from ragtide_roles.criteria.files import read_criteria
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas.criterion import Criterion, built_in_criteria
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.support.models import INTERACTION, NAME, SCORES
 
 from ragtide.testing import interaction
-from ragtide_offline.datasets.choosing import ChosenSpecimen
-from ragtide_offline.datasets.rows import LEFT_OUT, PROVENANCE, json_lines, rows, write_new
 from ragtide_producers import FileOptions, read_rows
 from ragtide_producers.files.items import items_of, read_items
+from ragtide_roles.kept.choosing import ChosenSpecimen
+from ragtide_roles.kept.rows import LEFT_OUT, PROVENANCE, json_lines, rows, write_new
 from ragtide_schemas import AnswerUsage, RagInteraction, Specimen, SpecimenLabeling
 from ragtide_schemas.limits import METADATA_MAX_BYTES
 from ragtide_schemas.times import utc_now

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.metric_events import START
 
 from ragtide_aggregator.statistics.comparisons.agreement import accuracy, kappa
-from ragtide_offline.agreement.kept import LEAST_ITEMS, LabelerKappa, labeler_kappas
+from ragtide_roles.kept.kappas import LEAST_ITEMS, LabelerKappa, labeler_kappas
 from ragtide_schemas import (
     RagInteraction,
     SentenceLabels,

@@ -25,7 +25,7 @@ from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_aggregator.state.state import StateOptions
-from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
+from ragtide_roles.kept.annotations import Annotation, StoredAnnotations
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest, pipeline_digest
 from ragtide_runtime.redis.layout import Layout

@@ -10,8 +10,8 @@ from tests.support.in_process import run_command
 
 from ragtide import Labeling, LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.protocol import LabelerId, ReferenceLabeling
-from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
 from ragtide_offline.demo import demo_interactions
+from ragtide_roles.kept.annotations import Annotation, StoredAnnotations
 from ragtide_runtime.redis.client import connect_async
 from ragtide_schemas import utc_now
 

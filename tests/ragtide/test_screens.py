@@ -17,7 +17,8 @@ from ragtide.cli.printing.estimates import (
 )
 from ragtide.cli.running.watching import headline_of
 from ragtide_aggregator.estimates.estimates import chosen
-from ragtide_offline.score.summary import Summary, diagnoses, headline_diagnoses
+from ragtide_aggregator.reading.diagnoses import diagnoses, headline_diagnoses
+from ragtide_offline.score.summary import Summary
 from ragtide_schemas import METRICS, Estimate
 
 LONG = "a-pipeline-with-a-name-" + "that-is-long-" * 6 + "end"

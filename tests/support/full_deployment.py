@@ -16,7 +16,7 @@ from tests.web.page.test_system import NOTIFY, order
 
 from ragtide_consumers.notify.destination_state import DestinationState
 from ragtide_consumers.notify.grouping import NotificationGroup
-from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
+from ragtide_roles.kept.annotations import Annotation, StoredAnnotations
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, SPECIMEN_NEWEST, SPECIMEN_SAMPLE, Streams
 from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.stored_criteria import StoredCriterion, store_criterion

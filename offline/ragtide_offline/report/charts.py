@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Final, NamedTuple
 
+from ragtide_web.look.label_places import Box, LabelPlace, LabelSize, place_labels
+
 from ..experiments.board import Board, price_of
-from ..look.label_places import Box, LabelPlace, LabelSize, place_labels
 from .content import Curve
 
 WIDTH: Final = 480

@@ -5,13 +5,14 @@ from typing import Final
 
 from ragtide_schemas import Kind
 from ragtide_schemas.experiments import RACE, Plan
+from ragtide_web.look.amounts import number, usd
 
 from ..experiments.board import Board, BoardRow
 from ..experiments.projections import Projection
 from ..experiments.verdict import ExperimentVerdict, stop_text, surely_behind, verdict_of, verdict_text
 from . import charts
 from .content import ExperimentReport
-from .pages import Format, number, page, parameters, usd
+from .pages import Format, page, parameters
 
 ANYTIME: Final = ("betting", "empirical_bernstein", "running", "auto")
 """Strategies whose intervals are valid at every look."""

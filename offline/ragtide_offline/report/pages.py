@@ -13,9 +13,10 @@ from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_runtime import __version__
 from ragtide_schemas.experiments import Command, Evidence
 from ragtide_schemas.printable import printable
+from ragtide_web.look import PACKAGE, style_sheet
+from ragtide_web.look.amounts import NOTHING, number, seconds, usd
 
 from ..experiments.projections import Projection
-from ..look import PACKAGE, style_sheet
 from .findings import parameter_value
 
 Format = Literal["html", "md"]
@@ -23,7 +24,6 @@ Format = Literal["html", "md"]
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]|~#])")
 _WWW: Final = re.compile(r"(?i)\b(www)\.")
 ZERO_WIDTH_SPACE: Final = "\u200b"
-NOTHING: Final = "–"
 
 
 def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
@@ -70,17 +70,6 @@ def _fit_for_a_terminal(value: Any) -> Any:
     return printable(value, keep="\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def number(value: float | None) -> str:
-    """Return a score with three decimals, or fewer if it is large.
-
-    >>> number(0.12345), number(-1234.5), number(-1e-17), number(None)
-    ('0.123', '-1,234.5', '0.000', '–')
-    """
-    if value is None:
-        return NOTHING
-    return f"{value:z.3f}" if abs(value) < 100 else f"{value:,.1f}"
-
-
 def ends(value: Projection | Interval[float, float] | Evidence, n: int | None = None, things: str = "questions") -> str:
     """Return an interval as its ends; a closed interval has words in their place, because it says nothing of others.
 
@@ -114,28 +103,6 @@ def why(command: Command, labels: Mapping[str, str]) -> str:
     if evidence is None:
         return command.reason
     return f"{label(evidence.by, labels)} leads by {number(abs(evidence.difference))}"
-
-
-def usd(value: float) -> str:
-    """Return US dollars: cents, or two digits of small amounts.
-
-    >>> usd(0.0), usd(1234.5), usd(0.000123)
-    ('$0', '$1,234.50', '$0.00012')
-    """
-    if not value:
-        return "$0"
-    return f"${value:,.2f}" if value >= 0.1 else f"${value:.2g}"
-
-
-def seconds(value: float | None) -> str:
-    """Return a duration.
-
-    >>> seconds(0.0123), seconds(2.5), seconds(None)
-    ('12 ms', '2.50 s', '–')
-    """
-    if value is None:
-        return NOTHING
-    return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.2f} s"
 
 
 def when(value: datetime | None) -> str:

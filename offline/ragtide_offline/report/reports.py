@@ -13,6 +13,7 @@ from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.estimates.view import View
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED
 from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.reading.diagnoses import diagnoses
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.means.moments import Moments
 from ragtide_runtime.errors import ConfigurationError
@@ -21,8 +22,8 @@ from ragtide_runtime.workspaces import get_workspace, settings_of_workspace
 from ragtide_schemas import METRICS, Alert, Estimate, Workspace, utc_now
 from ragtide_schemas.printable import escaped_json
 from ragtide_schemas.suggestions import suggestion
+from ragtide_web.look.amounts import number
 
-from ..score.summary import diagnoses
 from .comparing import (
     PAIRED,
     MetricDifference,
@@ -44,7 +45,7 @@ from .experiment import (
 )
 from .experiment_page import experiment_page
 from .labelings import MeasuredMetric, clustered_by, is_complete, labeling_differences, named_recording, read_scores
-from .pages import Format, ends, number, page
+from .pages import Format, ends, page
 
 SENTENCES_MAX: Final = 4
 """Up to this number of pairs of configs each pair has a sentence of its own."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from ragtide_aggregator.estimates.estimates import RECOMMENDED, STRATEGIES, chosen
 from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.reading.diagnoses import diagnoses
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_consumers.labelers.plugins import check_labeler
 from ragtide_consumers.labelers.protocol import Labeler, criteria_of
@@ -27,7 +28,7 @@ from ragtide_schemas.suggestions import unknown
 from ..sessions import session_criteria, with_sessions
 from .scored_file import labeling_of
 from .scoring import score_rows
-from .summary import Summary, diagnoses, summarize
+from .summary import Summary, summarize
 
 Rows = str | Path | Iterable[RagInteraction | Mapping[str, Any]]
 """A file, a Hugging Face data set, or the interactions themselves, perhaps as objects with their fields."""

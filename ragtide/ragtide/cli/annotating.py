@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtide_consumers.text.keys import letters
-from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
-from ragtide_offline.annotation.questions import RATINGS, WHOLE, ItemQuestion, questions
-from ragtide_offline.annotation.queue import ItemSource, ItemToAnnotate, annotation_of, store
 from ragtide_producers import InteractionProducer
+from ragtide_roles.kept.annotations import Annotation, StoredAnnotations
+from ragtide_roles.kept.questions import RATINGS, WHOLE, ItemQuestion, questions
+from ragtide_roles.kept.queue import ItemSource, ItemToAnnotate, annotation_of, store
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ragtide_offline.annotation.annotations import (
+from ragtide_roles.kept.annotations import (
     ITEMS_MAX,
     PEOPLE_MAX,
     Annotation,

@@ -15,14 +15,14 @@ from tests.web.page.test_page import SCRIPT, TOKENS, form, orders, page
 from tests.web.page.test_pipeline import commit
 
 from ragtide_consumers.metrics.scores import AbsentReason
-from ragtide_offline.criteria.numbers import rule_for
 from ragtide_offline.criteria.pricing import bundled_interactions, criteria_prices
-from ragtide_offline.report.pages import usd
+from ragtide_roles.criteria.numbers import rule_for
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.stored_criteria import StoredCriterion, read_stored_criteria, store_criterion
 from ragtide_schemas import MetricEvent, utc_now
 from ragtide_schemas.criterion import Criterion
+from ragtide_web.look.amounts import usd
 from ragtide_web.page.criteria.form import WrongFieldError, criterion_fields, make_criterion
 
 ANN = {"Authorization": "Bearer ann-0123456789"}

@@ -17,7 +17,7 @@ from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_offline.agreement.kept import labeler_kappas
+from ragtide_roles.kept.kappas import labeler_kappas
 from ragtide_runtime.calls.call_counts import CallCounts, CallHistory
 from ragtide_runtime.calls.endpoint_states import EndpointSpend, EndpointState, count_calls, spend_periods
 from ragtide_runtime.redis.keys import Streams, interaction_digest, pipeline_digest

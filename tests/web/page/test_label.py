@@ -10,8 +10,8 @@ from tests.support.http_service import Service, http_service
 from tests.support.metric_events import START
 from tests.web.page.test_page import TOKENS, form, orders, page
 
-from ragtide_offline.annotation.annotated import double_annotations
-from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
+from ragtide_roles.kept.annotated import double_annotations
+from ragtide_roles.kept.annotations import Annotation, StoredAnnotations
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_schemas import Feedback
 

@@ -12,7 +12,7 @@ from tests.support.in_process import run_command
 from tests.web.page.test_item import keep, specimen
 from tests.web.page.test_page import HOSTILE, SCRIPT, TOKENS, form, orders, page
 
-from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
+from ragtide_roles.kept.annotations import Annotation, StoredAnnotations
 from ragtide_runtime.redis.keys import Streams
 
 STREAMS = Streams("ragtide", 0)

@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 from fastapi.responses import Response
 
-from ragtide_offline.datasets.choosing import ChosenSpecimen
-from ragtide_offline.datasets.rows import json_lines, rows
+from ragtide_roles.kept.choosing import ChosenSpecimen
+from ragtide_roles.kept.rows import json_lines, rows
 
 from ..guard.headers import HEADERS
 from ..guard.problems import HttpProblem

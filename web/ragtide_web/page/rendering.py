@@ -12,7 +12,6 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from ragtide_offline.report.pages import number, seconds, usd
 from ragtide_runtime import __version__
 from ragtide_runtime.redis.keys import parts_of_worst, rule_of_beyond
 from ragtide_schemas import utc_now
@@ -22,6 +21,7 @@ from ragtide_schemas.printable import printable
 from ..guard.headers import DONE_COOKIE, HEADERS, done_digest
 from ..guard.proxy import prefix_of
 from ..guard.viewers import Viewer, cookie_of
+from ..look.amounts import number, seconds, usd
 from ..reading.item_lists import lasting
 from .item_address import item_address, pipeline_address
 from .screen_files import template_loader

@@ -10,9 +10,8 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from jinja2 import BaseLoader, ChoiceLoader, PackageLoader
 
-from ragtide_offline.look import PACKAGE, STYLE_SHEET, style_sheet
-
 from ..guard.problems import HttpProblem
+from ..look import PACKAGE, STYLE_SHEET, style_sheet
 
 PAGE: Final = "ragtide_web.page"
 FOLDERS: Final = (

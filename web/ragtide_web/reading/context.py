@@ -9,11 +9,11 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_offline.agreement.kept import LabelerKappa
 from ragtide_producers.ingest.receiver import TraceReceiver
 from ragtide_producers.publishing.routes import InteractionRoute
 from ragtide_producers.traces.otlp import Encoding
 from ragtide_roles.doctor.finding import Finding
+from ragtide_roles.kept.kappas import LabelerKappa
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 from ragtide_schemas import Estimate

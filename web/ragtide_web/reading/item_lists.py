@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_offline.datasets.choosing import score_of
+from ragtide_roles.kept.choosing import score_of
 from ragtide_runtime.redis.keys import parts_of_worst
 from ragtide_schemas import Alert, RagInteraction, Specimen
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Body, Path
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from ragtide_offline.criteria.checks import CriterionFinding, criterion_findings
-from ragtide_offline.criteria.numbers import criterion_rows
+from ragtide_roles.criteria.checks import CriterionFinding, criterion_findings
+from ragtide_roles.criteria.numbers import criterion_rows
 from ragtide_runtime.stored_criteria import criteria_in_force, read_stored_criteria
 from ragtide_schemas.criterion import Criterion, ListedCriterion
 

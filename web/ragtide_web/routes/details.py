@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from ragtide_aggregator.reading.interaction_trace import GONE, SCANNED, TRIMMED, InteractionTrace
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_aggregator.statistics.tables.windows import window
-from ragtide_offline.datasets.choosing import score_of
+from ragtide_roles.kept.choosing import score_of
 from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, Streams, parts_of_worst
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, Reason, Specimen, utc_now

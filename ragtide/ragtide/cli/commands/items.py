@@ -205,7 +205,7 @@ def from_alert(
     from ragtide_aggregator.alerts.contributors import CONTRIBUTORS_KEPT
     from ragtide_aggregator.reading.deployment import Deployment
     from ragtide_aggregator.reading.specimens import KeptSpecimens
-    from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_alert
+    from ragtide_roles.kept.choosing import ChosenSpecimens, chosen_of_alert
     from ragtide_schemas.printable import printable
 
     from ..running.files import write_data_set
@@ -246,7 +246,7 @@ def from_worst(
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.specimens import KeptSpecimens
-    from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_worst
+    from ragtide_roles.kept.choosing import ChosenSpecimens, chosen_of_worst
 
     from ..running.files import write_data_set
     from ..running.redis import settings_with
@@ -282,7 +282,7 @@ def from_sample(
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.specimens import KeptSpecimens
-    from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_sample
+    from ragtide_roles.kept.choosing import ChosenSpecimens, chosen_of_sample
 
     from ..running.files import write_data_set
     from ..running.redis import settings_with
@@ -330,9 +330,9 @@ def from_annotations(
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.specimens import KeptSpecimens
-    from ragtide_offline.annotation.annotated import chosen_of_annotations, chosen_of_opinions
-    from ragtide_offline.annotation.annotations import HIGHEST, LOWEST, StoredAnnotations
-    from ragtide_offline.datasets.choosing import ChosenSpecimens
+    from ragtide_roles.kept.annotated import chosen_of_annotations, chosen_of_opinions
+    from ragtide_roles.kept.annotations import HIGHEST, LOWEST, StoredAnnotations
+    from ragtide_roles.kept.choosing import ChosenSpecimens
     from ragtide_runtime.errors import ConfigurationError
 
     from ..running.files import write_data_set

@@ -173,10 +173,10 @@ def annotate(
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.specimens import KeptSpecimens
-    from ragtide_offline.annotation.annotations import StoredAnnotations
-    from ragtide_offline.annotation.questions import ADHERENCE
-    from ragtide_offline.annotation.queue import ItemSource, ItemToAnnotate, QueueOptions, left, queue_of
     from ragtide_producers import InteractionProducer
+    from ragtide_roles.kept.annotations import StoredAnnotations
+    from ragtide_roles.kept.questions import ADHERENCE
+    from ragtide_roles.kept.queue import ItemSource, ItemToAnnotate, QueueOptions, left, queue_of
     from ragtide_runtime.redis.url import RedisHandle, resolve_redis
 
     from ..annotating import AnnotationSession, check_annotator, item_sources, rated_metric

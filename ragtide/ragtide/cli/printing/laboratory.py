@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ragtide_offline.capacity.judging import JudgeBill
     from ragtide_offline.capacity.planning import Capacity, PlannedTraffic
     from ragtide_offline.capacity.unit_costs import UnitCosts
-    from ragtide_offline.criteria.checks import CriterionFinding
     from ragtide_offline.criteria.pricing import CriteriaPrices, CriterionPrice
     from ragtide_offline.criteria.trying import CriterionTrial
     from ragtide_offline.experiments.board import Board, BoardRow
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from ragtide_offline.local_fit.fitting import FitResult, ScoreResult
     from ragtide_offline.local_fit.sources import GatheredInteractions
     from ragtide_offline.runs import CostPlan, RunResult
+    from ragtide_roles.criteria.checks import CriterionFinding
     from ragtide_schemas.criterion import Criterion, CriterionNumber, ListedCriterion
 
 

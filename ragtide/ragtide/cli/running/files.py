@@ -16,8 +16,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_offline.datasets.choosing import ChosenSpecimens
-from ragtide_offline.datasets.rows import json_lines, rows, write_new
 from ragtide_offline.experiments.errors import kind_of
 from ragtide_offline.gates.conditions import Condition, asks_for_difference, parse_condition, split_name
 from ragtide_offline.gates.deciding import GateResult, decide_gate
@@ -26,6 +24,8 @@ from ragtide_offline.gates.measurements import Measurement
 from ragtide_offline.report.reports import Report, fields_of, json_of, page_of
 from ragtide_producers.files.columns import check_target
 from ragtide_producers.files.feedback import read_feedback
+from ragtide_roles.kept.choosing import ChosenSpecimens
+from ragtide_roles.kept.rows import json_lines, rows, write_new
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings

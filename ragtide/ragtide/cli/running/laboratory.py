@@ -30,15 +30,10 @@ from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
 from ragtide_consumers.labelers.published import all_criteria
 from ragtide_consumers.sentinels.service import sentinels_of
 from ragtide_offline.agreement.predictions import read_predictions
-from ragtide_offline.annotation.annotated import chosen_of_annotations
-from ragtide_offline.annotation.annotations import StoredAnnotations
 from ragtide_offline.benchmark.corruptions import SpoiltRows
 from ragtide_offline.capacity.judged_sample import JudgedScale, scale_of, scale_of_mean
-from ragtide_offline.criteria.files import read_criteria
-from ragtide_offline.criteria.numbers import criterion_rows
 from ragtide_offline.criteria.pricing import TYPICAL, bundled_interactions
 from ragtide_offline.criteria.trying import CriterionTrial
-from ragtide_offline.datasets.rows import write_new
 from ragtide_offline.experiments.board import Board, board
 from ragtide_offline.experiments.control import ExperimentControl
 from ragtide_offline.experiments.drafts import read_draft
@@ -66,6 +61,11 @@ from ragtide_offline.replay.session import ReplayProgress
 from ragtide_offline.runs import CostPlan, LabelerRun, planned_cost
 from ragtide_offline.sessions import only_sessions, session_criteria, with_sessions
 from ragtide_producers import FileOptions, Row, read_rows
+from ragtide_roles.criteria.files import read_criteria
+from ragtide_roles.criteria.numbers import criterion_rows
+from ragtide_roles.kept.annotated import chosen_of_annotations
+from ragtide_roles.kept.annotations import StoredAnnotations
+from ragtide_roles.kept.rows import write_new
 from ragtide_roles.rule_checks import known_metrics
 from ragtide_roles.running import on_signal
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable

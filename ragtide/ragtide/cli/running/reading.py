@@ -17,7 +17,6 @@ from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_aggregator.statistics.causes.change_in_words import in_words
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_consumers.notify.silences import MutedAlerts, read_muted
-from ragtide_offline.annotation.annotations import StoredAnnotations
 from ragtide_offline.gates.measurements import of_headlines
 from ragtide_offline.gates.sources import of_comparison
 from ragtide_offline.replay.selection import selection
@@ -33,6 +32,7 @@ from ragtide_producers.publishing.retrying import Retrier
 from ragtide_producers.traces.explaining import ExplainedTrace, explain_traces
 from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import read_capture
+from ragtide_roles.kept.annotations import StoredAnnotations
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.redis.backlog import read_backlogs

@@ -15,7 +15,7 @@ from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.notify.grouping import NotificationGroup
 from ragtide_consumers.notify.outbox import GROUP
 from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence, new_silence_id
-from ragtide_offline.datasets.choosing import chosen_of_alert
+from ragtide_roles.kept.choosing import chosen_of_alert
 from ragtide_runtime.settings_reports import destinations_in_force, read_reports
 from ragtide_schemas import Alert, AlertRule, RagInteraction, Specimen, utc_now
 from ragtide_schemas.alert_text import AlertText

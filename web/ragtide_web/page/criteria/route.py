@@ -9,8 +9,6 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
-from ragtide_offline.criteria.checks import CriterionFinding, criterion_findings
-from ragtide_offline.criteria.numbers import criterion_rows
 from ragtide_offline.criteria.pricing import (
     PER,
     CriteriaPrices,
@@ -18,6 +16,8 @@ from ragtide_offline.criteria.pricing import (
     bundled_interactions,
     criteria_prices,
 )
+from ragtide_roles.criteria.checks import CriterionFinding, criterion_findings
+from ragtide_roles.criteria.numbers import criterion_rows
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.labelers import check_criteria, check_sessions
 from ragtide_runtime.settings.model import Settings

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_offline.annotation.annotations import (
+from ragtide_roles.kept.annotations import (
     HIGHEST,
     LOWEST,
     REASON_CHARS,

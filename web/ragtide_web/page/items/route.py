@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_offline.annotation.annotated import reasons_of
-from ragtide_offline.annotation.annotations import HIGHEST, LOWEST, REASON_CHARS, Annotation, StoredAnnotations
-from ragtide_offline.datasets.choosing import ChosenSpecimen
+from ragtide_roles.kept.annotated import reasons_of
+from ragtide_roles.kept.annotations import HIGHEST, LOWEST, REASON_CHARS, Annotation, StoredAnnotations
+from ragtide_roles.kept.choosing import ChosenSpecimen
 from ragtide_runtime.redis.keys import worst_list
 from ragtide_schemas import Alert, RagInteraction, Specimen
 from ragtide_schemas.details import KeptItem

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_offline.agreement.kept import LEAST_ITEMS, LabelerKappa, labeler_kappas
+from ragtide_roles.kept.kappas import LEAST_ITEMS, LabelerKappa, labeler_kappas
 from ragtide_runtime.calls.endpoint_states import EndpointState, read_calls
 from ragtide_runtime.redis.keys import SPECIMEN_JUDGED
 from ragtide_runtime.settings.model import Settings

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.text.keys import letters
-from ragtide_offline.annotation.annotated import DoubleAnnotations, double_annotations
-from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
-from ragtide_offline.annotation.questions import RATINGS, WHOLE, ItemQuestion, questions
-from ragtide_offline.annotation.queue import (
+from ragtide_producers.publishing.routes import FeedbackRoute
+from ragtide_roles.kept.annotated import DoubleAnnotations, double_annotations
+from ragtide_roles.kept.annotations import Annotation, StoredAnnotations
+from ragtide_roles.kept.questions import RATINGS, WHOLE, ItemQuestion, questions
+from ragtide_roles.kept.queue import (
     AnnotationOutcome,
     ItemSource,
     ItemToAnnotate,
@@ -24,7 +25,6 @@ from ragtide_offline.annotation.queue import (
     queue_of,
     store,
 )
-from ragtide_producers.publishing.routes import FeedbackRoute
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_schemas import Feedback, RagInteraction
 from ragtide_schemas.base import describe

@@ -11,9 +11,9 @@ from fastapi.responses import Response
 
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.estimates.over_time import History
+from ragtide_aggregator.reading.diagnoses import headline_diagnoses
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison
-from ragtide_offline.score.summary import headline_diagnoses
 from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import Estimate, Headline, RagInteraction, utc_now

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_offline.datasets.choosing import ChosenSpecimen
+from ragtide_roles.kept.choosing import ChosenSpecimen
 from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, worst_list
 from ragtide_schemas import Alert, Specimen
 from ragtide_schemas.printable import printable

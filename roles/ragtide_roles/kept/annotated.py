@@ -11,8 +11,8 @@ from typing import Any, Final
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_aggregator.statistics.drift.kappa import kappa_interval, kappa_of
 
-from ..datasets.choosing import ChosenSpecimen, ChosenSpecimens
 from .annotations import HIGHEST, LOWEST, Annotation
+from .choosing import ChosenSpecimen, ChosenSpecimens
 from .questions import ADHERENCE
 
 OPINIONS_OF_ROW: Final = 5

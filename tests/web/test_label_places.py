@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtide_offline.look.label_places import PLACED_MAX, Box, LabelSize, place_labels
+from ragtide_web.look.label_places import PLACED_MAX, Box, LabelSize, place_labels
 
 pytestmark = pytest.mark.pure
 

@@ -18,8 +18,8 @@ from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_schemas import Feedback, Specimen, utc_now
 from ragtide_schemas.limits import PROBABILITY_MIN
 
-from ..datasets.choosing import is_worst_of
 from .annotations import Annotation, StoredAnnotations
+from .choosing import is_worst_of
 from .questions import answered_metrics, gold_scores, questions
 
 DISPUTED_N: Final = 20

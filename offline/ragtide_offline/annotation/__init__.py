@@ -1,1 +1,0 @@
-"""People annotate kept items: the queue of items, the questions, and the stored answers."""

@@ -1,1 +1,0 @@
-"""Data sets of specimens: rows that experiments and `ragtide score` read, with their provenance."""

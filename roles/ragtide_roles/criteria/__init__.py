@@ -1,0 +1,1 @@
+"""The criteria of a deployment: their hints, their numbers, and files of them."""
