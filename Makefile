@@ -8,7 +8,7 @@ SOURCES := schemas runtime producers consumers aggregator roles offline web ragt
 
 CODE := $(shell find schemas runtime producers consumers aggregator roles offline web ragtide tools -name '*.py' -o -name settings.md)
 
-.PHONY: help demo engines capacity story pictures house answers recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo core engines capacity story pictures house answers recorded-day test test-heavy test-lowest test-pythons instrumentations monitoring brokers browser deploy-files screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers workflows wheel site lock release reference schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained movedsteps scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup hostile giventexts install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -76,6 +76,9 @@ programs: ## install Chromium, nginx, HAProxy, Alertmanager, Prometheus, Node.js
 test-fast: .venv/.reference ## run the tests that need neither Redis nor another process
 	$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal -m "pure and not heavy" $(ARGS)
 
+core: .venv/.dev ## import and try everything but the command line while ragtide_offline is missing; CI runs it
+	$(BIN)/python -m pytest -q -p tests.support.without_laboratory tests/laboratory/apart.py tests/web/test_reading.py tests/aggregator/test_headlines.py $(ARGS)
+
 chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and check what was promised
 	$(BIN)/python -m tests.chaos.run $(ARGS)
 
@@ -94,7 +97,7 @@ record: .venv/.dev ## record 20,000 live interactions while workers and recorder
 journeys: .venv/.dev ## take the journeys of a new user from a fresh wheel, and keep the screens in build/journeys
 	$(BIN)/python -m tests.journeys.record $(ARGS)
 
-check: lint layers types workflows site wheel test test-pythons test-heavy guard programs instrumentations monitoring brokers browser deploy-files ## everything CI looks at
+check: lint layers types workflows site wheel core test test-pythons test-heavy guard programs instrumentations monitoring brokers browser deploy-files ## everything CI looks at
 
 lint: .venv/.dev ## style and mistakes
 	$(BIN)/ruff check $(SOURCES)

@@ -31,6 +31,7 @@ from tests.web.page.test_criteria import answers
 
 from ragtide import Deployment, InteractionProducer
 from ragtide_offline.demo import SHIFT, DemoResult, demo_interactions, demo_settings, run_demo
+from ragtide_offline.pages.laboratory import LABORATORY
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
@@ -385,7 +386,7 @@ async def make(folder: Path, only: str) -> None:
                 await asyncio.to_thread(record_streams, redis, settings.layout, recording)
             judge = settings.judge.model_copy(update={"model": MODEL})
             recorded = settings.model_copy(update={"recorder": RecorderSettings(url=str(recording)), "judge": judge})
-            async with page_beside(recorded, server.url) as address, async_playwright() as playwright:
+            async with page_beside(recorded, server.url, LABORATORY) as address, async_playwright() as playwright:
                 browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
                 if only in MOVING_NAME:
                     await moving(browser, address, folder / MOVING_NAME)

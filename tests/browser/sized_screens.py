@@ -8,6 +8,7 @@ from tests.browser.screens import opened
 from tests.monitoring.programs import program
 from tests.support.sized import LISTS, fill
 
+from ragtide_offline.pages.laboratory import LABORATORY
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
@@ -41,6 +42,6 @@ async def sized_pictures(folder: Path, only: str) -> None:
                     settings = Settings(redis_url=server.url, data_dir=Path(data))
                     async with connect_async(server.url) as redis:
                         path = await fill(redis, name, min(size, MOST.get(name, size)))
-                    async with page_beside(settings, server.url) as address:
+                    async with page_beside(settings, server.url, LABORATORY) as address:
                         await pictures(browser, address.rstrip("/"), path, folder / f"{name}-{size}")
         await browser.close()

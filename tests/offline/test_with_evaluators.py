@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from ragtide_offline.criteria.pricing import bundled_interactions, criteria_prices
-from ragtide_offline.criteria.trying import CriterionTrial
+from ragtide_offline.criterion_trial import CriterionTrial
+from ragtide_offline.demo import demo_interactions
 from ragtide_offline.replay.plan import ReplayPlan, settings_of_replay
 from ragtide_offline.replay.selection import Selection
 from ragtide_producers import Row
+from ragtide_roles.criteria.pricing import TYPICAL, criteria_prices
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.criterion import Criterion
 
@@ -28,10 +29,10 @@ SETTINGS = Settings.model_validate(
 
 
 async def test_criteria_are_priced_and_tried_with_the_judge_of_the_settings() -> None:
-    found = await criteria_prices(SETTINGS, [KIND], bundled_interactions())
+    found = await criteria_prices(SETTINGS, [KIND], demo_interactions()[:TYPICAL])
     assert found.model == "m"
     assert found.each[0].cost_usd
-    rows = [Row(number, interaction) for number, interaction in enumerate(bundled_interactions()[:3])]
+    rows = [Row(number, interaction) for number, interaction in enumerate(demo_interactions()[:3])]
     plan = await CriterionTrial(SETTINGS, KIND, rows).plan()
     assert (plan.calls.calls, plan.has_price) == (3, True)
 

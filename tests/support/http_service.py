@@ -14,7 +14,13 @@ from ragtide_runtime.settings.serve import ServeSettings
 from ragtide_runtime.settings.watch import SettingsWatch
 from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints, observing
+from ragtide_web.reading.laboratory import Laboratory
 from ragtide_web.server import listen, serve_http
+
+try:
+    from ragtide_offline.pages.laboratory import LABORATORY
+except ModuleNotFoundError:  # `make core` tests without it
+    LABORATORY: Laboratory | None = None  # type: ignore[no-redef]
 
 
 @dataclass
@@ -71,7 +77,16 @@ async def http_service(
     async with observing(found, url, process) as endpoints, aiohttp.ClientSession(cookie_jar=jar) as session:
         port = listening.getsockname()[1]
         task = asyncio.create_task(
-            serve_http(found, url, stop, endpoints=endpoints, process=process, listening=listening, rules=rules)
+            serve_http(
+                found,
+                url,
+                stop,
+                endpoints=endpoints,
+                process=process,
+                listening=listening,
+                rules=rules,
+                laboratory=LABORATORY,
+            )
         )
         service = Service(port, session, process, stop, task, endpoints)
         try:

@@ -29,6 +29,7 @@ from ragtide import Deployment, Experiment, InteractionProducer, RagInteraction
 from ragtide.testing import ScriptedJudge
 from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence
 from ragtide_offline.demo import demo_interactions
+from ragtide_offline.pages.laboratory import LABORATORY
 from ragtide_roles.running import cancelled_by_signal, in_background
 from ragtide_roles.serving import serve
 from ragtide_runtime.redis.client import connect_async
@@ -438,7 +439,7 @@ async def play(folder: Path, *, now: datetime | None = None, port: int = 0) -> A
                     if alert.rule == SHOP_RULE:
                         await acknowledge(redis, settings.prefix, alert.alert_id, ANN)
                 await run_experiment(settings)
-                async with page_beside(settings, server.url) as address:
+                async with page_beside(settings, server.url, LABORATORY) as address:
                     yield Story(ended, address.rstrip("/"), server.url, settings, alerts, sink)
 
 

@@ -1,8 +1,9 @@
 """The application: its routes, its errors, its description."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, RedirectResponse, Response
@@ -22,8 +23,6 @@ from .guard.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
 from .page.alerts.route import router as alerts
 from .page.criteria.route import router as criteria
 from .page.dead_letters.route import router as dead_letters
-from .page.experiments.reading import ExperimentsReading
-from .page.experiments.route import router as experiments
 from .page.fleet.route import router as fleet
 from .page.items.opinions import router as opinions
 from .page.items.route import router as items
@@ -33,11 +32,13 @@ from .page.live.route import router as live
 from .page.login.route import router as login
 from .page.pipeline.route import router as pipeline
 from .page.rendering import ProblemContent, render
+from .page.screen_files import own_folders
 from .page.screen_files import router as frame
 from .page.streams.route import router as streams
 from .page.system.route import router as system
 from .page.traffic.route import router as traffic
 from .reading.context import Context
+from .reading.laboratory import PageReader
 from .routes import criteria as criteria_api
 from .routes import details, health, reading, traces, writing
 
@@ -57,7 +58,6 @@ SCREENS: Final = (
     traffic,
     items,
     opinions,
-    experiments,
     label,
     judge,
     criteria,
@@ -81,15 +81,18 @@ ROUTERS: Final = (
     details.router,
     criteria_api.router,
     health.router,
-    *SCREENS,
 )
 
 
-def application(context: Context, experiments_read: ExperimentsReading) -> ASGIApp:
+def application(context: Context, experiments: PageReader | None) -> ASGIApp:
     """Return the ASGI application of the service."""
-    app = _routed()
+    laboratory = context.laboratory
+    screens = (*SCREENS, *(() if laboratory is None else laboratory.routers))
+    routers = (*ROUTERS, *screens)
+    app = _routed(routers)
     app.state.context = context
-    app.state.experiments = experiments_read
+    app.state.experiments = experiments
+    app.state.folders = own_folders(laboratory)
     app.add_exception_handler(HttpProblem, _problem)
     for unreadable in (*REDIS_ERRORS, CheckpointError, DamagedFieldError, TooManySegmentsError):
         app.add_exception_handler(unreadable, _unreadable)
@@ -98,12 +101,12 @@ def application(context: Context, experiments_read: ExperimentsReading) -> ASGIA
     app.add_exception_handler(HTTPException, _unknown)
     context.telemetry.serving(
         route.path
-        for router in ROUTERS
+        for router in routers
         for route in router.routes
         if isinstance(route, APIRoute) and "POST" in (route.methods or ()) and route.path.startswith(("/v1/", "/api/"))
     )
     guarded = Guard(app, telemetry=context.telemetry, clients=context.clients)
-    paths = (getattr(route, "path", "") for router in ROUTERS for route in router.routes)
+    paths = (getattr(route, "path", "") for router in routers for route in router.routes)
     return BehindProxy(_without_last_slash(guarded), context.settings.serve, (*paths, str(app.openapi_url)))
 
 
@@ -123,13 +126,13 @@ def _without_last_slash(app: ASGIApp) -> ASGIApp:
 
 def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document that the service answers at `/openapi.json`."""
-    return _described(_routed())
+    return _described(_routed((*ROUTERS, *SCREENS)))
 
 
-def _routed() -> FastAPI:
+def _routed(routers: Sequence[APIRouter]) -> FastAPI:
     # The pages that FastAPI offers load scripts from another site, so they are off.
     app = FastAPI(title="ragtide", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
-    for router in ROUTERS:
+    for router in routers:
         app.include_router(router)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # the way that FastAPI documents
     return app

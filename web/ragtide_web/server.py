@@ -37,12 +37,12 @@ from .app import application
 from .guard.access import Clients
 from .guard.connections import protocol
 from .guard.telemetry import ROLE, HeadlineCollector, HttpTelemetry
-from .page.experiments.reading import ExperimentsReading
 from .page.judge.route import KAPPA_FRESH_S, read_kappas, read_paired
 from .reading.background import BackgroundRead, ReadingThread
 from .reading.context import Context
 from .reading.headlines import ShownHeadlines
 from .reading.hiding import TextHiding
+from .reading.laboratory import Laboratory, PageReader
 from .reading.letter_index import LetterIndex
 from .reading.live import LiveHub
 from .reading.rule_replays import RuleReplays
@@ -110,6 +110,7 @@ async def serve_http(
     capture: Capture | None = None,
     rules: SettingsWatch | None = None,
     findings: Callable[[Settings], Awaitable[list[Finding]]] | None = None,
+    laboratory: Laboratory | None = None,
 ) -> None:
     """Answer requests, and turn traces into interactions, until `stop` is set.
 
@@ -123,6 +124,7 @@ async def serve_http(
         capture: writes requests of traces to files.
         rules: gives new alert rules; None leaves them as they are in the settings.
         findings: examines what only the command line knows.
+        laboratory: its screens and functions; None leaves them out.
     """
     say_role(ROLE)
     async with connect_async(url, connections=CONNECTIONS + settings.serve.connections // 10) as redis:
@@ -136,8 +138,8 @@ async def serve_http(
         checks = BackgroundRead("checks", partial(thread.run, partial(_checked, deployment, redact(url), findings)))
         paired = BackgroundRead("pairs", partial(thread.run, read_paired))
         kappas = BackgroundRead("kappas", partial(thread.run, read_kappas), KAPPA_FRESH_S)
-        experiments = ExperimentsReading(url, settings)
-        rule_replays = RuleReplays(hub.replays_changed)
+        experiments = None if laboratory is None else laboratory.experiments(url, settings)
+        rule_replays = RuleReplays(hub.replays_changed, "" if laboratory is None else laboratory.rule_replay)
         headlines = HeadlineCollector(deployment, settings.prometheus, process)
         endpoints.refresh_by(headlines.refresh)
         context = Context(
@@ -158,6 +160,7 @@ async def serve_http(
             paired=paired,
             kappas=kappas,
             rule_replays=rule_replays,
+            laboratory=laboratory,
             capture=None if capture is None else capture.write,
         )
         server = _HttpServer(context, experiments)
@@ -167,7 +170,7 @@ async def serve_http(
                 stack.callback(close)
             if rules is not None:
                 stack.enter_context(rules.giving(context.take_settings, PAGE))
-            for reader in (thread, experiments, rule_replays, checks, paired, kappas):
+            for reader in filter(None, (thread, experiments, rule_replays, checks, paired, kappas)):
                 stack.push_async_callback(reader.aclose)
             if settings.serve.grpc_port is not None:
                 from .routes.grpc_server import grpc_service  # noqa: PLC0415 - an extra of its own
@@ -213,7 +216,7 @@ async def _checked(
 class _HttpServer(uvicorn.Server):
     """uvicorn without its signal handlers, because the roles of a process end together."""
 
-    def __init__(self, context: Context, experiments: ExperimentsReading) -> None:
+    def __init__(self, context: Context, experiments: PageReader | None) -> None:
         settings = context.settings.serve
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # its lines about bad requests are counted as metrics
         super().__init__(
@@ -239,7 +242,7 @@ class _HttpServer(uvicorn.Server):
 
 
 @asynccontextmanager
-async def page_beside(settings: Settings, url: str) -> AsyncIterator[str]:
+async def page_beside(settings: Settings, url: str, laboratory: Laboratory | None = None) -> AsyncIterator[str]:
     """Serve the page for the body of an `async with`, and yield its address.
 
     The port is that of the settings, or the next free one.
@@ -247,6 +250,8 @@ async def page_beside(settings: Settings, url: str) -> AsyncIterator[str]:
     listening = listen_near(settings.serve)
     process, stop = ProcessTelemetry(Health(ROLE)), asyncio.Event()
     async with observing(settings, url, process) as endpoints:
-        served = serve_http(settings, url, stop, endpoints=endpoints, process=process, listening=listening)
+        served = serve_http(
+            settings, url, stop, endpoints=endpoints, process=process, listening=listening, laboratory=laboratory
+        )
         async with in_background(served, stop=stop):
             yield address_of(listening, settings.serve.root_path)

@@ -17,6 +17,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_consumers.labelers.registry import BUILT_IN
+from ragtide_roles.criteria.sessions import refuse_sessions, session_criteria
 from ragtide_roles.rule_checks import check_rules, known_metrics
 from ragtide_roles.start_check import check_start
 from ragtide_runtime.errors import ConfigurationError
@@ -34,7 +35,6 @@ from ..replay.selection import count_selected
 from ..replay.session import ReplayProgress
 from ..replay.speed import Speed
 from ..score.scoring import CostLimitReached, WorkerRules
-from ..sessions import refuse_sessions, session_criteria
 from .part_files import ScoringPlan, missing_parts, shards_of
 from .processes import write_parts_together
 from .recorded_input import RecordedInput

@@ -5,28 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, pairwise
 from math import exp
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from ragtide_aggregator.alerts.rule_state import RuleState
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_schemas import Alert
+from ragtide_schemas.alert_evidence import EvidencePoint
 
 POINTS: Final = 400
 """About how many points a curve has; each alarm adds one."""
-
-
-class EvidencePoint(NamedTuple):
-    """The evidence of a rule at a time."""
-
-    at: datetime
-    """Time of the last interaction before."""
-    once_in: float | None
-    """Without a change the evidence comes this far at most once in so many values, on average. None while the rule
-    learns its baseline, and while its alert fires."""
-    run_length: float | None
-    """The same at the line at which the rule fires."""
 
 
 @dataclass(frozen=True, slots=True)

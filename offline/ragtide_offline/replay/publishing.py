@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, cast
 from redis.asyncio import Redis
 
 from ragtide_producers.errors import ReplayError
+from ragtide_roles.criteria.sessions import CollectedSessions
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.keys import ReplayField, Streams, interaction_digest, known_digest
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
@@ -20,7 +21,6 @@ from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import Feedback, RagInteraction
 from ragtide_schemas.criterion import Criterion
 
-from ..sessions import CollectedSessions
 from .selection import Selection, first_entry
 
 PUBLISH: Final = Lua("publish_replay")

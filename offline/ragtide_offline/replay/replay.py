@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_roles.criteria.sessions import session_criteria
 from ragtide_roles.rule_checks import check_rules, known_metrics
 from ragtide_roles.start_check import check_start
 from ragtide_runtime.recordings import EntryKind
@@ -19,7 +20,6 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import settings_of_workspace
 from ragtide_schemas import Workspace
 
-from ..sessions import session_criteria
 from .metrics_replay import MetricsReplay, ReplayOptions
 from .plan import ReplayPlan, begin, check_cost_limit, settings_of_replay
 from .publishing import RecordedInteractions

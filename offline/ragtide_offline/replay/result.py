@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_schemas import Alert, AlertRule, Estimate
+from ragtide_schemas.alert_evidence import EvidencePoint
 
-from .evidence_curve import EvidencePoint
 from .selection import Selection
 
 _NOT_OF_RULES = ("budget", "stall", "capped")

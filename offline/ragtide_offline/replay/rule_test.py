@@ -20,9 +20,10 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, AlertRule
 
 from .evidence_curve import EvidenceCurve, FollowedRule, nearest_to_alarm
+from .plan import open_recording
 from .recorded_entries import RecordedEntries
 from .result import ReplayResult, by_rule, recorded_alerts, without_values
-from .selection import SCOPE_FIELDS, NothingSelectedError, Selection, count_selected
+from .selection import SCOPE_FIELDS, NothingSelectedError, Selection, count_selected, selection
 from .session import ReplaySession, Show
 from .speed import Speed
 
@@ -154,3 +155,20 @@ class RuleTest:
             return count_selected(self._recording, EntryKind.METRICS, part, ()).total
         except NothingSelectedError:
             return 0
+
+
+def open_rule_test(
+    settings: Settings, place: str, rule: AlertRule, *, since: str | None, until: str | None, pipeline: str | None
+) -> RuleTest:
+    """Return the test of one rule on a part of a recording.
+
+    Args:
+        settings: of the deployment.
+        place: folder or URL of the recording.
+        rule: to test.
+        since: a date or time (ISO 8601, UTC).
+        until: the same, itself not included.
+        pipeline: the only one; None for all.
+    """
+    part = selection(since, until, [pipeline] if pipeline else None, None)
+    return RuleTest(settings, open_recording(place, settings), part, (rule,))

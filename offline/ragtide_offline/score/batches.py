@@ -17,6 +17,7 @@ from ragtide_producers import FileOptions, Row, UnreadableFileError
 from ragtide_producers.files.columns import Mapped
 from ragtide_producers.files.formats.parquet import records_of
 from ragtide_producers.files.interactions import rows_of
+from ragtide_roles.criteria.sessions import refuse_sessions, session_criteria
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.waiting import blocking_iterator
 from ragtide_runtime.recordings import EntryKind
@@ -27,7 +28,6 @@ from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import MetricEvent
 from ragtide_schemas.printable import shortened
 
-from ..sessions import refuse_sessions, session_criteria
 from .lines import patterns_of
 from .scored_file import AT_ONCE_LOCAL, labeling_of
 from .scoring import STORED, Outcome, ScoringStopped, WorkerRules, score_rows

@@ -19,13 +19,13 @@ from ragtide_producers.files.columns import Mapped
 from ragtide_producers.files.formats import Record
 from ragtide_producers.files.interactions import HEAD_ROWS, columns_seen, name_of, row_of
 from ragtide_producers.files.items import record_of
+from ragtide_roles.criteria.sessions import session_criteria, with_sessions
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.waiting import blocking
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_schemas import Estimate, MetricEvent, RagInteraction
 from ragtide_schemas.suggestions import unknown
 
-from ..sessions import session_criteria, with_sessions
 from .scored_file import labeling_of
 from .scoring import score_rows
 from .summary import Summary, summarize

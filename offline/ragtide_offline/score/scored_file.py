@@ -18,11 +18,11 @@ from ragtide_consumers.labelers.remote.file_cache import NAME as ANSWERS
 from ragtide_consumers.labelers.remote.spend import FileSpend
 from ragtide_consumers.metrics.ragchecker import ragchecker_metrics
 from ragtide_producers import FileOptions, Row, count_rows, read_rows
+from ragtide_roles.criteria.sessions import session_criteria, with_sessions
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import ClaimLabels, MetricEvent, RagInteraction
 
-from ..sessions import session_criteria, with_sessions
 from .lines import ScoreFile, line_of
 from .scoring import STORED, CostLimitReached, Label, Outcome, ScoringStopped, score_rows, stored_labeling
 

@@ -1,14 +1,12 @@
 """The tool that tests an alert rule on a recording, as `ragtide rules test` does."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from ragtide_offline.replay.plan import open_recording
-from ragtide_offline.replay.rule_test import RuleTest
-from ragtide_offline.replay.selection import selection
 from ragtide_roles.rule_checks import rule_findings
 from ragtide_runtime.service_client import ServiceClient, ServiceError
 from ragtide_runtime.settings.model import Settings
@@ -22,6 +20,10 @@ TEST_S: Final = 120.0
 """Seconds after which a test of a rule ends with what it has replayed."""
 FIRED_SHOWN: Final = 20
 """Most alerts of a tested rule that are listed."""
+
+
+OpenTest = Callable[..., Any]
+"""Returns a `RuleTest` of a rule, `since` a time, `until` another one, on a `pipeline`."""
 
 
 class RuleTestArguments(ToolArguments):
@@ -43,11 +45,11 @@ class RuleTester:
 
     Args:
         settings: of the deployment.
-        recording: folder or URL.
+        open_test: opens the recording for the test of a rule, between two times, on a pipeline.
     """
 
     settings: Settings
-    recording: str
+    open_test: OpenTest
 
     async def test_rule(self, service: ServiceClient, asked: RuleTestArguments) -> dict[str, Any]:
         """Test an alert rule on the recording: which alerts would it have raised, and when? It changes nothing.
@@ -55,13 +57,10 @@ class RuleTester:
         Use it before you propose a rule: a good rule fires where people saw a problem, and nowhere else. If the answer
         is not `complete`, choose a shorter time. `cautions` say why the rule could not fire, or never will.
         """
-        settings, rule = self.settings, asked.rule
-        part = selection(asked.since, asked.until, [asked.pipeline] if asked.pipeline else None, None)
-
-        def opened() -> RuleTest:
-            return RuleTest(settings, open_recording(self.recording, settings), part, (rule,))
-
-        testing = await asyncio.to_thread(opened)
+        rule = asked.rule
+        testing = await asyncio.to_thread(
+            self.open_test, rule, since=asked.since, until=asked.until, pipeline=asked.pipeline
+        )
         stop = asyncio.Event()
         limit = asyncio.get_running_loop().call_later(TEST_S, stop.set)
         try:

@@ -26,6 +26,7 @@ from .answers import (
     number_fields,
     with_asked_criteria,
 )
+from .rule_testing import OpenTest, RuleTestArguments, RuleTester
 
 
 class FleetArguments(ToolArguments):
@@ -254,12 +255,12 @@ class ReadingTool(Generic[Q]):
         return getdoc(self.call) or ""
 
 
-def tools_of(settings: Settings, recording: str | None) -> Sequence[ReadingTool[Any]]:
+def tools_of(settings: Settings, open_test: OpenTest | None = None) -> Sequence[ReadingTool[Any]]:
     """Return the tools.
 
     Args:
         settings: of this process: its own metrics, and what a test of rules depends on.
-        recording: folder or URL of a recording; without one there is no `test_rule`.
+        open_test: opens a recording for the test of a rule; without it there is no `test_rule`.
     """
     metrics = KnownMetrics.of(settings)
 
@@ -277,10 +278,8 @@ def tools_of(settings: Settings, recording: str | None) -> Sequence[ReadingTool[
         ReadingTool("item", ItemArguments, item),
         ReadingTool("why_not_scored", WhyArguments, why_not_scored),
     ]
-    if recording is not None:
-        from .rule_testing import RuleTestArguments, RuleTester  # noqa: PLC0415 - it needs SciPy
-
-        tester = RuleTester(settings, recording)
+    if open_test is not None:
+        tester = RuleTester(settings, open_test)
         found.append(ReadingTool("test_rule", RuleTestArguments, tester.test_rule))
     return found
 

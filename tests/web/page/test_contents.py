@@ -6,7 +6,9 @@ import pytest
 from jinja2 import meta, nodes
 
 import ragtide_web.app  # noqa: F401 - the contents of all screens
+from ragtide_offline.pages.laboratory import LABORATORY
 from ragtide_web.page.rendering import PageContent, environment
+from ragtide_web.page.screen_files import own_folders
 
 EVERYWHERE = {"done", "now", "parts_of_tabs", "path", "root", "status", "tab", "tabs", "theme", "version", "viewer"}
 """Names that `render` gives to every template."""
@@ -14,7 +16,7 @@ EVERYWHERE = {"done", "now", "parts_of_tabs", "path", "root", "status", "tab", "
 
 def names_of(template: str) -> tuple[set[str], set[str]]:
     """Return the names that a template and the frame around it take, and those that it sets itself."""
-    templates = environment(())
+    templates = environment((), own_folders(LABORATORY))
     assert templates.loader is not None
     parsed = templates.parse(templates.loader.get_source(templates, template)[0])
     taken = meta.find_undeclared_variables(parsed)

@@ -15,8 +15,9 @@ from tests.web.page.test_page import SCRIPT, TOKENS, form, orders, page
 from tests.web.page.test_pipeline import commit
 
 from ragtide_consumers.metrics.scores import AbsentReason
-from ragtide_offline.criteria.pricing import bundled_interactions, criteria_prices
+from ragtide_offline.demo import demo_interactions
 from ragtide_roles.criteria.numbers import rule_for
+from ragtide_roles.criteria.pricing import TYPICAL, criteria_prices
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.stored_criteria import StoredCriterion, read_stored_criteria, store_criterion
@@ -298,7 +299,7 @@ async def test_operators_change_criteria_over_http(async_redis: Any, redis_url: 
 async def test_the_check_has_the_price_that_the_command_prints(async_redis: Any, redis_url: str) -> None:
     judge = {"model": "m", "prices": {"m": {"input": 1.0, "output": 4.0}}}
     settings = Settings.model_validate({"judge": judge})
-    price = (await criteria_prices(settings, [ASKS_BACK], bundled_interactions())).each[0]
+    price = (await criteria_prices(settings, [ASKS_BACK], demo_interactions()[:TYPICAL])).each[0]
     assert price.cost_usd is not None
     assert price.cost_usd_bare is not None
     async with http_service(redis_url, serve={"tokens": TOKENS}, judge=judge) as service:

@@ -18,6 +18,16 @@ from tests.web.page.test_page import SCRIPT, form, orders, page
 from ragtide_offline.experiments.board import board
 from ragtide_offline.experiments.reader import ExperimentReader
 from ragtide_offline.experiments.state import ExperimentState
+from ragtide_offline.pages.experiments import reading
+from ragtide_offline.pages.experiments.route import FormError, changes_of, command_of, value_of
+from ragtide_offline.pages.experiments.screen import (
+    STATES,
+    experiment_view,
+    grid_values,
+    projected_end,
+    run_row,
+    shown_reason,
+)
 from ragtide_offline.report.findings import as_in_pairs, pairs_of
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import last_id
@@ -37,16 +47,6 @@ from ragtide_schemas.experiments import (
     Paused,
     RaceOptions,
     decode_entry,
-)
-from ragtide_web.page.experiments import reading
-from ragtide_web.page.experiments.route import FormError, changes_of, command_of, value_of
-from ragtide_web.page.experiments.screen import (
-    STATES,
-    experiment_view,
-    grid_values,
-    projected_end,
-    run_row,
-    shown_reason,
 )
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -15,12 +15,14 @@ from tests.support.worse_answers import EVENTS, RULE, worse_answers
 from tests.web.page.test_alert import add, drift
 from tests.web.page.test_page import TOKENS, form, orders, page
 
-from ragtide_offline.replay.evidence_curve import EvidencePoint
+from ragtide_offline.pages.laboratory import LABORATORY
+from ragtide_offline.pages.rule_replay import replayed
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import RecorderSettings
 from ragtide_schemas import Alert, utc_now
+from ragtide_schemas.alert_evidence import EvidencePoint
 from ragtide_web.page.alerts.screen import EvidenceChart
 from ragtide_web.reading import rule_replays
 from ragtide_web.reading.rule_replays import (
@@ -29,7 +31,6 @@ from ragtide_web.reading.rule_replays import (
     ReplayState,
     RuleReplay,
     RuleReplays,
-    replayed,
 )
 
 NOW = utc_now()
@@ -167,23 +168,18 @@ async def test_without_a_recording_or_a_rule_the_page_says_so(async_redis: Any, 
 
 
 @pytest.mark.processes
-async def test_a_replay_ends_with_its_limit_its_process_or_its_service(
-    place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_replay_ends_with_its_limit_its_process_or_its_service(place: str) -> None:
     changes: list[None] = []
-    replays = RuleReplays(lambda: changes.append(None), limit_s=0.05)
-    monkeypatch.setattr(rule_replays, "CHILD", "import time; time.sleep(600)")
+    replays = RuleReplays(lambda: changes.append(None), "import time; time.sleep(600)", limit_s=0.05)
     replays.begin(order(place), "ann")
     with pytest.raises(ReplayIsRunningError, match="another replay"):
         replays.begin(order(place), "bob")
     assert "took longer than 0.05 s" in (await ended(replays)).problem
-    monkeypatch.setattr(rule_replays, "CHILD", "raise SystemExit(3)")
-    replays = RuleReplays(lambda: changes.append(None))
+    replays = RuleReplays(lambda: changes.append(None), "raise SystemExit(3)")
     replays.begin(order(place), "ann")
     assert "exit code 3" in (await ended(replays)).problem
     assert len(changes) == 4
-    slow = RuleReplays(lambda: None)
-    monkeypatch.setattr(rule_replays, "CHILD", "import time; time.sleep(600)")
+    slow = RuleReplays(lambda: None, "import time; time.sleep(600)")
     slow.begin(order(place), "ann")
     await asyncio.sleep(0)
     await slow.aclose()
@@ -199,7 +195,7 @@ async def ended(replays: RuleReplays) -> ReplayState:
 
 @pytest.mark.simulation
 async def test_only_the_newest_results_are_kept(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    replays = RuleReplays(lambda: None)
+    replays = RuleReplays(lambda: None, LABORATORY.rule_replay)
 
     async def answer(_: ReplayOrder) -> str:
         return "no"

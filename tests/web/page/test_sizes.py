@@ -11,7 +11,7 @@ from tests.support.http_service import http_service
 from tests.support.sized import LISTS, fill
 from tests.web.page.test_page import page
 
-from ragtide_web.page.experiments import reading
+from ragtide_offline.pages.experiments import reading
 
 MANY = 10_000
 MANY_ASKED = 1_000

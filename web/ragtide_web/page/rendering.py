@@ -24,7 +24,7 @@ from ..guard.viewers import Viewer, cookie_of
 from ..look.amounts import number, seconds, usd
 from ..reading.item_lists import lasting
 from .item_address import item_address, pipeline_address
-from .screen_files import template_loader
+from .screen_files import Folders, template_loader
 
 TABS: Final = {
     "Fleet": "/",
@@ -35,6 +35,7 @@ TABS: Final = {
     "System": "/system",
 }
 """Addresses of the screens in the head of the page."""
+WITHOUT_LABORATORY: Final = {name: address for name, address in TABS.items() if name != "Experiments"}
 PARTS_OF_TABS: Final = {
     "Judge": {"Judge": "/judge", "Criteria": "/criteria", "Annotate": "/label"},
     "System": {"System": "/system", "Dead letters": "/dead", "Audit log": "/system/orders"},
@@ -74,9 +75,9 @@ def render(request: Request, viewer: Viewer | None, content: PageContent, *, sta
         content: values of its template; texts are escaped.
         status: HTTP status.
     """
-    theme = cookie_of(request, THEME_COOKIE)
+    context, theme = request.app.state.context, cookie_of(request, THEME_COOKIE)
     text = (
-        environment(tuple(request.app.state.context.settings.fit_for.items()))
+        environment(tuple(context.settings.fit_for.items()), request.app.state.folders)
         .get_template(content.template)
         .render(
             **{field.name: getattr(content, field.name) for field in fields(content)},
@@ -84,7 +85,7 @@ def render(request: Request, viewer: Viewer | None, content: PageContent, *, sta
             viewer=viewer,
             theme=theme if theme in ("dark", "light") else "auto",
             path=request.url.path,
-            tabs=TABS,
+            tabs=TABS if context.laboratory is not None else WITHOUT_LABORATORY,
             tab=_TAB_OF.get(f"/{request.url.path.split('/')[1]}", ""),
             parts_of_tabs=PARTS_OF_TABS,
             root=prefix_of(request),
@@ -101,10 +102,10 @@ def _done(request: Request) -> str:
 
 
 @cache
-def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...]) -> Environment:
+def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...], folders: Folders) -> Environment:
     """Return the templates; `fit_for` is what the settings state about labelers."""
     found = Environment(
-        loader=template_loader(),
+        loader=template_loader(folders),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -6,12 +6,13 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from jinja2 import BaseLoader, ChoiceLoader, PackageLoader
 
 from ..guard.problems import HttpProblem
 from ..look import PACKAGE, STYLE_SHEET, style_sheet
+from ..reading.laboratory import Laboratory
 
 PAGE: Final = "ragtide_web.page"
 FOLDERS: Final = (
@@ -23,7 +24,6 @@ FOLDERS: Final = (
     "alerts",
     "traffic",
     "items",
-    "experiments",
     "label",
     "judge",
     "criteria",
@@ -38,9 +38,18 @@ TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg
 router = APIRouter(include_in_schema=False)
 
 
-def template_loader() -> BaseLoader:
+Folders = tuple[tuple[str, str], ...]
+"""Package and name of each folder of files."""
+
+
+def own_folders(laboratory: Laboratory | None) -> Folders:
+    """Return the folders of all screens."""
+    return (*((PAGE, folder) for folder in FOLDERS), *(() if laboratory is None else laboratory.folders))
+
+
+def template_loader(folders: Folders) -> BaseLoader:
     """Return the loader of all templates by their name: those of the screens, and those that reports share."""
-    return ChoiceLoader([*(PackageLoader(PAGE, folder) for folder in FOLDERS), PackageLoader(PACKAGE)])
+    return ChoiceLoader([*(PackageLoader(package, folder) for package, folder in folders), PackageLoader(PACKAGE)])
 
 
 def ending_of(name: str) -> str:
@@ -49,11 +58,11 @@ def ending_of(name: str) -> str:
 
 
 @cache
-def static_files() -> dict[str, bytes]:
+def static_files(folders: Folders) -> dict[str, bytes]:
     """Return every file that a browser may load, by its path below `/static`; no other path can be asked for."""
     found = {STYLE_SHEET: style_sheet().encode()}
-    for folder in FOLDERS:
-        found |= {file.name: file.read_bytes() for file in _served(files(PAGE).joinpath(folder))}
+    for package, folder in folders:
+        found |= {file.name: file.read_bytes() for file in _served(files(package).joinpath(folder))}
     vendor = files(PAGE).joinpath("frame", "vendor")
     return found | {f"vendor/{file.name}": file.read_bytes() for file in _served(vendor)}
 
@@ -63,9 +72,9 @@ def _served(folder: Traversable) -> Iterator[Traversable]:
 
 
 @router.get("/static/{name:path}")
-async def get_file(name: str) -> Response:
+async def get_file(request: Request, name: str) -> Response:
     """Return a file of the page."""
-    content = static_files().get(name)
+    content = static_files(request.app.state.folders).get(name)
     if content is None:
         raise HttpProblem(404, f"there is no file {name[:100]!r}: load the page again")
     headers = {

@@ -24,6 +24,7 @@ from ..guard.telemetry import HttpTelemetry
 from .background import BackgroundRead
 from .headlines import ShownHeadlines
 from .hiding import TextHiding
+from .laboratory import Laboratory
 from .letter_index import LetterIndex
 from .live import LiveHub
 from .rule_replays import RuleReplays
@@ -51,6 +52,7 @@ class Context(GuardContext):
     kappas: BackgroundRead[list[LabelerKappa]]
     """Agreement of two labelers on kept items."""
     rule_replays: RuleReplays
+    laboratory: Laboratory | None = None
     capture: Callable[[bytes, Encoding], None] | None = None
     """Writes requests of traces to files, if asked for."""
     decoding: asyncio.Lock = field(default_factory=asyncio.Lock)

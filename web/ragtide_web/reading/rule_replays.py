@@ -5,10 +5,7 @@ up requests. The child gets its order through its standard input, because the se
 """
 
 import asyncio
-import os
 import pickle
-import signal
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,25 +15,15 @@ from typing import Final
 
 import structlog
 
-from ragtide_offline.replay.evidence_curve import EvidencePoint, FollowedRule
-from ragtide_offline.replay.plan import open_recording
-from ragtide_offline.replay.result import recorded_alerts
-from ragtide_offline.replay.rule_test import RuleTest
-from ragtide_offline.replay.selection import NothingSelectedError, Selection
-from ragtide_runtime.errors import ConfigurationError, RagtideError
+from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.children import child_command
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Alert, AlertRule, utc_now
+from ragtide_schemas.alert_evidence import EvidencePoint
 
 SHOWN: Final = 50
 """Most alerts of a replay that are kept."""
-NICENESS: Final = 10
-"""The child gives way to the service."""
-
-CHILD: Final = "from ragtide_web.reading.rule_replays import serve; serve()"
-
 LIMIT_S: Final = 600.0
 """Seconds after which a replay is given up."""
 KEPT: Final = 100
@@ -90,73 +77,6 @@ def rule_of(settings: Settings, alert: Alert) -> AlertRule | None:
     return next((rule for rule in settings.alerts if (rule.name, rule.kind) == (alert.rule, alert.kind)), None)
 
 
-async def replayed(order: ReplayOrder) -> RuleReplay:
-    """Replay the rule of an alert over the recording.
-
-    Raises:
-        RagtideError: there is no recording, it cannot be read, or nothing was recorded in this time.
-    """
-    settings, alert = order.settings, order.alert
-    rule = rule_of(settings, alert)
-    if rule is None:
-        raise ConfigurationError(f"rule {alert.rule!r} is no longer in the settings of this service")
-    if settings.recorder.url is None:
-        raise ConfigurationError("this service knows no recording: set recorder.url")
-    recording = open_recording(settings.recorder.url, settings)
-    own = Selection(since=order.since, pipelines=frozenset({alert.pipeline}))
-    # Rules that share a budget fire at lines that depend on all their values, of all pipelines.
-    budget = settings.budget
-    alone = rule.run_length is not None or (budget.false_alarms is None and budget.false_discovery_rate is None)
-    followed = FollowedRule(
-        rule.name,
-        alert.pipeline,
-        alert.segment,
-        alert.profile,
-        alert.labeler,
-        alert.labeler_version,
-        order.start,
-        order.end,
-    )
-    nothing = f"the recording has no metric events of {alert.pipeline} since {order.since:%Y-%m-%d %H:%M} UTC"
-    if alert.pipeline not in recording.pipelines():
-        raise ConfigurationError(nothing)
-    try:
-        testing = RuleTest(
-            settings,
-            recording,
-            own if alone else replace(own, pipelines=None),
-            (rule,) if alone else settings.alerts,
-            followed=followed,
-        )
-    except NothingSelectedError:
-        raise ConfigurationError(nothing) from None
-    found = await testing.run(asyncio.Event(), lambda _: None)
-    fired = [raised for raised in found.alerts if (raised.rule, raised.pipeline) == (rule.name, alert.pipeline)]
-    shown = [ReplayedAlert(raised.fired_at, raised.resolved_at, raised.segment) for raised in reversed(fired)]
-    return RuleReplay(
-        n=found.counts["n"],
-        seconds=found.seconds,
-        fired=len(fired),
-        production=recorded_alerts(recording, own)[rule.name],
-        alerts=shown[:SHOWN],
-        points=found.evidence,
-    )
-
-
-def serve() -> None:
-    """Do what the order on standard input asks for, and write the result, or a sentence, to standard output."""
-    os.nice(NICENESS)
-    # The order is of the service's own process, and not of a user.
-    order: ReplayOrder = pickle.load(sys.stdin.buffer)  # noqa: S301
-    signal.alarm(int(order.limit_s) + 1)
-    configure_logging("error")
-    try:
-        answer: RuleReplay | str = asyncio.run(replayed(order))
-    except RagtideError as error:
-        answer = str(error)
-    sys.stdout.buffer.write(pickle.dumps(answer))
-
-
 def encoded(order: ReplayOrder) -> bytes:
     """Return the order as the child reads it."""
     return pickle.dumps(order)
@@ -202,11 +122,13 @@ class RuleReplays:
 
     Args:
         changed: called when a replay begins or ends.
+        child: Python of the process, which reads an order on its standard input and writes the result.
         limit_s: seconds after which a replay is given up.
     """
 
-    def __init__(self, changed: Callable[[], None], limit_s: float = LIMIT_S) -> None:
+    def __init__(self, changed: Callable[[], None], child: str, limit_s: float = LIMIT_S) -> None:
         self._changed = changed
+        self._child = child
         self._limit_s = limit_s
         self._states: OrderedDict[str, ReplayState] = OrderedDict()
         self._task: asyncio.Task[None] | None = None
@@ -266,7 +188,7 @@ class RuleReplays:
         pipe = asyncio.subprocess.PIPE
         # In a session of its own: Ctrl-C in a terminal is for the service, which ends the child.
         child = await asyncio.create_subprocess_exec(
-            *child_command(CHILD), stdin=pipe, stdout=pipe, start_new_session=True
+            *child_command(self._child), stdin=pipe, stdout=pipe, start_new_session=True
         )
         try:
             async with asyncio.timeout(self._limit_s):

@@ -395,9 +395,9 @@ def check_file(
     """
     import asyncio
 
-    from ragtide_offline.criteria.pricing import criteria_prices
     from ragtide_roles.criteria.checks import criterion_findings
     from ragtide_roles.criteria.files import read_criteria
+    from ragtide_roles.criteria.pricing import criteria_prices
 
     from ..printing.laboratory import show_checks
     from ..running.laboratory import typical_interactions

@@ -498,6 +498,7 @@ def mcp(
     """
     import asyncio
     import signal
+    from functools import partial
 
     from ragtide_runtime.errors import ConfigurationError
 
@@ -512,7 +513,12 @@ def mcp(
 
     settings = given(context).settings()
     address = settings.mcp if url is None else settings.mcp.model_copy(update={"endpoint": url})
-    serving = serve_stdio(service_of(address), tools_of(settings, recording))
+    open_test = None
+    if recording is not None:
+        from ragtide_offline.replay.rule_test import open_rule_test
+
+        open_test = partial(open_rule_test, settings, recording)
+    serving = serve_stdio(service_of(address), tools_of(settings, open_test))
     # A thread waits for standard input and cannot be interrupted. There is nothing to finish, so signals end at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(serving)

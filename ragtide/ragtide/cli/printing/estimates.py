@@ -969,7 +969,7 @@ def print_headlines(shown: Sequence[Headline], *, small: bool, clusters: Cluster
         small: whether small metrics have rows.
         clusters: settings by which the answers of a session count.
     """
-    from ragtide_offline.score.summary import headline_diagnoses  # noqa: PLC0415 - it imports Redis
+    from ragtide_aggregator.reading.diagnoses import headline_diagnoses  # noqa: PLC0415 - it imports Redis
 
     out.print(headlines_note(shown), style="bright_black", markup=False, highlight=False)
     out.print(headlines_table(shown, out.width, small=small))
@@ -988,7 +988,7 @@ def print_estimates(shown: Sequence[Estimate], found: int, *, labeling: bool, cl
         labeling: whether they are of time and cost of labeling.
         clusters: settings by which the answers of a session count.
     """
-    from ragtide_offline.score.summary import diagnoses  # noqa: PLC0415 - it imports Redis
+    from ragtide_aggregator.reading.diagnoses import diagnoses  # noqa: PLC0415 - it imports Redis
 
     if shown and labeling:
         out.print(labeling_table(shown, out.width))

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from ragtide_offline.capacity.judging import JudgeBill
     from ragtide_offline.capacity.planning import Capacity, PlannedTraffic
     from ragtide_offline.capacity.unit_costs import UnitCosts
-    from ragtide_offline.criteria.pricing import CriteriaPrices, CriterionPrice
-    from ragtide_offline.criteria.trying import CriterionTrial
+    from ragtide_offline.criterion_trial import CriterionTrial
     from ragtide_offline.experiments.board import Board, BoardRow
     from ragtide_offline.experiments.projections import Projection
     from ragtide_offline.judge_check.rows import CheckRow
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from ragtide_offline.local_fit.sources import GatheredInteractions
     from ragtide_offline.runs import CostPlan, RunResult
     from ragtide_roles.criteria.checks import CriterionFinding
+    from ragtide_roles.criteria.pricing import CriteriaPrices, CriterionPrice
     from ragtide_schemas.criterion import Criterion, CriterionNumber, ListedCriterion
 
 
@@ -843,7 +843,7 @@ def show_checks(
 def _show_prices(
     prices: CriteriaPrices, each: Sequence[CriterionPrice], together: CriterionPrice, reasons: str
 ) -> None:
-    from ragtide_offline.criteria.pricing import PER  # noqa: PLC0415 - it imports Redis
+    from ragtide_roles.criteria.pricing import PER  # noqa: PLC0415 - it imports Redis
 
     rows: list[CriterionPrice] = [*each, *([together] if len(each) > 1 else [])]
     columns = [

@@ -32,8 +32,8 @@ from ragtide_consumers.sentinels.service import sentinels_of
 from ragtide_offline.agreement.predictions import read_predictions
 from ragtide_offline.benchmark.corruptions import SpoiltRows
 from ragtide_offline.capacity.judged_sample import JudgedScale, scale_of, scale_of_mean
-from ragtide_offline.criteria.pricing import TYPICAL, bundled_interactions
-from ragtide_offline.criteria.trying import CriterionTrial
+from ragtide_offline.criterion_trial import CriterionTrial
+from ragtide_offline.demo import demo_interactions
 from ragtide_offline.experiments.board import Board, board
 from ragtide_offline.experiments.control import ExperimentControl
 from ragtide_offline.experiments.drafts import read_draft
@@ -59,10 +59,11 @@ from ragtide_offline.replay.replay import Show
 from ragtide_offline.replay.selection import Selection, count_selected
 from ragtide_offline.replay.session import ReplayProgress
 from ragtide_offline.runs import CostPlan, LabelerRun, planned_cost
-from ragtide_offline.sessions import only_sessions, session_criteria, with_sessions
 from ragtide_producers import FileOptions, Row, read_rows
 from ragtide_roles.criteria.files import read_criteria
 from ragtide_roles.criteria.numbers import criterion_rows
+from ragtide_roles.criteria.pricing import TYPICAL
+from ragtide_roles.criteria.sessions import only_sessions, session_criteria, with_sessions
 from ragtide_roles.kept.annotated import chosen_of_annotations
 from ragtide_roles.kept.annotations import StoredAnnotations
 from ragtide_roles.kept.rows import write_new
@@ -729,7 +730,7 @@ def criteria_of_deployment(settings: Settings) -> tuple[list[ListedCriterion], S
 def typical_interactions(file: str | None) -> list[RagInteraction]:
     """Return the first interactions of a file; of the bundled ones without a file."""
     if file is None:
-        return bundled_interactions()
+        return demo_interactions()[:TYPICAL]
     found = (row.interaction for row in read_rows(file, FileOptions(unnamed="unnamed")))
     interactions = list(islice((interaction for interaction in found if interaction is not None), TYPICAL))
     if not interactions:

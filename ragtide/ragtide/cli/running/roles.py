@@ -251,7 +251,8 @@ def _http_role(
     run: RoleRun, stop: asyncio.Event, endpoints: "RoleEndpoints", process: ProcessTelemetry
 ) -> Callable[[Settings, "SettingsWatch | None"], Coroutine[Any, Any, None]]:
     try:
-        from ragtide_web.routes.traces import Capture  # noqa: PLC0415 - only here
+        from ragtide_offline.pages.laboratory import LABORATORY  # noqa: PLC0415 - only here
+        from ragtide_web.routes.traces import Capture  # noqa: PLC0415
         from ragtide_web.server import serve_http  # noqa: PLC0415
 
         from ...bridge.findings import bridge_findings  # noqa: PLC0415
@@ -270,6 +271,7 @@ def _http_role(
             capture=capture,
             rules=rules,
             findings=bridge_findings,
+            laboratory=LABORATORY,
         )
 
     return serve_page

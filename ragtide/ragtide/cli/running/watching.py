@@ -693,11 +693,12 @@ async def run_on_screen(settings: Settings, *, fast: bool, live: bool, open_page
 @asynccontextmanager
 async def _page(settings: Settings) -> AsyncIterator[str]:
     try:
-        from ragtide_web.server import page_beside  # noqa: PLC0415 - an extra of its own
+        from ragtide_offline.pages.laboratory import LABORATORY  # noqa: PLC0415 - an extra of its own
+        from ragtide_web.server import page_beside  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise needs_web(error) from None
     assert settings.redis_url is not None  # noqa: S101 - for the type checker: `demo_settings` sets it
-    async with page_beside(settings, settings.redis_url) as address:
+    async with page_beside(settings, settings.redis_url, LABORATORY) as address:
         say_page(address)
         # A browser that runs in a terminal does not return before it is closed.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

@@ -97,7 +97,7 @@ class AlertContent(PageContent):
     replayed_rule: AlertRule | None
     """The rule as the settings have it now."""
     recording: str | None
-    """Place of the recording; None without a recorder."""
+    """Place of the recording; None without a recorder, or without the laboratory."""
     lengths: Sequence[str] = tuple(SILENCES)
     replay_lengths: Sequence[str] = tuple(REPLAYS)
 
@@ -152,7 +152,7 @@ async def _content(shared: Context, viewer: Viewer, alert: Alert, problem: str) 
         replay=replay,
         evidence=evidence,
         replayed_rule=rule_of(shared.settings, alert),
-        recording=shared.settings.recorder.url,
+        recording=None if shared.laboratory is None else shared.settings.recorder.url,
     )
 
 
@@ -289,6 +289,8 @@ async def _ordered(request: Request, shared: Context, viewer: Viewer, alert_id: 
 
 
 async def _begin_replay(shared: Context, viewer: Viewer, alert: Alert, length: str) -> str:
+    if shared.laboratory is None:
+        raise HttpProblem(422, "this service replays no rules: it runs without ragtide_offline")
     if length not in REPLAYS:
         raise HttpProblem(422, f"the length of the replay is {length[:20]!r}: take one of {', '.join(REPLAYS)}")
     now = utc_now()

@@ -8,8 +8,8 @@ from math import log10
 from typing import Final, Literal
 
 from ragtide_consumers.notify.silences import Acknowledgement, Silence
-from ragtide_offline.replay.evidence_curve import EvidencePoint
 from ragtide_schemas import Alert
+from ragtide_schemas.alert_evidence import EvidencePoint
 
 from ...reading.bands import HEIGHT, WIDTH
 

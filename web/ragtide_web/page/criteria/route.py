@@ -9,18 +9,17 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
-from ragtide_offline.criteria.pricing import (
-    PER,
-    CriteriaPrices,
-    CriterionPrice,
-    bundled_interactions,
-    criteria_prices,
-)
 from ragtide_roles.criteria.checks import CriterionFinding, criterion_findings
 from ragtide_roles.criteria.numbers import criterion_rows
+from ragtide_roles.criteria.pricing import (
+    PER,
+    TYPICAL,
+    CriteriaPrices,
+    CriterionPrice,
+    criteria_prices,
+)
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.labelers import check_criteria, check_sessions
-from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.stored_criteria import criteria_in_force, read_stored_criteria
 from ragtide_schemas.criterion import BUILT_IN, Criterion, ListedCriterion
 
@@ -228,14 +227,17 @@ async def _check(shared: Context, form: Mapping[str, str]) -> CriterionCheck:
         return CriterionCheck(problem, "name", (), "", version_before)
     beside: tuple[Criterion, ...] = criteria_in_force(shared.settings.judge.criteria, stored)
     findings = await asyncio.to_thread(criterion_findings, [criterion], beside)
-    prices = await asyncio.to_thread(_prices, shared.settings, criterion)
+    prices = await asyncio.to_thread(_prices, shared, criterion)
     reasons = shared.settings.judge.reasons
     return CriterionCheck("", "", findings, criterion.version, version_before, prices, criterion.rate, reasons)
 
 
-def _prices(settings: Settings, criterion: Criterion) -> CriteriaPrices | None:
+def _prices(shared: Context, criterion: Criterion) -> CriteriaPrices | None:
+    if shared.laboratory is None:
+        return None
+    examples = shared.laboratory.examples()[:TYPICAL]
     try:
-        return asyncio.run(criteria_prices(settings, [criterion], bundled_interactions()))
+        return asyncio.run(criteria_prices(shared.settings, [criterion], examples))
     except ConfigurationError:  # this process need not have the settings of a judge; doctor reports wrong ones
         return None
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
@@ -13,7 +13,6 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.reading.diagnoses import headline_diagnoses
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison
 from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import Estimate, Headline, RagInteraction, utc_now
@@ -111,7 +110,8 @@ class PipelineContent(PageContent):
     """Names of the other pipelines."""
     versus: str
     """The pipeline to compare with; empty for none."""
-    compared: Sequence[Compared]
+    compared: Sequence[Any]
+    """Differences to it, as the laboratory compares pipelines."""
     waiting: str
     """How many answers wait in open sessions, and when they count; empty for none."""
     worst: Sequence[RagInteraction]
@@ -266,10 +266,8 @@ async def _estimates(shared: Context, pipeline: str) -> list[Estimate]:
     return await asyncio.to_thread(compute)
 
 
-async def _compared(shared: Context, viewer: Viewer, pipeline: str, versus: str) -> list[Compared]:
+async def _compared(shared: Context, viewer: Viewer, pipeline: str, versus: str) -> Sequence[Any]:
     """Return the differences to another pipeline."""
-    if not versus or versus == pipeline or not viewer.may_use(versus):
+    if shared.laboratory is None or not versus or versus == pipeline or not viewer.may_use(versus):
         return []
-    sides = (PipelineSide(shared.deployment, pipeline), PipelineSide(shared.deployment, versus))
-    found = await read_comparison(shared.redis, sides, window="all")
-    return [comparison for comparison in found if comparison.segment is None]
+    return await shared.laboratory.compare(shared.redis, shared.deployment, pipeline, versus)

@@ -10,8 +10,8 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.specimen import REASON_CHARS
 
-from ..runs import LabelerRun
-from ..score.scoring import Outcome
+from .runs import LabelerRun
+from .score.scoring import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,17 @@ from heapq import nlargest
 from math import isnan
 from typing import Any, Final
 
-from ragtide_offline.experiments.board import RACED_MAX, Board, BoardRow, board
-from ragtide_offline.experiments.state import ExperimentState, FollowedCommand, RefusedCommand
-from ragtide_offline.experiments.verdict import ExperimentVerdict, least_worse, verdict_of
-from ragtide_offline.report.charts import CostChart, CurveChart, cost_chart, curve_chart
-from ragtide_offline.report.experiment_page import scale
-from ragtide_offline.report.findings import as_in_pairs, curves_of, pairs_of
-from ragtide_offline.report.pages import bar
 from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import DRIVER, RACE, Command, Completed, LogEntry, Look, Paused, Plan
 from ragtide_schemas.metric_definitions import ANSWER_COST
+
+from ...experiments.board import RACED_MAX, Board, BoardRow, board
+from ...experiments.state import ExperimentState, FollowedCommand, RefusedCommand
+from ...experiments.verdict import ExperimentVerdict, least_worse, verdict_of
+from ...report.charts import CostChart, CurveChart, cost_chart, curve_chart
+from ...report.experiment_page import scale
+from ...report.findings import as_in_pairs, curves_of, pairs_of
+from ...report.pages import bar
 
 LOG_TAIL: Final = 20
 """Newest entries of a log from which the list reads the state of an experiment."""

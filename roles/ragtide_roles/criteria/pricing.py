@@ -12,8 +12,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.criterion import Criterion
 
-from ..demo import demo_interactions
-from ..sessions import CollectedSessions
+from .sessions import CollectedSessions
 
 if TYPE_CHECKING:
     from ragtide_consumers.labelers.judge.labeler import JudgeLabeler
@@ -72,11 +71,6 @@ class CriteriaPrices:
     def as_dict(self) -> dict[str, Any]:
         """Return the prices, for programs."""
         return asdict(self)
-
-
-def bundled_interactions() -> list[RagInteraction]:
-    """Return the interactions by whose texts tokens are estimated if no others are given."""
-    return demo_interactions()[:TYPICAL]
 
 
 async def criteria_prices(

@@ -12,23 +12,23 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from ragtide_offline.experiments.board import BoardRow
-from ragtide_offline.experiments.drafts import name_from, value_text
-from ragtide_offline.experiments.errors import CommandConflictError, ExperimentError
-from ragtide_offline.report.charts import FRAME, ChartFrame
-from ragtide_offline.report.experiment_page import meaning_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.workspaces import find_workspace
 from ragtide_schemas import Workspace, describe
 from ragtide_schemas.experiments import DRIVER, RACE, Command
 from ragtide_schemas.workspace import is_workspace_name
+from ragtide_web.guard.headers import HEADERS
+from ragtide_web.guard.orders import form_of, reason_in, record_order, same_site
+from ragtide_web.guard.problems import HttpProblem
+from ragtide_web.guard.viewers import Operator, Reader, Viewer
+from ragtide_web.page.rendering import PageContent, render
+from ragtide_web.reading.context import Context, Shared
 
-from ...guard.headers import HEADERS
-from ...guard.orders import form_of, reason_in, record_order, same_site
-from ...guard.problems import HttpProblem
-from ...guard.viewers import Operator, Reader, Viewer
-from ...reading.context import Context, Shared
-from ..rendering import PageContent, render
+from ...experiments.board import BoardRow
+from ...experiments.drafts import name_from, value_text
+from ...experiments.errors import CommandConflictError, ExperimentError
+from ...report.charts import FRAME, ChartFrame
+from ...report.experiment_page import meaning_of
 from .reading import ExperimentsReading, read_runs
 from .screen import ExperimentView, RunRow, shown_reason
 

@@ -9,16 +9,16 @@ from typing import Any, Final
 from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_offline.experiments.control import check_command, give_command
-from ragtide_offline.experiments.reader import ExperimentReader, streams_of
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import last_id
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import InvalidEntryError, Workspace, utc_now
 from ragtide_schemas.experiments import Command, LogEntry, decode_entry
+from ragtide_web.reading.background import ReadingThread
 
-from ...reading.background import ReadingThread
+from ...experiments.control import check_command, give_command
+from ...experiments.reader import ExperimentReader, streams_of
 from .screen import LOG_TAIL, ExperimentView, RunRow, experiment_view, run_row
 
 FOLLOWED_MAX: Final = 4
