@@ -19,7 +19,7 @@ Rules, in this order:
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from math import ceil
@@ -516,7 +516,7 @@ def headline(
         proxy=mean.proxy,
         judge=judge,
         other_labelers=tuple(sorted({other.labeler for other in means} - {mean.labeler})),
-        **number._asdict(),
+        **asdict(number),
         n_waiting=mean.n_waiting,
         confidence=confidence,
         fit_for=fit_for(mean.labeler, mean.metric, around.stated),
