@@ -5,7 +5,7 @@
 
 The interactions are those of the bundled data, again and again with ids of their own, in a folder of two Parquet files.
 Each round scores it with one and with two processes, one after the other; the ratio is the median over the rounds, so
-that a slow round does not decide. With `--shards` a command for each shard follows, and `ragtide merge`. With
+that a slow round does not decide. With `--shards` a command for each shard follows, and `ragtide score merge`. With
 `--engines` Ray and Dask score the same folder on two local workers (large_engines.py), in the environments of
 `make engines`. The numbers of all summaries must be equal byte for byte. Processes that Ray detaches from its command
 are missing in its processor seconds, and memory that processes share is counted in each.

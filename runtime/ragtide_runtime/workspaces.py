@@ -56,7 +56,7 @@ async def find_workspace(redis: Redis, settings: Settings, name: str) -> Workspa
     except InvalidEntryError as error:
         raise ConfigurationError(
             f"workspace {name!r} cannot be read ({error}): use the release of ragtide that wrote it, or remove the "
-            f"workspace with ragtide workspaces remove {name}"
+            f"workspace with ragtide replay workspaces remove {name}"
         ) from None
 
 

@@ -81,7 +81,7 @@ def unknown(what: str, name: str, known: Iterable[str], *, listed_by: str | None
 
     >>> unknown("pipeline", "shpo", {"shop", "search"})
     "there is no pipeline 'shpo'; did you mean 'shop'? There are: search, shop"
-    >>> unknown("workspace", "tets", ["test"], listed_by="ragtide workspaces")
-    "there is no workspace 'tets'; did you mean 'test'? To list them: ragtide workspaces"
+    >>> unknown("workspace", "tets", ["test"], listed_by="ragtide replay workspaces")
+    "there is no workspace 'tets'; did you mean 'test'? To list them: ragtide replay workspaces"
     """
     return f"there is no {what} {shortened(name)!r}{suggestion(name, known, listed_by=listed_by)}"

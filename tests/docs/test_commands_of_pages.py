@@ -76,19 +76,19 @@ CANNOT: Final = {
     r"docker|kubectl|helm|sh deploy/compose/secrets.sh": CONTAINERS,
     r"cp /opt|mkdir -p|touch /etc|echo 'RAGTIDE_REDIS|systemctl": SYSTEM,
     r"ragtide up|RAGTIDE_RECORDER_URL=recording ragtide up": ROLE,
-    r"chmod 600|ragtide notify test|ragtide items --forget|ragtide workspaces remove again": TAGGED,
+    r"chmod 600|ragtide notify test|ragtide items --forget|ragtide replay workspaces remove again": TAGGED,
     r"redis-cli --scan|redis-cli BGSAVE": "it acts on a server of its own; tests/docs/test_privacy.py and backups do",
     r"ragtide replay /recording --restore": "tests/end_to_end/test_restore.py restores a recording",
     r"export |bytes = |the judge failed": NOTHING,
     r"ragtide score 's3://": CLOUD,
     r"ragtide (alerts --firing|dataset from-alert)": LIVE,
-    r"ragtide report may": LIVE,
+    r"ragtide experiment report may": LIVE,
     r"ragtide fit ": "it fits for minutes; tests of the command have data for it",
-    r"ragtide plan criteria.asks_back": LIVE,
+    r"ragtide capacity plan criteria.asks_back": LIVE,
     r"ragtide experiment run examples": "tests/examples/test_bm25_rag.py runs it",
-    r"ragtide batch": "it needs a batch API; tests of the command have a server of it",
+    r"ragtide score batch": "it needs a batch API; tests of the command have a server of it",
     r"python benchmarks/": "it measures for minutes; the page names the measured figures",
-    r"ragtide merge parts": "it needs all 64 parts of other machines; tests of the command merge parts",
+    r"ragtide score merge parts": "it needs all 64 parts of other machines; tests of the command merge parts",
 }
 """Commands that cannot run here, as patterns of their beginning, each with the reason."""
 
@@ -173,7 +173,7 @@ def test_a_wrong_option_and_a_wrong_command_are_found() -> None:
     with pytest.raises(AssertionError, match="no command scroe"):
         wrong_options("ragtide scroe FILE")
     with pytest.raises(AssertionError, match="no command rename"):
-        wrong_options("ragtide workspaces rename")
+        wrong_options("ragtide replay workspaces rename")
 
 
 @pytest.mark.pure

@@ -78,7 +78,7 @@ EVALUATIONS: Final = (
         (
             Step("ragtide publish answers.jsonl", shows=("300 published",)),
             Step(
-                "ragtide inspect recording --verify",
+                "ragtide recorder inspect recording --verify",
                 settles=True,
                 shows=("day", "pipeline", "interactions", "metrics", "300 300", "every file matches its manifest"),
                 pains=(
@@ -137,7 +137,7 @@ EVALUATIONS: Final = (
                     ),
                 ),
             ),
-            Step("ragtide workspaces", shows=("back", "again", "300")),
+            Step("ragtide replay workspaces", shows=("back", "again", "300")),
             Step(
                 "ragtide doctor",
                 code=1,
@@ -218,7 +218,7 @@ EVALUATIONS: Final = (
                 ),
             ),
             Step("ragtide experiment run plan.toml", shows=("complete",)),
-            Step("ragtide report grid --output report.md", shows=("report written to report.md",)),
+            Step("ragtide experiment report grid --output report.md", shows=("report written to report.md",)),
             Step(
                 "python show.py",
                 pains=(

@@ -427,8 +427,8 @@ OPERATIONS: Final = Journey(
                 ),
             ),
         ),
-        Step("ragtide workspaces", shows=("No workspaces yet",)),
-        Step("ragtide inspect nowhere", code=1, shows=("nowhere",)),
+        Step("ragtide replay workspaces", shows=("No workspaces yet",)),
+        Step("ragtide recorder inspect nowhere", code=1, shows=("nowhere",)),
         Step("ragtide replay nowhere", code=1, shows=("nowhere",)),
     ),
     pains=(

@@ -1,4 +1,4 @@
-"""`ragtide batch`: every answer is stored and paid for once, whatever happens at the endpoint or to the process."""
+"""`ragtide score batch`: an answer is stored and paid for once, whatever happens at the endpoint or to the process."""
 
 import json
 import os
@@ -260,7 +260,7 @@ def test_two_processes_do_not_meet(endpoint: BatchEndpoint, rows: Path, tmp_path
 
     with JudgeBatches(Client(), tmp_path / "data").alone():  # type: ignore[arg-type]
         shown = batch(rows)
-    assert "another ragtide batch uses" in str(shown.exception)
+    assert "another ragtide score batch uses" in str(shown.exception)
 
 
 def test_a_damaged_file_of_open_batches_is_a_sentence(endpoint: BatchEndpoint, rows: Path, tmp_path: Path) -> None:

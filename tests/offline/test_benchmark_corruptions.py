@@ -1,4 +1,4 @@
-"""Corruptions, of `ragtide benchmark` and `ragtide judge check`: which failures a labeler's numbers follow."""
+"""Corruptions, of `ragtide benchmark` and `ragtide benchmark check`: which failures a labeler's numbers follow."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`ragtide agreement`: scores against gold scores or another labeler, joined by interaction, with a picture."""
+"""`ragtide benchmark agreement`: scores against gold or another labeler, joined by interaction, with a picture."""
 
 import json
 from pathlib import Path

@@ -21,10 +21,11 @@ pytestmark = pytest.mark.pure
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Every command that does something, and each command of a group, by its words."""
-    for name, command in typer.main.get_command(cli).commands.items():  # type: ignore[attr-defined]
+    waiting = list(typer.main.get_command(cli).commands.items())  # type: ignore[attr-defined]
+    for name, command in waiting:
         if not getattr(command, "commands", {}) or command.invoke_without_command:
             yield name, command
-        yield from ((f"{name} {child}", found) for child, found in getattr(command, "commands", {}).items())
+        waiting += [(f"{name} {child}", found) for child, found in getattr(command, "commands", {}).items()]
 
 
 LINES = [line for _, command in commands() for line in command.callback.examples]
@@ -61,8 +62,8 @@ def test_the_program_accepts_an_example(line: str) -> None:
         ("estimates", "estimator", (*ESTIMATORS, RECOMMENDED), None),
         ("estimates", "window", (ALL_TIME,), None),
         ("compare", "window", (ALL_TIME,), ALL_TIME),
-        ("report", "items", (), ITEMS),
-        ("report", "mlflow_experiment", (), EXPERIMENT),
+        ("experiment report", "items", (), ITEMS),
+        ("experiment report", "mlflow_experiment", (), EXPERIMENT),
     ],
 )
 def test_help_and_default_of_an_option_are_those_of_the_program(

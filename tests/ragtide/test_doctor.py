@@ -368,7 +368,7 @@ async def test_traces_that_gave_nothing_are_counted_by_reason_and_one_is_named(a
     found = (await traced(async_redis, request(*rag(trace=1), wire_span(1, None, plain, trace=2))))["traces of shop"]
     assert found.level == "ok"
     assert re.fullmatch(r"since \d\d:00 UTC 1 of 2 traces gave no interaction: 1 no retrieval", found.found)
-    assert found.advice == f"see why: ragtide ingest explain {2:032x}"
+    assert found.advice == f"see why: ragtide publish explain {2:032x}"
 
 
 async def test_a_service_that_gave_only_nothing_is_a_warning_and_one_that_is_only_refused_a_problem(

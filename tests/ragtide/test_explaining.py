@@ -1,4 +1,4 @@
-"""The change of a metric is split by segments: `ragtide explain-drift`, and `ragtide compare --by`."""
+"""The change of a metric is split by segments: `ragtide alerts explain`, and `ragtide compare --by`."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ import typer
 from tests.support.cases import for_each
 from tests.support.in_process import run_command
 
-from ragtide.cli.app import COMMANDS, cli
+from ragtide.cli.app import COMMANDS, FIRST_DAY, FORMER, cli
 
 WIDTH = 80
 
@@ -56,9 +56,10 @@ def test_square_brackets_survive() -> None:
 
 
 def test_the_commands_stand_in_groups_with_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
-    page = run_command(capsys, "--help").stdout
+    page = run_command(capsys, "--help", "--all").stdout
+    assert run_command(capsys, "--all", "--help").stdout == page
     lines = [line.strip() for line in page.splitlines()]
-    assert len(lines) <= 68
+    assert len(lines) <= 64
     rows = dict(line.split(maxsplit=1) for line in lines if len(line.split(maxsplit=1)) == 2)
     commands = root().commands
     assert list(commands) != COMMANDS  # Typer's own order, in which groups of commands come last
@@ -66,6 +67,29 @@ def test_the_commands_stand_in_groups_with_a_line_each(capsys: pytest.CaptureFix
     for name, command in commands.items():
         assert rows[name] == command.short_help
         assert command.rich_help_panel in lines
+
+
+def test_the_help_lists_the_commands_of_the_first_day(capsys: pytest.CaptureFixture[str]) -> None:
+    page = run_command(capsys, "--help").stdout
+    assert re.findall(rf"^  ({'|'.join(COMMANDS)})  ", page, re.MULTILINE) == list(FIRST_DAY)
+    assert "ragtide --help --all" in in_one_line(page)
+    assert page.count("\n") <= 32
+
+
+@for_each("former", FORMER)
+def test_the_former_name_of_a_command_runs_the_present_one(capsys: pytest.CaptureFixture[str], former: str) -> None:
+    page = run_command(capsys, *former.split(), "--help").stdout
+    assert page == run_command(capsys, *FORMER[former].split(), "--help").stdout
+    assert re.match(rf"Usage: .* {FORMER[former]} ", page)
+    assert former.partition(" ")[0] not in COMMANDS
+
+
+def test_the_first_word_of_a_group_that_runs_is_a_command_or_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    _, page = next(pages("score"))
+    assert page.startswith("Usage: ragtide score [OPTIONS] FILES...\n       ragtide score COMMAND ...\n")
+    assert "merged.jsonl cannot be read" in run_command(capsys, "score", "merged.jsonl").stderr
+    assert "merge cannot be read" in run_command(capsys, "score", "--limit", "1", "--", "merge").stderr
+    assert "Missing argument 'folder'" in run_command(capsys, "score", "merge").stderr
 
 
 @for_each("name", COMMANDS)
@@ -95,6 +119,7 @@ def test_flags_take_no_value_and_limits_are_in_words() -> None:
         (("estimate",), "no command 'estimate'; did you mean 'estimates'?"),
         (("dead-leters",), "no command 'dead-leters'; did you mean 'dead-letters'?"),
         (("experiment", "shw"), "no command 'shw'; did you mean 'show'? To list them: "),
+        (("alerts", "akc", "x"), "no command 'akc'; did you mean 'ack'? To list them: "),
         (("workspaces", "remov", "x"), "no command 'remov'; did you mean 'remove'?"),
         (("xyzzy",), "no command 'xyzzy'. To list them: "),
     ],
@@ -118,7 +143,5 @@ def test_completion_of_a_command_has_its_line_of_help() -> None:
     group = root()
     context = group.make_context("ragtide", [], resilient_parsing=True)
     found = {item.value: item.help for item in group.shell_complete(context, "e")}
-    assert found == {
-        name: group.commands[name].short_help for name in ("estimates", "explain", "explain-drift", "experiment")
-    }
+    assert found == {name: group.commands[name].short_help for name in ("estimates", "explain", "experiment")}
     assert [item.value for item in group.shell_complete(context, "--red")] == ["--redis-url"]

@@ -1,4 +1,4 @@
-"""`ragtide items` and `ragtide item` show what workers kept, and delete it on request."""
+"""`ragtide items` and `ragtide items` show what workers kept, and delete it on request."""
 
 import asyncio
 import json

@@ -120,7 +120,7 @@ def texts_in(value: Any) -> Iterator[str]:
 def terminal(text: AlertText) -> str:
     screen = io.StringIO()
     Console(width=80, file=screen).print(alert_panel(text))
-    assert re.search(rf"Id +{re.escape(text.alert.alert_id)} ", screen.getvalue())  # `ragtide ack` takes it
+    assert re.search(rf"Id +{re.escape(text.alert.alert_id)} ", screen.getvalue())  # `ragtide alerts ack` takes it
     return in_a_line(re.sub(r"[│╭╮╰╯─]", " ", screen.getvalue()))
 
 

@@ -1,4 +1,4 @@
-"""`ragtide plan`: judged items for a wanted width, from numbers that are given and from a deployment's estimates."""
+"""`ragtide capacity plan`: judged items for a wanted width, from given numbers and from a deployment's estimates."""
 
 import asyncio
 import json

@@ -154,7 +154,7 @@ def test_runs_shows_the_readable_ones_and_removes_any(
     done = run_command(capsys, "alerts", "--workspace", "bad")
     assert done.code == 1
     assert "workspace 'bad' cannot be read" in done.stderr
-    assert "ragtide workspaces remove bad" in done.stderr
+    assert "ragtide replay workspaces remove bad" in done.stderr
     done = run_command(capsys, "alerts", "--workspace", "nowhere")
     assert "There are: good" in done.stderr
     assert run_command(capsys, "workspaces", "remove", "bad", "*").code == 0

@@ -1,4 +1,4 @@
-"""`ragtide judge sentinels`, `ragtide judge baseline`, and what `ragtide doctor` says about sentinels."""
+"""`ragtide benchmark sentinels`, `ragtide benchmark baseline`, and what `ragtide doctor` says about sentinels."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`ragtide trace` says at each station why an interaction has no score."""
+"""`ragtide items trace` says at each station why an interaction has no score."""
 
 import asyncio
 import json

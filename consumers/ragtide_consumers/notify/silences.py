@@ -104,7 +104,7 @@ async def add_silence(redis: Redis, prefix: str, silence: Silence) -> None:
     if ended:
         await redis.hdel(key, *ended)
     if len(stored) - len(ended) >= SILENCES_MAX:
-        raise ValueError(f"there are {SILENCES_MAX:,} silences: remove one with ragtide silence remove ID")
+        raise ValueError(f"there are {SILENCES_MAX:,} silences: remove one with ragtide alerts silence remove ID")
     await redis.hset(key, silence.id, silence.encode())
 
 

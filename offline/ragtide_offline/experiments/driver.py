@@ -138,7 +138,8 @@ async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | No
         stored = await read_plan(redis, streams)
         if stored is None:
             raise ExperimentError(
-                f"the log of {plan.run!r} begins without a plan: remove it with ragtide workspaces remove {plan.run}"
+                f"the log of {plan.run!r} begins without a plan: remove it with ragtide replay workspaces remove "
+                f"{plan.run}"
             )
         _check_same(plan, stored)
     await register_workspace(
@@ -162,7 +163,7 @@ def _check_same(plan: Plan, stored: Plan) -> None:
     if differing:
         raise ExperimentError(
             f"there is an experiment {plan.run!r} with another {', '.join(differing)}: give the new experiment another "
-            f"name, or remove the old one with ragtide workspaces remove {plan.run}"
+            f"name, or remove the old one with ragtide replay workspaces remove {plan.run}"
         )
 
 

@@ -38,7 +38,7 @@ def summarize_batches(results: Any, *, strategy: str = "normal", confidence: flo
     if strategy not in usable:
         raise ConfigurationError(
             f"{unknown('strategy', strategy, usable)}. Intervals that need the order of the rows come from score(), or "
-            "from ragtide merge"
+            "from ragtide score merge"
         )
     state, problems = AggregatorState(OPTIONS), list[str]()
     for batch in batches_of(results):

@@ -162,7 +162,8 @@ async def begin(redis: Redis, settings: Settings, info: Workspace) -> Workspace:
     if known is None:
         known = await register_workspace(redis, settings, info)
     other = (
-        f"give the new one another name with --workspace, or remove the old one: ragtide workspaces remove {info.run}"
+        "give the new one another name with --workspace, or remove the old one: ragtide replay workspaces remove "
+        f"{info.run}"
     )
     if known.kind != info.kind:
         raise ConfigurationError(f"workspace {info.run!r} is an {known.kind}: {other}")

@@ -249,7 +249,8 @@ def _selection(info: Workspace) -> Selection:
     given = {name: info.options.get(name) for name in ("since", "until", "segment")}
     if not all(value is None or isinstance(value, str) for value in given.values()):
         raise ConfigurationError(
-            f"the options of workspace {info.run!r} cannot be read: remove it with ragtide workspaces remove {info.run}"
+            f"the options of workspace {info.run!r} cannot be read: remove it with ragtide replay workspaces remove "
+            f"{info.run}"
         )
     segments = str(given["segment"]).split(", ") if given["segment"] else None
     return selection(

@@ -142,7 +142,7 @@ class Summary:
             raise UnusableSummaryError(
                 f"{name} summary has the intervals {self.sums.strategy}, which depend on the order of the rows: score "
                 f"with another strategy ({', '.join(name for name in STRATEGIES if name not in ORDERED)}), or merge "
-                "parts with ragtide merge, which reads all rows in their order"
+                "parts with ragtide score merge, which reads all rows in their order"
             )
         return self.sums
 

@@ -1,7 +1,8 @@
 """The list of commands, and the options before a command."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -9,28 +10,28 @@ import typer
 
 from ragtide_runtime import __version__, telemetry
 
-from .commands import CliCommand, CommandGroup, before_command, line_in_list
-from .commands.alerts import ack, alerts, explain_drift, notify, silence
-from .commands.experiments import capacity, experiment, plan, report
-from .commands.items import dataset, item, items, trace
-from .commands.judge import agreement, benchmark, criteria, judge
+from .commands import LISTED, CliCommand, CommandGroup, before_command, line_in_list
+from .commands.alerts import alerts, notify
+from .commands.experiments import capacity, experiment
+from .commands.items import dataset, items
+from .commands.judge import benchmark, criteria
 from .commands.look import compare, dead_letters, estimates, explain, mcp, watch
-from .commands.operate import aggregator, bridge, demo, docs, doctor, recorder, repartition, serve, up, worker
-from .commands.publish import annotate, feedback, ingest, publish
-from .commands.replay import inspect, replay, rules, workspaces
-from .commands.score import batch, fit, merge, score
+from .commands.operate import aggregator, bridge, demo, docs, doctor, repartition, serve, up, worker
+from .commands.publish import annotate, feedback, publish
+from .commands.replay import recorder, replay, rules
+from .commands.score import fit, score
 from .printing import err
 from .running import Given, sentence_of
 
 GROUPS: Final[Mapping[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {
     "Start": (demo, up, doctor, docs),
-    "Publish": (publish, feedback, annotate, ingest, bridge),
-    "Look (live)": (watch, estimates, compare, explain, explain_drift, alerts, items, item, trace, dead_letters, mcp),
-    "Offline (files, without Redis)": (score, merge, fit, batch, benchmark, judge, agreement),
-    "Record and replay": (recorder, inspect, replay, workspaces),
-    "Experiments": (dataset, experiment, report),
-    "Notify": (notify, ack, silence),
-    "Operate": (worker, aggregator, serve, rules, criteria, repartition, capacity, plan),
+    "Publish": (publish, feedback, annotate, bridge),
+    "Look (live)": (watch, estimates, compare, explain, alerts, items, dead_letters, mcp),
+    "Offline (files, without Redis)": (score, fit, benchmark),
+    "Record and replay": (recorder, replay),
+    "Experiments": (dataset, experiment),
+    "Notify": (notify,),
+    "Operate": (worker, aggregator, serve, rules, criteria, repartition, capacity),
 }
 """The commands of each group, in the order of the help."""
 
@@ -42,18 +43,66 @@ COMMANDS: Final = [
 """The name of every command."""
 
 
+FIRST_DAY: Final = ("up", "doctor", "estimates", "alerts", "items", "score", "experiment", "criteria")
+"""The commands that `ragtide --help` lists; `--all` lists every command."""
+
+FORMER: Final[Mapping[str, str]] = {
+    "ack": "alerts ack",
+    "agreement": "benchmark agreement",
+    "batch": "score batch",
+    "explain-drift": "alerts explain",
+    "ingest explain": "publish explain",
+    "ingest publish": "publish traces",
+    "ingest": "publish",
+    "inspect": "recorder inspect",
+    "item": "items",
+    "judge": "benchmark",
+    "merge": "score merge",
+    "plan": "capacity plan",
+    "report": "experiment report",
+    "silence": "alerts silence",
+    "trace": "items trace",
+    "workspaces": "replay workspaces",
+}
+"""The present words for the first words of commands that were merged. They go on working, and no help lists them."""
+
+
+def present_words(words: Sequence[str]) -> list[str]:
+    """Return the words of a command line with the present name of a command.
+
+    >>> present_words(["judge", "check", "rows.jsonl"]), present_words(["score", "rows.jsonl"])
+    (['benchmark', 'check', 'rows.jsonl'], ['score', 'rows.jsonl'])
+    """
+    for former, present in FORMER.items():
+        length = len(former.split())
+        if " ".join(words[:length]) == former:
+            return [*present.split(), *words[length:]]
+    return [*words]
+
+
 class Commands(CommandGroup):
     """The commands in the order of `GROUPS`; Typer alone would list groups of commands last."""
+
+    def parse_args(self, ctx: Any, args: Any) -> Any:
+        """Return the arguments after the options before the command."""
+        before = list(takewhile(lambda word: word.startswith("-"), args))
+        ctx.meta[LISTED] = None if "--all" in before else FIRST_DAY
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands."""
         del ctx
         return COMMANDS
 
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        """Return name, command and remaining arguments, of a former name those of the present one."""
+        return super().resolve_command(ctx, present_words(args))
+
 
 cli = typer.Typer(
     cls=Commands,
-    help="Live scores, honest intervals and drift alerts for RAG pipelines, on Redis Streams.",
+    help="Live scores, honest intervals and drift alerts for RAG pipelines, on Redis Streams.\n\n"
+    "`ragtide demo` shows them on example data. `ragtide --help --all` lists every command.",
     no_args_is_help=True,
     rich_markup_mode=None,  # Rich takes long to import for a mistake, and breaks its line in a box
     pretty_exceptions_enable=False,
@@ -80,6 +129,12 @@ def main() -> None:
         sys.exit(1)
 
 
+def _list_all(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(__version__)
@@ -99,12 +154,15 @@ def common(
     partitions: Annotated[
         int | None, typer.Option(metavar="NUMBER", help="Partitions of the deployment [RAGTIDE_PARTITIONS].")
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", callback=_list_all, is_eager=True, help="With --help: list every command.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Store the options before the command."""
-    del version
+    del version, every
     context.obj = Given(redis_url, prefix, data_dir, partitions)
 
 

@@ -30,7 +30,7 @@ async def recording_findings(settings: Settings) -> list[Finding]:
         return [Finding("warning", "recording", f"it cannot be read: {error}", "look at recorder.url")]
     except TimeoutError:
         found = f"it was not read within {READ_S:g} s, so it is not known whether Redis lost recorded entries"
-        return [Finding("warning", "recording", found, "ragtide inspect reads it without a limit of time")]
+        return [Finding("warning", "recording", found, "ragtide recorder inspect reads it without a limit of time")]
     if not interactions and not feedback:
         return [Finding("ok", "recording", "Redis has lost nothing that it holds")]
     found = (

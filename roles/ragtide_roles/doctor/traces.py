@@ -53,7 +53,7 @@ def _finding(service: ServiceTraces) -> Finding:
         advice.append("the first are dead letters: ragtide dead-letters")
     if without:
         newest = service.newest.get(without.most_common(1)[0][0], "")
-        advice.append(f"see why: ragtide ingest explain {newest[:32]}".rstrip())
+        advice.append(f"see why: ragtide publish explain {newest[:32]}".rstrip())
     name = printable(service.service)[:NAME_CHARS]
     return Finding(level, f"traces of {name}" if name else "traces", "; ".join(parts), ", ".join(advice))
 

@@ -69,7 +69,7 @@ class IngestSettings(BaseModel):
     quiet_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
     """Seconds without a new span after which an interaction counts as complete although spans above it are missing."""
     explain_s: Annotated[float, Field(ge=0, le=86_400)] = 3600.0
-    """Seconds for which the spans of a trace that is over are kept, so that `ragtide ingest explain` can show it; 0
+    """Seconds for which the spans of a trace that is over are kept, so that `ragtide publish explain` can show it; 0
     deletes them at once. Of many traces only the newest are kept: in a partition a sixty-fourth of `traces_bytes`."""
     traces_cap: Annotated[int, Field(ge=1)] = 100_000
     """Maximum number of waiting traces of a partition; further traces are refused, and the client is asked to try

@@ -117,7 +117,7 @@ class JudgeBatches:
                 raise ConfigurationError(f"{self._path} cannot be written ({error}): set data_dir") from None
             if not is_alone:
                 raise ConfigurationError(
-                    f"another ragtide batch uses {folder}: wait for its end, or set another data_dir"
+                    f"another ragtide score batch uses {folder}: wait for its end, or set another data_dir"
                 )
             try:
                 yield

@@ -37,6 +37,9 @@ VALUES: Final = {"str": "TEXT", "path": "PATH", "int": "NUMBER", "float": "NUMBE
 """Words of the help for the types of Python."""
 
 
+LISTED: Final = "ragtide.listed"
+"""Names of the commands that a page of help lists, in the `meta` of its context; None, or no entry, for all."""
+
 before_command: list[Callable[[], None]] = []
 """Called before a command runs, and not for its help or a mistake."""
 
@@ -74,21 +77,47 @@ class CliCommand(_WithHelp, TyperCommand):
 
 
 class CommandGroup(_WithHelp, TyperGroup):
-    """A group that names the command that was probably meant, and shows its help if none is given."""
+    """A group that names the command that was probably meant, and shows its help if none is given.
+
+    A group may be a command itself, as `ragtide items`. The first word decides: if it is the name of a command of the
+    group, as in `ragtide items trace i-17`, that command runs; otherwise all words are those of the group itself. A
+    file or an id with such a name is written with another first word, such as `./trace` or `-- trace`.
+    """
+
+    _names_command = False
+    """Whether the words that are parsed begin with the name of a command of the group."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options and arguments; for a command of the group, and its path, the help alone."""
+        params = super().get_params(ctx)
+        is_own = not self._names_command and ctx.command is self
+        return params if is_own else [param for param in params if param.name == "help"]
 
     def parse_args(self, ctx: Any, args: Any) -> Any:
         """Return the arguments after the options of the group."""
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
             typer.echo(ctx.get_help(), err=True)  # Typer prints its own help here, and nothing of ours
             ctx.exit(2)
-        return super().parse_args(ctx, args)
+        if not self.invoke_without_command:
+            return super().parse_args(ctx, args)
+        self._names_command = bool(args) and args[0] in self.commands
+        try:
+            if not self._names_command:
+                ctx.allow_interspersed_args, ctx.allow_extra_args = True, False
+                if args and not any(param.param_type_name == "argument" for param in self.params):
+                    self._refuse_unknown(ctx, args[0])
+            return super().parse_args(ctx, args)
+        finally:
+            self._names_command = False
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
         """Return name, command and remaining arguments; a mistake if there is no such command."""
-        name = args[0]
+        self._refuse_unknown(ctx, args[0])
+        return super().resolve_command(ctx, args)
+
+    def _refuse_unknown(self, ctx: Any, name: str) -> None:
         if not name.startswith("-") and not ctx.resilient_parsing and name not in self.commands:
             ctx.fail(unknown("command", name, self.list_commands(ctx), listed_by=f"{ctx.command_path} --help"))
-        return super().resolve_command(ctx, args)
 
 
 def _unless_absent(parameter: Any) -> Callable[[Any, Any], Any]:
@@ -100,13 +129,17 @@ def _unless_absent(parameter: Any) -> Callable[[Any, Any], Any]:
     return lambda context, value: None if value is None else process(context, value)
 
 
-def command_group(name: str, help_text: str, *, no_args_is_help: bool = False) -> typer.Typer:
-    """Return a group of commands, such as `ragtide experiment`."""
-    return typer.Typer(name=name, cls=CommandGroup, help=help_text, no_args_is_help=no_args_is_help)
+def command_group(name: str, help_text: str = "") -> typer.Typer:
+    """Return a group of commands; one without a help text is a command itself (`runs` of `command`)."""
+    return typer.Typer(name=name, cls=CommandGroup, help=help_text, no_args_is_help=bool(help_text))
 
 
 def command(
-    *examples: str, exits: str = "", of: typer.Typer | None = None, name: str | None = None
+    *examples: str,
+    exits: str = "",
+    of: typer.Typer | None = None,
+    name: str | None = None,
+    runs: typer.Typer | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command. A parameter whose type is a dataclass stands for the options that are its fields.
 
@@ -115,6 +148,7 @@ def command(
         exits: exit codes in words that the command has besides those of all commands.
         of: group of the command; a command of `ragtide` itself stands in the list of `app.py`.
         name: of a command of a group; by default that of the function.
+        runs: group that runs the function when no command of it is named.
     """
 
     def declare(function: Callable[..., None]) -> Callable[..., None]:
@@ -140,6 +174,9 @@ def command(
                 hints.update({} if kind is None else get_type_hints(kind, include_extras=True))
             vars(run)["__signature__"] = inspect.Signature(declared)
             run.__annotations__ = {parameter.name: hints[parameter.name] for parameter in declared}
+        if runs is not None:
+            runs.info.help = inspect.getdoc(function)
+            runs.callback(invoke_without_command=True)(run)
         return run if of is None else of.command(name, cls=CliCommand)(run)
 
     return declare
@@ -147,8 +184,12 @@ def command(
 
 def line_in_list(added: Callable[..., None] | typer.Typer) -> str:
     """Return the line of a command or a group in the list of commands: the first sentence of its help."""
-    text = str(added.info.help) if isinstance(added, typer.Typer) else inspect.getdoc(added) or ""
-    return re.split(r"(?<=\.)\s", text, maxsplit=1)[0]
+    return first_sentence(str(added.info.help) if isinstance(added, typer.Typer) else inspect.getdoc(added) or "")
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a help text in one line."""
+    return joined(re.split(r"(?<=\.)\s", text, maxsplit=1)[0])
 
 
 def help_page(command: Any, context: Any) -> Group:
@@ -162,19 +203,22 @@ def help_page(command: Any, context: Any) -> Group:
     arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
     options = [parameter for parameter in parameters if parameter.param_type_name == "option"]
     groups: dict[str, list[tuple[str, str]]] = {}
-    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+    listed = None if context.parent is not None else context.meta.get(LISTED)
+    for name in listed or (command.list_commands(context) if hasattr(command, "list_commands") else ()):
         child = command.commands[name]
-        rows = groups.setdefault(child.rich_help_panel or "Commands", [])
-        rows.append((name, joined(child.short_help or child.help)))
+        rows = groups.setdefault((not listed and child.rich_help_panel) or "Commands", [])
+        rows.append((name, first_sentence(child.help or "")))
     sections = {
         **groups,
         "Arguments": [(argument_name(argument), explained(argument)) for argument in arguments],
         "Options": [(option_name(option, context), explained(option)) for option in options],
     }
     named = [argument_name(argument) if argument.required else f"[{argument_name(argument)}]" for argument in arguments]
-    pieces = [context.command_path, "[OPTIONS]", *named, *(["COMMAND ..."] if any(groups.values()) else [])]
+    path, runs = context.command_path, not groups or command.invoke_without_command
+    lines = [f"{path} {' '.join(['[OPTIONS]', *named])}"] if runs else []
+    lines += [f"{path} {'' if runs else '[OPTIONS] '}COMMAND ..."] if groups else []
     return Group(
-        Text(f"Usage: {' '.join(pieces)}\n"),
+        Text("Usage: " + "\n       ".join(lines) + "\n"),
         Text("\n\n".join(joined(paragraph) for paragraph in (command.help or "").split("\n\n")) + "\n"),
         *(part for title, rows in sections.items() if rows for part in _section(title, rows, _width(groups, title))),
     )

@@ -7,11 +7,13 @@ import typer
 
 from ..printing import err, out, print_json, warn
 from ..running import ConfidenceOption, JsonOption, Role, WorkspaceOption, given, user_name
-from . import command, command_group
+from . import command, command_group, line_in_list
+
+alerts = command_group("alerts")
 
 
-@command("ragtide alerts --firing", "ragtide alerts --follow --json")
-def alerts(
+@command("ragtide alerts --firing", "ragtide alerts --follow --json", runs=alerts)
+def show_alerts(
     context: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new alerts, until Ctrl-C.")] = False,
     firing: Annotated[bool, typer.Option("--firing", help="Only alerts that are firing now.")] = False,
@@ -66,10 +68,12 @@ def alerts(
 
 
 @command(
-    "ragtide explain-drift shop",
-    "ragtide explain-drift shop --metric trace.adherence --by lang --since 2026-11-01T12:00:00Z",
+    "ragtide alerts explain shop",
+    "ragtide alerts explain shop --metric trace.adherence --by lang --since 2026-11-01T12:00:00Z",
+    of=alerts,
+    name="explain",
 )
-def explain_drift(
+def explain_change(
     context: typer.Context,
     pipeline: Annotated[str, typer.Argument(help="The pipeline.")],
     metric: Annotated[
@@ -154,21 +158,20 @@ def _length_ms(text: str) -> int:
         ) from error
 
 
-notify = command_group(
-    "notify",
-    "Run a notifier: it sends alerts to people and machines. The table notify of the settings names the destinations.",
-)
+notify = command_group("notify")
 
 
-@notify.callback(invoke_without_command=True)
-@command("ragtide notify", "ragtide notify --dry-run")
+@command("ragtide notify", "ragtide notify --dry-run", runs=notify)
 def run_notifier(
     context: typer.Context,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the requests for the alerts that fire now, and send nothing.")
     ] = False,
 ) -> None:
-    """Run a notifier until SIGTERM or Ctrl-C. A second notifier stands by."""
+    """Run a notifier: it sends alerts to people and machines.
+
+    The table notify of the settings names the destinations. A second notifier stands by. SIGTERM or Ctrl-C ends it.
+    """
     from ragtide_consumers.notify.service import NO_DESTINATION
     from ragtide_runtime.errors import ConfigurationError
 
@@ -232,7 +235,7 @@ def try_destinations(
         raise typer.Exit(1)
 
 
-@command("ragtide ack adherence-drift-0a1b2c3d4e5f")
+@command("ragtide alerts ack adherence-drift-0a1b2c3d4e5f", of=alerts)
 def ack(
     context: typer.Context,
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of alerts that fire.")],
@@ -267,16 +270,16 @@ def ack(
     with_redis(settings, body)
 
 
-silence = command_group(
-    "silence",
-    "Silence alerts for a while, or list the silences. Silenced alerts still fire and are shown, but are not sent.",
-)
+silence = command_group("silence")
 
 
-@silence.callback(invoke_without_command=True)
-@command("ragtide silence")
+@command("ragtide alerts silence", runs=silence)
 def show_silences(context: typer.Context, as_json: JsonOption = False) -> None:
-    """Show the silences that hold now, the first to end first; with --json as a list."""
+    """Silence alerts for a while, or list the silences.
+
+    Without a command it shows the silences that hold now, the first to end first. Silenced alerts still fire and are
+    shown, but are not sent.
+    """
     from ragtide_consumers.notify.silences import read_silences
     from ragtide_schemas import utc_now
 
@@ -290,7 +293,7 @@ def show_silences(context: typer.Context, as_json: JsonOption = False) -> None:
     if as_json:
         print_json([entry.model_dump(mode="json") for entry in found])
     elif not found:
-        err.print("No silences: ragtide silence add sets one.")
+        err.print("No silences: ragtide alerts silence add sets one.")
     else:
         columns = [
             Column("id", [entry.id for entry in found]),
@@ -302,7 +305,7 @@ def show_silences(context: typer.Context, as_json: JsonOption = False) -> None:
         out.print(fitted(columns, out.width))
 
 
-@command("ragtide silence add --pipeline 'shop*' --for 2h --reason 'new index'", of=silence, name="add")
+@command("ragtide alerts silence add --pipeline 'shop*' --for 2h --reason 'new index'", of=silence, name="add")
 def silence_alerts(
     context: typer.Context,
     pipeline: Annotated[str, typer.Option(help="Shell-style pattern of pipelines.")] = "*",
@@ -356,7 +359,7 @@ def silence_alerts(
     err.print(f"silent until {added.until:%Y-%m-%d %H:%M} UTC: {matched_alerts(added)}", markup=False, highlight=False)
 
 
-@command("ragtide silence remove 0a1b2c3d", of=silence, name="remove")
+@command("ragtide alerts silence remove 0a1b2c3d", of=silence, name="remove")
 def remove_silences(
     context: typer.Context,
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of silences.")],
@@ -376,4 +379,7 @@ def remove_silences(
         if not removed:
             missing.append(silence_id)
     if missing:
-        raise typer.BadParameter(f"there is no silence {', '.join(missing)}: ragtide silence lists them")
+        raise typer.BadParameter(f"there is no silence {', '.join(missing)}: ragtide alerts silence lists them")
+
+
+alerts.add_typer(silence, short_help=line_in_list(silence))

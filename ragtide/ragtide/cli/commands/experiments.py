@@ -1,4 +1,4 @@
-"""`ragtide experiment`, `report`, `capacity` and `plan`: what to run, and what it costs."""
+"""`ragtide experiment` and `capacity`: what to run, and what it costs."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,6 @@ from . import command, command_group
 experiment = command_group(
     "experiment",
     "Run configs over a data set, and stop those that surely lose. The configs are compared while they run.",
-    no_args_is_help=True,
 )
 
 
@@ -201,7 +200,11 @@ def limits(
     confirm("the limits are set", driven=control.limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens))
 
 
-@command("ragtide report try", "ragtide report after --compare before --output - --format md")
+@command(
+    "ragtide experiment report try",
+    "ragtide experiment report after --compare before --output - --format md",
+    of=experiment,
+)
 def report(
     context: typer.Context,
     workspace: Annotated[str, typer.Argument(help="Name of an experiment or a replay.")],
@@ -291,12 +294,16 @@ class CountedLabeler(StrEnum):
     JUDGE = "judge"
 
 
+capacity = command_group("capacity")
+
+
 @command(
     "ragtide capacity --rate 500",
     "ragtide capacity --rate 500 --documents 5 --judge-share 0.1 --judge-model gpt-4.1-mini",
     "ragtide --partitions 64 capacity --rate 20000 --pipelines 10000 --retention 1d --json",
+    runs=capacity,
 )
-def capacity(
+def show_capacity(
     context: typer.Context,
     rate: Annotated[float, typer.Option(min=0.001, max=1e9, help="Interactions a second, of all pipelines.")],
     documents: Annotated[float, typer.Option(min=0, max=1000, help="Documents of an interaction.")] = 5.0,
@@ -401,10 +408,11 @@ def capacity(
 
 
 @command(
-    "ragtide plan criteria.asks_back --half-width 0.03 --traffic 5000",
-    "ragtide plan trace.adherence --half-width 0.02 --traffic 5000 --days 30 --pipeline shop",
-    "ragtide plan criteria.asks_back --half-width 0.03 --traffic 5000 --mean 0.2 --correlation 0.6 --json",
+    "ragtide capacity plan criteria.asks_back --half-width 0.03 --traffic 5000",
+    "ragtide capacity plan trace.adherence --half-width 0.02 --traffic 5000 --days 30 --pipeline shop",
+    "ragtide capacity plan criteria.asks_back --half-width 0.03 --traffic 5000 --mean 0.2 --correlation 0.6 --json",
     exits="4 if the width is not reached though everything is judged",
+    of=capacity,
 )
 def plan(
     context: typer.Context,

@@ -1,8 +1,8 @@
-"""`ragtide items`, `item`, `trace` and `dataset`: kept items, listed, shown, or written as a data set."""
+"""`ragtide items` and `dataset`: kept items, listed, shown, or written as a data set."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -10,16 +10,26 @@ from ..printing import out, print_json, warn
 from ..running import JsonOption, PipelineOption, WorkspaceOption, given
 from . import command, command_group
 
+if TYPE_CHECKING:
+    from ragtide_runtime.settings.model import Settings
+
+items = command_group("items")
+
 
 @command(
+    "ragtide items i-17",
     "ragtide items --worst --metric trace.adherence",
     "ragtide items --newest --pipeline shop --limit 100",
     "ragtide items --sample --pipeline shop --json",
     "ragtide items --forget i-17",
-    exits="1 if there is no such alert, or no such item to delete",
+    exits="1 if there is no such alert, or no such item is kept",
+    runs=items,
 )
-def items(
+def show_items(
     context: typer.Context,
+    interaction_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Id of one interaction, to show all that is kept of it.")
+    ] = None,
     worst: Annotated[bool, typer.Option("--worst", help="The worst items of each metric.")] = False,
     newest: Annotated[
         bool, typer.Option("--newest", help="The newest items, whatever their scores; of much traffic one a second.")
@@ -30,7 +40,9 @@ def items(
     metric: Annotated[
         str | None, typer.Option(help="With --worst or --newest: this metric, such as trace.adherence.")
     ] = None,
-    labeler: Annotated[str | None, typer.Option(help="With --worst or --newest: scores of this labeler.")] = None,
+    labeler: Annotated[
+        str | None, typer.Option(help="With ID, --worst or --newest: marks and scores of this labeler.")
+    ] = None,
     pipeline: PipelineOption = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most items of each list.")] = 10,
     forget: Annotated[
@@ -39,9 +51,10 @@ def items(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List kept items: the worst, newest, a sample or of an alert.
+    """List kept items, or show one: marked sentences and scores.
 
-    Without an option it counts them. With --json each item is one line.
+    Without an option it counts them. With --json each item is one line. Of one item, sentences are marked as relevant,
+    used or supported, and each formula is filled in.
     """
     from redis.asyncio import Redis
 
@@ -60,12 +73,15 @@ def items(
     from ..running.redis import settings_with, with_redis
 
     views = views_of_items(worst=worst, newest=newest, sample=sample, alert=alert, rule=rule, forget=forget)
-    chosen = [name for name, given in views.items() if given]
+    chosen = [name for name, given in {"ID": interaction_id is not None, **views}.items() if given]
     if len(chosen) > 1:
         raise typer.BadParameter(f"{' and '.join(chosen)} exclude each other: give one of them")
-    if (metric or labeler) and not (worst or newest):
+    if (metric or labeler) and not (worst or newest or (interaction_id is not None and metric is None)):
         raise typer.BadParameter("--metric and --labeler choose the scores of --worst or --newest: add one of these")
     settings = settings_with(context, workspace)
+    if interaction_id is not None:
+        _show_item(settings, interaction_id, pipeline, labeler, as_json=as_json)
+        return
     if forget is not None:
         forget_item(settings, forget, pipeline)
         return
@@ -107,24 +123,9 @@ def items(
         out.print(items_view(found, out.width))
 
 
-@command(
-    "ragtide item i-17", "ragtide item i-17 --pipeline shop --labeler judge --json", exits="1 if no such item is kept"
-)
-def item(
-    context: typer.Context,
-    interaction_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the interaction.")],
-    pipeline: Annotated[str | None, typer.Option(help="Its pipeline, if several pipelines have this id.")] = None,
-    labeler: Annotated[
-        str | None,
-        typer.Option(help="Labeler whose marks are shown, such as local; default: the judge, if there is one."),
-    ] = None,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
+def _show_item(
+    settings: "Settings", interaction_id: str, pipeline: str | None, labeler: str | None, *, as_json: bool
 ) -> None:
-    """Show one kept item: marked sentences and scores.
-
-    Sentences are marked as relevant, used or supported, and each formula is filled in.
-    """
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.specimens import KeptSpecimens
@@ -134,9 +135,7 @@ def item(
     from ragtide_schemas.printable import printable
 
     from ..printing.live import fields_of_item, item_view
-    from ..running.redis import settings_with, with_redis
-
-    settings = settings_with(context, workspace)
+    from ..running.redis import with_redis
 
     async def body(redis: Redis, _: RedisHandle) -> list[Specimen]:
         kept = KeptSpecimens(redis, settings.layout)
@@ -173,7 +172,6 @@ MOST: Final = 10_000
 dataset = command_group(
     "dataset",
     "Write kept items as a data set, for experiments and tests. Each row has its provenance.",
-    no_args_is_help=True,
 )
 
 
@@ -362,7 +360,12 @@ def from_annotations(
         warn("These items were selected because of their scores: means and agreement are about these items alone")
 
 
-@command("ragtide trace i-17", "ragtide trace i-17 --pipeline shop --json", exits="1 if the id is not known")
+@command(
+    "ragtide items trace i-17",
+    "ragtide items trace i-17 --pipeline shop --json",
+    exits="1 if the id is not known",
+    of=items,
+)
 def trace(
     context: typer.Context,
     identity: Annotated[str, typer.Argument(metavar="ID", help="Id of the interaction or trace.")],

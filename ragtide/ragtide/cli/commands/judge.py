@@ -1,4 +1,4 @@
-"""`ragtide benchmark`, `judge`, `agreement` and `criteria`: what a labeler is worth, and questions of your own."""
+"""`ragtide benchmark` and `criteria`: what a labeler is worth, and questions of your own."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,13 +9,16 @@ from ..printing import err, out, print_json, warn
 from ..running import JsonOption, given, user_name
 from . import command, command_group
 
+benchmark = command_group("benchmark")
+
 
 @command(
     "ragtide benchmark ragbench.jsonl.gz",
     "ragtide benchmark test.jsonl --labeler judge --limit 200 --json",
     "ragtide benchmark --corruptions ragbench.jsonl.gz --only 'negation,wrong documents'",
+    runs=benchmark,
 )
-def benchmark(
+def measure_labeler(
     context: typer.Context,
     files: Annotated[
         list[Path],
@@ -92,14 +95,11 @@ def benchmark(
         show_figures(run)
 
 
-judge = command_group("judge", "Find out how far your judge can be trusted.", no_args_is_help=True)
-
-
 @command(
-    "ragtide judge check answers.jsonl --rows 40 --max-cost-usd 0.5",
-    "ragtide judge check answers.jsonl --criterion asks_back --dry-run",
-    "ragtide judge check answers.jsonl --corruptions --only 'negation,wrong documents'",
-    of=judge,
+    "ragtide benchmark check answers.jsonl --rows 40 --max-cost-usd 0.5",
+    "ragtide benchmark check answers.jsonl --criterion asks_back --dry-run",
+    "ragtide benchmark check answers.jsonl --corruptions --only 'negation,wrong documents'",
+    of=benchmark,
     name="check",
 )
 def judge_check(
@@ -182,7 +182,7 @@ def judge_check(
     run_check(check, confidence=confidence, max_cost_usd=max_cost_usd, as_json=as_json)
 
 
-@command("ragtide judge sentinels recording sentinels.jsonl", of=judge, name="sentinels")
+@command("ragtide benchmark sentinels recording sentinels.jsonl", of=benchmark, name="sentinels")
 def judge_sentinels(
     context: typer.Context,
     source: Annotated[str, typer.Argument(help="Folder or URL of a recording, or a file of interactions.")],
@@ -200,7 +200,7 @@ def judge_sentinels(
     err.print(f"{written:,} sentinels are in {output}: set judge.sentinels to this file", markup=False, highlight=False)
 
 
-@command("ragtide judge baseline", of=judge, name="baseline")
+@command("ragtide benchmark baseline", of=benchmark, name="baseline")
 def judge_baseline(context: typer.Context) -> None:
     """Forget the earlier answers to sentinels, so that the judge's next answers are the baseline.
 
@@ -223,8 +223,9 @@ def judge_baseline(context: typer.Context) -> None:
 
 
 @command(
-    "ragtide agreement scores.jsonl --gold rows.jsonl",
-    "ragtide agreement judge.jsonl --against local.jsonl --metric trace.adherence",
+    "ragtide benchmark agreement scores.jsonl --gold rows.jsonl",
+    "ragtide benchmark agreement judge.jsonl --against local.jsonl --metric trace.adherence",
+    of=benchmark,
 )
 def agreement(
     predictions: Annotated[Path, typer.Argument(help="File of scores: the output of ragtide score FILE --json.")],
@@ -286,7 +287,6 @@ def agreement(
 criteria = command_group(
     "criteria",
     "Check, try, list and store questions in your own words.",
-    no_args_is_help=True,
 )
 
 

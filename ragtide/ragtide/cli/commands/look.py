@@ -108,20 +108,20 @@ def explain(
         out.print(explanation(metrics.known[name], given_by(name, metrics.own, metrics.optional)))
 
 
-dead_letters = command_group(
-    "dead-letters", "Show entries that could not be used, or publish them again. Without a command it shows the newest."
-)
+dead_letters = command_group("dead-letters")
 
 
-@dead_letters.callback(invoke_without_command=True)
-@command("ragtide dead-letters --reason too_large", "ragtide dead-letters --json > letters.jsonl")
+@command("ragtide dead-letters --reason too_large", "ragtide dead-letters --json > letters.jsonl", runs=dead_letters)
 def list_dead_letters(
     context: typer.Context,
     reason: Annotated[str | None, typer.Option(help="Only this reason, such as not_json.")] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the newest entries that could not be used; with --json all of them with payload, one per line."""
+    """Show entries that could not be used, or publish them again.
+
+    Without a command it shows the newest; with --json all of them with payload, one per line.
+    """
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.dead_letters import StoredDeadLetter

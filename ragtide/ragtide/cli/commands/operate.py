@@ -278,37 +278,6 @@ def aggregator(context: typer.Context, workspace: WorkspaceOption = None) -> Non
     run_until_signal(settings_with(context, workspace, roles=True), Role.AGGREGATOR)
 
 
-@command("ragtide recorder --url s3://bucket/recording", "ragtide recorder --forget")
-def recorder(
-    context: typer.Context,
-    url: Annotated[
-        str | None, typer.Option(help="Folder or URL to write to, such as s3://bucket/folder [RAGTIDE_RECORDER_URL].")
-    ] = None,
-    forget: Annotated[
-        bool, typer.Option("--forget", help="End recording for good: Redis no longer keeps entries for a recorder.")
-    ] = False,
-) -> None:
-    """Run a recorder: it writes the live streams to files.
-
-    A second recorder stands by. SIGTERM or Ctrl-C ends it. ragtide inspect shows the files, and ragtide replay
-    reads them.
-    """
-    from ..running.redis import with_redis
-    from ..running.roles import run_until_signal
-
-    settings = given(context).settings()
-    if forget:
-        from ragtide_consumers.recorder.fence import forget_recorder
-
-        with_redis(settings, lambda redis, _: forget_recorder(redis, settings.layout))
-        err.print("Redis no longer keeps entries for a recorder; the recording stays", highlight=False)
-        return
-    if url is not None:
-        changed = settings.recorder.model_copy(update={"url": url})
-        settings = settings.model_copy(update={"recorder": changed})
-    run_until_signal(settings, Role.RECORDER)
-
-
 @command("ragtide serve", "ragtide serve --port 4318")
 def serve(
     context: typer.Context,

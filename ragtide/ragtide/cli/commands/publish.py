@@ -11,13 +11,16 @@ from ..printing import err, out, print_json, warn
 from ..running import FileArgument, JsonOption, MapOption, PipelineOption, given, user_name
 from . import command, command_group
 
+publish = command_group("publish")
+
 
 @command(
     "ragtide publish answers.jsonl",
     "ragtide publish answers.csv --pipeline shop --run nightly-7 --rate 20",
     exits="1 if a row could not be published",
+    runs=publish,
 )
-def publish(
+def publish_rows(
     context: typer.Context,
     file: FileArgument,
     pipeline: Annotated[str | None, typer.Option(help="Pipeline of the rows that name no pipeline.")] = None,
@@ -218,9 +221,6 @@ def annotate(
     err.print(session.summary(len(items)), markup=False, highlight=False, soft_wrap=True)
 
 
-ingest = command_group("ingest", "Read interactions from captured traces of OpenTelemetry.", no_args_is_help=True)
-
-
 FilesArgument = Annotated[
     list[Path], typer.Argument(metavar="FILE...", help="Bodies of OTLP requests: protobuf or JSON, gzip or not.")
 ]
@@ -230,14 +230,14 @@ TraceOption = Annotated[str | None, typer.Option(help="Only the traces whose ids
 
 
 @command(
-    "ragtide ingest explain 51196e0c6ab54c0cb4ee2be8a2d0a77b",
-    "ragtide ingest explain request.pb",
-    "ragtide ingest explain traces.json --trace 51196e0c",
+    "ragtide publish explain 51196e0c6ab54c0cb4ee2be8a2d0a77b",
+    "ragtide publish explain request.pb",
+    "ragtide publish explain traces.json --trace 51196e0c",
     exits="1 if Redis has no spans of a trace",
-    of=ingest,
+    of=publish,
     name="explain",
 )
-def ingest_explain(
+def explain_traces(
     context: typer.Context,
     sources: Annotated[
         list[str],
@@ -249,7 +249,7 @@ def ingest_explain(
     trace: TraceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which span became what, and why not.
+    """Show which span of captured traces became what, and why not.
 
     The spans of a trace are read from Redis, where they stay for a while (ingest.explain_s). The spans of all files are
     read together. A file has the body of one request, or a JSON request per line, as the file exporter of the
@@ -278,8 +278,8 @@ def ingest_explain(
     out.print(traces_summary(found), highlight=False)
 
 
-@command("ragtide ingest publish traces.json", exits="1 if an interaction cannot be used", of=ingest, name="publish")
-def ingest_publish(
+@command("ragtide publish traces requests.json", exits="1 if an interaction cannot be used", of=publish, name="traces")
+def publish_traces(
     context: typer.Context, files: FilesArgument, trace: TraceOption = None, as_json: JsonOption = False
 ) -> None:
     """Publish the interactions that captured traces hold, to be scored live.

@@ -1,4 +1,4 @@
-"""`ragtide inspect`, `replay`, `workspaces` and `rules`: recordings, their replays, and rules tested on them."""
+"""`ragtide recorder`, `replay` and `rules`: recordings, their replays, and rules tested on them."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,14 +7,48 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..printing import err, out, print_json, warn
-from ..running import JsonOption, PipelinesOption, SinceOption, UntilOption, given
-from . import command, command_group
+from ..running import JsonOption, PipelinesOption, Role, SinceOption, UntilOption, given
+from . import command, command_group, line_in_list
 
 if TYPE_CHECKING:
     from ragtide_runtime.settings.model import Settings
 
 
-@command("ragtide inspect recording --verify", exits="1 if --verify finds damage")
+recorder = command_group("recorder")
+
+
+@command("ragtide recorder --url s3://bucket/recording", "ragtide recorder --forget", runs=recorder)
+def run_recorder(
+    context: typer.Context,
+    url: Annotated[
+        str | None, typer.Option(help="Folder or URL to write to, such as s3://bucket/folder [RAGTIDE_RECORDER_URL].")
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="End recording for good: Redis no longer keeps entries for a recorder.")
+    ] = False,
+) -> None:
+    """Run a recorder: it writes the live streams to files.
+
+    A second recorder stands by. SIGTERM or Ctrl-C ends it. ragtide recorder inspect shows the files, and ragtide
+    replay reads them.
+    """
+    from ..running.redis import with_redis
+    from ..running.roles import run_until_signal
+
+    settings = given(context).settings()
+    if forget:
+        from ragtide_consumers.recorder.fence import forget_recorder
+
+        with_redis(settings, lambda redis, _: forget_recorder(redis, settings.layout))
+        err.print("Redis no longer keeps entries for a recorder; the recording stays", highlight=False)
+        return
+    if url is not None:
+        changed = settings.recorder.model_copy(update={"url": url})
+        settings = settings.model_copy(update={"recorder": changed})
+    run_until_signal(settings, Role.RECORDER)
+
+
+@command("ragtide recorder inspect recording --verify", exits="1 if --verify finds damage", of=recorder)
 def inspect(
     context: typer.Context,
     url: Annotated[str | None, typer.Argument(help="Folder or URL of the recording [RAGTIDE_RECORDER_URL].")] = None,
@@ -58,6 +92,9 @@ def inspect(
         raise typer.Exit(1)
 
 
+replay = command_group("replay")
+
+
 @command(
     "ragtide replay recording --rules stricter.toml",
     "ragtide replay recording --relabel --labeler judge --max-cost-usd 5 --workspace judged",
@@ -65,8 +102,9 @@ def inspect(
     "ragtide replay recording --relabel --processes 8 --workspace again",
     "ragtide replay recording --restore",
     exits="1 if it stopped at --max-cost-usd",
+    runs=replay,
 )
-def replay(
+def replay_recording(
     context: typer.Context,
     recording: Annotated[str, typer.Argument(help="Folder or URL of the recording.")],
     workspace: Annotated[
@@ -256,15 +294,15 @@ def _check_processes(processes: int | None, *, relabel: bool, speed: str) -> Non
         )
 
 
-workspaces = command_group(
-    "workspaces", "List or remove the workspaces of replays and experiments. Without a command it lists them."
-)
+workspaces = command_group("workspaces")
 
 
-@workspaces.callback(invoke_without_command=True)
-@command("ragtide workspaces")
+@command("ragtide replay workspaces", runs=workspaces)
 def show_workspaces(context: typer.Context, as_json: JsonOption = False) -> None:
-    """Show the workspaces of replays and experiments, the oldest first; with --json as a list."""
+    """List or remove the workspaces of replays and experiments.
+
+    Without a command it lists them, the oldest first; with --json as a list.
+    """
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
@@ -291,7 +329,7 @@ def show_workspaces(context: typer.Context, as_json: JsonOption = False) -> None
         err.print("No workspaces yet: ragtide replay and ragtide experiment create them.")
 
 
-@command("ragtide workspaces remove judged", of=workspaces, name="remove")
+@command("ragtide replay workspaces remove judged", of=workspaces, name="remove")
 def remove_workspaces(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of workspaces.")],
@@ -311,7 +349,10 @@ def remove_workspaces(
         err.print(f"{name} is removed: {gone:,} keys", highlight=False)
 
 
-rules = command_group("rules", "Check alert rules, test them, or begin with a template.", no_args_is_help=True)
+replay.add_typer(workspaces, short_help=line_in_list(workspaces))
+
+
+rules = command_group("rules", "Check alert rules, test them, or begin with a template.")
 
 
 @command(

@@ -1,4 +1,4 @@
-"""`ragtide score`, `merge`, `batch` and `fit`: scores of files without Redis."""
+"""`ragtide score` and `fit`: scores of files without Redis."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -22,7 +22,7 @@ from ..running import (
     UntilOption,
     given,
 )
-from . import command
+from . import command, command_group
 
 if TYPE_CHECKING:
     from ragtide_offline.parts.part_files import MergedParts
@@ -37,14 +37,18 @@ def in_a_folder(path: Path | None) -> Path | None:
     return path
 
 
+score = command_group("score")
+
+
 @command(
     "ragtide score answers.jsonl",
     "ragtide score answers.jsonl --labeler judge --model gpt-5-mini --output scores.jsonl",
     "ragtide score answers.jsonl --fail-if 'trace.adherence < 0.8' --junit gate.xml",
     "ragtide score answers/ --processes 8 --output parts",
     exits="1 if a row could not be scored, or if there is none",
+    runs=score,
 )
-def score(
+def score_files(
     context: typer.Context,
     files: FilesArgument,
     labeler: Annotated[
@@ -216,9 +220,10 @@ def _refuse_in_parts(given_options: Mapping[str, Any]) -> None:
 
 
 @command(
-    "ragtide merge parts",
-    "ragtide merge parts --strategy running --summary-json summary.json",
+    "ragtide score merge parts",
+    "ragtide score merge parts --strategy running --summary-json summary.json",
     exits="1 if a row could not be scored, or if there is none",
+    of=score,
 )
 def merge(
     context: typer.Context,
@@ -247,9 +252,9 @@ def merge(
 
     settings = given(context).settings()
     _check_summary(strategy, reference)
-    gate = gate_of(settings, "merge", fail_if, reports)
+    gate = gate_of(settings, "score merge", fail_if, reports)
     if gate is not None:
-        gate.needs_baseline("ragtide merge has none: score one file with --baseline FILE")
+        gate.needs_baseline("ragtide score merge has none: score one file with --baseline FILE")
     level = confidence or settings.confidence
     _end(merged_parts(folder, strategy=strategy, confidence=level), gate, strategy, level, reference, summary_json)
 
@@ -282,7 +287,7 @@ def _end(
     exit_for(result, otherwise=int(bool(not merged.counts["scored"] or merged.counts["problems"] or found.problems)))
 
 
-@command("ragtide batch rows.jsonl", "ragtide batch rows.jsonl --no-wait")
+@command("ragtide score batch rows.jsonl", "ragtide score batch rows.jsonl --no-wait", of=score)
 def batch(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="Files of interactions.")],

@@ -85,7 +85,7 @@ def alert_panel(text: AlertText, *, brief: bool = False) -> Panel:
             facts.add_row("" if name == before else name, Text(printable(sentence)))
             before = name
     if not brief:
-        facts.add_row("Id", Text(printable(alert.alert_id)))  # what `ragtide ack` takes
+        facts.add_row("Id", Text(printable(alert.alert_id)))  # what `ragtide alerts ack` takes
     content = Group(*above, Text(printable(text.title), style="bold"), facts)
     return Panel(content, title=title, title_align="left", border_style=style, width=WIDEST)
 

@@ -171,7 +171,7 @@ MapOption = Annotated[
 
 WorkspaceOption = Annotated[
     str | None,
-    typer.Option("--workspace", help="Use a replay or experiment (see ragtide workspaces), not live traffic."),
+    typer.Option("--workspace", help="Use a replay or experiment (see ragtide replay workspaces), not live traffic."),
 ]
 
 

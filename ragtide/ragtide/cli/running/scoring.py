@@ -279,7 +279,8 @@ def _report(folder: Path, shard: tuple[int, int]) -> None:
     _print_problems(part.problems, part.counts.get("problems", 0))
     counts = f"{part.counts.get('scored', 0):,} scored, {part.counts.get('problems', 0):,} problems"
     err.print(
-        f"part {shard[0]} of {shard[1]}: {counts}; when all parts are scored: ragtide merge {folder}", highlight=False
+        f"part {shard[0]} of {shard[1]}: {counts}; when all parts are scored: ragtide score merge {folder}",
+        highlight=False,
     )
 
 
