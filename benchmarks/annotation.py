@@ -10,7 +10,7 @@ becomes the share (m - e) / (1 - 2 e) of supported sentences.
 
 Printed are the runs in which the interval holds the true mean of all responses, the width of the interval against that
 of the people's scores alone. The last row is a warning: half of the annotated responses are those on which the labeler
-and a judge differ most, and they count as if they were sampled. `ragtide annotate` never counts them.
+and a judge differ most, and they count as if they were sampled. The page Annotate never counts them.
 """
 
 import argparse

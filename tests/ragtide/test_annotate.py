@@ -1,34 +1,32 @@
-"""`ragtide annotate`: answers about the sample are published with their probability, and no others."""
+"""Answers of people: those about the sample are published with their probability, and no others."""
 
 import asyncio
-import io
 import json
-import os
-import pty
-import sys
-import termios
-import time
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from tests.aggregator.test_feedback import caught_up, letters, running
 from tests.consumers.specimens.test_keeping import worked
-from tests.ragtide.test_foreign_text import FOREIGN, raw
 from tests.ragtide.test_items import STREAMS, keep
-from tests.support.conditions import HANGS_S
-from tests.support.in_process import Done, run_command
+from tests.support.in_process import run_command
 
 from ragtide.testing import interaction
 from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_aggregator.state.state import StateOptions
+from ragtide_producers import InteractionProducer
 from ragtide_roles.kept.annotations import Annotation, StoredAnnotations
+from ragtide_roles.kept.questions import ADHERENCE, RATINGS, questions
+from ragtide_roles.kept.queue import ItemSource, QueueOptions, annotation_of, left, queue_of, store
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest, pipeline_digest
 from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings import load_settings
 from ragtide_schemas import Feedback
 
 TEXTS = ["The tower was built in 1889.", "It may be so.", "Cats eat fish at night."]
@@ -41,10 +39,42 @@ def _here(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def types(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    def run(keys: str, *options: str) -> Done:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(keys))
-        return run_command(capsys, "annotate", "--annotator", "ann", *options)
+def types(redis_url: str) -> Any:
+    """Answer the items of a person's queue, as the page does: y and n about sentences, 1 to 5 as ratings."""
+
+    async def answer(
+        keys: Iterator[str], sources: tuple[str, ...], annotator: str, share: float, rated: tuple[str, ...]
+    ) -> Counter[str]:
+        settings, counts = load_settings(), Counter[str]()
+        options = QueueOptions(
+            tuple(map(ItemSource, sources or ItemSource)), share, (ADHERENCE, *rated), rated, settings.feedback_window_s
+        )
+        async with connect_async(redis_url) as redis:
+            kept_items, stored_ones = KeptSpecimens(redis, settings.layout), StoredAnnotations(redis, "ragtide")
+            annotations = await stored_ones.read()
+            queue = await queue_of(kept_items, await kept_items.pipelines(), options, annotations)
+            items = left(queue, annotations, annotator)
+            with InteractionProducer(settings=settings) as producer:
+
+                async def publish(feedback: Feedback) -> None:
+                    await asyncio.to_thread(producer.publish_feedback, [feedback])
+
+                for item in items:
+                    names = [question.name for question in questions(item.specimen, rated)]
+                    given = dict(zip(names, islice(keys, len(names)), strict=False))
+                    if len(given) < len(names):
+                        break
+                    ratings = {name: int(key) for name, key in given.items() if name in RATINGS}
+                    supported = {name: key == "y" for name, key in given.items() if name not in RATINGS}
+                    annotation = annotation_of(item, annotator, supported=supported, ratings=ratings)
+                    counts[await store(stored_ones, annotation, item, publish)] += 1
+        counts["left"] = len(items) - counts.total()
+        return counts
+
+    def run(
+        keys: str, *sources: str, annotator: str = "ann", share: float = 1.0, rated: tuple[str, ...] = ()
+    ) -> Counter[str]:
+        return asyncio.run(answer(iter(keys), sources, annotator, share, rated))
 
     return run
 
@@ -73,8 +103,7 @@ def test_answers_about_the_sample_become_feedback_with_their_probability(
     redis_url: str, redis: Any, types: Any
 ) -> None:
     kept(redis_url)
-    done = types("yy\nn y\nyn", "--from", "sample", "--share", "1")
-    assert done.code == 0, done.stderr
+    assert types("yynyyn", "sample") == Counter(published=3, left=0)
     found = published(redis)
     assert {one.interaction_id for one in found} == {"i-0", "i-1", "i-2"}
     assert [one.gold_scores["trace.adherence"] for one in found] == [1.0, 0.0, 0.0]
@@ -82,14 +111,13 @@ def test_answers_about_the_sample_become_feedback_with_their_probability(
     assert {one.inclusion_probability for one in found} == {1.0}, "given that the producer sent it"
     assert [one.metadata["supported"] for one in found][2] == {"a": True, "b": False}
     assert {one.annotator for one in found} == {"ann"}
-    assert "3 annotated; 3 of the sample, published as feedback; 0 left" in done.stderr
-    again = types("yyyyyy")
-    assert ("no item for you" in again.stderr, len(published(redis))) == (True, 3)
+    assert types("yyyyyy") == Counter(left=0)
+    assert len(published(redis)) == 3
 
 
 def test_a_share_of_the_sample_multiplies_the_probability(redis_url: str, redis: Any, types: Any) -> None:
     kept(redis_url, 12)
-    types("yy" * 12, "--from", "sample", "--share", "0.4")
+    types("yy" * 12, "sample", share=0.4)
     found = published(redis)
     assert 0 < len(found) < 12
     assert {one.inclusion_probability for one in found} == {0.4}
@@ -97,8 +125,7 @@ def test_a_share_of_the_sample_multiplies_the_probability(redis_url: str, redis:
 
 def test_the_worst_and_disputed_items_are_never_published(redis_url: str, redis: Any, types: Any) -> None:
     kept(redis_url, sample=0.0)
-    done = types("yy" * 10, "--from", "worst", "--from", "disputed")
-    assert "selected, in no estimate" in done.stderr
+    assert types("yy" * 10, "worst", "disputed")["selected"]
     found = stored(redis_url)
     assert found
     assert {one.inclusion_probability for one in found} == {None}
@@ -107,28 +134,15 @@ def test_the_worst_and_disputed_items_are_never_published(redis_url: str, redis:
 
 def test_an_item_of_the_sample_is_not_asked_because_it_is_bad(redis_url: str, redis: Any, types: Any) -> None:
     kept(redis_url)
-    done = types("yy" * 10, "--from", "worst", "--from", "disputed")
-    assert ("no item for you" in done.stderr, stored(redis_url)) == (True, [])
-    assert "of 3" in types("q").stdout
-
-
-def test_back_changes_an_answer_and_skip_and_quit_are_kept(redis_url: str, redis: Any, types: Any) -> None:
-    kept(redis_url)
-    done = types("yx?bny" + "b" + "nn" + "s" + "yq", "--from", "sample")
-    assert done.code == 0, done.stderr
-    assert "Keys: y, n; s skip" in done.stdout
-    (first,) = published(redis)
-    assert first.metadata["supported"] == {"a": False, "b": False}
-    assert [one.skipped for one in stored(redis_url)] == [False, True]
-    assert "1 annotated; 1 of the sample, published as feedback; 1 skipped; 1 left for you" in done.stderr
-    assert "item 1 of 1" in types("", "--from", "sample").stdout, "the end of the input quits"
+    assert types("yy" * 10, "worst", "disputed") == Counter(left=0)
+    assert stored(redis_url) == []
+    assert types("")["left"] == 3
 
 
 def test_a_second_person_is_asked_and_only_the_first_answers_count(redis_url: str, redis: Any, types: Any) -> None:
     kept(redis_url, 1)
     types("yy")
-    done = types("nn", "--annotator", "bob")
-    assert "1 of the sample that another person annotated first" in done.stderr
+    assert types("nn", annotator="bob")["second"] == 1
     assert [(one.annotator, one.gold_scores["trace.adherence"]) for one in published(redis)] == [("ann", 1.0)]
     assert [one.annotator for one in stored(redis_url)] == ["ann", "bob"]
 
@@ -136,9 +150,7 @@ def test_a_second_person_is_asked_and_only_the_first_answers_count(redis_url: st
 def test_a_gold_score_of_the_interaction_itself_is_the_first(redis_url: str, redis: Any, types: Any) -> None:
     graded = {"trace.adherence": 1.0, "trace.supported_fraction": 1.0}
     keep(redis_url, interaction(0, gold_scores=graded), interaction(1, gold_scores={"trace.adherence": 1.0}))
-    done = types("nnnn", "--from", "sample")
-    assert "1 annotated" in done.stderr, "an item is not asked about if its answer cannot count"
-    assert "left for you" in done.stderr
+    assert types("nnnn", "sample").total() == 1, "an item is not asked about if its answer cannot count"
     assert [one.gold_scores for one in published(redis)] == [{"trace.supported_fraction": 0.0}]
 
 
@@ -148,62 +160,16 @@ def test_an_item_that_was_scored_too_long_ago_to_count_is_not_asked(
     kept(redis_url, 1)
     with monkeypatch.context() as late:
         late.setenv("RAGTIDE_FEEDBACK_WINDOW_S", "0.001")
-        assert "no item for you" in types("yy", "--from", "sample").stderr
-    assert "1 annotated" in types("yy", "--from", "sample").stderr
+        assert types("yy", "sample") == Counter(left=0)
+    assert types("yy", "sample")["published"] == 1
 
 
 def test_ratings_are_asked_for_chosen_metrics(redis_url: str, redis: Any, types: Any) -> None:
     kept(redis_url, 1)
-    types("yy6" + "4", "--rate", "context_relevance")
+    types("yy4", rated=("trace.context_relevance",))
     (found,) = published(redis)
     assert found.gold_scores["trace.context_relevance"] == 0.75
     assert found.metadata["ratings"] == {"trace.context_relevance": 4}
-    wrong = types("", "--rate", "relevanc")
-    assert (wrong.code, "context_relevance" in wrong.told) == (2, True)
-
-
-def test_the_screen_is_blind_and_at_most_80_columns_wide(redis_url: str, types: Any) -> None:
-    kept(redis_url, sample=1.0)
-    shown_text = types("q").stdout
-    assert "0a The tower was built in 1889." in shown_text
-    assert not [word for word in ("adherence", "judge", "local", "worst", "sample", "0.5") if word in shown_text]
-    assert max(map(len, shown_text.splitlines())) <= 80
-
-
-def test_a_foreign_text_does_not_control_the_terminal(redis_url: str, types: Any) -> None:
-    documents = [{"text": f"One {FOREIGN}. Two {FOREIGN}.", "id": "d"}]
-    keep(redis_url, interaction(0, question=FOREIGN, documents=documents, response=f"Yes {FOREIGN}."))
-    done = types("yyyyyy")
-    assert done.code == 0, done.stderr
-    assert raw(done.stdout) == []
-
-
-def test_an_annotator_without_a_proper_name_is_refused(types: Any) -> None:
-    done = types("", "--annotator", "a\x1b[2J")
-    assert (done.code, "annotator" in done.told) == (2, True)
-
-
-def test_keys_of_a_terminal_need_no_enter(
-    redis_url: str, redis: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept(redis_url, 2)
-    user, program = pty.openpty()
-
-    def type_them() -> None:
-        deadline = time.monotonic() + HANGS_S
-        while termios.tcgetattr(program)[3] & termios.ICANON and time.monotonic() < deadline:
-            time.sleep(0.005)
-        os.write(user, b"yyn\x1b[Ay\x04")  # the end comes too if a key was lost
-
-    with os.fdopen(program, "r") as stream, ThreadPoolExecutor(1) as person:
-        monkeypatch.setattr(sys, "stdin", stream)
-        typed = person.submit(type_them)
-        done = run_command(capsys, "annotate", "--annotator", "ann")
-        typed.result()
-        assert termios.tcgetattr(program)[3] & termios.ICANON, "the terminal is as before"
-    os.close(user)
-    assert done.code == 0, done.stderr
-    assert [one.gold_scores["trace.adherence"] for one in published(redis)] == [1.0, 0.0]
 
 
 def test_a_forgotten_item_has_no_annotation(
@@ -222,7 +188,7 @@ def test_annotated_items_become_gold_rows_that_agreement_reads(
     redis_url: str, types: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     kept(redis_url)
-    types("yynyyn", "--from", "sample")
+    types("yynyyn", "sample")
     gold, scores = tmp_path / "gold.jsonl", tmp_path / "scores.jsonl"
     assert run_command(capsys, "dataset", "from-annotations", "--output", str(gold)).code == 0
     rows = [json.loads(line) for line in gold.read_text().splitlines()]
@@ -249,8 +215,7 @@ def test_selected_answers_are_written_only_when_they_are_asked_for(
 async def test_answers_reach_the_estimates_of_the_people(async_redis: Any, redis_url: str, types: Any) -> None:
     await worked(async_redis, [interaction(number) for number in range(3)], sample=0.999999)
     async with running(async_redis):
-        done = await asyncio.to_thread(types, "yny", "--from", "sample")
-        assert "3 of the sample" in done.stderr
+        assert (await asyncio.to_thread(types, "yny", "sample"))["published"] == 3
         await caught_up(async_redis)
     state = (await load_checkpoint(async_redis, STREAMS, StateOptions())).state
     found = {
@@ -275,17 +240,28 @@ async def test_an_item_with_a_thumb_is_not_asked_because_the_first_gold_score_co
             await async_redis.xadd(STREAMS.feedback, {DATA_FIELD: thumb.encode()})
         await caught_up(async_redis)
         # i-0 has both metrics already; of i-1 the supported fraction is open; i-2 has none.
-        done = await asyncio.to_thread(types, "yy", "--from", "sample")
-        assert "2 of the sample, published as feedback" in done.stderr
-        assert "0 left for you" in done.stderr
+        assert await asyncio.to_thread(types, "yy", "sample") == Counter(published=2, left=0)
         # A second person is asked about the annotated items, and not about the item with thumbs.
-        second = await asyncio.to_thread(types, "nn", "--from", "sample", "--annotator", "bob")
-        assert "2 of the sample that another person annotated first" in second.stderr
+        assert (await asyncio.to_thread(types, "nn", "sample", annotator="bob"))["second"] == 2
         await caught_up(async_redis)
     assert await letters(async_redis) == []
 
 
 THUMBS: Final = ({"trace.adherence": 1.0, "trace.supported_fraction": 1.0}, {"trace.adherence": 0.0})
+
+
+def test_the_command_counts_the_queue_and_names_the_page(
+    redis_url: str, types: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(redis_url)
+    options = ("annotate", "--annotator", "ann", "--from", "sample", "--rate", "completeness", "--json")
+    found = json.loads(run_command(capsys, *options).stdout)
+    page = "http://127.0.0.1:8080/label?from=sample&rate=trace.completeness"
+    assert found == {"items": 3, "sample": 3, "selected": 0, "page": page}
+    types("yy", "sample")
+    assert json.loads(run_command(capsys, *options).stdout)["items"] == 2
+    wrong = run_command(capsys, "annotate", "--rate", "relevanc")
+    assert (wrong.code, "context_relevance" in wrong.told) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The annotation page: blind, the same queue and the same rules as `ragtide annotate`."""
+"""The annotation page: blind, and the same queue for everybody."""
 
 import asyncio
 import re

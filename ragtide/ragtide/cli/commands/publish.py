@@ -1,7 +1,6 @@
-"""`ragtide publish`, `feedback`, `annotate` and `ingest`: interactions and gold scores for a deployment."""
+"""`ragtide publish`, `feedback` and `annotate`: interactions and gold scores for a deployment."""
 
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -139,13 +138,11 @@ def feedback(
         raise typer.Exit(1)
 
 
-@command(
-    "ragtide annotate --annotator ann", "ragtide annotate --from sample --share 0.2 --rate context_relevance --limit 30"
-)
+@command("ragtide annotate", "ragtide annotate --from sample --rate context_relevance --annotator ann --json")
 def annotate(
     context: typer.Context,
     annotator: Annotated[
-        str | None, typer.Option(help="Your name; default: the user of this machine. You are asked once about an item.")
+        str | None, typer.Option(help="Your name on the page; default: the user of this machine.")
     ] = None,
     sources: Annotated[
         list[str] | None,
@@ -154,71 +151,65 @@ def annotate(
             help="Source of items: sample, disputed or worst; may be repeated. Default: all. Only the sample counts.",
         ),
     ] = None,
-    share: Annotated[
-        float,
-        typer.Option(min=0.001, max=1, help="Share of the sample to ask about; a hash of the id chooses the items."),
-    ] = 1.0,
     rate: Annotated[
         list[str] | None,
         typer.Option(help="Rate this metric from 1 to 5, too: context_relevance, context_utilization or completeness."),
     ] = None,
     pipeline: PipelineOption = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Most items of this session.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Annotate kept items: sentence by sentence, blind to the scores.
+    """Count the kept items that wait for your answers, and name the page that asks.
 
-    Answers about the uniform sample are published as feedback with their probability, so estimates use them. Answers
-    about disputed items and the worst are stored and count in no estimate. Keys: y, n, 1 to 5, s skips an item, b goes
-    back, q quits.
+    The page asks sentence by sentence, blind to the scores. Answers about the uniform sample are published as feedback
+    with their probability, so estimates use them. Answers about disputed items and the worst are stored and count in
+    no estimate.
     """
-    import sys
+    from urllib.parse import urlencode
 
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.specimens import KeptSpecimens
-    from ragtide_producers import InteractionProducer
     from ragtide_roles.kept.annotations import StoredAnnotations
-    from ragtide_roles.kept.questions import ADHERENCE
+    from ragtide_roles.kept.questions import ADHERENCE, RATINGS
     from ragtide_roles.kept.queue import ItemSource, ItemToAnnotate, QueueOptions, left, queue_of
-    from ragtide_runtime.redis.url import RedisHandle, resolve_redis
+    from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_runtime.settings.serve import DEFAULT_PORT
+    from ragtide_schemas.suggestions import unknown
 
-    from ..annotating import AnnotationSession, check_annotator, item_sources, rated_metric
     from ..running.redis import with_redis
-    from ..running.watching import typed_keys
 
     settings = given(context).settings()
-    rated = [rated_metric(name) for name in rate or ()]
-    options = QueueOptions(
-        item_sources(sources or list(ItemSource)), share, (ADHERENCE, *rated), tuple(rated), settings.feedback_window_s
-    )
-    name = annotator or user_name()
-    check_annotator(name)
+    rated = tuple(name if name.startswith("trace.") else f"trace.{name}" for name in rate or ())
+    for names, known, option in ((sources or (), [*ItemSource], "--from"), (rated, list(RATINGS), "--rate")):
+        for name in names:
+            if name not in known:
+                raise typer.BadParameter(unknown(option.removeprefix("--"), name, known), param_hint=option)
+    chosen = tuple(map(ItemSource, sources or ItemSource))
+    options = QueueOptions(chosen, 1.0, (ADHERENCE, *rated), rated, settings.feedback_window_s)
 
     async def load(redis: Redis, _: RedisHandle) -> list[ItemToAnnotate]:
         kept = KeptSpecimens(redis, settings.layout)
         annotations = await StoredAnnotations(redis, settings.prefix).read()
-        names = await kept.pipelines() if pipeline is None else [pipeline]
-        queue = await queue_of(kept, names, options, annotations)
+        queue = await queue_of(kept, await kept.pipelines() if pipeline is None else [pipeline], options, annotations)
         warn(*filter(None, [kept.unreadable.warning()]))
-        return left(queue, annotations, name)
+        return left(queue, annotations, annotator or user_name())
 
-    # An embedded server runs as long as the session.
-    with resolve_redis(settings.redis_address, settings.data_dir):
-        items = with_redis(settings, load)
-        if not items:
-            err.print(
-                "There is no item for you to annotate: you answered them, they have gold scores or thumbs, or they are "
-                "too old to count; ragtide items counts those that are kept"
-            )
-            return
-        with InteractionProducer(settings=settings) as producer, typed_keys(sys.stdin) as next_key:
-            session = AnnotationSession(settings, producer, name, rated, next_key)
-            total = len(items) if limit is None else min(limit, len(items))
-            # Ctrl-C quits like the key: finished items are stored.
-            with suppress(KeyboardInterrupt):
-                session.run(items[:total])
-            session.finish()
-    err.print(session.summary(len(items)), markup=False, highlight=False, soft_wrap=True)
+    items = with_redis(settings, load)
+    serve = settings.serve
+    address = settings.notify.public_url or f"http://{serve.host}:{serve.port or DEFAULT_PORT}{serve.root_path}"
+    fields = [("pipeline", pipeline)] if pipeline else []
+    fields += [*(("from", name) for name in sources or ()), *(("rate", name) for name in rated)]
+    page = f"{address.rstrip('/')}/label" + (f"?{urlencode(fields)}" if fields else "")
+    counted = sum(item.inclusion_probability is not None for item in items)
+    if as_json:
+        print_json({"items": len(items), "sample": counted, "selected": len(items) - counted, "page": page})
+        return
+    out.print(
+        f"{len(items):,} items wait for you: {counted:,} of the sample, whose answers count, and "
+        f"{len(items) - counted:,} selected for their scores.",
+        highlight=False,
+    )
+    out.print(page, markup=False, highlight=False, soft_wrap=True)
 
 
 FilesArgument = Annotated[

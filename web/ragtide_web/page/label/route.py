@@ -1,4 +1,4 @@
-"""`/label`: a person answers questions about kept items, blind to their scores, as with `ragtide annotate`."""
+"""`/label`: a person answers questions about kept items, blind to their scores."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
