@@ -1,4 +1,4 @@
-"""`ragtide ingest`: captured traces are explained span by span, and published once."""
+"""`ragtide publish`: captured traces are explained span by span, and published once."""
 
 import asyncio
 import json

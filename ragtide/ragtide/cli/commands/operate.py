@@ -287,7 +287,7 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on [RAGTIDE_SERVE_HOST].")] = None,
     capture: Annotated[
-        Path | None, typer.Option(help="Folder to write the first requests of traces to, for ragtide ingest explain.")
+        Path | None, typer.Option(help="Folder to write the first requests of traces to, for ragtide publish explain.")
     ] = None,
     hash_token: Annotated[
         bool, typer.Option("--hash-token", help="Read a token, print its SHA-256 for serve.tokens, and end.")
