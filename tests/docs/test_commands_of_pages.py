@@ -130,17 +130,16 @@ def options_of(words: list[str]) -> tuple[set[str], list[str]]:
         AssertionError: there is no such command.
     """
     found = ROOT_COMMAND
-    known = {option for parameter in found.params for option in parameter.opts + parameter.secondary_opts}
+    before = {option for parameter in found.params for option in parameter.opts + parameter.secondary_opts}
     rest = list(words)
-    while hasattr(found, "commands"):
-        while rest and rest[0].startswith("--"):  # options before the command have a value
-            rest = rest[1:] if "=" in rest[0] or rest[0] in {"--help", "--version"} else rest[2:]
-        if not rest or rest[0] not in found.commands:
-            assert not rest or not re.fullmatch(r"[a-z][a-z-]+", rest[0]), f"there is no command {rest[0]}"
-            break
+    while rest and rest[0].startswith("--"):  # options before the command have a value
+        rest = rest[1:] if "=" in rest[0] or rest[0] in {"--help", "--all", "--version"} else rest[2:]
+    while rest and rest[0] in getattr(found, "commands", ()):
         found = found.commands[rest[0]]
         rest = rest[1:]
-        known |= {option for parameter in found.params for option in parameter.opts + parameter.secondary_opts}
+    if hasattr(found, "commands") and not any(parameter.param_type_name == "argument" for parameter in found.params):
+        assert not rest or not re.fullmatch(r"[a-z][a-z-]+", rest[0]), f"there is no command {rest[0]}"
+    known = before | {option for parameter in found.params for option in parameter.opts + parameter.secondary_opts}
     return known | {"--help"}, rest
 
 
