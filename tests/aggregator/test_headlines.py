@@ -150,7 +150,7 @@ def test_a_middle_labeler_counts_until_the_judge_does_and_names_whom_it_waits_fo
 def test_the_labeler_of_most_values_in_the_range_counts_in_its_newest_version() -> None:
     old = mean("local", 9000, labeler_version="1", updated_at=NOW - timedelta(days=2))
     new, nli = mean("local", 50, labeler_version="2"), mean("nli", 400)
-    numbers = {place: HeadlineNumber(0.5, 0.4, 0.6, "24h", NOW, None, n) for place, n in ((0, 300), (1, 150), (2, 400))}
+    numbers = {place: HeadlineNumber("24h", NOW, None, n, 0.5, 0.4, 0.6) for place, n in ((0, 300), (1, 150), (2, 400))}
     assert chosen_place([old, new, nli], numbers) == 1
     assert chosen_place([mean("gold", 9000), nli], {}) == 1
     assert chosen_place([mean("gold", 9000)], {}) == 0

@@ -4,7 +4,6 @@ import asyncio
 import os
 import pty
 import sys
-from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -52,7 +51,7 @@ def headlines_of(state: AggregatorState, segments: tuple[str | None, ...] = (Non
     around = Circumstances(START + timedelta(days=400))
     method = IntervalMethod("auto", 0.95)
     return [
-        headline([mean], Choice(0), replace(number_of_all(mean), range="24h"), around, confidence=0.95)
+        headline([mean], Choice(0), number_of_all(mean)._replace(range="24h"), around, confidence=0.95)
         for segment in segments
         for mean in metric_means(state, method, segment)
         if mean.metric not in UNBOUNDED

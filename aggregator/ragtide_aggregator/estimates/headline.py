@@ -19,7 +19,7 @@ Rules, in this order:
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from math import ceil
@@ -31,7 +31,6 @@ from ragtide_schemas.fitness import Stated, authority, certain_band, fit_for
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, JudgeProgress, MeanOfAll, StopReason
 
 from ..events.keys import GOLD_LABELER, UNBOUNDED, PairKey
-from ..statistics.intervals.intervals import Interval
 from .means import MetricMean
 from .over_time import HistoryPoint
 
@@ -154,14 +153,16 @@ def firing_alerts(alerts: Iterable[Alert]) -> dict[Group, list[Alert]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class HeadlineNumber(Interval[float | None, float | None]):
+class HeadlineNumber(NamedTuple):
     """The number of one labeler in a range."""
 
     range: str
     start: datetime | None
     end: datetime | None
     n: int
+    estimate: float | None
+    lower: float | None
+    upper: float | None
     n_absent: int = 0
     """Number of interactions in the range without a score."""
     coverage: float | None = None
@@ -171,13 +172,13 @@ class HeadlineNumber(Interval[float | None, float | None]):
 
 def number_of_all(mean: MetricMean) -> HeadlineNumber:
     """Return the number of a mean over all time."""
-    ends = mean.estimate, mean.lower, mean.upper
-    return HeadlineNumber(*ends, "all", None, None, mean.n, mean.n_absent, mean.coverage)
+    ends = mean.lower, mean.upper
+    return HeadlineNumber("all", None, None, mean.n, mean.estimate, *ends, mean.n_absent, mean.coverage)
 
 
 def no_number(chosen: HeadlineRange) -> HeadlineNumber:
     """Return the number of a range without a value."""
-    return HeadlineNumber(None, None, None, chosen.name, chosen.start, chosen.end, 0)
+    return HeadlineNumber(chosen.name, chosen.start, chosen.end, 0, None, None, None)
 
 
 def number_since_change(mean: MetricMean, around: Circumstances) -> HeadlineNumber | None:
@@ -190,8 +191,10 @@ def number_since_change(mean: MetricMean, around: Circumstances) -> HeadlineNumb
     if not alerts:
         return None
     alert = max(alerts, key=lambda each: each.fired_at)
-    ends = alert.observed, alert.observed_lower, alert.observed_upper
-    return HeadlineNumber(*ends, "since change", alert.began_at or alert.fired_at, None, alert.observed_n or 0)
+    ends = alert.observed_lower, alert.observed_upper
+    return HeadlineNumber(
+        "since change", alert.began_at or alert.fired_at, None, alert.observed_n or 0, alert.observed, *ends
+    )
 
 
 def is_of_mean(alert: Alert) -> bool:
@@ -210,8 +213,9 @@ def number_of_point(
     point: HistoryPoint, range_name: str, end: datetime | None, version: str | None = None
 ) -> HeadlineNumber:
     """Return the number of a point of the history."""
-    until, ends = None if end is None else point.end, (point.mean, point.lower, point.upper)
-    return HeadlineNumber(*ends, range_name, point.start, until, point.n, point.n_absent, point.coverage, version)
+    until, ends = None if end is None else point.end, (point.lower, point.upper)
+    coverage = point.n_absent, point.coverage
+    return HeadlineNumber(range_name, point.start, until, point.n, point.mean, *ends, *coverage, version)
 
 
 def by_group(means: Iterable[MetricMean]) -> dict[Group, list[MetricMean]]:
@@ -516,7 +520,7 @@ def headline(
         proxy=mean.proxy,
         judge=judge,
         other_labelers=tuple(sorted({other.labeler for other in means} - {mean.labeler})),
-        **asdict(number),
+        **number._asdict(),
         n_waiting=mean.n_waiting,
         confidence=confidence,
         fit_for=fit_for(mean.labeler, mean.metric, around.stated),

@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -168,7 +167,7 @@ class Headlines:
                 number, observed = numbers.get(mean), number_since_change(mean, around)
                 widest = CHANGED if beginning.version is None else NARROW
                 if number is not None and is_narrow(number.lower, number.upper, mean.value_range, widest):
-                    found[place] = replace(number, version=beginning.version)
+                    found[place] = number._replace(version=beginning.version)
                 elif observed is not None:
                     # How bad it is while it fires matters before it is known precisely.
                     more = number is not None and number.n >= observed.n and has_interval(mean, number)
