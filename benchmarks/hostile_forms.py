@@ -232,7 +232,7 @@ OF_VALUES: Final[Mapping[str, Callable[[Any], object]]] = {
     "texts: turns_of": turns.turns_of,
     "texts: results_by_call": messages.results_by_call,
     "texts: all_texts": messages.all_texts,
-    "documents: documents_in": documents.documents_in,
+    "documents: documents_in": replies.documents_in,
     "documents: documents_of": documents.documents_of,
     "documents: reply_documents": replies.reply_documents,
     "schema: interaction_of, response": lambda value: interaction_of(_fields(response=value)),

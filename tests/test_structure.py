@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.modules import ROOT, modules
+from tools.house.imports import circles_of, import_graph
 
 
 def test_a_class_name_means_one_thing() -> None:
@@ -23,6 +24,23 @@ def test_a_class_name_means_one_thing() -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     assert [path for path, tree in modules().items() if not ast.get_docstring(tree)] == []
+
+
+CIRCLE = {"ragtide_schemas.alert", "ragtide_schemas.alert_kinds", "ragtide_schemas.alert_rule"}
+"""A kind of rules completes a rule and words its alerts, so it names the types of both, for type checks only."""
+
+
+def test_no_modules_import_each_other_not_even_late_or_for_types() -> None:
+    graph = import_graph(ROOT)
+    assert {"ragtide_offline.replay.tables", "ragtide_offline.replay.selection"} <= graph[
+        "ragtide_offline.replay.counting"
+    ]
+    assert [circle for circle in circles_of(graph) if not circle <= CIRCLE] == []
+
+
+def test_a_circle_is_found() -> None:
+    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set()}
+    assert circles_of(graph) == [{"a", "b", "c"}]
 
 
 APPLICATION = """

@@ -74,7 +74,7 @@ def _stands(text: str) -> bool:
 
 
 def _read(name: str, value: Any, left_out: LeftOut) -> Any:
-    from .shapes.documents import document_fields  # noqa: PLC0415 - see above
+    from .shapes.replies import document_fields  # noqa: PLC0415 - see above
     from .shapes.texts import UnreadableError, text_in  # noqa: PLC0415 - see above
 
     meaning = TEXTS.get(name)

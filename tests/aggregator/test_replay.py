@@ -21,8 +21,9 @@ from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOp
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_offline.replay import metrics_replay as metrics
 from ragtide_offline.replay import recorded_entries as reading
+from ragtide_offline.replay.counting import count_selected
 from ragtide_offline.replay.metrics_replay import MetricsReplay, ReplayOptions
-from ragtide_offline.replay.selection import SCOPE_FIELDS, Selection, count_selected, selection
+from ragtide_offline.replay.selection import SCOPE_FIELDS, Selection, selection
 from ragtide_offline.replay.session import ReplayProgress
 from ragtide_offline.replay.speed import Speed
 from ragtide_runtime.errors import ConfigurationError

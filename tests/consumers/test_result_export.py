@@ -26,8 +26,9 @@ from ragtide_consumers.labelers.protocol import LabelerId, Labeling, ReferenceLa
 from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_consumers.worker import result_export
 from ragtide_consumers.worker.result_events import encode_events
-from ragtide_consumers.worker.result_export import ResultTarget, exporting_results, result_target, target_of
+from ragtide_consumers.worker.result_export import exporting_results
 from ragtide_consumers.worker.result_spans import result_span
+from ragtide_consumers.worker.result_target import ResultTarget, result_target, target_of
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.options import MappingOptions

@@ -12,8 +12,9 @@ from tests.support.recorded import record
 
 from ragtide import RagInteraction, score
 from ragtide.testing import Labels, ScriptedJudge
+from ragtide_offline.replay.counting import count_selected
 from ragtide_offline.replay.publishing import RecordedInteractions
-from ragtide_offline.replay.selection import Scope, Selection, count_selected
+from ragtide_offline.replay.selection import Scope, Selection
 from ragtide_roles.criteria.sessions import CollectedSessions
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_schemas.conversation import sessions_of, turn_of

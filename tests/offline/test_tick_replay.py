@@ -16,9 +16,10 @@ from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.replay import recorded_entries
+from ragtide_offline.replay.counting import count_selected
 from ragtide_offline.replay.metrics_replay import MetricsReplay, ReplayOptions
 from ragtide_offline.replay.rule_test import RuleTest
-from ragtide_offline.replay.selection import SCOPE_FIELDS, Selection, count_selected
+from ragtide_offline.replay.selection import SCOPE_FIELDS, Selection
 from ragtide_offline.replay.tables import count_interactions
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.keys import CheckpointField, workspace_prefix

@@ -15,7 +15,7 @@ from tests.support.forms import ANSWER, CHUNKS, FORMS, NOTHING, PNG, REFUSED, TH
 
 from ragtide_producers.files.columns import interaction_fields
 from ragtide_producers.given_fields import interaction_of
-from ragtide_producers.shapes.documents import documents_in
+from ragtide_producers.shapes.replies import documents_in
 from ragtide_producers.shapes.texts import UnreadableError, text_in
 from ragtide_schemas import InvalidEntryError, RagInteraction
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from tests.support.cases import for_each
 
-from ragtide_producers.shapes.documents import documents_in
-from ragtide_producers.shapes.replies import is_error, reply_documents
+from ragtide_producers.shapes.replies import documents_in, is_error, reply_documents
 from ragtide_producers.traces.reading import if_readable
 
 pytestmark = pytest.mark.pure

@@ -7,7 +7,8 @@ import pytest
 from tests.support.recorded import record
 
 from ragtide import RagInteraction
-from ragtide_offline.replay.selection import Scope, Selection, count_selected, selection
+from ragtide_offline.replay.counting import count_selected
+from ragtide_offline.replay.selection import Scope, Selection, selection
 from ragtide_offline.replay.speed import ReplayPace, Speed, speed
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry

@@ -77,6 +77,26 @@ def _imports(module: str, file: Path, files: Mapping[str, Path]) -> Iterator[str
                     yield name if name in files else base
 
 
+def circles_of(graph: Mapping[str, set[str]]) -> list[set[str]]:
+    """Return the sets of modules that import each other, directly or through others.
+
+    >>> [sorted(circle) for circle in circles_of({"a": {"b"}, "b": {"a"}, "c": {"a"}})]
+    [['a', 'b']]
+    """
+    reached: dict[str, set[str]] = {}
+    for module in graph:
+        found, waiting = set[str](), [module]
+        while waiting:
+            new = graph.get(waiting.pop(), set()) - found
+            found |= new
+            waiting += new
+        reached[module] = found
+    circles = (
+        frozenset(other for other in found if module in reached.get(other, ())) for module, found in reached.items()
+    )
+    return [set(circle) for circle in dict.fromkeys(circles) if circle]
+
+
 def plan_of(graph: Mapping[str, set[str]], folder: str) -> Plan:
     """Return the plan of a package or a subpackage."""
 

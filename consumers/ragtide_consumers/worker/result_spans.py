@@ -26,7 +26,7 @@ from ragtide_runtime import __version__
 from ragtide_runtime.telemetry.tracing import RESULTS_SCOPE
 from ragtide_schemas import MetricEvent, definition_of
 
-from .result_export import ResultTarget
+from .result_target import ResultTarget
 
 NAME: Final = "ragtide evaluation"
 """Name of the span."""

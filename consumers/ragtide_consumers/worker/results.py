@@ -45,7 +45,7 @@ from ragtide_schemas import DeadLetter, MetricEvent, Reason
 from ragtide_schemas.dead_letter import without_values
 
 from ..specimens.keeping import ProposedSpecimen, specimen_arguments, specimen_keys
-from .result_export import ResultTarget
+from .result_target import ResultTarget
 from .telemetry import WorkerTelemetry
 
 

@@ -33,7 +33,8 @@ from ..labelers.protocol import Labeling, SampleUnavailable, criteria_of
 from ..specimens.keeping import ProposedSpecimen, SpecimenKeeper
 from ..specimens.lists import ListPlace
 from .claims import ClaimRenewer, Reclaimer
-from .result_export import ResultExport, ResultTarget, target_of
+from .result_export import ResultExport
+from .result_target import ResultTarget, target_of
 from .results import FAILED, CommitLoop, LabeledEntry, Result, ResultCommitter, StreamEntry
 from .sessions import WorkerSessions
 from .telemetry import WorkerTelemetry

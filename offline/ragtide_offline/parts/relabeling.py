@@ -28,10 +28,10 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.user_ids import UserIds
 from ragtide_runtime.workspaces import parts_folder
 
+from ..replay.counting import count_selected
 from ..replay.plan import ReplayPlan, begin, check_cost_limit, settings_of_replay
 from ..replay.replay import WorkspaceReplay
 from ..replay.result import ReplayResult
-from ..replay.selection import count_selected
 from ..replay.session import ReplayProgress
 from ..replay.speed import Speed
 from ..score.scoring import CostLimitReached, WorkerRules

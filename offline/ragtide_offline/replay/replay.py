@@ -20,12 +20,13 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import settings_of_workspace
 from ragtide_schemas import Workspace
 
+from .counting import count_selected
 from .metrics_replay import MetricsReplay, ReplayOptions
 from .plan import ReplayPlan, begin, check_cost_limit, settings_of_replay
 from .publishing import RecordedInteractions
 from .relabeling import Relabeling, RelabelOptions, RelabelProgress
 from .result import ReplayResult, by_rule, recorded_alerts, without_values
-from .selection import SCOPE_FIELDS, EntryCounts, count_selected
+from .selection import SCOPE_FIELDS, EntryCounts
 from .session import ReplayProgress
 from .speed import Speed
 

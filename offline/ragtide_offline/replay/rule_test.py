@@ -19,11 +19,12 @@ from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, AlertRule
 
+from .counting import count_selected
 from .evidence_curve import EvidenceCurve, FollowedRule, nearest_to_alarm
 from .plan import open_recording
 from .recorded_entries import RecordedEntries
 from .result import ReplayResult, by_rule, recorded_alerts, without_values
-from .selection import SCOPE_FIELDS, NothingSelectedError, Selection, count_selected, selection
+from .selection import SCOPE_FIELDS, NothingSelectedError, Selection, selection
 from .session import ReplaySession, Show
 from .speed import Speed
 

@@ -1,24 +1,20 @@
 """Selects the part of a recording to replay, by time, pipeline and segment, and counts its entries for every scope."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, Protocol, Self, cast
+from typing import Final, NamedTuple, Protocol, Self
 
 from ragtide_aggregator.events.keys import EstimateKey, scored_metric
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import EntryKind, Recording
-from ragtide_schemas import MetricEvent, RagInteraction
-from ragtide_schemas.suggestions import unknown
+from ragtide_schemas import MetricEvent
 
 EARLY = timedelta(days=1)
 """A producer's clock may be this far ahead of Redis's clock, so reading begins this much before `since`."""
 
 SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version")
 """Fields that separate the estimates of a replay, besides segment and metric."""
-
-NAMES = {EntryKind.INTERACTIONS: "interactions", EntryKind.METRICS: "metric events"}
 
 
 class Selectable(Protocol):
@@ -182,51 +178,6 @@ class EntryCounts:
         return self.scopes.get(Scope((*(getattr(key, name) for name in SCOPE_FIELDS), *unit), key.segment), 0)
 
 
-def count_selected(recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]) -> EntryCounts:
-    """Return the number of selected entries, in all and by scope, in one pass over the recording.
-
-    Args:
-        recording: with the entries.
-        kind: interactions or metric events.
-        selection: the part to count.
-        fields: names of the fields that separate scopes.
-
-    Raises:
-        NothingSelectedError: nothing is selected.
-        ConfigurationError: the recording has no such pipeline or segment value.
-        UnreadableRecordingError: a file is missing or damaged.
-    """
-    for name in sorted(selection.pipelines or ()):
-        if name not in (known := recording.pipelines()):
-            raise ConfigurationError(f"--pipeline: {unknown('pipeline', name, known)}")
-    counts = EntryCounts.of(_scope_counts(recording, kind, selection, fields))
-    _check_segments(recording, kind, selection, {scope.segment for scope in counts.scopes})
-    if not counts.total:
-        raise NothingSelectedError(
-            f"{recording.url} has no {NAMES[kind]} in this selection: widen --since, --until, --pipeline or --segment"
-        )
-    return counts
-
-
-def _check_segments(
-    recording: Recording, kind: EntryKind, selection: Selection, selected_rows: Collection[str | None]
-) -> None:
-    """Check that the recording has every segment value that the selection names; a second pass only if one is missing.
-
-    Raises:
-        ConfigurationError: a segment value is in no entry.
-    """
-    missing = [value for value in map("=".join, selection.segments) if value not in selected_rows]
-    if not missing:
-        return
-    everything = Selection(pipelines=selection.pipelines)
-    counted = (found.scope.segment for found in _scope_counts(recording, kind, everything, ()))
-    known = {segment for segment in counted if segment is not None}
-    for name in missing:
-        if name not in known:
-            raise ConfigurationError(f"--segment: {unknown('segment value', name, known)}")
-
-
 def first_entry(selection: Selection) -> datetime | None:
     """Return the earliest time of publishing of a selected entry; None for any time."""
     return None if selection.since is None else selection.since - EARLY
@@ -239,36 +190,3 @@ class ScopeCount(NamedTuple):
     n: int
     of_sessions: frozenset[MetricVersion] = frozenset()
     """Metrics of those of them that are metric events about whole sessions."""
-
-
-def _scope_counts(
-    recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]
-) -> Iterator[ScopeCount]:
-    """Yield the numbers of entries by scope.
-
-    Entries about whole sessions are scopes of their own: they are no part of the population of answers.
-    """
-    since, pipelines = first_entry(selection), selection.pipelines
-    if any(file.format != "jsonl" for file in recording.files(kind, since=since, pipelines=pipelines)):
-        from .tables import scope_counts, selected_rows  # noqa: PLC0415 - JSON Lines need no pyarrow
-
-        for table in recording.tables(kind, since=since, pipelines=pipelines):
-            yield from scope_counts(selected_rows(table, selection), fields)
-        return
-    for entry in recording.entries(kind, since=since, pipelines=pipelines):
-        model = cast("RagInteraction | MetricEvent", entry.model)
-        if selection.takes(model) and not (isinstance(model, MetricEvent) and model.is_tick):
-            values = (*(getattr(model, name) for name in fields), *(OF_SESSIONS if model.is_session else ()))
-            scored = isinstance(model, MetricEvent) and model.is_session
-            metrics = _metric_versions(cast("MetricEvent", model)) if scored else frozenset()
-            for segment in (None, *(f"{name}={value}" for name, value in model.segments.items())):
-                yield ScopeCount(Scope(values, segment), 1, metrics)
-
-
-def _metric_versions(event: MetricEvent) -> frozenset[MetricVersion]:
-    """Return the metrics of an event, and those that it declares, with their versions."""
-    declared = event.declared or {}
-    return frozenset(
-        MetricVersion(metric, declared[metric].version if metric in declared else None)
-        for metric in {*event.scores, *event.absent, *declared}
-    )

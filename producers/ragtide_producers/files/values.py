@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from ragtide_schemas.errors import invalid
 
-from ..shapes.documents import document_fields
 from ..shapes.literals import BrokenTextError, UnreadableError
+from ..shapes.replies import document_fields
 from ..shapes.spelled import spelled, spelled_documents
 from ..shapes.texts import text_in
 from ..shapes.turns import turns_of

@@ -1,10 +1,9 @@
 """Retrieved documents, in the shapes in which instrumentations and stores return them."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ragtide_schemas.limits import DOCUMENTS_MAX, NAME_MAX_CHARS
+from ragtide_schemas.limits import DOCUMENTS_MAX
 from ragtide_schemas.opaque import is_opaque
 
 from .document_keys import (
@@ -25,9 +24,8 @@ from .document_keys import (
     is_missing,
     says_nothing,
 )
-from .literals import CLASS, BrokenTextError, UnreadableError, value_of
-from .parts import plain, text_of_content
-from .spelled import spelled_documents
+from .literals import CLASS, BrokenTextError, value_of
+from .parts import text_of_content
 
 DEPTH_MAX: Final = 8
 """Levels of a reply that are searched for a list of documents."""
@@ -44,58 +42,6 @@ class Found(NamedTuple):
     """None if the span has only the id of the document."""
     id: str | None = None
     score: float | None = None
-
-
-def documents_in(value: Any, left_out: Counter[str] | None = None) -> list[Found] | None:
-    """Return the documents in a value, best first: an empty list if nothing was retrieved, None if it has none.
-
-    Args:
-        value: list of texts or of objects, reply of a search, or a text that spells one.
-        left_out: counts by name what is no text and was left out, such as `image`.
-
-    Raises:
-        UnreadableError: the value could be read in two ways.
-    """
-    counts: Counter[str] = Counter()
-    value = plain(_few(value), counts, reasoning=True)
-    spelled = _few(spelled_documents(value))
-    if spelled is not value and spelled != value:
-        spelled = plain(spelled, counts, reasoning=True)
-    from .replies import reply_documents  # noqa: PLC0415 - it reads with `documents_of`
-
-    found = [] if value is None and not counts else reply_documents(spelled)
-    if left_out is not None:
-        left_out.update(counts)
-    if not found and counts:
-        raise UnreadableError(f"it has only media ({', '.join(counts)}): give the text of each document")
-    return found
-
-
-def _few(value: Any) -> Any:
-    if isinstance(value, list | tuple) and len(value) > ITEMS_MAX:
-        raise UnreadableError(
-            f"it has {len(value):,} items: give at most {DOCUMENTS_MAX} documents, those that the generator got"
-        )
-    return value
-
-
-def document_fields(value: Any, left_out: Counter[str] | None = None) -> list[dict[str, Any]]:
-    """Return the fields of the documents in a value, as the schema has them, best first: text, id and score.
-
-    Args:
-        value: as `documents_in` takes it.
-        left_out: counts by name what is no text and was left out, such as `image`.
-
-    Raises:
-        UnreadableError: no texts of documents can be read without guessing.
-    """
-    found = documents_in(value, left_out)
-    if found is None:
-        raise UnreadableError("no documents can be read from it: give a list of texts, or of objects with text")
-    if any(document.text is None for document in found):
-        raise UnreadableError("it has ids and no texts: give the text of each document")
-    named = (document._replace(id=None) if len(document.id or "") > NAME_MAX_CHARS else document for document in found)
-    return [{name: item for name, item in document._asdict().items() if item is not None} for document in named]
 
 
 def documents_of(value: Any, depth: int = 0) -> list[Found] | None:

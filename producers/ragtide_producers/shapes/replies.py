@@ -5,12 +5,16 @@ blocks), Google ADK (`result`), and how search tools write that they found nothi
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from ragtide_schemas.limits import DOCUMENTS_MAX, NAME_MAX_CHARS
+
 from .document_keys import LISTS
-from .documents import Found, documents_of
-from .literals import BrokenTextError
+from .documents import ITEMS_MAX, Found, documents_of
+from .literals import BrokenTextError, UnreadableError
+from .parts import plain
 from .spelled import spelled_documents
 
 DEPTH_MAX: Final = 6
@@ -75,6 +79,56 @@ _STRUCTURED: Final = ("structuredContent", "structured_content")
 _WRAPPERS: Final = ("toolResult", "functionResponse", "function_response", "result", "response", "output", "value")
 _MCP_KEYS: Final = frozenset({"content", *_STRUCTURED, "isError", "is_error", "_meta", "meta", "status", "toolUseId"})
 _FAILED: Final = frozenset({"error", "failed", "failure"})
+
+
+def documents_in(value: Any, left_out: Counter[str] | None = None) -> list[Found] | None:
+    """Return the documents in a value, best first: an empty list if nothing was retrieved, None if it has none.
+
+    Args:
+        value: list of texts or of objects, reply of a search, or a text that spells one.
+        left_out: counts by name what is no text and was left out, such as `image`.
+
+    Raises:
+        UnreadableError: the value could be read in two ways.
+    """
+    counts: Counter[str] = Counter()
+    value = plain(_few(value), counts, reasoning=True)
+    spelled = _few(spelled_documents(value))
+    if spelled is not value and spelled != value:
+        spelled = plain(spelled, counts, reasoning=True)
+    found = [] if value is None and not counts else reply_documents(spelled)
+    if left_out is not None:
+        left_out.update(counts)
+    if not found and counts:
+        raise UnreadableError(f"it has only media ({', '.join(counts)}): give the text of each document")
+    return found
+
+
+def _few(value: Any) -> Any:
+    if isinstance(value, list | tuple) and len(value) > ITEMS_MAX:
+        raise UnreadableError(
+            f"it has {len(value):,} items: give at most {DOCUMENTS_MAX} documents, those that the generator got"
+        )
+    return value
+
+
+def document_fields(value: Any, left_out: Counter[str] | None = None) -> list[dict[str, Any]]:
+    """Return the fields of the documents in a value, as the schema has them, best first: text, id and score.
+
+    Args:
+        value: as `documents_in` takes it.
+        left_out: counts by name what is no text and was left out, such as `image`.
+
+    Raises:
+        UnreadableError: no texts of documents can be read without guessing.
+    """
+    found = documents_in(value, left_out)
+    if found is None:
+        raise UnreadableError("no documents can be read from it: give a list of texts, or of objects with text")
+    if any(document.text is None for document in found):
+        raise UnreadableError("it has ids and no texts: give the text of each document")
+    named = (document._replace(id=None) if len(document.id or "") > NAME_MAX_CHARS else document for document in found)
+    return [{name: item for name, item in document._asdict().items() if item is not None} for document in named]
 
 
 def reply_documents(value: Any, depth: int = 0) -> list[Found] | None:

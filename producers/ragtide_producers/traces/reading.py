@@ -12,10 +12,10 @@ from ragtide_schemas.opaque import is_opaque
 from ragtide_schemas.printable import printable
 
 from ..shapes.document_keys import TEXTS
-from ..shapes.documents import Found, documents_in, documents_of
+from ..shapes.documents import Found, documents_of
 from ..shapes.literals import BrokenTextError, SeveralTextsError, UnreadableError, value_of
 from ..shapes.messages import Message, all_texts, last_of, message_of, messages_of, results_by_call, tool_results_of
-from ..shapes.replies import has_objects, is_error, tells_nothing
+from ..shapes.replies import documents_in, has_objects, is_error, tells_nothing
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
 from .answered import Answered, answered_in, may_be_answered
 from .attributes import (

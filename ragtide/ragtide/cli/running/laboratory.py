@@ -52,11 +52,12 @@ from ragtide_offline.local_fit.examined import (
 )
 from ragtide_offline.local_fit.fitting import FitResult
 from ragtide_offline.local_fit.sources import GatheredInteractions, WantedScores, of_rows, of_specimens
+from ragtide_offline.replay.counting import count_selected
 from ragtide_offline.replay.plan import ReplayPlan, settings_of_replay
 from ragtide_offline.replay.publishing import RecordedInteractions
 from ragtide_offline.replay.relabeling import RelabelProgress
 from ragtide_offline.replay.replay import Show
-from ragtide_offline.replay.selection import Selection, count_selected
+from ragtide_offline.replay.selection import Selection
 from ragtide_offline.replay.session import ReplayProgress
 from ragtide_offline.runs import CostPlan, LabelerRun, planned_cost
 from ragtide_producers import FileOptions, Row, read_rows
