@@ -158,11 +158,11 @@ def annotate(
     pipeline: PipelineOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Count the kept items that wait for your answers, and name the page that asks.
+    """Count the kept items that wait for your answers on the page.
 
-    The page asks sentence by sentence, blind to the scores. Answers about the uniform sample are published as feedback
-    with their probability, so estimates use them. Answers about disputed items and the worst are stored and count in
-    no estimate.
+    It prints the address, too. The page asks sentence by sentence, blind to the scores. Answers about the uniform
+    sample are published as feedback with their probability, so estimates use them. Answers about disputed items and the
+    worst are stored and count in no estimate.
     """
     from urllib.parse import urlencode
 
