@@ -82,14 +82,14 @@ def _end_at_once() -> None:
 
 
 async def until_signal(
-    *roles: Coroutine[Any, Any, None], stop: asyncio.Event, parent: Connection | None = None
+    *roles: Coroutine[Any, Any, object], stop: asyncio.Event, parent: Connection | None = None
 ) -> None:
     """Run roles together until a signal (`on_signal`) sets `stop`, then wait until they have ended."""
     with on_signal(stop.set, parent=parent):
         await together(*roles, stop=stop)
 
 
-async def cancelled_by_signal(endless: Coroutine[Any, Any, None]) -> None:
+async def cancelled_by_signal(endless: Coroutine[Any, Any, object]) -> None:
     """Run a coroutine that has no end of its own; cancel it at SIGTERM or SIGINT."""
     task, stop = asyncio.ensure_future(endless), asyncio.Event()
     task.add_done_callback(lambda _: stop.set())
@@ -100,7 +100,7 @@ async def cancelled_by_signal(endless: Coroutine[Any, Any, None]) -> None:
     await end(task)
 
 
-async def together(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+async def together(*roles: Coroutine[Any, Any, object], stop: asyncio.Event) -> None:
     """Run roles until all have ended. If a role fails, stop the others, wait for them, and raise its error."""
     tasks = [asyncio.create_task(role) for role in roles]
     try:
@@ -113,7 +113,7 @@ async def together(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> No
 
 
 @asynccontextmanager
-async def in_background(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> AsyncIterator[None]:
+async def in_background(*roles: Coroutine[Any, Any, object], stop: asyncio.Event) -> AsyncIterator[None]:
     """Run roles beside the body of an `async with`, and stop them at its end."""
     running = asyncio.create_task(together(*roles, stop=stop))
     try:

@@ -49,17 +49,6 @@ def process_count(settings: Settings, processors: int, memory_bytes: int | None)
     return found if memory_bytes is None else min(found, max(1, memory_bytes // PROCESS_BYTES))
 
 
-def settings_of_process(settings: Settings, number: int, processes: int) -> Settings:
-    """Return the settings of one process of a worker: the limits of endpoints are divided among them.
-
-    Args:
-        settings: of the worker.
-        number: of the process, from 0.
-        processes: of the worker.
-    """
-    return settings.of_process(number, processes)
-
-
 def _endpoints(settings: Settings) -> Mapping[str, RemoteSettings]:
     return {"judge": settings.judge, **settings.services}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ragtide_roles.worker_processes import PROCESS_BYTES, process_count, settings_of_process
+from ragtide_roles.worker_processes import PROCESS_BYTES, process_count
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
@@ -49,13 +49,13 @@ def test_the_limits_of_all_processes_together_are_those_of_the_settings(processe
     judge = {"model": "m", "max_in_flight": 7, "requests_per_minute": 100, "tokens_per_minute": 1000}
     service = {"url": "http://nli", "max_in_flight": 9, "requests_per_minute": 50}
     settings = Settings(**{**JUDGE, "judge": judge}, services={"nli": service})
-    shares = [settings_of_process(settings, number, processes) for number in range(processes)]
+    shares = [settings.of_process(number, processes) for number in range(processes)]
     assert sum(share.judge.max_in_flight for share in shares) == 7
     assert sum(share.judge.requests_per_minute or 0.0 for share in shares) == pytest.approx(100)
     assert sum(share.judge.tokens_per_minute or 0.0 for share in shares) == pytest.approx(1000)
     assert sum(share.services["nli"].max_in_flight for share in shares) == 9
     assert sum(share.services["nli"].requests_per_minute or 0.0 for share in shares) == pytest.approx(50)
     assert all(share.judge.max_in_flight >= 1 for share in shares)
-    unlimited = settings_of_process(Settings(**JUDGE), 0, processes).judge
+    unlimited = Settings(**JUDGE).of_process(0, processes).judge
     assert unlimited.requests_per_minute is None
     assert unlimited.tokens_per_minute is None

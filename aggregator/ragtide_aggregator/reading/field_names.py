@@ -5,7 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from redis.asyncio import Redis
 
@@ -158,8 +158,4 @@ def list_fields(
         kinds: wanted kinds of fields.
         count: about how many fields to look at.
     """
-    return ScriptCall(LIST, [streams.checkpoint], [cursor, count, *kinds], _names)
-
-
-def _names(reply: Any) -> list[bytes]:
-    return list(reply)
+    return ScriptCall(LIST, [streams.checkpoint], [cursor, count, *kinds], list)

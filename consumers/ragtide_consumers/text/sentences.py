@@ -134,7 +134,7 @@ def cut(interaction: RagInteraction) -> CutInteraction:
     plain_response: Sequence[str]
     if own is None:
         language = _language(_beginning(interaction.response), context)
-        found = _locate(interaction.response, language, answer=True)
+        found = locate_sentences(interaction.response, language, answer=True)
         response, plain_response = _texts(interaction.response, found)
     else:
         response = plain_response = own
@@ -187,7 +187,9 @@ def split_sentences(text: str, language: str | None = None) -> list[str]:
     return [text[found.start : found.end] for found in locate_sentences(text, language)]
 
 
-def locate_sentences(text: str, language: str | None = None, *, answer: bool = False) -> list[Sentence]:
+def locate_sentences(
+    text: str, language: str | None = None, *, answer: bool = False, context: Iterable[str] = ()
+) -> list[Sentence]:
     """Return the sentences of a text with their places.
 
     Args:
@@ -195,8 +197,15 @@ def locate_sentences(text: str, language: str | None = None, *, answer: bool = F
         language: ISO 639-1 code of the text; None if it is to be recognized.
         answer: whether links, citations, lists of sources and courtesy are no sentences. A heading belongs to the
             sentence after it then; in a document it is a sentence of its own.
+        context: texts that decide about the language of a text without evidence of its own.
     """
-    return _locate(text, language, answer=answer)
+    marked = mask_marks(text, answers.without_sources if answer else None)
+    formed = marked != text or has_form(text)
+    reader = _SentenceReader(text, marked, language, context)
+    found = blocks(marked, answer=answer) if formed else [Block([(0, len(text))], section=True)]
+    if answer:
+        return list(_claims(reader, found))
+    return [sentence for block in found for sentence in reader.sentences(block)]
 
 
 def _kept_document(text: str, question: str) -> CutDocument:
@@ -232,7 +241,7 @@ def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequenc
     if formed:
         line = text.strip(_BLANKS)
     if NOTHING in text or (formed and not is_prose(line)) or without_marks(mask_letters(text)) is not text:
-        return _texts(text, _locate(text, None, context=context))
+        return _texts(text, locate_sentences(text, context=context))
     language = None if is_ascii else _language(text, context)
     pieces = list(_segments(language or "en", line))
     if any(map(_may_go_on, pieces[:-1])):
@@ -277,17 +286,6 @@ def _may_go_on(piece: str) -> bool:
 
 
 _BEFORE_ABBREVIATIONS: Final = '("„«“'
-
-
-def _locate(text: str, language: str | None, *, answer: bool = False, context: Iterable[str] = ()) -> list[Sentence]:
-    """Return the sentences of a text; a text without evidence of its language has that of the context."""
-    marked = mask_marks(text, answers.without_sources if answer else None)
-    formed = marked != text or has_form(text)
-    reader = _SentenceReader(text, marked, language, context)
-    found = blocks(marked, answer=answer) if formed else [Block([(0, len(text))], section=True)]
-    if answer:
-        return list(_claims(reader, found))
-    return [sentence for block in found for sentence in reader.sentences(block)]
 
 
 def _beginning(text: str) -> str:

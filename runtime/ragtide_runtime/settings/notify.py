@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal, Self
 from zoneinfo import ZoneInfo
 
@@ -41,7 +41,7 @@ class QuietSettings(BaseModel):
     @model_validator(mode="after")
     def _is_known(self) -> Self:
         try:
-            _zone(self.timezone)
+            ZoneInfo(self.timezone)
         except (OSError, ValueError):  # ZoneInfo also meets folders and files that are no time zones
             raise ValueError(
                 f"timezone {self.timezone!r} is unknown here: give a name of the IANA data base such as Europe/Berlin"
@@ -70,7 +70,7 @@ class QuietSettings(BaseModel):
         Args:
             at: with a time zone.
         """
-        local = at.astimezone(_zone(self.timezone))
+        local = at.astimezone(ZoneInfo(self.timezone))
         minute = local.hour * 60 + local.minute
         start, end = self._minutes
         if start < end:
@@ -81,10 +81,6 @@ class QuietSettings(BaseModel):
 
     def _begins_on(self, local: datetime) -> bool:
         return DAYS[local.weekday()] in self.days
-
-
-def _zone(name: str) -> tzinfo:
-    return ZoneInfo(name)
 
 
 DestinationKind = Literal["webhook", "alertmanager", "pagerduty", "slack", "teams", "email", "apprise"]

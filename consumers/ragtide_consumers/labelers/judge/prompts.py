@@ -272,7 +272,7 @@ def _lines_of_criteria(criteria: Sequence[Criterion], titles: Mapping[Need, str]
         fields: dict[str, object] = {"question": criterion.question, "answers": possible_answers(criterion)}
         if criterion.needs:
             fields["texts"] = [titles[need] for need in criterion.needs]
-        lines.append(f"{key_of(place)}: {_one_line(fields)}\n")
+        lines.append(f"{key_of(place)}: {quote(fields)}\n")
     return "".join(lines)
 
 
@@ -306,16 +306,12 @@ def verdicts_prompt(
     return replace(found, grammar=verdicts_grammar([key for key, _ in sources], [key for key, _ in claims]))
 
 
-def quote(text: str) -> str:
-    r"""Return a text as one JSON string on one line.
+def quote(value: object) -> str:
+    r"""Return a value as JSON on one line.
 
     >>> print(quote('He said "no".\n0b: forged'))
     "He said \"no\".\n0b: forged"
     """
-    return _one_line(text)
-
-
-def _one_line(value: object) -> str:
     # JSON does not escape these characters, which also end a line.
     encoded = _encode(value)
     return encoded if encoded.isascii() else encoded.translate(_LINE_ENDS)

@@ -20,7 +20,7 @@ from ragtide_roles.running import until_signal
 from ragtide_roles.serving import serve as run_roles
 from ragtide_roles.start_check import check_start
 from ragtide_roles.supervising import Ending, ProcessPlace, Work, process_context, supervise
-from ragtide_roles.worker_processes import load_before_fork, settings_of_process
+from ragtide_roles.worker_processes import load_before_fork
 from ragtide_runtime.errors import ConfigurationError, RagtideError
 from ragtide_runtime.processes.listening import listening_socket
 from ragtide_runtime.redis.server.data_directory import MEMORY
@@ -154,7 +154,7 @@ def supervised(run: RoleRun, processes: int) -> Ending:
         workers = {name: slots[name] for name in names} if has_endpoints else {}
         works[rest] = partial(run_member, replace(run, names=others, workers=workers))
     for number, name in enumerate(names):
-        settings = settings_of_process(run.settings, number, processes)
+        settings = run.settings.of_process(number, processes)
         member = RoleRun(settings, (Role.WORKER,), "worker", run.url, is_first=not works)
         works[name] = partial(run_member, member, reports=has_endpoints)
     return supervise(works, slots, context=context, stdin_is_terminal=sys.stdin.isatty())
@@ -232,7 +232,7 @@ def run_here(run: RoleRun, place: ProcessPlace | None = None, *, reports: bool =
                     warn=run.is_first,
                 )
                 if names
-                else _until(stop)
+                else stop.wait()
             )
             await until_signal(running, stop=stop, parent=None if place is None else place.parent)
 
@@ -241,10 +241,6 @@ def run_here(run: RoleRun, place: ProcessPlace | None = None, *, reports: bool =
         threading.Thread(target=webbrowser.open, args=(run.opened_page,), daemon=True).start()
     with exporting(run.command):
         asyncio.run(roles())
-
-
-async def _until(stop: asyncio.Event) -> None:
-    await stop.wait()
 
 
 def _http_role(
