@@ -1,6 +1,7 @@
 """Purposes that the numbers of a labeler are fit for: data beside every number. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -15,23 +16,46 @@ Purpose = Literal["trend", "ranking", "threshold", "single items"]
 PURPOSES: Final[tuple[Purpose, ...]] = ("trend", "ranking", "threshold", "single items")
 """All purposes, from the least to the most demanding."""
 
-_FIT_FOR: Final[Mapping[str, tuple[Purpose, ...]]] = {
-    # It compares words. Means move with quality, and are wrong by an amount that differs between domains.
-    "local": PURPOSES[:2],
-    # They read meaning, but their level, and their verdict on one item, are as good as the model that you chose.
-    "nli": PURPOSES[:2],
-    "model": PURPOSES[:2],
-    "judge": PURPOSES[:2],
+
+@dataclass(frozen=True, slots=True)
+class KnownLabeler:
+    """What the rest of ragtide knows of a labeler that comes with it. Another one needs a line here, and its class."""
+
+    authority: int
+    """Its place among labelers that score the same answers: people come first."""
+    fit_for: tuple[Purpose, ...] = ()
+    """Purposes of its numbers of metrics that come from labels; docs/scores/labelers.md has the measurements."""
+    is_as_measured: bool = False
+    """Whether you choose its model: the other purposes are open until its agreement with people is measured."""
+    kind: Literal["LLM", "CODE"] | None = None
+    """Kind of annotator, as OpenInference has it."""
+    answers_criteria: bool = True
+    """Whether it may answer criteria."""
+    built_by: str | None = None
+    """Its class, as `module:name`, if it is built in the same way as a labeler of users."""
+
+
+KNOWN: Final[Mapping[str, KnownLabeler]] = {
     # Scores that people gave.
-    "gold": PURPOSES,
+    "gold": KnownLabeler(0, PURPOSES),
+    # They read meaning, but their level, and their verdict on one item, are as good as the model that you chose.
+    "judge": KnownLabeler(1, PURPOSES[:2], is_as_measured=True, kind="LLM"),
+    "nli": KnownLabeler(
+        3,
+        PURPOSES[:2],
+        is_as_measured=True,
+        kind="CODE",
+        answers_criteria=False,
+        built_by="ragtide_consumers.labelers.nli:NliLabeler",
+    ),
+    "model": KnownLabeler(3, PURPOSES[:2], is_as_measured=True, answers_criteria=False),
+    # It compares words. Means move with quality, and are wrong by an amount that differs between domains.
+    "local": KnownLabeler(4, PURPOSES[:2], kind="CODE"),
+    "none": KnownLabeler(5),
 }
-"""Purposes by labeler, for metrics that come from labels. docs/scores/labelers.md has the measurements behind them."""
-
-_AS_MEASURED: Final = frozenset({"nli", "model", "judge"})
-"""Labelers whose model you choose: the other purposes are open until their agreement with people is measured."""
-
-_AUTHORITY: Final[Mapping[str, int]] = {"gold": 0, "judge": 1, "nli": 3, "model": 3, "local": 4, "none": 5}
-_OWN_AUTHORITY: Final = 2
+"""Labelers by their name."""
+_OWN: Final = KnownLabeler(2)
+"""A labeler of your own."""
 
 
 def authority(labeler: str) -> int:
@@ -42,7 +66,7 @@ def authority(labeler: str) -> int:
     >>> sorted(["local", "mine", "judge", "nli"], key=authority)
     ['judge', 'mine', 'nli', 'local']
     """
-    return _AUTHORITY.get(labeler, _OWN_AUTHORITY)
+    return KNOWN.get(labeler, _OWN).authority
 
 
 Stated = Mapping[str, tuple[Purpose, ...]]
@@ -67,7 +91,7 @@ def fit_for(labeler: str, metric: str, stated: Stated = NOTHING) -> tuple[Purpos
     ('trend',)
     """
     if _from_labels(metric):
-        return stated.get(labeler) or _FIT_FOR.get(labeler)
+        return stated.get(labeler) or KNOWN.get(labeler, _OWN).fit_for or None
     return PURPOSES if metric in METRICS else stated.get(labeler)
 
 
@@ -124,7 +148,7 @@ def phrase_of(labeler: str, purposes: Mapping[str, Sequence[Purpose] | None]) ->
     if metric is None:
         return None
     found = purposes[metric]
-    return in_words(found, measured=labeler in _AS_MEASURED and found == _FIT_FOR[labeler])
+    return in_words(found, measured=(known := KNOWN.get(labeler, _OWN)).is_as_measured and found == known.fit_for)
 
 
 Sight = Literal["sees", "partly", "does not see", "absent for", "moves with"]

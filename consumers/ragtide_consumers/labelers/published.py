@@ -1,12 +1,15 @@
 """Lists the metrics that workers with given settings may publish, without building their labelers."""
 
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from itertools import chain
 from typing import Final
 
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, MetricDefinition
 from ragtide_schemas.criterion import BUILT_IN, Criterion, built_in_criteria
+from ragtide_schemas.fitness import KNOWN
 from ragtide_schemas.metric_definitions import (
     CRITERIA_FAMILY,
     FROM_PEOPLE,
@@ -14,8 +17,6 @@ from ragtide_schemas.metric_definitions import (
     SELF_CONSISTENCY,
     SENTINELS,
 )
-
-from .nli import NliLabeler
 
 WITHHELD: Final = frozenset({"trace.completeness", "trace.average", "trace.rmse_aggregation"})
 """Completeness is not accurate enough, and the other two are computed from it."""
@@ -67,7 +68,7 @@ def labelers_of(metric: str) -> list[str]:
         return ["judge with this criterion, of the settings or stored"]
     if metric not in METRICS:
         return []
-    found = [name for name, metrics in (("local", _LOCAL), ("nli", NliLabeler.metrics)) if metric in metrics]
+    found = [name for name, metrics in (("local", _LOCAL), *_in_one_file().items()) if metric in metrics]
     judge = "judge with family ragchecker" if metric.startswith("ragchecker.") else "judge"
     return [*found, judge, "labels stored in a file"]
 
@@ -75,10 +76,8 @@ def labelers_of(metric: str) -> list[str]:
 def _metrics_of(labeler: str, settings: Settings) -> frozenset[str] | None:
     if labeler == "local":
         return _LOCAL
-    if labeler == "nli":
-        return frozenset(NliLabeler.metrics)
     if labeler != "judge":
-        return None
+        return _in_one_file().get(labeler)
     judged = _of(*(f"{family}." for family in settings.judge.families))
     if "trace" in settings.judge.families:
         judged |= _of("sentences.")
@@ -89,6 +88,17 @@ def _metrics_of(labeler: str, settings: Settings) -> frozenset[str] | None:
         judged |= {metric.name for metric in SENTINELS}
     falls_back = settings.labeler == "judge" and settings.judge.over_budget == "local"
     return judged | _LOCAL if falls_back else judged
+
+
+@cache
+def _in_one_file() -> Mapping[str, frozenset[str]]:
+    """Return the metrics of the labelers that are built as those of users are."""
+    found = {}
+    for name, known in KNOWN.items():
+        if known.built_by is not None:
+            module, _, own = known.built_by.partition(":")
+            found[name] = frozenset(getattr(import_module(module), own).metrics)
+    return found
 
 
 def _of(*families: str) -> frozenset[str]:

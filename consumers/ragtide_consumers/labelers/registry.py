@@ -12,6 +12,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.user_code import error_text, run_limited
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
+from ragtide_schemas.fitness import KNOWN
 from ragtide_schemas.suggestions import unknown
 
 from ..metrics.custom import CustomMetric
@@ -37,7 +38,7 @@ CLOSE_S: Final = 10.0
 
 log = structlog.get_logger("ragtide.worker")
 
-IN_ONE_FILE: Final = {"nli": "ragtide_consumers.labelers.nli:NliLabeler"}
+IN_ONE_FILE: Final = {name: known.built_by for name, known in KNOWN.items() if known.built_by}
 """Labelers of ragtide that are built in the same way as labelers of users."""
 
 BUILT_IN: Final = ("local", "judge", "model", "cascade", *IN_ONE_FILE)

@@ -25,6 +25,7 @@ from opentelemetry.trace import Link, SpanContext, TraceFlags
 from ragtide_runtime import __version__
 from ragtide_runtime.telemetry.tracing import RESULTS_SCOPE
 from ragtide_schemas import MetricEvent, definition_of
+from ragtide_schemas.fitness import KNOWN
 
 from .result_target import ResultTarget
 
@@ -37,8 +38,6 @@ SCORE: Final = "gen_ai.evaluation.score.value"
 LABELED_AT: Final = "ragtide.labeled_at"
 OF_RESULT: Final = ("ragtide.pipeline", "ragtide.interaction_id", LABELED_AT)
 """Attributes of the span that say which result a score is of."""
-KINDS: Final = {"judge": "LLM", "local": "CODE", "nli": "CODE"}
-"""Kind of the annotator, by the name of a labeler of ragtide."""
 
 RESOURCE: Final = Resource({"service.name": "ragtide-worker"})
 SCOPE: Final = InstrumentationScope(RESULTS_SCOPE, __version__)
@@ -76,7 +75,7 @@ class _ExportedScore(NamedTuple):
     def attributes(self, index: int) -> dict[str, str | float]:
         """Return the attributes of OpenInference's convention."""
         start = f"evaluations.{index}.evaluation."
-        kind = KINDS.get(self.labeler)
+        kind = KNOWN[self.labeler].kind if self.labeler in KNOWN else None
         return {
             f"{start}name": self.metric,
             f"{start}score": self.value,

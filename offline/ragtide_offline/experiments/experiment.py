@@ -16,6 +16,7 @@ from ragtide_runtime.telemetry.logs import keep_logs_apart
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.experiments import Config, Plan
+from ragtide_schemas.fitness import KNOWN
 
 from .board import Board
 from .control import ExperimentControl
@@ -202,7 +203,10 @@ def _plan_of(
     draft: Draft, items: Sequence[Item], settings: Settings, criteria: Iterable[Criterion]
 ) -> tuple[Plan, list[Item]]:
     plan, ordered = plan_of(draft, items, labeler=settings.one_labeler, criteria=criteria)
-    no_answers = plan.labeler in ("nli", "model") or (plan.labeler == "local" and settings.local.model is None)
+    known = KNOWN.get(plan.labeler)
+    no_answers = (known is not None and not known.answers_criteria) or (
+        plan.labeler == "local" and settings.local.model is None
+    )
     if plan.criterion is not None and no_answers:
         raise ExperimentError(
             f"metric is {plan.metric}, a criterion, and labeler is {plan.labeler}, which answers none: set "
