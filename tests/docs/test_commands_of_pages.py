@@ -87,7 +87,6 @@ CANNOT: Final = {
     r"ragtide capacity plan criteria.asks_back": LIVE,
     r"ragtide experiment run examples": "tests/examples/test_bm25_rag.py runs it",
     r"ragtide score batch": "it needs a batch API; tests of the command have a server of it",
-    r"python benchmarks/": "it measures for minutes; the page names the measured figures",
     r"ragtide score merge parts": "it needs all 64 parts of other machines; tests of the command merge parts",
 }
 """Commands that cannot run here, as patterns of their beginning, each with the reason."""
