@@ -163,12 +163,16 @@ def _text(file: Path) -> str:
 
 def commands(tree: Path) -> int | None:
     """Return the number of commands that the help lists in groups."""
-    file = tree / "ragtide/ragtide/cli/app.py"
-    for node in ast.walk(ast.parse(_text(file))) if file.is_file() else ():
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "GROUPS":
-            groups = node.value.values if isinstance(node.value, ast.Dict) else []
-            return sum(len(listed.elts) for listed in groups if isinstance(listed, ast.Tuple))
-    return None
+    groups = _declared(tree / "ragtide/ragtide/cli/app.py", "GROUPS")
+    return sum(len(listed.elts) for listed in groups if isinstance(listed, ast.Tuple)) or None
+
+
+def _declared(file: Path, name: str) -> list[ast.expr]:
+    """Return the values of a dictionary that a file declares; none without it."""
+    for node in ast.parse(_text(file)).body if file.is_file() else ():
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+            return node.value.values if isinstance(node.value, ast.Dict) else []
+    return []
 
 
 def settings(tree: Path) -> int | None:
@@ -180,7 +184,8 @@ def settings(tree: Path) -> int | None:
 
 
 def tabs(tree: Path) -> int | None:
-    """Return the number of tabs in the frame of the page."""
+    """Return the number of tabs of the page, which earlier trees declare in the frame's template."""
+    declared = len(_declared(tree / "web/ragtide_web/page/rendering.py", "TABS"))
     file = next((tree / "web").rglob("frame/base.html"), None)
-    listed = re.search(r"<nav.*?{% for [^\n]*?in \[(.*?)\]", _text(file), re.DOTALL) if file else None
-    return len(re.findall(r"\('/", listed[1])) if listed else None
+    listed = re.search(r"<nav.*?{% for [^\n]*?in \[(.*?)\]", _text(file), re.DOTALL) if file and not declared else None
+    return declared or (len(re.findall(r"\('/", listed[1])) if listed else None)
