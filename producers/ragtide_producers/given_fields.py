@@ -57,7 +57,6 @@ def stands(name: str, value: Any) -> bool:
 
     Args:
         name: of a text, or `documents`.
-        value: of the field.
     """
     return _stand(value) if name == "documents" else isinstance(value, str) and _stands(value)
 
@@ -100,13 +99,11 @@ def _read(name: str, value: Any, left_out: LeftOut) -> Any:
 
 
 def _remedy(value: Any, otherwise: str) -> str:
-    """Return what an object is that has no fields, such as a generator, with the remedy; or the given words."""
     known = isinstance(value, str | bytes | int | float | list | tuple | set) or fields_of(value) is not None
     return otherwise if known else f"it {unfit(value)}"
 
 
 def _stand(documents: Any) -> bool:
-    """Whether documents are a list of texts, and of objects that have the fields of the schema."""
     if type(documents) is not list and type(documents) is not tuple:
         return False
     for item in documents:

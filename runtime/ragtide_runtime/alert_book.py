@@ -41,7 +41,6 @@ class AlertBook:
         """Set the condition of an alert.
 
         Args:
-            name: of the alert.
             condition: True fires the alert, False resolves it, and None leaves it as it is: a value between the limit
                 at which it fires and the limit at which it resolves.
             at_ms: time of the change, in milliseconds.

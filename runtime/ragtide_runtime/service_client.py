@@ -49,7 +49,6 @@ class ServiceClient:
         url: address of the service, with its path below a reverse proxy.
         token: one of its `serve.tokens`; None for a service without tokens. The token is sent to this address only:
             redirects are not followed.
-        names: of the settings.
         timeout_s: seconds after which an answer is given up.
 
     Raises:
@@ -143,7 +142,6 @@ class ServiceClient:
             ) from None
 
     def _problem(self, status: int, body: bytes) -> str:
-        """Return the sentence about an answer that is no success."""
         if status == 401:
             given = "does not know the token" if self._has_token else "needs a token"
             return (

@@ -105,7 +105,6 @@ def destinations_in_force(settings: Settings, reports: Iterable[SettingsReport])
 
     Args:
         settings: of the process that asks.
-        reports: of the running processes.
     """
     notifiers = [report for report in reports if report.is_notifier]
     if not notifiers:

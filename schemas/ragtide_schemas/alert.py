@@ -292,7 +292,6 @@ class Alert(VersionedModel):
         return self.model_copy(update={"status": "resolved", "resolved_at": at, "message": message})
 
     def _repr_html_(self) -> str:
-        """Return the alert as a table, for notebooks."""
         columns = ("status", "rule", "pipeline", "segment", "metric", "fired at", "baseline", "observed")
         fired_at = f"{self.fired_at:%Y-%m-%d %H:%M} UTC"
         row = (

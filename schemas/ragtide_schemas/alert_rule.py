@@ -159,7 +159,6 @@ class AlertRule(WireModel):
         return self
 
     def _check_reference(self) -> None:
-        """Check the fields of what the rule compares with that are not of its kind."""
         if self.season is not None and self.baseline != SEASONAL:
             raise ValueError('season goes with baseline = "seasonal": set it, or leave season out')
         given = [name for name in ("target", "baseline", "baseline_window") if getattr(self, name) is not None]
@@ -176,9 +175,6 @@ class AlertRule(WireModel):
 
     def check_definition(self, definition: MetricDefinition) -> None:
         """Check that the rule fits its metric, and that it can fire.
-
-        Args:
-            definition: of the rule's metric.
 
         Raises:
             ValueError: the rule has no direction for a metric without one, or no mean in the metric's range is beyond

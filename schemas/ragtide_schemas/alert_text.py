@@ -204,7 +204,6 @@ class AlertText:
 
     @property
     def _named(self) -> str:
-        """What the answers are that the alert names."""
         return kind_of(self.alert).named
 
     @property
@@ -268,7 +267,6 @@ def alert_text(
     """Return an alert in words.
 
     Args:
-        alert: in its latest state.
         now: present time, for the duration of an alert that fires; None leaves its duration out.
         current: how the statistic is now, if the caller knows.
         worst: its answers to read first; None takes those that the alert names, without questions.
@@ -341,7 +339,6 @@ def has_statistics(alert: Alert) -> bool:
 
 
 def _words_of(alert: Alert, answer: WorstAnswer) -> str:
-    """Return score and id of an answer, after its question and before the judge's reason as far as it has them."""
     words = kind_of(alert).named_words(answer.interaction_id)
     if words is not None:
         return words
@@ -365,7 +362,6 @@ def _label_of(named: str, place: int, answer: WorstAnswer) -> str:
 
 
 def _line_of(text: str | None, longest: int) -> str:
-    """Return a text of an application in one line, shortened, without links; empty without one."""
     return cut(without_links(printable(" ".join((text or "")[: 4 * longest].split()))), longest)
 
 
@@ -425,7 +421,6 @@ def _normal(alert: Alert) -> str:
 
 
 def _learned(alert: Alert) -> str:
-    """Return where a normal value comes from, after a comma; nothing for a target."""
     if alert.baseline_source == "target":
         return ""
     if (own := kind_of(alert).learned(alert)) is not None:
@@ -439,7 +434,6 @@ def _learned(alert: Alert) -> str:
 
 
 def _limit(alert: Alert) -> float | None:
-    """Return the limit from which the rule counts; None where it is the normal value itself."""
     limit = alert.baseline if alert.limit is None else alert.limit
     before = alert.baseline if alert.normal is None else alert.normal
     return None if limit is None or number(limit) == number(before) else limit
@@ -450,7 +444,6 @@ def _beyond(alert: Alert) -> str:
 
 
 def _values(alert: Alert) -> str | None:
-    """Return the values of a covariate whose shares moved most, the largest move first."""
     moved = sorted(alert.shares, key=lambda share: -abs(share.since - share.before))[:MOST_SHARES]
     found = [
         f"{covariate_values(alert, share.values)} {percent(share.before)} -> {percent(share.since)}"
@@ -630,7 +623,6 @@ def _diagnosis(alert: Alert) -> tuple[str, ...]:
 
 
 def _advises(alert: Alert) -> bool:
-    """Return whether an alert has enough data for advice: since the change, or since the alert once it is explained."""
     if alert.status == "explained" and alert.cause is not None and alert.cause.n_since >= DIAGNOSED_N:
         return True
     definition = METRICS.get(alert.metric)

@@ -352,11 +352,6 @@ _Model = TypeVar("_Model", bound=WireModel)
 def _second_reading(
     model: type[_Model], fields: Any, error: ValidationError, validate: Callable[[Any], _Model]
 ) -> _Model:
-    """Return the model of fields that were not valid as they are.
-
-    Raises:
-        ValidationError: the error that was given, or that of the fields as they were read.
-    """
     left_out = LeftOut()
     found = _read_again(model, fields, (), left_out)
     if found is fields:
@@ -371,7 +366,6 @@ def _second_reading(
 
 
 def _read_again(model: type[WireModel], fields: Any, place: tuple[str | int, ...], left_out: LeftOut) -> Any:
-    """Return fields, and those of models in them, by their readers, and without optional fields that are left out."""
     if not isinstance(fields, Mapping):
         return fields
     found: dict[str, Any] = {}
@@ -407,7 +401,6 @@ def _refused(model: type[WireModel], place: tuple[str | int, ...], value: Any, w
 
 
 def _without_wrong(model: type[WireModel], fields: Any, error: ValidationError, left_out: LeftOut) -> Any:
-    """Return fields without the side values of an error; None if it is about other values, too."""
     found = dict(fields)
     copied: set[tuple[str | int, ...]] = set()
     for place in dict.fromkeys(_side_places(model, found, error)):
@@ -425,7 +418,6 @@ def _without_wrong(model: type[WireModel], fields: Any, error: ValidationError, 
 
 
 def _side_places(model: type[WireModel], fields: Any, error: ValidationError) -> Iterator[tuple[str | int, ...] | None]:
-    """Yield the place of the side value of each detail of an error; None for a detail about another value."""
     for detail in error.errors(include_url=False, include_input=False, include_context=False):
         kind: type[WireModel] | None = model
         value: Any = fields
@@ -460,7 +452,6 @@ def is_left_out(value: object) -> bool:
 
 
 def _model_in(annotation: object) -> type[WireModel] | None:
-    """Return the model of a field that is a model, or has several of one kind; None for another field."""
     if isinstance(annotation, type) and issubclass(annotation, WireModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)

@@ -83,7 +83,6 @@ def _session(turns: Sequence[RagInteraction], missing: int) -> RagInteraction:
 
 
 def _shared(segments: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return the segments that all have, with the same value."""
     first, *others = segments
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 

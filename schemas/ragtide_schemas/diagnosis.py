@@ -219,7 +219,6 @@ def diagnose(scores: Mapping[str, Score]) -> list[Diagnosis]:
 
 
 def _most_telling(found: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """Leave out each pattern whose conditions are a part of the conditions of another matching pattern."""
     diagnoses = list(found)
     return [
         diagnosis

@@ -174,7 +174,6 @@ class Estimate(VersionedModel):
         return short_repr("Estimate", [(name, value) for name, value in fields if value not in (None, "all")])
 
     def _repr_html_(self) -> str:
-        """Return the estimate as a table, for notebooks."""
         row = (
             self.pipeline, self.segment, self.labeler, self.metric_name, self.estimate, self.lower, self.upper, self.n
         )  # fmt: skip

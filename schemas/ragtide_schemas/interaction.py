@@ -162,11 +162,6 @@ Covariates = Annotated[
 
 
 def _documents(value: Any) -> Any:
-    """Return documents as a list: a text is one document.
-
-    Raises:
-        ValueError: their order is not known, or they are a stream.
-    """
     kind = type(value)
     if kind is list or kind is tuple or value is None:
         if value is not None and len(value) > DOCUMENTS_MAX:  # before each of them is looked at
@@ -190,7 +185,6 @@ COVARIATES_READER: Final = named_values(scalar, COVARIATES_MAX)
 
 
 def _read_documents(value: Any, name: str, left_out: LeftOut) -> Any:
-    """Return documents whose texts are texts; the fields of a document are read by its own readers."""
     try:
         value = _documents(value)
     except ValueError:
@@ -202,7 +196,6 @@ def _read_documents(value: Any, name: str, left_out: LeftOut) -> Any:
 
 
 def _read_history(value: Any, name: str, left_out: LeftOut) -> Any:
-    """Return the last turns that an interaction may have."""
     if not isinstance(value, list | tuple):
         return value
     kept = last_turns(value)
@@ -344,7 +337,6 @@ class RagInteraction(VersionedModel):
 
 
 def _time_of(entry_id: str) -> datetime | None:
-    """Return the time in an entry's id; None for an id that was chosen by hand and is no time."""
     try:
         time = from_milliseconds(int(entry_id.partition("-")[0]))
     except (ValueError, OverflowError, OSError):
@@ -380,7 +372,6 @@ def with_id(fields: Mapping[str, Any], interaction_id: str, left_out: LeftOut) -
     """Return the fields of an interaction with an id in place of none, or of one that is no id.
 
     Args:
-        fields: of the interaction.
         interaction_id: the same whenever these fields come again.
         left_out: counts a value that is no id.
     """

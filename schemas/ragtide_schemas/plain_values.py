@@ -79,7 +79,6 @@ def plain_value(value: Any, name: str, left_out: LeftOut, *, depth: int = 0) -> 
 
     Args:
         value: any object of Python.
-        name: of the value, for the counts.
         left_out: takes the names of what is left out.
         depth: levels above the value; an error of an inner one says less.
 

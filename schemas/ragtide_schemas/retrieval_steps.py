@@ -84,7 +84,6 @@ def check_steps(steps: tuple[RetrievalStep, ...] | None, n_documents: int) -> No
     """Check the steps of an interaction.
 
     Args:
-        steps: of the interaction.
         n_documents: number of its documents.
 
     Raises: ValueError if two steps have one name, or a step has a document that the interaction lacks.

@@ -24,7 +24,6 @@ def sent(read: Callable[[dict[str, Any]], _Model], fields: Mapping[str, Any], no
 
     Args:
         read: returns the item with fields, such as `RagInteraction.from_fields`.
-        fields: by their names.
         now: the present, with a time zone.
 
     Raises:

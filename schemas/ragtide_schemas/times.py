@@ -69,7 +69,6 @@ def is_plausible(time: datetime, now: datetime) -> bool:
     """Return whether something may have happened at a time: from 2000 to a day after now.
 
     Args:
-        time: with a time zone.
         now: the present, with a time zone.
     """
     return EARLIEST <= time <= now + AHEAD
@@ -82,7 +81,6 @@ def unit_since_1970(number: float, now: datetime) -> str | None:
     'milliseconds'
 
     Args:
-        number: of any size.
         now: the present, with a time zone.
     """
     first, last = EARLIEST.timestamp(), (now + AHEAD).timestamp()
@@ -96,7 +94,6 @@ def time_in(value: object, now: datetime) -> tuple[object, str | None]:
     (datetime.datetime(2024, 5, 1, 12, 0, tzinfo=datetime.timezone.utc), 'milliseconds')
 
     Args:
-        value: of a field for a time.
         now: the present, with a time zone.
 
     Raises:
@@ -127,7 +124,6 @@ def check_time(time: datetime, now: datetime) -> None:
     """Check that something may have happened at a time.
 
     Args:
-        time: with a time zone.
         now: the present, with a time zone.
 
     Raises:

@@ -151,7 +151,6 @@ def _is_chunk(value: Any) -> bool:
 
 
 def _is_apart(header: _Header, rows: Sequence[Mapping[str, Any]], seen: "array[int]") -> bool:
-    """Whether the answer of rows came before with other chunks; if it did not come before, it is remembered."""
     answer = tuple(repr(rows[0][name]) for name in header.known)
     fingerprints = [hash(answer), *(hash((*answer, repr(row[header.chunk or ""]))) for row in rows)]
     if seen[fingerprints[0] % _REMEMBERED] == fingerprints[0]:
@@ -162,7 +161,6 @@ def _is_apart(header: _Header, rows: Sequence[Mapping[str, Any]], seen: "array[i
 
 
 def _is_one_row(header: _Header, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether rows without an id are surely of one: they have its index, or facts about their chunks."""
     first, second = rows[:2]
     return any(plain_name(name) in _INDICES or first[name] != second[name] for name in first if name != header.chunk)
 

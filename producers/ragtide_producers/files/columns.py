@@ -242,7 +242,6 @@ def with_tables(row: Mapping[str, Any], stated: Mapping[str, Mapping[str, Any]] 
 def _stated(
     row: Mapping[str, Any], mapping: Mapped, seen: SeenColumns
 ) -> tuple[dict[str, Mapping[str, Any]], Mapping[str, Any]]:
-    """Return the values of the columns that the user named by field and column, and the row without them."""
     stated: dict[str, Mapping[str, Any]] = {}
     rest = row
     for target, given in mapping.items():
@@ -268,7 +267,6 @@ def _no_column(row: Mapping[str, Any], target: str, column: str) -> str:
 
 
 def _own_columns(row: Mapping[str, Any], stated: Collection[str]) -> dict[str, str]:
-    """Return the column of each field that the row has under its own name, in any spelling of it."""
     own = {name: name for name in row if name in _FIELDS and name not in stated}
     for name in row:
         field = plain_name(name)
@@ -280,7 +278,6 @@ def _own_columns(row: Mapping[str, Any], stated: Collection[str]) -> dict[str, s
 
 
 def _own_value(field: str, column: str, value: Any, read: Callable[..., Any], *, cells: bool) -> Any:
-    """Return the value of a field under its own name: it is taken as it stands, unless it may spell something else."""
     if value is None or (isinstance(value, float) and isnan(value)):
         return EMPTY.get(field) if cells else None
     if field == "documents":
@@ -298,11 +295,6 @@ def _own_value(field: str, column: str, value: Any, read: Callable[..., Any], *,
 
 
 def _lifted(row: Mapping[str, Any], mapping: Mapped) -> Mapping[str, Any]:
-    """Return a row in which values of its objects are columns: those of a whole reply, and those with known names.
-
-    APIs wrap a reply in `data` or `results`. CSV has columns such as `attributes.input.value`, and an object `model`
-    with an `answer` is like a column `model_answer`.
-    """
     stated = {column.partition(".")[0] for column in columns_named(mapping)}
     for name in _REPLIES:
         inner = row.get(name) if name not in stated else None
@@ -325,7 +317,6 @@ def _lifted(row: Mapping[str, Any], mapping: Mapped) -> Mapping[str, Any]:
 
 
 def _known_name(column: str) -> str:
-    """Return the plain name of a column; one with dots like a known name with underscores is that name."""
     name = plain_name(column)
     joined = name.replace(".", "_")
     return joined if joined in _NESTED else name
@@ -344,14 +335,12 @@ def _has_chunks(value: Any) -> bool:
 
 
 def _base(name: str) -> tuple[str, int]:
-    """Return a name without the number at its end, and the number."""
     base = name.rstrip("0123456789")
     digits = name[len(base) :]
     return (base.rstrip("._"), int(digits)) if base and 0 < len(digits) <= _DIGITS_MAX else (name, 0)
 
 
 def _candidates(field: str, names: Mapping[str, str], row: Mapping[str, Any]) -> list[list[str]]:
-    """Return the known columns of a field, the surest first; columns with a document each are together."""
     ranks = _RANKS[field]
     found: dict[tuple[int, str], list[tuple[int, str]]] = {}
     for column, name in names.items():
@@ -379,11 +368,6 @@ def _candidates(field: str, names: Mapping[str, str], row: Mapping[str, Any]) ->
 def _chosen(
     field: str, known: list[list[str]], row: Mapping[str, Any], read: Callable[..., Any], seen: SeenColumns
 ) -> list[str]:
-    """Return the columns of a row that have a field under another name; an empty list if it has none.
-
-    Raises:
-        InvalidEntryError: two columns could be the field, and differ in this row or in another row of the file.
-    """
     if field not in (*TEXTS, "documents"):
         return next((columns for columns in known if row[columns[0]] is not None), known[0] if known else [])
     if field in ("question", "reference_answer") and len(known) > 1:
@@ -397,7 +381,6 @@ def _chosen(
 
 
 def _text(field: str, columns: Sequence[str], row: Mapping[str, Any], read: Callable[..., Any]) -> Any:
-    """Return the value of a field in columns as it is compared with others."""
     try:
         found = _read_all(field, {column: row[column] for column in columns}, read)
     except InvalidEntryError:
@@ -406,7 +389,6 @@ def _text(field: str, columns: Sequence[str], row: Mapping[str, Any], read: Call
 
 
 def _read_all(target: str, values: Mapping[str, Any], read: Callable[..., Any]) -> Any:
-    """Return the value of a field in its columns; several columns have a part of the documents each."""
     found = [read(target, column, value) for column, value in values.items()]
     return found[0] if len(found) == 1 else [document for documents in found for document in documents]
 
@@ -414,7 +396,6 @@ def _read_all(target: str, values: Mapping[str, Any], read: Callable[..., Any]) 
 def _put_documents_beside(
     column: str, value: Any, fields: dict[str, Any], taken: dict[str, str], read: Callable[..., Any]
 ) -> None:
-    """Put the documents that stand beside the answer in one value, as in outputs of LangSmith, into its fields."""
     for key in ("documents", *COLUMNS["documents"]):
         found = reached(value, key)
         if found is not None and isinstance(found[1], list | Mapping) and not isinstance(value, list):
@@ -427,10 +408,6 @@ def _put_documents_beside(
 
 
 def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str], used: Collection[str]) -> None:
-    """Put the last turns before the question of a row into its fields.
-
-    A stated column, or one named `history`, must be readable. Another column that is not readable becomes metadata.
-    """
     if "history" in fields:
         given = fields["history"] if "history" in taken else read_value("history", "history", fields["history"])
         fields["history"] = last_turns(without_present(given or (), fields.get("question"))) or None
@@ -469,7 +446,6 @@ def _refuse_missing(row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
 
 
 def _of_whole(field: str, row: Mapping[str, Any]) -> str:
-    """Return why a row of a whole trace or conversation has no field."""
     if field == "documents" and "spans" in row:
         return "; the documents of a trace are in its spans: send them with OpenTelemetry, or add a column"
     column = next((name for name in row if plain_name(name) in WHOLE_CONVERSATIONS), None)

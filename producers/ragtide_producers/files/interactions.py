@@ -200,7 +200,6 @@ STDIN: Final = "-"
 
 @cache
 def _copy_of(stream: Path) -> Path:
-    """Return a file with the content of a pipe, which can be read only once; it is removed when the process ends."""
     with stream.open("rb") as source, NamedTemporaryFile(prefix="ragtide-", delete=False) as copy:
         atexit.register(Path(copy.name).unlink, missing_ok=True)
         copyfileobj(source, copy)
@@ -230,7 +229,6 @@ def row_of(record: Record, options: FileOptions, seen: columns.SeenColumns | Non
     """Return the row of a record, with its interaction or its problem.
 
     Args:
-        record: of a file.
         options: values of missing fields.
         seen: the columns of other rows of the file.
     """

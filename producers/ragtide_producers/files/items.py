@@ -173,11 +173,6 @@ def record_of(number: int, row: object) -> Record:
 
 
 def _item(record: Record, fields: dict[str, Any]) -> Item:
-    """Return the item in a record.
-
-    Raises:
-        InvalidEntryError: the question is missing, or a field has a wrong type or is outside its bounds.
-    """
     given = ((name, value) for name, value in with_tables(fields).items() if value is not None)
     rest = {name: value for name, value in given if plain_name(name) not in _OF_THE_OLD_RUN}
     columns = {plain_name(name): name for name in reversed(rest)} | {name: name for name in rest}
@@ -231,7 +226,6 @@ def _id(name: str, value: Any) -> str:
 
 
 def _reference_answer(rest: dict[str, Any], columns: Mapping[str, str]) -> str | None:
-    """Remove the right answer from a row's fields and return it; a list of right answers stays in the fields."""
     for known in REFERENCES:
         name = columns.get(known, known)
         value = rest.get(name)

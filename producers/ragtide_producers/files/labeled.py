@@ -116,10 +116,6 @@ def _sentence_labels(row: Row) -> SentenceLabels | None:
 
 
 def _is_ragchecker(row: Row) -> bool:
-    """Return whether a record is a result of RAGChecker: by its tables, its chunks, or all its other fields.
-
-    Rows of many data sets have `query` and `query_id`.
-    """
     if "query" not in row or "question" in row or "pipeline" in row:
         return False
     chunks = row.get("retrieved_context")

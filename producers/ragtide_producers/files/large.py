@@ -146,7 +146,6 @@ def _files_of(source: str) -> list[str]:
 
 
 def _is_data(parts: Sequence[str]) -> bool:
-    """Return whether a path inside a folder is one of its Parquet files; names of other tools' notes begin with `_`."""
     return parts[-1].lower().endswith(PARQUET) and not any(part.startswith(("_", ".")) for part in parts)
 
 

@@ -70,7 +70,6 @@ def usage_in(
     The first column of a field that has a number of 0 or more counts. Other values, such as lists of tokens, are none.
 
     Args:
-        values: by column, in any spelling.
         left_out: counts times that were not read, because nothing says their unit.
 
     Raises:
@@ -170,7 +169,6 @@ _NUMBER_MAX: Final = 1e300
 
 
 def _number(column: str, value: Any, field: str, unit: float | None) -> tuple[float | None, float | None]:
-    """Return the number of 0 or more in a value, None if it has none, and its own unit or the given one."""
     if isinstance(value, str):
         found = _WITH_UNIT.fullmatch(value.strip()[:40]) if field in _SHORTEST_S else None
         own = _UNITS.get(found[2].lower()) if found else None
@@ -184,7 +182,6 @@ def number_in(column: str, text: str) -> float | None:
 
     Args:
         column: where the text stands.
-        text: of a cell.
 
     Raises:
         InvalidEntryError: the number has separators, which may mean thousands or a fraction.

@@ -51,7 +51,6 @@ def read_value(
     Args:
         target: name of a field, or such as `segments.lang`.
         column: where the value stands.
-        value: of the column.
         cells: whether the value is the text of a cell.
         own: whether the column has the name of the field, so that a text that has no answer is one.
         left_out: counts by name what was left out on purpose, such as images.
@@ -128,7 +127,6 @@ def refuse_cut(field: str, column: str, value: Any) -> None:
 
 
 def _word(field: str, column: str, word: str, *, cells: bool) -> str | None:
-    """Return a word such as `nan` or `None` in a column of texts: it may be a missing value, or an answer."""
     if not word.strip():
         return EMPTY.get(field)
     if field == "reference_answer" and (cells or word.strip() in _NEVER_WORDS):
@@ -146,7 +144,6 @@ _NEVER_WORDS: Final = frozenset(("nan", "NaN", "-nan", "-NaN", "NaT", "<NA>"))
 
 
 def _whole(field: str, text: str) -> int:
-    """Return the whole number that a cell spells; pandas writes those beside missing ones with `.0`."""
     with suppress(ValueError):
         return int(text)
     with suppress(ValueError, OverflowError):

@@ -131,7 +131,6 @@ def _with_next_step(found: Assembly, tree: Tree, due: Sequence[int], newest_ms: 
 
 
 def _service(tree: Tree) -> str:
-    """Return the name of the service that sent the first of the spans."""
     first = next((node.span for node in tree.nodes if not node.is_missing), tree.root.span)
     return str(first.resource.get("service.name", ""))[:SERVICE_CHARS]
 
@@ -151,15 +150,6 @@ def _span_ids(group: SpanGroup) -> list[str]:
 def _complete_ms(
     group: SpanGroup, span_ids: Sequence[str], settled_ms: int | None, arrivals: dict[str, int], timing: Timing
 ) -> int:
-    """Return the time at which a group is complete, unless further spans come.
-
-    Args:
-        group: spans of the interaction.
-        span_ids: the ids of those that belong to no other.
-        settled_ms: time at which all below the anchor has come; None if that is not known.
-        arrivals: when each span of the trace arrived.
-        timing: times at which traces are read.
-    """
     own = [arrivals[span_id] for span_id in span_ids]
     # A turn of a session that goes on is over when its own spans are.
     newest_ms = max(arrivals.values() if group.turn is None else own)
@@ -184,7 +174,6 @@ def _ended_last(anchor: Node, tree: Tree) -> bool:
 
 
 def _is_rooted(anchor: Node) -> bool:
-    """Whether every span above the anchor has come, up to the first span of its process."""
     node: Node | None = anchor
     while node is not None:
         if node.is_missing:
@@ -200,7 +189,6 @@ def _is_top(node: Node) -> bool:
 
 
 def _is_whole(tree: Tree) -> bool:
-    """Whether no span of the trace has a parent that is missing in its process."""
     tops = (node.children if node.is_missing else [node] for node in tree.root.children)
     return all(not node.is_missing and _is_top(node) for nodes in tops for node in nodes)
 

@@ -31,7 +31,6 @@ def close_call(streams: Streams, name: str, *, now_ms: int, hold_ms: int, keeps:
 
     Args:
         streams: keys of the partition.
-        name: of the trace in Redis.
         now_ms: time of the server, in milliseconds since 1970.
         hold_ms: time for which the ids of its used spans are kept.
         keeps: whether its spans are kept to be explained.

@@ -47,7 +47,6 @@ async def read_outcomes(redis: Redis, partitions: Sequence[Streams], now: dateti
 
     Args:
         redis: client.
-        partitions: of the deployment.
         now: time of Redis.
 
     Raises:

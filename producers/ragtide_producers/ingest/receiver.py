@@ -108,7 +108,6 @@ class TraceReceiver:
     def _batches(
         self, traces: Sequence[TraceSpans], pipelines: Sequence[str]
     ) -> Iterator[list[ScriptCall[StoreCounts | None]]]:
-        """Yield the calls of each round trip."""
         batch: list[ScriptCall[StoreCounts | None]] = []
         spans = size = 0
         for trace in traces:
@@ -137,10 +136,7 @@ class TraceReceiver:
 
 
 def _parts(trace: TraceSpans) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Yield the spans of a trace in parts for one script each, every resource once, before its first span.
-
-    The trace keeps its resources for as long as its spans, so later parts need not bring them again.
-    """
+    # The trace keeps its resources for as long as its spans, so later parts need not bring them again.
     resources = dict(trace.resources)
     part: list[tuple[bytes, bytes]] = []
     size = spans = 0

@@ -137,7 +137,6 @@ class TraceReader:
             return _given_up(trace, now_ms, f"the trace cannot be read: {type(error).__name__}: {error}")
 
     async def _decide(self, streams: Streams, found: Sequence[Assembly]) -> list["Decided"]:
-        """Write decisions down, and return those that stand; a trace to which spans have come is read again."""
         deciding = [assembly for assembly in found if assembly.decides]
         calls = [
             self._store.decide_call(streams, assembly, [_letter(assembly, mapped) for mapped in assembly.refused])
@@ -165,7 +164,6 @@ class TraceReader:
         return Decided(Assembly(trace, now_ms, "again", now_ms), trace.version, trace.decision, commands)
 
     async def _publish(self, decided: Sequence["Decided"]) -> None:
-        """Publish the interactions of decisions; a decision for which there is no room is published again later."""
         owners = [trace for trace in decided for _ in trace.commands]
         commands = [command for trace in decided for command in trace.commands]
         outcomes = await publish_commands(self._redis, self._route, commands)

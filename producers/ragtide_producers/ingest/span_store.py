@@ -238,7 +238,6 @@ class SpanStore:
         return await self._close([*read, *kept], [False] * len(claims))
 
     async def _claimed(self, calls: Sequence[ScriptCall[tuple[int, list[str]]]]) -> tuple[list[Claimed], list[Claimed]]:
-        """Return the claims of two keys for each partition."""
         partitions = [streams for streams in self._layout.all() for _ in range(2)]
         found = await run_scripts(self.redis, calls)
         claims = [Claimed(streams, *claim) for streams, claim in zip(partitions, found, strict=True)]

@@ -23,7 +23,6 @@ def split_items(parts: Iterable[bytes], most: int, remedy: str = "") -> Iterator
     Only the structure is looked at, and only one item is in memory: the caller parses the items.
 
     Args:
-        parts: of the body.
         most: most items.
         remedy: ends the message about too many items.
 
@@ -42,7 +41,6 @@ def split_items(parts: Iterable[bytes], most: int, remedy: str = "") -> Iterator
 
 
 def _without_mark(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the parts without the mark that some programs write before a text in UTF-8."""
     parts, first = iter(parts), b""
     while len(first) < len(BOM_UTF8) and (part := next(parts, None)) is not None:
         first += part
@@ -102,7 +100,6 @@ class _Splitter:
         self._in_text = quote < 0
 
     def _skip_blanks(self) -> None:
-        """Begin the body at its first byte that is not blank, or see that nothing comes after its end."""
         rest = bytes(self._buffer[self._at :]).lstrip(BLANKS)
         self._at = self._start = len(self._buffer) - len(rest)
         if not rest:
@@ -117,7 +114,6 @@ class _Splitter:
             self._at = self._start = self._at + 1
 
     def _next_structure(self) -> int | None:
-        """Return the next quote, bracket or comma between items; None if this part has none."""
         pattern = _STRUCTURE_OF_LIST if self._depth == 1 == self._base else _STRUCTURE
         found = pattern.search(self._masked, self._at)
         if found is None:
@@ -127,7 +123,6 @@ class _Splitter:
         return self._masked[found.start()]
 
     def _ends_item(self, byte: int) -> bool:
-        """Take a bracket or a comma, and return whether an item ends with it."""
         if byte == COMMA:
             return True
         if byte in b"[{":

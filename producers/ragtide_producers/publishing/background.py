@@ -28,7 +28,6 @@ class Background:
     A forked child starts with an empty queue, because its parent sends the queued items.
 
     Args:
-        settings: of the deployment and the producer.
         route: command and destination of the items.
         strict: whether to raise errors that are otherwise only counted.
         at_exit: called at the end of the process; must call `close`.
@@ -140,7 +139,6 @@ class Background:
             return True
 
     def _register(self) -> None:
-        """Register again, to be called first at exit, before an embedded Redis that was opened meanwhile is stopped."""
         atexit.unregister(self._at_exit)
         atexit.register(self._at_exit)
         at_exit_of_child(self._at_exit)

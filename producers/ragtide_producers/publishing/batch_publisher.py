@@ -47,7 +47,6 @@ class BatchPublisher:
     While `batch()` is not empty, send it, pass the outcomes to `complete`, and wait for the seconds that it returns.
 
     Args:
-        layout: of the deployment.
         commands: commands to send; commands of one pipeline keep their order. A publication stands for an interaction
             that is not sent.
         block_s: seconds to wait for room, counted from the last interaction that found room.

@@ -120,7 +120,6 @@ class PartitionBuffer:
         return trip
 
     def _forget(self, now: float, *, probe_found: bool) -> list[PublishCommand]:
-        """Remove commands that are durable by now; without the probe remove all commands and return those to resend."""
         if probe_found:
             while self._confirmed and self._confirmed[0][0] <= now - self._keep_s:
                 self._drop_oldest()
@@ -148,7 +147,6 @@ class PartitionBuffer:
 
 
 def _complete_one(waiting: _Waiting, outcome: Publication, trip: RoundTrip, *, again: bool) -> None:
-    """Add the outcome of an item; `again` says that an item before it in the batch has the same entry."""
     if waiting.item is None:
         trip.resent += outcome.added
         if outcome.dropped is not None:

@@ -115,7 +115,6 @@ class BackgroundSender:
     """Sends from an outbox until `end` is called; `run` is the thread.
 
     Args:
-        settings: of the deployment and the producer.
         route: command and destination of the items.
         outbox: the submitted items.
         mistakes: logs items that cannot be sent.
@@ -188,7 +187,6 @@ class BackgroundSender:
             self._report()
 
     def _idle_s(self) -> float | None:
-        """Return the seconds until the next round trip without new items; None without one."""
         now = time.monotonic()
         if any(buffer.is_due(now) for buffer in self._buffers.values()):
             return 0.0
@@ -218,7 +216,6 @@ class BackgroundSender:
         return self._buffers[partition]
 
     def _round(self, partition: int, buffer: PartitionBuffer) -> None:
-        """Make one round trip, and wait if it failed or if the stream has no room."""
         batch, probe, now = buffer.batch(), buffer.probe, time.monotonic()
         try:
             probe_found, outcomes = self._send(batch, probe)
@@ -244,7 +241,6 @@ class BackgroundSender:
             self._warned.discard("full")
 
     def _send(self, batch: list[PublishCommand], probe: PublishCommand | None) -> tuple[bool, list[Publication | None]]:
-        """Return whether Redis knew the probe (True without one), and the outcomes of a batch of one partition."""
         calls: list[ScriptCall[Any]] = [self._route.call(batch)] if batch else []
         if probe is not None:
             calls.append(self._route.probe(probe))
@@ -253,7 +249,6 @@ class BackgroundSender:
         return probe is None or replies[-1] is not None, outcomes
 
     def _report(self) -> None:
-        """Add new drops to the counts in Redis; after a lost reply they may be added twice."""
         drops = self._outbox.unreported()
         try:
             client = self._connected()
@@ -317,7 +312,6 @@ class BackgroundSender:
             log.info("Redis can be used again")
 
     def _pause(self, backoff: Backoff) -> None:
-        """Wait longer after each failure in a row; a nudge ends the wait."""
         if not self._ended.is_set() and self._nudged.wait(backoff.pause_s()):
             self._nudged.clear()
             self._unreachable.succeeded()

@@ -87,7 +87,6 @@ def _in_list(items: Sequence[Any], depth: int) -> list[Found] | None:
 
 
 def _split(items: Sequence[Any]) -> list[Any]:
-    """Return items in which those that have the chunks of a cited file, as LightRAG lists them, are an item each."""
     found: list[Any] = []
     for item in items:
         cited = isinstance(item, dict) and "reference_id" in item and _are_texts(item.get("content"))
@@ -96,7 +95,6 @@ def _split(items: Sequence[Any]) -> list[Any]:
 
 
 def _is_blank(item: Any, depth: int = 0) -> bool:
-    """Whether an item of a list of documents has no document: a missing value, or an object whose texts are such."""
     if isinstance(item, list) and depth <= DEPTH_MAX:
         scored = len(item) == 2 and isinstance(item[1], int | float)
         return all(_is_blank(inner, depth + 1) for inner in (item[:1] if scored else item))
@@ -108,7 +106,6 @@ def _is_blank(item: Any, depth: int = 0) -> bool:
 
 
 def _is_textless(item: Any) -> bool:
-    """Whether an object has only the id, score or metadata of a document: senders leave out the text of a blank one."""
     inner = item.get("document", item) if isinstance(item, dict) else None
     return isinstance(inner, dict) and not any(
         inner[key] and str(inner[key]).strip() for key in inner.keys() & _CONTENTS
@@ -120,7 +117,6 @@ _CONTENTS: Final = _BLANKS | LISTS.keys()
 
 
 def _titled(item: Any) -> Found | None:
-    """Return the document in `[title, sentences]`, as HotpotQA has it."""
     if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], str) or not _are_texts(item[1]):
         return None
     return Found(joined(item[1]))
@@ -162,7 +158,6 @@ def _in_mapping(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
 
 
 def _in_lists(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
-    """Return the documents of a table by columns, or those in the surest list of a reply."""
     found = _columns(reply)
     for key in given(reply, LISTS) if found is None else ():
         found = documents_of(reply[key], depth + 1) if isinstance(reply[key], list | dict) else None
@@ -172,7 +167,6 @@ def _in_lists(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
 
 
 def _sections(reply: Mapping[str, Any]) -> list[Any]:
-    """Return the parts of a context of several kinds, which count together; an empty list for another reply."""
     parts = {key: inner for key, inner in reply.items() if isinstance(inner, list | dict) and key != "references"}
     return (
         list(parts.values())
@@ -199,11 +193,6 @@ def _items(reply: Mapping[str, Any]) -> list[Any] | None:
 
 
 def _columns(reply: Mapping[str, Any]) -> list[Found] | None:
-    """Return the documents of a table by columns; None if a reply is no such table.
-
-    Examples are Chroma's `{"ids": [[...]], "documents": [[...]]}`, `{"title": [...], "sentences": [[...]]}` of
-    HotpotQA and `{"passage_text": [...], "is_selected": [...]}` of MS MARCO.
-    """
     for key in given(reply, COLUMNS_OF_TEXTS):
         if not isinstance(reply[key], list) or not 0 < len(reply[key]) <= ITEMS_MAX:
             continue
@@ -226,7 +215,6 @@ _LONE_COLUMNS: Final = ("text", "page_content", "passage_text", "texts", "passag
 
 
 def _rows(column: list[Any], others: Iterable[list[Any]], *, whole: bool) -> list[str | None] | None:
-    """Return the texts of a column; None if it has other things than texts, or no other column is as long."""
     lists = all(isinstance(row, list) for row in column)
     if lists and not all(len(other) == len(column) and not _nested(other) for other in others):
         column, others = _flat(column), [_flat(other) for other in others]  # Chroma has a list for each query
@@ -296,7 +284,6 @@ def _text(item: Mapping[str, Any]) -> str | None:
 
 
 def _id(item: Mapping[str, Any], keys: Mapping[str, int] = IDS) -> str | None:
-    """Return the id of a document: its own, in it or in its metadata, before the name of its source."""
     places = [item, *(_metadata(item[key]) for key in ("metadata", "meta") if key in item)]
     for names in (OWN_IDS, keys):
         for place in places:

@@ -146,7 +146,6 @@ class _SplitText:
 
 
 def _grams(words: Sequence[str]) -> list[int]:
-    """Return a number for each run of `GRAM` words: equal runs have equal numbers, other runs nearly never."""
     return list(map(hash, zip(*(words[shift:] for shift in range(GRAM)), strict=False)))
 
 
@@ -186,7 +185,6 @@ class _Search:
         return found | self._short([(number, text) for number, text in short if 0 < len(text) < GRAM])
 
     def _places(self, grams: Iterable[int]) -> dict[int, list[int]]:
-        """Return the places of grams in the prompts."""
         places: dict[int, list[int]] = {gram: [] for gram in grams}
         grams = self.prompt.grams
         is_sought = [*map(places.__contains__, grams)]
@@ -195,7 +193,6 @@ class _Search:
         return places
 
     def _next(self, words: list[str], offset: int, places: list[int], passed: Counter[int], gram: int) -> int | None:
-        """Return the next free place of a whole text; places whose words are taken are passed for good."""
         number = passed[gram]
         while number < len(places) and self.taken[places[number]]:
             end = self.taken.find(0, places[number])
@@ -211,7 +208,6 @@ class _Search:
         self.taken[start:end] = b"\1" * (end - start)
 
     def _short(self, sought: Sequence[tuple[int, _SplitText]]) -> dict[int, int]:
-        """Return the places of texts of few words: they stand alone there, or in a row of such texts."""
         waiting: dict[tuple[str, ...], list[tuple[int, tuple[str, str]]]] = {}
         for number, text in sought:
             waiting.setdefault(tuple(text.words), []).append((number, text.signs(0, len(text))))
@@ -243,7 +239,6 @@ class _Search:
         return found
 
     def _is_edge(self, place: int, beside: int) -> bool:
-        """Whether a short text may begin or end before the word at a place; `beside` is the word outside it."""
         if not 0 <= beside < len(self.taken) or self.taken[beside]:
             return True
         between = self.prompt.before(place)
@@ -277,7 +272,6 @@ class _Search:
     def _add_rests(
         self, texts: Sequence[_SplitText], joined: "_JoinedTexts", parts: dict[int, list["_CommonRun"]]
     ) -> None:
-        """Add the rests of texts that were split over two prompts, whose words other texts may have, too."""
         lasts = {number: max(part.at + part.length for part in own) for number, own in parts.items()}
         rests = {number: last for number, last in lasts.items() if len(texts[number]) - last >= GRAM}
         grams = {number: joined.gram(number, last) for number, last in rests.items()}
@@ -294,7 +288,6 @@ class _Search:
 
     @staticmethod
     def _once(parts: Sequence["_CommonRun"]) -> Iterator["_CommonRun"]:
-        """Yield parts in the order of their text, each without what an earlier one has: prompts repeat each other."""
         last = 0
         for part in sorted(parts, key=lambda part: (part.at, -part.length)):
             if part.at + part.length > last:
@@ -303,12 +296,6 @@ class _Search:
                 yield new
 
     def _runs(self, texts: "_JoinedTexts", free: Sequence[int]) -> Iterator["_CommonRun"]:
-        """Yield the free words of the prompts that are a run of words of one of the sought texts, too.
-
-        Args:
-            texts: the texts.
-            free: places of the prompts that are looked up.
-        """
         prompt, grams, taken, words = self.prompt.words, self.prompt.grams, self.taken, texts.words
         hits = [*compress(free, map(texts.first.__contains__, map(grams.__getitem__, free)))]
         repeats = texts.repeats(set(map(grams.__getitem__, hits)))
@@ -331,13 +318,11 @@ class _Search:
             number = bisect_left(hits, start + length, number + 1)
 
     def _part(self, text: _SplitText, run: "_CommonRun") -> "_CommonRun | None":
-        """Return a run if it is a part of a text, else without a few words at its ends: they are the same by chance."""
         cuts = range(min(CHANCE_WORDS, run.length) + 1)
         runs = (run.clipped(run.start + before, run.end - after) for before in cuts for after in cuts)
         return next((part for part in runs if self._is_part(text, part)), None)
 
     def _is_part(self, text: _SplitText, run: "_CommonRun") -> bool:
-        """Whether a run is long, or some sentences of its text, or the beginning of a text that was cut."""
         if run.length < PART_WORDS:
             return False
         last = run.at + run.length
@@ -352,7 +337,6 @@ class _Search:
         )
 
     def _without_next(self, text: _SplitText, run: "_CommonRun") -> "_CommonRun":
-        """Return a run without last words that are the same by chance: they begin what comes next in the prompt."""
         for end in range(run.end - 1, max(run.start, run.end - CHANCE_WORDS - 1), -1):
             breaks = _BREAK.findall(self.prompt.before(end))
             if breaks and len(breaks) > len(_BREAK.findall(text.before(run.at + end - run.start))):
@@ -360,13 +344,11 @@ class _Search:
         return run
 
     def _in_word(self, text: _SplitText, last: int, end: int) -> bool:
-        """Whether the prompt goes on with the beginning of the next word of a text."""
         if last == len(text) or end == len(self.taken) or self.taken[end]:
             return False
         return text.words[last].startswith(self.prompt.words[end]) and text.words[last] != self.prompt.words[end]
 
     def _joined(self, text: _SplitText, parts: Sequence["_CommonRun"]) -> str:
-        """Return parts of a text as one text; what the prompt has between two of them stays if it is short."""
         ordered = list(self._once(parts))
         if sum(part.length for part in ordered) == len(text):
             return text.given
@@ -387,7 +369,6 @@ class _Search:
         return self.taken.find(1, part.end, after.start) >= 0
 
     def _after(self, text: _SplitText, last: int, end: int) -> str:
-        """Return what stands after a part in its text and in the prompt: signs, and the beginning of a word."""
         own, there = text.before(last), self.prompt.before(end)
         if own == there and self._in_word(text, last, end):
             return own + self.prompt.words[end]
@@ -422,7 +403,6 @@ class _CommonRun(NamedTuple):
 
 
 def _same_after(prompt: list[str], words: list[str], start: int, at: int, stop: int) -> int:
-    """Return how many words from two places on are the same, up to a place of the prompt."""
     place, block = start, BLOCK
     while place < stop:
         some = prompt[place : min(place + block, stop)]
@@ -434,7 +414,6 @@ def _same_after(prompt: list[str], words: list[str], start: int, at: int, stop: 
 
 
 def _same_before(prompt: list[str], words: list[str], end: int, at: int, most: int) -> int:
-    """Return how many words before two places are the same, at most so many."""
     same, block = 0, 1
     while same < most:
         size = min(block, most - same)
@@ -506,7 +485,6 @@ class _JoinedTexts:
 
 
 def _anchors(text: _SplitText) -> dict[int, int]:
-    """Return some grams of a text with their places: the first, the last, and some between."""
     last = len(text) - GRAM
     places = {last * number // (ANCHORS - 1) for number in range(ANCHORS)}
     return {hash(tuple(text.words[place : place + GRAM])): place for place in places}

@@ -60,7 +60,6 @@ class Constructed(dict[str, Any]):
     """The fields of a text such as `HumanMessage(content='...')`, with the text: it may be an answer that is code.
 
     Args:
-        fields: by name.
         text: the whole text.
     """
 
@@ -132,7 +131,6 @@ def _read(stripped: str, *, strict: bool) -> Any:
 
 
 def _spelled_out(value: Any, depth: int = 0) -> Any:
-    """Return a value of JSON in which the texts that spell objects are their fields; each text is read once."""
     if isinstance(value, str):
         return _constructed(value, value) if value.endswith(_ENDS) else value
     if not isinstance(value, list | dict):
@@ -145,7 +143,6 @@ def _spelled_out(value: Any, depth: int = 0) -> Any:
 
 
 def _constructed(stripped: str, text: str) -> Any:
-    """Return the fields of a text such as `Document(page_content='...')` or `content='...' id='...'`, else the text."""
     is_call = CALL.match(stripped) is not None
     if len(stripped) > TEXT_MAX or not (is_call or _FIELDS.match(stripped)):
         return text
@@ -253,7 +250,6 @@ class _LiteralReader:
         return parts.fields if fields else parts.items[0]
 
     def _parts(self, closing: str, depth: int) -> _Parts:
-        """Return what stands before a closing mark, or before the end."""
         self._left -= 1
         if self._left < 0:
             raise UnreadableError("it has more lists, objects and calls than its length allows: give the text alone")
@@ -283,7 +279,6 @@ class _LiteralReader:
         return parts
 
     def _value(self, match: re.Match[str], kind: int, depth: int, *, is_bare: bool) -> Any:
-        """Return the value that begins with a token; `is_bare` says that a name may stand without quotes."""
         if kind in _SCALARS:
             return _SCALARS[kind](match[kind])
         if kind == _OPAQUE:

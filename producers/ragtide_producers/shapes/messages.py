@@ -102,7 +102,6 @@ def message_of(item: Any) -> Message | None:
 
 
 def _wrapped(item: Mapping[str, Any]) -> Message | None:
-    """Return the message inside a wrapper: a choice of OpenAI, LangChain's constructor."""
     for key in _WRAPPERS:
         inner = item.get(key)
         if isinstance(inner, dict):
@@ -178,7 +177,6 @@ def all_texts(value: Any) -> str:
 
 
 def _results_in(item: Any) -> list[tuple[str | None, Any]]:
-    """Return the results of tools in a message, each with the id of its call."""
     if not isinstance(item, dict):
         return []
     holder = next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), item)
@@ -205,7 +203,6 @@ def _results_in(item: Any) -> list[tuple[str | None, Any]]:
 
 
 def _first(part: Mapping[str, Any], keys: Sequence[str], kind: type = str) -> Any:
-    """Return the first value that is not empty under some keys, else the first of them; None without one."""
     given = [part[key] for key in keys if part.get(key) is not None and isinstance(part[key], kind)]
     return next(filter(None, given), given[0] if given and kind is object else None)
 

@@ -54,7 +54,6 @@ def in_other_words(prompts: Iterable[str], texts: Sequence[str], known: Iterable
 
 
 def _stand_close(words: Sequence[str], places: dict[str, list[int]], n_words: int) -> bool:
-    """Whether most of the words have places within twice the length of their text."""
     found = sorted((place, word) for word in words for place in places[word])
     inside: dict[str, int] = {}
     first = 0

@@ -240,7 +240,6 @@ def _text(value: Any, left_out: Counter[str]) -> str | None:
 
 
 def _part(value: Mapping[Any, Any], left_out: Counter[str], *, reasoning: bool) -> Any:
-    """Return a mapping without its reasoning; the text of a medium, or None for a medium or reasoning."""
     if value.get("type") == "not_implemented" and isinstance(value.get("repr"), str):
         return value["repr"]  # LangChain: an object that its JSON does not have
     kind = kind_of(value)
@@ -265,7 +264,6 @@ def _part(value: Mapping[Any, Any], left_out: Counter[str], *, reasoning: bool) 
 
 
 def _is_medium(part: Mapping[Any, Any]) -> bool:
-    """Whether a part that is named as a medium has no text beside it."""
     if not any(isinstance(part.get(name), str) for name in _NAMES):
         if isinstance(part.get("blob"), str):
             return True
@@ -305,7 +303,6 @@ def _inner(part: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 
 def _of_object(value: Any) -> Any:
-    """Return the fields of an object as a mapping, the items of an array as a list, or the object."""
     store = getattr(value, "__dict__", {}).get("_store")  # DSPy
     named = fields_of(value) if not isinstance(store, Mapping) else store
     if named is not None:

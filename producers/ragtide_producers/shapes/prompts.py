@@ -83,7 +83,6 @@ def _between_tags(prompt: str) -> str | None:
 
 
 def _repeats(line: str, question: str | None) -> bool:
-    """Whether a line has the question and nothing else but a label, such as `Question: When?`."""
     asked = (question or "").strip()
     text = line.strip()
     if not asked or not text.endswith(asked):

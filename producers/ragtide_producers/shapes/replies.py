@@ -233,7 +233,6 @@ def has_objects(value: Any) -> bool:
 
 
 def _tool_message(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the fields of the message of a tool (LangChain), or of its output (LlamaIndex); None for another value."""
     inner = next((value[key] for key in _TOOL_WRAPPERS if isinstance(value.get(key), Mapping)), value)
     return inner if len(inner.keys() & _TOOL_KEYS) > 1 or (inner is not value and "tool_call_id" in inner) else None
 
@@ -259,7 +258,6 @@ def _in_mapping(value: Mapping[str, Any], depth: int) -> list[Found] | None:
 
 
 def _is_part(item: Any) -> bool:
-    """Whether an item is a part of a content: `{"type": "text", "text": ...}`, or a block with nothing but its text."""
     return isinstance(item, Mapping) and (
         (item.get("type") in _PART_TYPES and bool({"text", "resource", "uri", "data", "json"} & item.keys()))
         or item.keys() in _PART_KEYS
@@ -267,7 +265,6 @@ def _is_part(item: Any) -> bool:
 
 
 def _in_parts(parts: Iterable[Mapping[str, Any]], depth: int) -> list[Found] | None:
-    """Return the documents in the parts of a content: plain texts only if no part has documents with a form."""
     formed: list[list[Found]] = []
     plain: list[Found] = []
     for part in parts:
@@ -309,7 +306,6 @@ def _resource(resource: Any, depth: int) -> list[Found] | None:
 
 
 def _known_documents(found: list[Found] | None) -> list[Found] | None:
-    """Return documents without bare texts that only say that nothing was found, or how many were."""
     if not found or any(part.id is not None or part.score is not None or part.text is None for part in found):
         return found
     texts = [(part.text or "").strip() for part in found]

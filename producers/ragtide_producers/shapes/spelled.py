@@ -38,7 +38,7 @@ CUT_MARK: Final = "..."
 
 
 def _printed_nodes(text: str) -> list[dict[str, Any]] | None:
-    """Return the nodes in a text that LlamaIndex made: `str(node)`, or `get_formatted_sources()`; None otherwise."""
+    # `str(node)`, or `get_formatted_sources()`; None otherwise.
     if not text.startswith(_NODES):
         return None
     matches = [_NODE.fullmatch(piece.strip()) for piece in _NEXT_NODE.split(text)]
@@ -127,7 +127,6 @@ def _of_text(text: str, depth: int) -> Any:
 
 
 def _lines_of_objects(text: str) -> list[Any] | None:
-    """Return the objects of a text that has one in each line; None for another text."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) < 2 or any(line[0] != "{" or line[-1] != "}" for line in lines):
         return None
@@ -136,7 +135,6 @@ def _lines_of_objects(text: str) -> list[Any] | None:
 
 
 def _begins_a_value(text: str) -> bool:
-    """Whether a text that spells no value may have been meant as one."""
     if text[0] == "[" or _TUPLE_START.match(text):
         return closing_place(text) in (-1, len(text) - 1)
     return text[0] != '"' and bool(_MAPPING_START.match(text) or _ARRAY_START.match(text))
@@ -157,7 +155,6 @@ def _of_list(items: Sequence[Any], depth: int) -> Any:
 
 
 def _of_texts(texts: Sequence[str], depth: int) -> Any:
-    """Return texts of which one spells a whole list, or each spells an object that is surely a document."""
     nodes = [_printed_nodes(text) for text in texts]
     if any(nodes):
         return [node for text, printed in zip(texts, nodes, strict=True) for node in printed or (text,)]

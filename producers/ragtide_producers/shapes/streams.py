@@ -87,7 +87,6 @@ _CHUNKS: Final = (
 
 
 def _of_reply(item: Mapping[str, Any]) -> Piece | None:
-    """Return the piece of a reply in chunks that have no names."""
     if isinstance(item.get("choices"), list):
         return _of_choices([choice for choice in item["choices"] if isinstance(choice, dict)])
     live = item.get("serverContent", item.get("server_content"))
@@ -124,7 +123,6 @@ def _of_text(item: Mapping[str, Any]) -> Piece | None:
 
 
 def _said(content: Any) -> Piece:
-    """Return the piece of a message, of which only a part may have come."""
     message = message_of({**content, "role": "assistant"}) if isinstance(content, dict) else None
     if message is not None and message.calls_tools:
         return Piece(STEP, "")
@@ -155,7 +153,6 @@ def _of_bedrock(item: Mapping[str, Any]) -> Piece | None:
 
 
 def _of_model(item: Mapping[str, Any]) -> str:
-    """Return the text in a chunk of a model on Bedrock: Titan, Llama, Cohere, Mistral."""
     outputs = item.get("outputs") or item.get("generations")
     first = outputs[0] if isinstance(outputs, list) and outputs and isinstance(outputs[0], dict) else item
     return next(
@@ -165,7 +162,6 @@ def _of_model(item: Mapping[str, Any]) -> str:
 
 
 def _json(value: Any) -> Any:
-    """Return the value of JSON, in base64 too, as boto3's bytes become JSON; None for another text."""
     for decode in (lambda text: text, b64decode):
         with suppress(ValueError, RecursionError, TypeError):
             return json.loads(decode(value))
@@ -173,7 +169,6 @@ def _json(value: Any) -> Any:
 
 
 def _of_event(name: str, item: Mapping[str, Any]) -> Piece | None:
-    """Return the piece of an event with a name; None if the name is none of a stream."""
     begun = item.get("content_block") or item.get("item")
     of_tool = isinstance(begun, dict) and begun.get("type") in ("tool_use", "function_call", "custom_tool_call")
     if name == "part_start" or of_tool or any(word in name for word in _TOOLS):
@@ -198,7 +193,6 @@ def _of_event(name: str, item: Mapping[str, Any]) -> Piece | None:
 
 
 def _of_whole(value: Any) -> str:
-    """Return the text of a reply, a message, an item or a part that is whole."""
     output = value.get("output") if isinstance(value, dict) else None
     if isinstance(output, list):
         return text_of_output(output) or ""
@@ -252,7 +246,6 @@ _RUNS: Final = ("on_chat_model_stream", "on_llm_stream", "on_parser_stream", "on
 
 
 def _of_one_run(items: Sequence[Any]) -> Sequence[Any]:
-    """Return the events of LangChain without those in which another runnable has the same text once more."""
     runs = {(item.get("event"), item.get("run_id")): item for item in items if isinstance(item, dict)}
     kind = next((kind for kind in _RUNS if any(name == kind for name, _ in runs)), "")
     last = next((run for name, run in reversed(runs) if name == kind), None)

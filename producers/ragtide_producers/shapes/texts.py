@@ -377,7 +377,6 @@ class _TextSearch:
 
 
 def _is_known(value: Any) -> bool:
-    """Whether a value is surely a message, a reply or an event: if it has no text, none is searched inside."""
     if not isinstance(value, dict):
         return bool(messages_of(value)) or (isinstance(value, list) and text_of_stream(value) is not None)
     if _is_reply(value) or messages_of(value.get("messages")) or message_of(value) is not None:
@@ -391,7 +390,6 @@ def _is_error(value: Any) -> bool:
 
 
 def _is_of_another_call(value: Mapping[str, Any]) -> bool:
-    """Whether a value is the reply to a call that gives no answer, such as one for embeddings."""
     name = str(value.get("object"))
     if (name in _OBJECTS or name.endswith(".deleted")) and not {"id", "data"}.isdisjoint(value):
         return True
@@ -401,7 +399,6 @@ def _is_of_another_call(value: Mapping[str, Any]) -> bool:
 
 
 def _has_generated(value: Mapping[str, Any]) -> bool:
-    """Whether a value has nothing but the answers of Haystack's builder of answers, perhaps none."""
     answers = value.get("answers")
     return (
         isinstance(answers, list)
@@ -426,7 +423,6 @@ def _hides_messages(value: Any) -> bool:
 
 
 def _is_reply(value: Mapping[str, Any]) -> bool:
-    """Whether a value is the reply of a model service, which may have no text."""
     if _has_items(value.get("output")) or value.get("object") == "response" or not _OF_REPLIES.isdisjoint(value):
         return True
     choices: list[Any] = next((value[key] for key in ("choices", "candidates") if isinstance(value.get(key), list)), [])
@@ -439,7 +435,6 @@ _OF_CHOICES: Final = frozenset(("message", "delta", "finish_reason", "finishReas
 
 
 def _is_part(item: Any, *, bare: bool = True) -> bool:
-    """Whether an item is a part of a content; a bare one, which has no type, only where no document may be."""
     if not isinstance(item, dict):
         return isinstance(item, str)
     named = isinstance(item.get("type"), str) or "block_type" in item or "part_kind" in item
@@ -455,7 +450,6 @@ def _has_items(output: Any) -> bool:
 
 
 def _are_chunks(texts: Sequence[str]) -> bool:
-    """Whether texts are parts of one text: white space stands between some of them, and not before or after each."""
     if all(text[:1].isspace() for text in texts) or all(text[-1:].isspace() for text in texts):
         return False
     return any(before[-1:].isspace() or after[:1].isspace() for before, after in pairwise(texts))

@@ -72,7 +72,6 @@ def answered_in(replies: Iterable[Any]) -> Answered:
 
 
 def _lists(value: Any) -> Iterator[tuple[AnsweredShape, Any]]:
-    """Yield the lists of documents in a reply with the shapes that mark them, in their order."""
     stack = [(value, 0)]
     while stack:
         at, depth = stack.pop()

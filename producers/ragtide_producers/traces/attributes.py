@@ -81,7 +81,6 @@ def _put(parent: dict[Any, Any], key: Any, path: list[str], value: Any) -> None:
 
 
 def _lists(value: Any) -> Any:
-    """Return the value with mappings by index as lists."""
     if not isinstance(value, dict):
         return value
     if value and all(_INDEX.fullmatch(str(key)) for key in value):

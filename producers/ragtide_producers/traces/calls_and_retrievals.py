@@ -49,7 +49,6 @@ def _has_documents(node: Node) -> bool:
 
 
 def _finds_documents(node: Node) -> bool:
-    """Whether the reply of a tool reads as found documents, or its name indicates a search, which may find nothing."""
     found = if_readable(lambda: node.documents, None)
     if not found:
         return found is not None and node.searches and node.only_reads
@@ -90,7 +89,6 @@ def calls_of(tree: Tree) -> list[Node]:
 
 
 def _differ(call: Node, calls: Sequence[Node]) -> bool:
-    """Whether a call got and replied other texts than the calls below it."""
     start = bisect_right(calls, call.first, key=lambda other: other.first)
     end = bisect_right(calls, call.last, key=lambda other: other.first)
     text = None if call.is_agent else if_readable(lambda: call.generated, None)

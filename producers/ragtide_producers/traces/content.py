@@ -47,7 +47,6 @@ def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
 
 
 def _asking(group: SpanGroup) -> Iterator[Node]:
-    """Yield the calls that ask for tools, in messages or in a way of their own: they came before the first tool."""
     tools = [tool for retrieval in group.retrievals if (tool := _tool_above(retrieval, group.anchor)) is not None]
     first_ns = min((tool.span.start_ns for tool in tools), default=-1)
     for call in group.calls:
@@ -57,7 +56,6 @@ def _asking(group: SpanGroup) -> Iterator[Node]:
 
 
 def _tool_above(node: Node, anchor: Node) -> Node | None:
-    """Return the highest tool that is a node or above it, below the anchor."""
     above = takewhile(lambda at: at is not anchor, node.upwards())
     return next((at for at in reversed(list(above)) if at.role == "tool"), None)
 
@@ -97,7 +95,6 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
 
 
 def _may_be_shown(call: Node) -> bool:
-    """Whether a text that a model wrote may be the answer: it is no verdict, and no object without an answer."""
     text = if_readable(lambda: call.generated, None)
     value = if_readable(lambda: value_of(text or ""), None)
     is_object = isinstance(value, dict) and value.keys().isdisjoint(ANSWER_KEYS)
@@ -105,11 +102,6 @@ def _may_be_shown(call: Node) -> bool:
 
 
 def _checked(group: SpanGroup, last: Node) -> str | None:
-    """Return the text of an earlier call that the last call was asked about; None without one.
-
-    The reply of the last call is a verdict, or made of the answer of one earlier call that got documents, and of no
-    document: the answer in other words, or a title for it.
-    """
     asked = _asked_of(last)
     earlier = [call for call in group.calls if call is not last and call.generated]
     earlier = [call for call in earlier if plain_text(call.generated or "") in asked]
@@ -149,7 +141,6 @@ def is_cut(group: SpanGroup, response: str) -> bool:
 
 
 def _of_anchor(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[], str | None]) -> str | None:
-    """Return the explicit text of the anchor, else the text that `read` finds; None if several turns share it."""
     if group.turn is not None:
         return None
     return group.anchor.text_of([group.anchor.own.get(key)], meaning) or (read() if group.has_texts else None)
@@ -213,7 +204,6 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
 
 
 def _of_retrievals(group: SpanGroup, question: str | None) -> tuple[list[Found], bool]:
-    """Return what retrievals and rerankings left, and whether what one of them returned is not known."""
     kept: dict[Node, list[Found]] = {}
     by_document: dict[str, list[Node]] = {}
     unknown, in_prompt = False, None
@@ -238,7 +228,6 @@ def _of_retrievals(group: SpanGroup, question: str | None) -> tuple[list[Found],
 
 
 def _returned(group: SpanGroup) -> Iterable[Found]:
-    """Return all documents with texts that retrievals and rerankings returned, as the last of them has each."""
     found: dict[str, Found] = {}
     for retrieval in group.retrievals:
         for document in (*(retrieval.documents or ()), *retrieval.wider_documents):
@@ -249,7 +238,6 @@ def _returned(group: SpanGroup) -> Iterable[Found]:
 
 
 def _left(group: SpanGroup, given: Sequence[Found]) -> list[Found]:
-    """Return the documents of retrievals that were not given; one that another span gave in other words was."""
     ids = {document.id for document in given if document.id is not None}
     texts = {document.text for document in given}
     left: dict[str, Found] = {}
@@ -265,11 +253,6 @@ def _left(group: SpanGroup, given: Sequence[Found]) -> list[Found]:
 
 
 def _other_contexts(prompts: Sequence[str], question: str | None, texts: Sequence[str]) -> list[Found]:
-    """Return what prompts have in place of the documents: nothing, or a context in other words.
-
-    Raises:
-        UnreadableError: it is not known whether the prompts have a context.
-    """
     words = {word for text in texts for word in long_words(text)} - {*long_words(question or "")}
     marked = [prompt for prompt in prompts if marks_context(prompt)]
     contexts = [context_in(prompt, question, 1) for prompt in marked]
@@ -285,7 +268,6 @@ def _other_contexts(prompts: Sequence[str], question: str | None, texts: Sequenc
 
 
 def _prompt_has_documents(group: SpanGroup, question: str | None) -> bool:
-    """Whether a prompt has documents, in its variables, between tags or below a heading such as `Context:`."""
     prompts = [prompt for call in group.calls for prompt in call.prompts]
     in_prompt = any(context_in(prompt, None, 1) and context_in(prompt, question, 1) for prompt in prompts)
     return in_prompt or any(call.prompt_documents for call in group.calls)
@@ -299,11 +281,6 @@ def key_of(document: Found) -> str:
 def _prompt_documents(
     group: SpanGroup, listed: list[Found], question: str | None, answer: str | None
 ) -> list[Found] | None:
-    """Return the documents in the prompts that led to the answer, with the listed ids if their number fits.
-
-    They are in the variables of the prompts, in the results of tools that no model wrote, or, if ids are listed, in the
-    text of the last prompt that has them. None if this text is what models wrote of the documents.
-    """
     calls = calls_behind(group, question, answer, all_texts=True)
     written: dict[str, int] = {}
     for call in group.calls:
@@ -334,7 +311,6 @@ def _prompt_documents(
 
 
 def _with_ids(found: list[Found], listed: list[Found]) -> list[Found]:
-    """Return the documents with the ids that are listed; a text is split if its parts are as many."""
     texts = [document.text for document in found if document.text is not None]
     if len(found) == len(texts) < len(listed):
         parts = parts_of("\n\n".join(texts), len(listed))

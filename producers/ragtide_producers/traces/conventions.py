@@ -93,7 +93,6 @@ class Convention:
 
 
 def _roles(**words: str) -> dict[str, Role]:
-    """Return the role by each of its words."""
     return {word: cast("Role", role) for role, listed in words.items() for word in listed.split()}
 
 

@@ -134,7 +134,6 @@ def check_protobuf(body: bytes) -> None:  # noqa: PLR0912, PLR0915 - a call for 
 
 
 def _varint(body: bytes, value: int, at: int) -> tuple[int, int]:
-    """Return a number of several bytes, of which the first was read, and the place after it."""
     for shift in range(7, 70, 7):
         byte = body[at]
         at += 1
@@ -145,7 +144,6 @@ def _varint(body: bytes, value: int, at: int) -> tuple[int, int]:
 
 
 def _is_vector(body: bytes, at: int, size: int) -> bool:
-    """Whether a list has only floating-point numbers, which take 11 bytes each."""
     if size < 11 or size % 11:
         return False
     values = body[at : at + size]

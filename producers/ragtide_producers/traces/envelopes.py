@@ -120,7 +120,6 @@ def _mended(value: Any) -> Any:
 
 
 def _resource_spans(value: Any) -> list[Json]:
-    """Return the resource spans that a value holds: a request, resource spans, scope spans, or a span."""
     if not isinstance(value, dict):
         raise TypeError(f"a {type(value).__name__} is no request")
     for key in _REQUESTS:
@@ -145,7 +144,6 @@ def _is_span(value: Any) -> bool:
 
 
 def _named(value: Json) -> str:
-    """Return a sentence about a JSON object without spans of OTLP."""
     inner = next((item for item in value.values() if isinstance(item, list) and item), None)
     first = inner[0] if inner and isinstance(inner[0], dict) else {}
     body = first.get("body")
@@ -158,7 +156,6 @@ def _named(value: Json) -> str:
 
 
 def _renewed(of_resource: Json) -> list[Json]:
-    """Give resource spans and their scopes today's names, and return the scopes with their spans."""
     scopes: list[Json] = []
     for key in _SCOPES:
         scopes.extend(_objects(of_resource, key))
@@ -174,7 +171,6 @@ def _renewed(of_resource: Json) -> list[Json]:
 
 
 def _renew_span(span: Json) -> None:
-    """Give whole numbers to the times of a span, and base64 to its ids."""
     for key in _TIMES & span.keys():
         span[key] = _time(span[key], key)
     for event in _objects(span, "events"):
@@ -220,7 +216,6 @@ def _base64_id(text: Any, size: int) -> str:
 
 
 def _time(value: Any, key: str) -> int:
-    """Return a time as a whole number, or of the halves of one, as JavaScript without large numbers writes it."""
     try:
         if isinstance(value, dict):
             return (int(value["high"]) & _HALF) << 32 | int(value["low"]) & _HALF
@@ -250,7 +245,6 @@ def mended_wire(body: bytes) -> bytes:
 
 @cache
 def _of_bytes() -> tuple[type[Message], frozenset[str]]:
-    """Return the class of requests whose texts are bytes, and the full names of these fields: the wire is the same."""
     pool = descriptor_pool.DescriptorPool()
     texts: set[str] = set()
     for module in (common_pb2, resource_pb2, trace_pb2, trace_service_pb2):

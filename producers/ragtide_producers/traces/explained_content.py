@@ -103,7 +103,6 @@ _Place = tuple[str, Node, Callable[[], str | None]]
 
 
 def _place(text: str | None, places: Iterable[_Place]) -> str:
-    """Return the first place that has a text."""
     if text is None:
         return ""
     found = (f"{what} of {node.short_name}" for what, node, read in places if if_readable(read, None) == text)
@@ -131,7 +130,6 @@ def _answer_places(group: SpanGroup, options: MappingOptions) -> Iterable[_Place
 
 
 def _prompts(calls: Sequence[Node], documents: Sequence[Found]) -> list[ExplainedPrompt]:
-    """Return the last prompts, without those with which a later one begins, as those of an agent do."""
     prompts = [call.prompt for call in calls]
     return [
         ExplainedPrompt(call.short_name, call.span.span_id, [_message(message, documents) for message in prompt])

@@ -99,7 +99,6 @@ def _parts(groups: Sequence[SpanGroup], contents: Sequence[ExplainedContent]) ->
 
 
 def _unused(tree: Tree, parts: Mapping[str, list[str]]) -> dict[Node, list[str]]:
-    """Return why each retrieval, tool, model call and failed span has no part, if it has none."""
     hiding = tree.nearest({node for node in tree.nodes if node.role in HIDING})
     calls = tree.nearest({node for node in tree.nodes if node.role == "llm"})
     failed = tree.nearest({node for node in tree.nodes if node.failed})
@@ -133,7 +132,6 @@ def _unused(tree: Tree, parts: Mapping[str, list[str]]) -> dict[Node, list[str]]
 
 
 def _unused_tool(tool: Node) -> str:
-    """Return why the reply of a tool is no document, and no model call follows it, or it has no documents."""
     number = number_of(tool)
     if tool.is_error:
         return "its reply is an error"

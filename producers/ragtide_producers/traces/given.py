@@ -80,19 +80,11 @@ def calls_behind(
 
 
 def _answers(call: Node, asked: Iterable[str]) -> bool:
-    """Whether a call got one of the questions, or results of tools."""
     text = _words(" ".join(message.text for message in call.prompt))
     return any(message.author == "tool" for message in call.prompt) or any(question in text for question in asked)
 
 
 def _writers(texts: dict[Node, str], others: dict[Node, str], answer: str | None) -> list[Node]:
-    """Return the calls that wrote an answer: the last with its text, else those whose texts stand in it.
-
-    Args:
-        texts: what the calls returned.
-        others: the same without graders, routers and writers of queries.
-        answer: the answer.
-    """
     words = _words(answer or "")
     same = [call for call, text in texts.items() if _words(text) == words]
     if same or not words:
@@ -106,7 +98,6 @@ def _writers(texts: dict[Node, str], others: dict[Node, str], answer: str | None
 
 
 def _text_of(call: Node) -> str | None:
-    """Return the text that a model call returned; of one that calls tools only, what it gave them."""
     return if_readable(lambda: call.generated or "\n".join(call.called_with), None)
 
 
@@ -125,7 +116,6 @@ def is_verdict(text: str) -> bool:
 
 
 def _goes_on(later: Node, earlier: Node) -> bool:
-    """Whether the messages of a call begin with those of an earlier call."""
     messages = earlier.prompt
     return later.prompt[: len(messages)] == messages
 
@@ -195,7 +185,6 @@ def _given_to(calls: Sequence[Node], question: str | None, texts: Sequence[str])
 
 
 def _without(inputs: str, searched: Iterable[str]) -> str:
-    """Return inputs without the longest texts that were searched already."""
     long = [text for text in dict.fromkeys(searched) if len(text) >= LONG_CHARS]
     for text in sorted(long, key=len, reverse=True)[:LONGEST_MAX]:
         inputs = inputs.replace(text, "\n")
@@ -203,5 +192,4 @@ def _without(inputs: str, searched: Iterable[str]) -> str:
 
 
 def _repeats(call: Node, question: str | None) -> bool:
-    """Whether a prompt has nothing but the question: a span by hand may leave out the rest."""
     return _words(" ".join(message.text for message in call.prompt)) == _words(question or "")

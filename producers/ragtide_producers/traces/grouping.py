@@ -90,7 +90,6 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
 
 
 def _asking_call(anchor: Node, calls: Sequence[Node]) -> Node | None:
-    """Return the last of the calls, which are by time, that gave a tool its input; None for another span."""
     query = if_readable(lambda: anchor.query, None) if anchor.role == "tool" else None
     last = bisect_left(calls, anchor.span.start_ns, key=lambda call: call.span.start_ns) if query else 0
     return next(filter(partial(_gives, query), reversed(calls[max(0, last - CALLS_BEFORE) : last])), None)
@@ -101,7 +100,6 @@ def _gives(query: str | None, call: Node) -> bool:
 
 
 def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
-    """Give the tools whose spans have no result that which the messages of a model call repeat."""
     silent = {
         call_id: node
         for node in tree.nodes
@@ -115,7 +113,6 @@ def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
 
 
 def _tell_parts(tree: Tree) -> None:
-    """Give each retrieval those that are right inside it: a fusion its retrievers, a retriever its reranking."""
     own = {node for node in tree.nodes if node.role in ("retrieval", "rerank") and node not in tree.lost}
     nearest = tree.nearest(own)
     for node in tree.nodes:
@@ -125,11 +122,6 @@ def _tell_parts(tree: Tree) -> None:
 
 
 def _requests(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node], asked: Collection[Node]) -> set[Node]:
-    """Return the spans that are a request of a user, and those with explicit attributes.
-
-    A request that failed is one, too: nothing below it was its answer. One without an output is known by its question,
-    if no request with an answer is below it.
-    """
     named = {node for node in tree.nodes if node.is_explicit}
     above = tree.nearest(named)
     found = {node for node in named if above[node.parent] is None}
@@ -158,10 +150,7 @@ def _requests(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node], ask
 def _highest(
     tree: Tree, taken: Collection[Node], has_texts: Callable[[Node], bool], fits: Callable[[Node], bool]
 ) -> set[Node]:
-    """Return the highest nodes in each process that have their texts and fit, and are not below a taken one.
-
-    What begins after the end of a span is no part of its answer, so it may be a request of its own.
-    """
+    # What begins after the end of a span is no part of its answer, so it may be a request of its own.
     found: set[Node] = set()
     covering: dict[Node | None, Node | None] = {None: None}
     refused: dict[Node | None, int] = {None: 0}
@@ -182,10 +171,6 @@ def _highest(
 
 
 def _asked_tools(tree: Tree, calls: Sequence[Node]) -> dict[Node, Node | None]:
-    """Return the tools that a model of their process asked for, each with the call that asked, as far as it is known.
-
-    A call in no tool goes on after them, or the last such call before them asks for a tool, whose reply is the answer.
-    """
     process: dict[Node | None, Node | None] = {None: None}
     tools = tree.nearest({node for node in tree.nodes if node.role == "tool"})
     for node in tree.nodes:
@@ -215,7 +200,6 @@ def _anchors(
     requests: Collection[Node],
     asked: Mapping[Node, Node | None],
 ) -> dict[Node, list[Node]]:
-    """Return the anchors, each with the retrievals below it and the model calls that retrieved on their way."""
     anchors: dict[Node, list[Node]] = {node: [] for node in requests if node.is_explicit}
     request, failed = tree.nearest(requests), tree.nearest(tree.lost)
     tools = _top_tools(tree)
@@ -261,13 +245,11 @@ def _anchors(
 
 
 def _lowest(path: Sequence[Node], latest: Mapping[Node, int], start_ns: int, depth: int | None = None) -> Node | None:
-    """Return the lowest of the nodes above one of a depth below which a call began at this time or later."""
     height = bisect_right(path, -start_ns, hi=depth, key=lambda above: -latest.get(above, -1))
     return path[height - 1] if height else None
 
 
 def _is_step(anchor: Node, retrievals: Sequence[Node], replying: Sequence[int], known: dict[Node, bool]) -> bool:
-    """Whether an anchor is a step that returns what was retrieved: a model call in it grades, or writes a query."""
     if anchor not in known:
         is_shown = anchor.tells_both and not none_in(replying, anchor)
         known[anchor] = is_shown and repeats_documents(
@@ -277,7 +259,6 @@ def _is_step(anchor: Node, retrievals: Sequence[Node], replying: Sequence[int], 
 
 
 def _top_tools(tree: Tree) -> dict[Node | None, Node | None]:
-    """Return for each node the highest tool that is this node or above it."""
     tools: dict[Node | None, Node | None] = {None: None}
     for node in tree.nodes:
         tools[node] = tools[node.parent] or (node if node.role == "tool" else None)
@@ -285,12 +266,10 @@ def _top_tools(tree: Tree) -> dict[Node | None, Node | None]:
 
 
 def _failed_below(anchor: Node, failed: Node | None) -> bool:
-    """Whether the nearest failed node above a node is the anchor or below it."""
     return failed is not None and failed in anchor
 
 
 def _unanswered(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -> list[SpanGroup]:
-    """Return the interactions in which nothing was found, or nothing was left of it, and no model was asked."""
     if not retrievals:
         return []
     hiding = tree.nearest({node for node in tree.nodes if node.role in HIDING})
@@ -309,19 +288,16 @@ def _unanswered(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -
 
 
 def _retrieves(call: Node) -> bool:
-    """Whether a model call has the documents of a service that retrieved inside the call, or indicates that it did."""
     return if_readable(lambda: call.documents is not None or call.hidden_documents is not None, False)
 
 
 def _ends_there(node: Node, anchor: Node | None) -> bool:
-    """Whether a node that retrieves is an interaction of its own."""
     if node.role == "llm":
         return if_readable(lambda: node.is_final, True)
     return anchor is None and node.answers_itself
 
 
 def _starts(tree: Tree, nodes: Iterable[Node], choose: Callable[[int, int], int]) -> dict[Node, int]:
-    """Return for each node with one of the nodes at it or below it the first or the last of their starts."""
     found = {node: node.span.start_ns for node in nodes}
     for node in reversed(tree.nodes):
         if node in found and node.parent is not None:
@@ -330,12 +306,6 @@ def _starts(tree: Tree, nodes: Iterable[Node], choose: Callable[[int, int], int]
 
 
 def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], *, is_one: bool) -> list[SpanGroup]:
-    """Return the turns below an anchor: usually one.
-
-    Several turns follow each other below one node that has no question and no answer of its own, such as the span of a
-    session. A new turn begins with a retrieval after a call that answered, if the next call has another question, and
-    the query is none that a model wrote before the first retrieval.
-    """
     whole = SpanGroup(anchor, _by_time(retrievals), _by_time(calls), has_texts=is_one or not anchor.tells_both)
     if len(retrievals) < 2 or len(calls) < 2 or is_one:
         return [whole]
@@ -359,15 +329,6 @@ def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], *, i
 
 
 def _with_later(groups: Sequence[SpanGroup], calls: Sequence[Node]) -> list[SpanGroup]:
-    """Return the groups, each with the calls of other agents that were given its answer, such as a writer or a judge.
-
-    A span without a question is above both agents. Calls of the same agent, or of none, may be another turn, whose
-    prompt repeats what was said.
-
-    Args:
-        groups: the interactions so far.
-        calls: model calls of none of them.
-    """
     found = list(groups)
     answered = [(_latest_ns(group), place) for place, group in enumerate(found) if group.turn is None and group.calls]
     answered.sort(reverse=True)
@@ -399,13 +360,11 @@ def _latest_ns(group: SpanGroup) -> int:
 
 
 def _are_of_two(call: Node, other: Node, around: Node) -> bool:
-    """Whether two model calls are those of two agents below a span."""
     name, other_name = _agent_name(call, around), _agent_name(other, around)
     return name is not None and other_name is not None and name != other_name
 
 
 def _agent_name(node: Node, around: Node) -> str | None:
-    """Return the name of the agent of a span, from the nearest span below another one that has it."""
     below = takewhile(lambda above: above is not around, node.upwards())
     return next((above.agent_name for above in below if above.agent_name is not None), None)
 

@@ -67,7 +67,6 @@ def _candidates(group: SpanGroup) -> Iterator[list[Turn]]:
 
 
 def _in_input(value: Any) -> list[Turn]:
-    """Return the turns in the input of an application: under a known name, or before the last question."""
     if not isinstance(value, Mapping):
         return before_last_question(messages_of(value))
     named = (found for key in HISTORY_KEYS if (found := turns_of(value.get(key))))
@@ -90,7 +89,6 @@ def without_documents(turns: Sequence[Turn], documents: Iterable[Found]) -> list
 
 
 def _without(text: str, starts: Mapping[str, str]) -> str:
-    """Return a text without the documents in it; the time is linear in its length."""
     kept: list[str] = []
     begin = place = misses = 0
     while place + START_CHARS <= len(text) and misses < MISSES_MAX:

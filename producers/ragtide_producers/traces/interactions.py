@@ -173,7 +173,6 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], options: MappingOptions) 
 
 
 def _without_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanGroup) -> RefusedError:
-    """Return that contents are missing: where something else stands in place of one, or how it is captured."""
     what = f"the spans have no {' and no '.join(missing)}"
     own = f"set the attribute{'s' * (len(missing) > 1)} {', '.join(f'ragtide.{name}' for name in missing)}"
     hidden = next((node.hidden_documents for node in nodes if node.hidden_documents), None)
@@ -195,7 +194,6 @@ def _without_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanG
 
 
 def _advice(name: str, nodes: Sequence[Node], group: SpanGroup) -> str:
-    """Return how a content that is missing gets into the spans: by a switch, unless that is on already."""
     if name == "response" and was_closed(group):
         return (
             f"no span has the text that was shown of the stream of {group.anchor.short_name!r}, which was closed early "
@@ -250,7 +248,6 @@ def _first_text(nodes: Iterable[Node], column: str) -> str | None:
 
 
 def _session(nodes: Sequence[Node]) -> str | None:
-    """Return the session that the application set, at the nearest span, else the one that a framework knows."""
     return next(filter(None, (node.own_session for node in nodes)), None) or _first_text(nodes, "session")
 
 

@@ -70,7 +70,6 @@ def why_nothing(tree: Tree) -> Nothing:
 
 
 def _repeats_document(tree: Tree, retrievals: Sequence[Node]) -> bool:
-    """Whether the highest answer above retrievals repeats a document that they found."""
     tops = tree.nodes[:TOPS_MAX]
     top = next((node for node in tops if inside(node, retrievals) and node.tells_both), None)
     if top is None:
@@ -80,7 +79,6 @@ def _repeats_document(tree: Tree, retrievals: Sequence[Node]) -> bool:
 
 
 def _no_retrieval(tree: Tree) -> tuple[Cause, str]:
-    """Return the nearest cause: a failed search, one without result, an error, no documents, or no search at all."""
     failed = _failed(tree, "retrieval", "rerank", "tool")
     if failed:
         return Cause.FAILED, failed
@@ -102,7 +100,6 @@ def _no_retrieval(tree: Tree) -> tuple[Cause, str]:
 
 
 def _failed(tree: Tree, *roles: str) -> str | None:
-    """Return that a span with one of the roles failed, or what is above it; of tools only those count that search."""
     lost = (node for node in tree.nodes if node in tree.lost and node.role in roles)
     found = next((node for node in lost if node.role != "tool" or node.searches), None)
     while found is not None and not found.failed:

@@ -156,7 +156,6 @@ def read_span(wire: trace_pb2.Span, resource: Mapping[str, Any]) -> Span:
 
 
 def _unit(time: int) -> str:
-    """Return the unit of a time: nanoseconds, unless it is in another unit later than the protocol."""
     unit = None if time >= _EARLIEST_NS else unit_since_1970(time, utc_now())
     return unit if unit and time >= _PROTOCOL_S * PER_SECOND[unit] else _UNIT
 
@@ -173,7 +172,6 @@ def read_attributes(found: Iterable[KeyValue]) -> dict[str, Any]:
 
 
 def _value(value: AnyValue, depth: int = 0) -> Any:
-    """Return the value of an attribute, or None if it is bytes, an embedding, or too deep; null is a blank text."""
     kind = value.WhichOneof("value")
     if kind == "string_value" or kind is None:  # nearly every value
         return value.string_value

@@ -151,7 +151,6 @@ def after_thought(text: str) -> str | None:
 
 
 def _leaves(value: Any, read: Callable[[str], Any]) -> Iterator[str]:
-    """Yield the texts in a value, at most some thousand: those of a text that spells a list or an object."""
     stack, seen = [value], 0
     while stack and seen < LEAVES_MAX:
         at = stack.pop()
@@ -249,7 +248,6 @@ class SpanReading:
         return "retrieval" if self._flattened("documents").items else self._role_by_name()
 
     def _does_not(self, role: Role) -> bool:
-        """Return whether the span does something else than its role says."""
         if role == "llm":
             return self.span.name.endswith(PREPARED_CALLS)
         operation = first(self._attributes, OPERATIONS) if role == "retrieval" else None
@@ -330,7 +328,6 @@ class SpanReading:
 
     @cached_property
     def _own_documents(self) -> list[Found] | None:
-        """The documents in the attributes and events that have nothing else."""
         flat = self._flattened("reranked" if self.role == "rerank" else "documents")
         if flat.gap:
             raise self._broken("a document is missing")
@@ -358,7 +355,6 @@ class SpanReading:
 
     @cached_property
     def _answered(self) -> Answered:
-        """What the replies of a service that retrieves and answers have of its documents."""
         replies = self._plain("outputs", "output_messages")
         return answered_in([self._spelled(*row) for row in replies if may_be_answered(row[1])])
 
@@ -605,7 +601,6 @@ class SpanReading:
 
     @cached_property
     def _is_taught_actions(self) -> bool:
-        """Whether the prompt teaches the model to ask for tools in its text (ReAct)."""
         return any(ACTION_INPUT in text for text in self.given_texts)
 
     @cached_property
@@ -779,7 +774,6 @@ class SpanReading:
         return None
 
     def _once(self, key: Any, read: Callable[[], _Read]) -> _Read:
-        """Return what `read` finds, or raise its error, as often as asked; it reads once."""
         if key not in self._once_found:
             try:
                 self._once_found[key] = read()
@@ -820,7 +814,6 @@ class SpanReading:
 
     @cached_property
     def _event_output(self) -> Any:
-        """The result of a tool or of a retrieval in the messages that it wrote (Strands); None without one."""
         if self.role not in ("tool", "retrieval", "rerank"):
             return None
         for value in self._given("output_messages"):
@@ -846,7 +839,6 @@ class SpanReading:
         return self._once(("messages", which), lambda: self._conversation(which))[0]
 
     def _conversation(self, which: str) -> tuple[Any, list[Message]]:
-        """Return the first list of messages, or message, in the attributes of a column, as it is, and as read."""
         for given in self._with_inputs(which):
             inner = [given[key] for key in _MESSAGE_KEYS if given.get(key)] if isinstance(given, Mapping) else []
             for value in (given, *inner):
@@ -855,20 +847,17 @@ class SpanReading:
         return None, []
 
     def _with_inputs(self, which: str) -> Iterator[Any]:
-        """Yield the values of a column, and for what went into a model its input, in which messages may be printed."""
         yield from self._given(which)
         value = if_readable(lambda: self.inputs, None) if which == "input_messages" and self.role == "llm" else None
         if isinstance(value, Mapping):
             yield value
 
     def _given(self, which: str) -> Iterator[Any]:
-        """Yield the values of the attributes of a column, the preferred first."""
         for name, value in self._columns.get(which, ()):
             flat = name.endswith(".")
             yield [item for item in flattened(value).items if item != {}] if flat else self._spelled(name, value)
 
     def _with_events(self) -> dict[str, Any]:
-        """Return the attributes with the contents of events; an attribute of the span wins."""
         found: dict[str, Any] = {}
         messages: dict[str, list[Any]] = {}
         results = 0
@@ -901,7 +890,6 @@ class SpanReading:
             return ""
 
     def _with_ids(self, found: list[Found] | None) -> list[Found] | None:
-        """Return the documents with the ids of the output, unless the attributes have their own (LangChain)."""
         own = (item.get("document") for item in self._flattened("documents").items)
         if not found or all(isinstance(document, dict) and document.get("id") for document in own):
             return found
@@ -923,7 +911,6 @@ class SpanReading:
         return self._named("documents", partial(documents_in, value))
 
     def _named(self, content: str, read: Callable[[Counter[str]], _Read]) -> _Read:
-        """Return what is read, count what is left out of it, and name the content and the span if it is unreadable."""
         left_out: Counter[str] = Counter()
         try:
             return read(left_out)
@@ -938,10 +925,6 @@ class SpanReading:
 
     @cached_property
     def _columns(self) -> dict[str, list[tuple[str, Any]]]:
-        """The attributes by the columns of the table, the preferred first, with their names; hidden ones are left out.
-
-        Flattened ones are a mapping under the beginning of their names.
-        """
         found: dict[str, list[tuple[int, str, Any]]] = {}
         for name, value in {**self._attributes, **self._groups}.items():
             if name in PLACES and not hidden(value):
@@ -960,7 +943,6 @@ class SpanReading:
         return None
 
     def _plain(self, *columns: str) -> Iterator[tuple[str, Any]]:
-        """Yield the attributes of columns that are not flattened, as they are."""
         return (row for which in columns for row in self._columns.get(which, ()) if not row[0].endswith("."))
 
     def _flattened(self, which: str) -> Flattened:
@@ -974,17 +956,11 @@ class SpanReading:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Return what an envelope has beside settings of the call, such as its tags: these are no content (OpenLLMetry)."""
     inner = value.keys() - SETTINGS_OF_CALLS if isinstance(value, Mapping) else ()
     return value[next(iter(inner))] if len(inner) == 1 and len(inner) < len(value) and inner <= ENVELOPED else value
 
 
 def _spelled(value: Any, read: Callable[[str], Any] = value_of) -> Any:
-    """Return the value that a text spells; the texts of a list may stand between quotes as they are (Spring AI).
-
-    Raises:
-        UnreadableError: the value is cut, or a quote in a text makes the end of the text uncertain.
-    """
     if not isinstance(value, str) or value == "null":
         return None if value == "null" else value
     if not (value.startswith('["') and value.endswith('"]')):
@@ -1002,7 +978,6 @@ def _spelled(value: Any, read: Callable[[str], Any] = value_of) -> Any:
 
 
 def _are_several(value: Any, found: str) -> bool:
-    """Whether a text is the last of several that the assistant wrote in a row, in a list that may have any order."""
     messages = reversed(messages_of(value) if isinstance(value, list) else [])
     last = takewhile(lambda message: message.author == "assistant" and not message.calls_tools, messages)
     texts = [text for message in last if (text := message.text.strip())]

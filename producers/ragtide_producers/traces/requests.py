@@ -91,10 +91,6 @@ def _is_word(before: str, after: str) -> bool:
 
 
 def _has_several(tree: Tree, node: Node, asked: str, retrievals: Sequence[Node], calls: Sequence[Node]) -> bool:
-    """Whether the questions below a span are those of several requests, and not parts of its own question.
-
-    They are parts if models wrote them, or if a call after those that answer them was asked with the question.
-    """
     searching, calling = ([below.first for below in nodes] for nodes in (retrievals, calls))
     same: list[Node] = []
     others: dict[str, Node] = {}
@@ -126,10 +122,6 @@ def _has_several(tree: Tree, node: Node, asked: str, retrievals: Sequence[Node],
 
 
 def _has_another(node: Node, others: Mapping[str, Node], calls: Sequence[Node]) -> bool:
-    """Whether a request below a span has nothing to do with it, as in a batch whose spans stand inside each other.
-
-    A call outside of it wrote the answer of the span, no call got its answer, and no model wrote its question.
-    """
     own = [call for call in calls if others and not any(call in unit for unit in others.values())]
     answer = node.plain_answer
     if not any(stands_in(text, answer) for call in own for text in call.replied_texts):

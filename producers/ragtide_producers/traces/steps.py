@@ -56,10 +56,7 @@ def steps_of(group: SpanGroup, documents: Sequence[Found]) -> list[dict[str, Any
 
 
 def _returned(group: SpanGroup) -> dict[tuple[str, StepKind], dict[str, Found]]:
-    """Return what each step returned in its order, by text or id.
-
-    The steps have the order in which their spans ended, so that a reranker comes after its retrievers.
-    """
+    # The steps have the order in which their spans ended, so that a reranker comes after its retrievers.
     found: dict[tuple[str, StepKind], dict[str, Found]] = {}
     for node, kind in sorted(_leaves(group.retrievals), key=lambda leaf: (leaf[0].span.end_ns, leaf[0].span.start_ns)):
         step = found.setdefault((_name_of(node, kind), kind), {})
@@ -69,11 +66,6 @@ def _returned(group: SpanGroup) -> dict[tuple[str, StepKind], dict[str, Found]]:
 
 
 def _leaves(retrievals: Sequence[Node]) -> Iterator[tuple[Node, StepKind]]:
-    """Yield the spans that are steps, with their kinds.
-
-    A retrieval with others inside it chooses among their documents (as a fusion does), if it has none of its own. It is
-    no step if a reranking inside it has chosen already.
-    """
     waiting = list(retrievals)
     while waiting:
         node = waiting.pop()
@@ -93,7 +85,6 @@ def _leaves(retrievals: Sequence[Node]) -> Iterator[tuple[Node, StepKind]]:
 
 
 def _parts(retrieval: Node) -> list[Node]:
-    """Return the retrievals right inside a retrieval; one of the same name is the same retrieval, seen twice."""
     found: list[Node] = []
     waiting = list(retrieval.parts)
     name = _name_of(retrieval, "retriever")
@@ -112,7 +103,6 @@ def _name_of(node: Node, kind: StepKind) -> str:
 
 
 def _places(returned: Sequence[Found], documents: Sequence[Found]) -> list[int]:
-    """Return the indexes of the interaction's documents that a step returned, in the step's order."""
     by_text = {document.text: index for index, document in enumerate(documents)}
     by_id = {document.id: index for index, document in enumerate(documents)}
     ids = Counter(document.id for document in documents)

@@ -133,11 +133,6 @@ class Tree:
 
 
 def _leaked(nodes: list[Node]) -> list[Node]:
-    """Return the spans with a question that began after the end of their parent, in which work was done before.
-
-    A sender that does not take its context away, such as after a stream that was closed, makes the next request a
-    child of a span that has ended. A parent that ended before any work had begun has only started it.
-    """
     late = [node for node in nodes if _is_late(node) and node.is_of_application and node.tells_question]
     if not late:
         return []
@@ -174,7 +169,6 @@ def _wrote_answer(call: Node, above: Node) -> bool:
 
 
 def _heads_of_circles(ordered: list[Span], by_id: dict[str, Span]) -> set[str]:
-    """Return the earliest span of each circle of parents."""
     order = {span.span_id: number for number, span in enumerate(ordered)}
     done: set[str] = set()
     heads: set[str] = set()

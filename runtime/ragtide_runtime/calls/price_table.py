@@ -82,7 +82,6 @@ class TablePrice:
         Discounts, and prices of a service tier or of a batch, are not known.
 
         Args:
-            tokens: of the call.
             at: time of the call.
 
         Returns:
@@ -106,7 +105,6 @@ class TablePrice:
 
 
 def _is_priced(price: "ModelPrice", tokens: CallTokens) -> bool:
-    """Whether both directions have a price: the table counts tokens without a price as free."""
     return (price.input_mtok is not None or not tokens.prompt) and (
         price.output_mtok is not None or not tokens.completion
     )

@@ -83,7 +83,6 @@ async def decode(body: bytes, packings: str | None, read: Callable[[bytes], T], 
         body: as `collect` returned it.
         packings: the header Content-Encoding.
         read: makes a value of the unpacked bytes.
-        limits: of the answer.
 
     Raises:
         ForeignAnswerError: the answer is larger than its limits, or not packed as it says.
@@ -143,7 +142,6 @@ def validate(adapter: TypeAdapter[T], body: bytes, **options: Any) -> T:
     and an element has a most of values.
 
     Args:
-        adapter: of the type.
         body: JSON.
         options: of `adapter.validate_json`.
 

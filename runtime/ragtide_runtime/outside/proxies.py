@@ -123,7 +123,6 @@ def _matches(entry: str, host: str, port: int | None) -> bool:
 
 
 def _split(entry: str) -> tuple[str, int | None]:
-    """Return host and port of an entry; an address of IPv6 without brackets has no port."""
     if entry.startswith("["):
         name, _, rest = entry[1:].partition("]")
         return name, int(rest[1:]) if rest.startswith(":") and rest[1:].isdecimal() else None
@@ -151,7 +150,6 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def _plain(host: str) -> str:
-    """Return a host in the form in which hosts are compared."""
     host = host.lower().rstrip(".")
     try:
         return host if host.isascii() else host.encode("idna").decode()

@@ -102,9 +102,6 @@ class PartitionOwner:
 
     Args:
         redis: client.
-        leases: of all partitions.
-        work: on an ownership.
-        telemetry: of the role.
         membership: the processes that share the partitions.
         refusal: for an exclusive owner, raised if a live process owns a partition.
     """
@@ -170,7 +167,6 @@ class PartitionOwner:
                 task.result()
 
     async def _turn(self) -> float:
-        """Acquire or release partitions, and return the seconds until the next turn."""
         try:
             wanted = len(self._groups) if self._membership is None else await self._rebalance(self._membership)
             wait_s = await self._acquire(wanted)
@@ -185,7 +181,6 @@ class PartitionOwner:
         return wait_s
 
     async def _rebalance(self, membership: Membership) -> int:
-        """Release the partitions that are too many, and return how many more may be acquired."""
         members = await membership.heartbeat(len(self.owned))
         change = rebalance(membership.member, members, len(self._groups))
         for number in sorted(self.owned, reverse=True)[: change.release]:
@@ -219,7 +214,6 @@ class PartitionOwner:
                 yield candidate
 
     async def _acquire_group(self, number: int) -> float | None:
-        """Begin to work on a group if all its leases are free; else return for how many seconds one is still held."""
         leases, tokens, asked_s = self._groups[number], list[str](), monotonic()
         for lease in leases:
             found = await lease.acquire()
@@ -242,7 +236,6 @@ class PartitionOwner:
             raise self._refusal
 
     async def _own(self, number: int, ownership: Ownership) -> None:
-        """Work until the work ends, ownership is lost, or Redis fails."""
         with self._telemetry.owning(number):
             try:
                 async with ownership.renewing():

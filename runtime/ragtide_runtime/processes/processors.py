@@ -54,7 +54,6 @@ def cgroup_limits(membership: str, mounted: Path = CGROUPS) -> CgroupLimits:
 
 
 def _with_parents(root: Path, path: str) -> Iterator[Path]:
-    """Yield the folder of a cgroup and those that contain it; in a container only the last may be visible."""
     folder = root / path.strip("/")
     while folder != root:
         yield folder
@@ -63,7 +62,6 @@ def _with_parents(root: Path, path: str) -> Iterator[Path]:
 
 
 def _numbers(file: Path) -> list[int]:
-    """Return the numbers of a file; empty if it does not exist, or begins with `max`, which is no limit."""
     try:
         return [int(word) for word in file.read_text(encoding="ascii").split()]
     except (OSError, ValueError):
@@ -83,7 +81,6 @@ def usable_processors(affinity: int, limits: CgroupLimits) -> int:
 
     Args:
         affinity: processors on which the process may run.
-        limits: of its cgroup.
     """
     return max(1, affinity if limits.processors is None else min(affinity, int(limits.processors)))
 

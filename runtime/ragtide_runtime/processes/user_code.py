@@ -184,7 +184,6 @@ def attribute(path: str, folder: Path | None = None) -> Any:
 
 
 def _folders(folder: Path | None) -> Iterator[Path]:
-    """Yield the folders in which modules of users are looked for."""
     if folder is not None:
         yield folder.absolute()
     if settings := os.environ.get("RAGTIDE_CONFIG"):
@@ -212,7 +211,6 @@ def load_value(origin: str, load: Callable[[], Any]) -> Any:
 
 
 def _place(error: BaseException) -> str:
-    """Return file and line of the user's code at which an error arose; empty if none of it ran."""
     if isinstance(error, UnexpectedExit):
         error = error.__context__ or error
     if isinstance(error, SyntaxError):

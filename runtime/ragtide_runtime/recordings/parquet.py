@@ -48,7 +48,6 @@ def decode_table(data: bytes, rows: int) -> Any:
     """Return the table in a Parquet file.
 
     Args:
-        data: of the file.
         rows: the number of rows that its manifest states.
 
     Raises:
@@ -74,7 +73,6 @@ def decode_table(data: bytes, rows: int) -> Any:
 
 
 def _is_of(stored: Any, wanted: Any) -> bool:
-    """Return whether a type is another one, whatever the names of the items of lists and maps."""
     if not wanted.num_fields:
         return bool(stored == wanted)
     if (stored.id, stored.num_fields) != (wanted.id, wanted.num_fields):

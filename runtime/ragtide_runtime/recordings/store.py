@@ -98,7 +98,6 @@ class LocalStore:
                 parent.rmdir()
 
     def _at(self, path: str) -> Path:
-        """Return the file at a path below the root; links are followed to check that it is there."""
         target = self._root / _inside(path)
         if not target.resolve().is_relative_to(self._root.resolve()):
             raise PermissionError(f"{path} leads out of the recording {self._root}: remove the link")
@@ -119,18 +118,12 @@ class LocalStore:
 
 
 def _inside(path: str) -> str:
-    """Return a path unchanged, if it is below its root.
-
-    Raises:
-        PermissionError: the path is absolute, or contains `..` or a backslash.
-    """
     if path.startswith("/") or "\\" in path or "\0" in path or not {"..", "."}.isdisjoint(path.split("/")):
         raise PermissionError(f"{path!r} is not a path inside the recording: restore the manifest that names it")
     return path
 
 
 def _keep(folder: Path) -> None:
-    """Sync the names in a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -140,7 +133,6 @@ def _keep(folder: Path) -> None:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Raise errors of a file system's library as OSErrors."""
     try:
         yield
     except (OSError, NotImplementedError):

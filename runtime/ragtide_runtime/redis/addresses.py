@@ -130,7 +130,6 @@ def address_of(url: str) -> Address:
 
 
 def _without_user(url: str) -> tuple[str, ...]:
-    """Return the path and the names of the parameters of a URL, in which an `@` is part of a raw password."""
     scheme, _, rest = url.partition("://")
     rest, _, query = rest.partition("?")
     _, slash, path = rest.partition("/")

@@ -169,7 +169,6 @@ class _Aging:
         self._renew_at = self._connected_at + RENEWED_S * random.uniform(0.75, 1)  # noqa: S311 - not for secrets
 
     def _is_old(self) -> bool:
-        """Return whether to open it anew now; not again before it is open."""
         if self._connected_at > self.left_at and self._renew_at > monotonic():
             return False
         self._connected_at = self._renew_at = math.inf

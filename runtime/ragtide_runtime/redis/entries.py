@@ -36,7 +36,6 @@ def payload_of(fields: Mapping[bytes, bytes], what: str = "interaction") -> byte
     """Return the JSON in an entry: its field `data`, or the body of FastStream's envelope.
 
     Args:
-        fields: of the entry.
         what: the name of the expected model, for the message.
 
     Raises:

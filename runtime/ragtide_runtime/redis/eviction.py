@@ -67,7 +67,6 @@ async def read_evictions(redis: Redis, key: str) -> Evictions | None:
 
     Args:
         redis: client.
-        key: of a partition.
 
     Raises:
         redis.RedisError: Redis does not answer.

@@ -190,7 +190,6 @@ async def append_if_last(redis: Redis, stream: str, last: str, models: Sequence[
 
     Args:
         redis: client.
-        stream: to append to.
         last: id of the last entry that was read; `START` for none.
         models: the JSON of each entry.
 

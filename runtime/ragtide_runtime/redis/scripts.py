@@ -134,7 +134,6 @@ def _shared(name: str) -> str:
 
 
 def _used_files(text: str) -> dict[str, None]:
-    """Return the shared files that a script uses, in order: each file after the files that it uses itself."""
     found: dict[str, None] = {}
     for names in re.findall(r"^-- uses: (.*)$", text, re.MULTILINE):
         for name in names.split(", "):
@@ -248,7 +247,6 @@ def _on_server(redis: Redis, calls: Sequence[ScriptCall[R]]) -> list[Any]:
 
 
 def _put(replies: list[Any], places: Sequence[int], found: Sequence[Any]) -> None:
-    """Put replies at their places; raise any error other than a missing script."""
     for at, reply in zip(places, found, strict=True):
         if isinstance(reply, Exception) and not isinstance(reply, NoScriptError):
             raise reply

@@ -89,7 +89,6 @@ def end_session(
     Args:
         streams: keys of the partition.
         session: as it was read.
-        interactions: about the session, to ask a judge about.
         dedupe_ms: milliseconds for which the ids of the interactions are known.
     """
     keys = [streams.session(session.digest), streams.open_sessions, streams.session_sizes, streams.interactions]
@@ -169,8 +168,6 @@ async def forget_turns(redis: Redis, layout: Layout, interaction_id: str, pipeli
 
     Args:
         redis: client.
-        layout: of the deployment.
-        interaction_id: of the turn.
         pipeline: of the turn; None for any.
     """
     forgotten = 0

@@ -131,7 +131,6 @@ def unknown_variables(model: type[BaseModel], environment: Mapping[str, str] | N
 
 
 def _is_of_kubernetes(variable: str, value: str | None) -> bool:
-    """Return whether Kubernetes has set a variable for a service, though it may have the name of a setting."""
     is_port = variable.endswith("_PORT") and _OF_KUBERNETES_VALUE.match(value or "") is not None
     return is_port or _OF_KUBERNETES.search(variable) is not None
 
@@ -213,7 +212,6 @@ _FORMS: Final = {
 
 
 def _kind_of(annotation: Any) -> str:
-    """Return the form of a setting: `list` of texts, `pairs` of a text and a number, or `json`."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _kind_of(inner[0])

@@ -104,7 +104,6 @@ class Explainer:
         return f"{where}: {self._problem(detail)}" if where else self._problem(detail)
 
     def _where(self, loc: Sequence[str | int]) -> str:
-        """Return the variable, or file and line, and the rule of a mistake; empty for an argument."""
         if not loc or loc[0] in self._given:
             return ""
         variable = self._variable(loc)
@@ -116,7 +115,6 @@ class Explainer:
         return ", ".join(part for part in (source, _rule(loc, self._content(variable))) if part)
 
     def _variable(self, loc: Sequence[str | int]) -> str | None:
-        """Return the environment variable that sets the wrong value, by its most specific name."""
         names = [str(part) for part in loc[:2] if isinstance(part, str)]
         given = {name.upper(): name for name in self._environment}
         for length in range(len(names), 0, -1):
@@ -179,7 +177,6 @@ def _rule(loc: Sequence[str | int], content: Any) -> str:
 
 
 def _model_at(model: type[BaseModel], loc: Sequence[str | int]) -> type[BaseModel] | None:
-    """Return the model of the table that a path leads to."""
     found: type[BaseModel] | None = model
     for name in (part for part in loc if isinstance(part, str)):
         field = found.model_fields.get(name) if found is not None else None
@@ -201,7 +198,6 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
     r"""Return the number, from 1, of the line of a setting, or else of its table; None if neither is found.
 
     Args:
-        text: of the file.
         path: names and, in a list of tables, places, such as `("alerts", 0, "target")`.
 
     >>> line_of('[judge]\nmodel = "m"', ("judge", "model"))
@@ -217,7 +213,6 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
 
 
 def _paths_by_line(text: str) -> Iterator[tuple[int, tuple[str | int, ...]]]:
-    """Yield the number and the path of each header and each setting."""
     table: tuple[str | int, ...] = ()
     places: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):

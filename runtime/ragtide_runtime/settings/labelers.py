@@ -69,7 +69,6 @@ class RemoteSettings(BaseModel):
 
         Args:
             number: of the process, from 0.
-            processes: of the worker.
         """
         more = number < self.max_in_flight % processes
         rates = {"requests_per_minute": self.requests_per_minute, **self._token_rates}

@@ -433,7 +433,6 @@ class Settings(BaseSettings):
 
         Args:
             number: of the process, from 0.
-            processes: of the worker.
         """
         services = {name: service.share(number, processes) for name, service in self.services.items()}
         settings = self.model_copy(update={"judge": self.judge.share(number, processes), "services": services})

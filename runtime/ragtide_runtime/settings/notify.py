@@ -66,9 +66,6 @@ class QuietSettings(BaseModel):
 
         The clock on the wall decides. When clocks are put forward, quiet hours that begin in the skipped hour begin
         after it. When they are put back, the repeated hour is quiet twice or not at all.
-
-        Args:
-            at: with a time zone.
         """
         local = at.astimezone(ZoneInfo(self.timezone))
         minute = local.hour * 60 + local.minute

@@ -178,7 +178,6 @@ class SettingsWatch:
         return "refused"
 
     def _wait_for_restart(self, names: Collection[str]) -> None:
-        """Remember which changed settings wait for a restart of this process, and log them once."""
         mine = self.roles or frozenset(("worker", "aggregator"))
         waiting = tuple(name for name in names if roles_with(name, mine))
         if waiting and waiting != self.waiting:
@@ -234,13 +233,6 @@ def with_live_settings_of_now(settings: Settings) -> Settings:
 
 
 def _loaded_now(settings: Settings) -> Settings:
-    """Return the settings of the file, the environment and the files of secrets, with what the command was given.
-
-    Without a file they stay: a process keeps its environment, and a file that is missing for a moment removes no rule.
-
-    Raises:
-        ConfigurationError: a setting is wrong.
-    """
     if not settings_file().exists() and not {"RAGTIDE_CONFIG", SECRETS_DIR} & os.environ.keys():
         return settings.as_loaded
     return load_settings(**settings.given)
@@ -256,7 +248,6 @@ def _check_all(settings: Settings, check: Callable[[Settings], None]) -> None:
 
 
 def _digest() -> bytes | None:
-    """Return a digest of the settings' file and of the files of secrets; None if there is none."""
     folder = os.environ.get(SECRETS_DIR)
     files = [settings_file(), *(sorted(Path(folder).glob("*")) if folder else ())]
     found = []

@@ -67,7 +67,6 @@ class Heartbeat:
     """The heartbeat of one loop.
 
     Args:
-        name: of the loop.
         clock: monotonic seconds.
     """
 

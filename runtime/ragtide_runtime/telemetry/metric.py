@@ -32,7 +32,6 @@ class Metric:
         """Return a counter of this metric whose known series exist, at 0; without a registry no scrape reads it.
 
         Args:
-            registry: of the process.
             names: values of the labels that are not in `values`, as far as they are known at the start.
         """
         counter = Counter(self.name, self.meaning, self.labels, registry=registry)
@@ -46,7 +45,6 @@ class Metric:
         `increase` of Prometheus misses the first events of a series that is born with a value.
 
         Args:
-            counter: of this metric.
             names: values of the labels that are not in `values`; without those of a label there is no series.
         """
         for values in product(*(tuple(names.get(label, self.values.get(label, ()))) for label in self.labels)):
@@ -138,7 +136,6 @@ def merged(families: Iterable[core.Metric], highest: Collection[str] = ()) -> li
     Of a time, such as that of a start, the earliest counts.
 
     Args:
-        families: of all processes.
         highest: gauges of which the highest value counts.
     """
     found: dict[str, core.Metric] = {}

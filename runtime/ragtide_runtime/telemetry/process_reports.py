@@ -152,12 +152,7 @@ async def reporting(process: ProcessTelemetry, slot: ReportSlot) -> AsyncIterato
 
 
 class ProcessCheck:
-    """The health check of another process of the command, by its reports.
-
-    Args:
-        name: of the process.
-        slot: of its reports.
-    """
+    """The health check of another process of the command, by its reports."""
 
     def __init__(self, name: str, slot: ReportSlot) -> None:
         self._name = name

@@ -156,7 +156,6 @@ class HttpSpanExporter(SpanExporter):
         return f"status {status}: {self._absent if status in ABSENT else self._remedy}"
 
     def _attempt(self, body: bytes, timeout_s: float) -> tuple[int | None, float, Any]:
-        """Return status, seconds of `Retry-After`, and the reply or the error; the status is None without an answer."""
         request = urllib.request.Request(self.url, data=body, headers=self._headers, method="POST")  # noqa: S310 - http
         try:
             with self._opener.open(request, timeout=timeout_s) as response:
@@ -168,7 +167,6 @@ class HttpSpanExporter(SpanExporter):
             return None, 0.0, f"({type(error).__name__}: {error})"
 
     def _waited(self, wait_s: float, patience_ends: float) -> bool:
-        """Wait, and return whether there is time for one more attempt. A flush or the end cuts the wait short."""
         ends = time.monotonic() + wait_s
         while time.monotonic() < ends:
             if ends > min(self._until, patience_ends):
@@ -283,7 +281,6 @@ def otlp_url(endpoint: str, path: str = TRACES_PATH) -> str:
 
 
 def _read(response: HTTPResponse, most_s: float) -> bytes:
-    """Return the reply, or the part of it that comes in time: the spans are taken in any case."""
     ends, found = time.monotonic() + most_s, bytearray()
     while len(found) < REPLY_MAX_BYTES and time.monotonic() < ends and (part := response.read1(8192)):
         found += part

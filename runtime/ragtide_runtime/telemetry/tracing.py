@@ -68,7 +68,6 @@ def traced(name: str, kind: SpanRole, attributes: Attributes, *, parent: str = "
     """Make a span that is the current span for the body of a `with`.
 
     Args:
-        name: of the span.
         kind: role of this process in the exchange.
         attributes: ids and numbers.
         parent: traceparent of the span that caused it; empty for the current span.
@@ -94,7 +93,6 @@ def record_span(name: str, kind: SpanRole, attributes: Attributes, *, parent: st
     """Make a span of an operation that has ended.
 
     Args:
-        name: of the span.
         kind: role of this process in the exchange.
         attributes: ids and numbers.
         parent: traceparent of the span that caused it.

@@ -32,7 +32,6 @@ def records(path: Path, named: Collection[str] = ()) -> Iterator[Record]:
     """Yield every row.
 
     Args:
-        path: of the file.
         named: columns that the user named, which are known besides.
 
     Raises:
@@ -92,7 +91,6 @@ def _record(number: int, header: Sequence[str], cells: Sequence[str], separator:
 
 
 def _is_missing(column: str, cell: str) -> bool:
-    """Whether a cell has no value: it is blank, or has a word of pandas for a missing value, such as `nan`."""
     text = cell.strip()
     if not text or text not in MISSING:
         return not text

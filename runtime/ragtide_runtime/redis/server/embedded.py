@@ -230,7 +230,6 @@ class EmbeddedRedis:
 
 
 def _wait_until(condition: Callable[[], bool], deadline: float) -> bool:
-    """Return whether the condition came true before the deadline (monotonic seconds); it is checked at least once."""
     while not condition():
         if time.monotonic() > deadline:
             return False
@@ -239,14 +238,12 @@ def _wait_until(condition: Callable[[], bool], deadline: float) -> bool:
 
 
 def _remove(made: Sequence[Path]) -> None:
-    """Remove directories that a process made, if the first has nothing but the files of its server."""
     if made and {file.name for file in made[0].iterdir()} <= FILES:
         shutil.rmtree(made[0], ignore_errors=True)
         remove_empty(made[1:])
 
 
 def _socket_address(data_dir: Path) -> Path:
-    """Return the socket of a data directory's server: inside it, or in a private directory if that path is too long."""
     inside = data_dir / "redis.sock"
     if len(os.fsencode(inside)) <= SOCKET_PATH_LIMIT_BYTES:
         return inside
@@ -286,7 +283,6 @@ def launch_keeper(data_dir: Path, address: Path, binary: RedisBinary) -> None:
 
 
 def _running_binary(address: Path) -> RedisBinary:
-    """Return the binary of a server that another process started."""
     try:
         info = dict(line.partition(":")[::2] for line in keeper.ask(address, "INFO", timeout_s=5.0).splitlines())
         major, minor, patch = (int(part) for part in info.get("valkey_version", info["redis_version"]).split(".")[:3])
