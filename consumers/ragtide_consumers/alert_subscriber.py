@@ -197,7 +197,6 @@ class AlertSubscriber:
             self._handle = None
 
     async def _read(self, source: AlertSource) -> tuple[str, Entry] | None:
-        """Return the next entry, or None if there was none; wait for a Redis that does not answer."""
         backoff = Backoff(longest_s=LONGEST_PAUSE_S)
         cancelled = _cancellations()
         while True:

@@ -141,7 +141,6 @@ class AdjustedBaseline(RuleBaseline):
         A value is compared only with baselines that are known from earlier values.
 
         Args:
-            positions: of the key's values in a batch, rising.
             totals: number of interactions of each value: 1, or the size of a cluster.
             values: distinct segment values.
             which: the segment value, by its place in `values`, of each entry of `within`.
@@ -169,7 +168,6 @@ class AdjustedBaseline(RuleBaseline):
         return bool(np.any((known_after >= 0) & (known_after != NEVER)))
 
     def _slot(self, value: str) -> int:
-        """Return the place of the baseline of a segment value; a new value gets a place. -1 for no baseline."""
         if value not in self.adjusted:
             if self._rule.baselines is not None:
                 return -1
@@ -180,7 +178,6 @@ class AdjustedBaseline(RuleBaseline):
         return list(self.adjusted).index(value)
 
     def _learn(self, baseline: SegmentBaseline, slot: int, mean: float, size: int) -> bool:
-        """Learn from a value or a cluster; return whether the baseline is known from the next value on."""
         baseline.learned.add(mean, size)
         around = (baseline.learned.mean, baseline.learned.mean)
         # An interval takes long, and its limit is further out than that of the mean.
@@ -203,7 +200,6 @@ class AdjustedBaseline(RuleBaseline):
     def _ends(
         baselines: list[SegmentBaseline], known_after: Rows, slots: Rows, within: SegmentsWithin, totals: Rows
     ) -> Floats:
-        """Return the ends of each value: the mean over its segment values; nan unless all of them are known."""
         found = np.full((2, totals.size), np.nan)
         if not baselines:
             return found

@@ -63,7 +63,6 @@ class AdjustedRules:
 
         Args:
             chosen: places of the values that rules take.
-            rows: of all values, with those of segment values.
             values: means of all values.
             of: the interaction or cluster of each; a row occurs once in each.
             sizes: of clusters; None for single values.

@@ -144,7 +144,6 @@ class RuleBaseline(Protocol):
         """Return the scaled values below and above which interactions are remembered while a change is looked for.
 
         Args:
-            detectors: of the rule.
             positions: of values in the batch that was taken last, for limits of their own, nan for none; all values
                 unless given.
         """
@@ -197,7 +196,6 @@ class OwnValuesBaseline(RuleBaseline):
         """Return values with the places that decide them; None without any.
 
         Args:
-            row: of the values.
             batch: events.
             places: of pairs, or of parts, in the batch.
             sessions: whether clusters of the batch are sessions.
@@ -497,7 +495,6 @@ class FirstAnswerBaseline(FixedBaseline):
         return known
 
     def _narrowed(self, found: Baseline) -> Baseline:
-        """Return the baseline with the ends that were nearest to the mean at any time: they hold at every look."""
         ends, spread = self.baseline.mean, self.baseline.spread
         mean = max(ends[0], found.mean[0]), min(ends[1], found.mean[1])
         if spread is not None and found.spread is not None:
@@ -505,12 +502,10 @@ class FirstAnswerBaseline(FixedBaseline):
         return found._replace(mean=mean, spread=spread)
 
     def _at(self, positions: Rows) -> tuple[list[Baseline], Rows]:
-        """Return baselines, and which of them values of the present batch are compared with."""
         known = np.searchsorted([position for position, _ in self._learned], positions, side="left")
         return [self._before, *(baseline for _, baseline in self._learned)], known
 
     def _limits(self, detector: RuleDetector, positions: Rows, *, watching: bool) -> Floats:
-        """Return the limit of each value; `WAITS` while the interval of the baseline reaches an end of the range."""
         baselines, which = self._at(positions)
         limits = np.array([self._limit(detector, baseline, watching=watching) for baseline in baselines])
         return np.where((limits > 0) & (limits < 1), limits, WAITS)[which]

@@ -212,7 +212,6 @@ class CauseSearch:
         return over and (self.cause is not None or self.moved_step is not None)
 
     def _look_at_segments(self, now: MomentsNow, *, last: bool) -> None:
-        """Name the cause if it is known now."""
         stretches_of = {name: self._stretches(before, now) for name, before in self.segments.items()}
         # Values that were lost, as by a repair, leave no stretch since the alarm.
         lost = None in stretches_of.values()
@@ -233,7 +232,6 @@ class CauseSearch:
             self.segments = {}
 
     def _stretches(self, before: SegmentBefore, now: MomentsNow) -> "ComparedSegment | None":
-        """Return one segment before and since the alarm; None if values were lost."""
         nothing = SegmentMoments(*np.zeros((3, 1)))
         here = now.segments.get(before.name, {})
         known = _joined([here.get(value, nothing) for value in before.values])
@@ -250,7 +248,6 @@ class CauseSearch:
         )
 
     def _tells(self, change: ExplainedChange, *, waits: bool, last: bool) -> bool:
-        """Return whether a look names the cause: it is known, with its segments, or as far as it can be at the last."""
         certain = any(part.lower > 0 or part.upper < 0 for part in (change.mix, change.within))
         if change.verdict == "unresolved" or (waits and change.verdict in ("within", "neither")):
             self.named = False
@@ -262,7 +259,6 @@ class CauseSearch:
 
 
 def _cause(name: str, change: ExplainedChange, open_names: Sequence[str]) -> ChangeCause:
-    """Return the cause; while other segments may still explain a change by their mix, it is not resolved."""
     verdict, text = change.verdict, in_words(change)
     if open_names and verdict in ("within", "neither"):
         verdict, text = "unresolved", f"not resolved: by {name} {text}, by {' and '.join(open_names)} not known"
@@ -314,7 +310,6 @@ def _at(moments: SegmentMoments, place: int) -> SegmentMoments:
 
 
 def _steps_since(steps: Sequence[StepBefore], now: MomentsNow) -> StepCause | None:
-    """Return what is known of the steps now; None if values were lost, as by a repair."""
     numbers = []
     for step, kind, quantity, reference, at_alarm in steps:
         so_far = now.steps.get(StepKey(step, kind, quantity))

@@ -165,7 +165,6 @@ class DistributionBaseline(OwnValuesBaseline):
         return bins.astype(np.float64)
 
     def _cut_with(self, values: Sequence[Any]) -> int:
-        """Let values decide where values are cut, while more are needed; return how many of them did."""
         if self.bins is not None:
             return 0
         given = list(values[: self._n_cutting - len(self.cutting)])
@@ -179,7 +178,6 @@ class DistributionBaseline(OwnValuesBaseline):
         self._upper = upper_shares(self.counts, self._members, BASELINE_CONFIDENCE)
 
     def _newest(self, position: int) -> Codes:
-        """Return the bins of the newest values, up to a position of the batch, inclusive."""
         bins = self._taken[: position + 1]
         return np.concatenate([self._before, bins[bins >= 0].astype(np.uint8)])[-RECENT:]
 
@@ -214,7 +212,6 @@ class DistributionBaseline(OwnValuesBaseline):
         return AlarmFacts(float(self._upper[group]), int(n), alarm.change_mean, normal, change)
 
     def _change(self, group: int, position: int, n: int) -> DistributionChange:
-        """Return the change that an alarm has found."""
         assert self.bins is not None  # noqa: S101 - for the type checker: detectors take values in bins
         number = self._n_before + position + 1
         counts = np.bincount(self._newest(position)[-n:], minlength=MOST_BINS)

@@ -96,7 +96,6 @@ class RuleEvaluator:
     this rule; with a joint level, for all rules.
 
     Args:
-        rules: of the deployment.
         level: of the rules without a run length; they have the default run length unless given.
         origin: makes alert ids of a split pipeline different in each partition.
     """
@@ -139,7 +138,6 @@ class RuleEvaluator:
         return row
 
     def _add_detectors(self, row: int) -> None:
-        """Give the detectors of a row places one after the other."""
         self._rows.detectors[row] = len(self._detectors)
         for state in self._states[row]:
             begin = len(self._detectors)
@@ -178,7 +176,6 @@ class RuleEvaluator:
 
         Args:
             length: number of first answers that count together, one of `BEGINNINGS`.
-            rows: of the values of rules, in sessions.
             is_first: whether each is the last one of so many first answers of its session.
             costs: of the values, of a rule that shares a level; None if they are not known yet.
         """
@@ -213,7 +210,6 @@ class RuleEvaluator:
         self._changed(row, state)
 
     def _changed(self, row: int, state: RuleState) -> None:
-        """Take note that an alert of a row began or ended to fire."""
         self.firing_states.pop(state, None)
         if state.firing is not None:
             self.firing_states[state] = row
@@ -241,7 +237,6 @@ class RuleEvaluator:
 
     @property
     def _next_ms(self) -> float:
-        """Time at which the next period or window begins."""
         windows = [(self._windows.get(size, -1) + 1) * size for size in self._sizes]
         return min(self.level.next_ms, *windows) if windows else self.level.next_ms
 
@@ -316,7 +311,6 @@ class RuleEvaluator:
         return raised
 
     def _walk(self, batch: RuleValues, turns: dict[RuleState, list[int]]) -> list[Raised]:
-        """Give values to the detectors; return the alerts that they raise, with the positions of the values."""
         raised: list[Raised] = []
         value_of, detector_of = self._expanded(batch.rows)
         # By detector: the last position that its rule has taken.
@@ -348,7 +342,6 @@ class RuleEvaluator:
         return raised
 
     def _expanded(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return each value with each detector of its row, as positions of values and indexes of detectors."""
         counts = self._rows.count[rows]
         # Most rows have one detector, or none if only their level is watched.
         if np.all(counts <= 1):
@@ -359,7 +352,6 @@ class RuleEvaluator:
         return value_of, self._rows.detectors[rows][value_of] + within
 
     def _learn(self, batch: RuleValues) -> NDArray[np.int64]:
-        """Give values one by one to the rules that learn; return by detector where, or -1, its rule learned enough."""
         done = np.full(len(self._detectors), -1, dtype=np.int64)
         for row in np.unique(batch.rows[self._rows.first[batch.rows]]).tolist() if self._first_counts else ():
             for state in self._states[row]:
@@ -378,12 +370,10 @@ class RuleEvaluator:
         return done
 
     def _whole_of(self, state: RuleState) -> slice:
-        """Return the indexes of the detectors of a state that take single values and whole clusters."""
         begin = self._detectors_of[state].start
         return slice(begin, begin + len(state.whole))
 
     def _first_of(self, state: RuleState, length: int) -> slice:
-        """Return the indexes of the detectors of a state that take so many first answers of a session."""
         begin = self._whole_of(state).stop
         for first in state.beginnings:
             if first.length == length:
@@ -394,7 +384,6 @@ class RuleEvaluator:
     def _first_alarms(
         self, batch: RuleValues, value_of: Rows, detector_of: Rows
     ) -> dict[RuleState, tuple[int, int, Alarm]]:
-        """Update the detectors; return the first alarm of each rule, with its position and its detector."""
         numbers = self._numbers
         values, limits, centers = self._inputs(batch, value_of, detector_of)
         if limits is not None:
@@ -430,7 +419,6 @@ class RuleEvaluator:
         return first
 
     def _inputs(self, batch: RuleValues, value_of: Rows, detector_of: Rows) -> Inputs:
-        """Return values as their detectors take them; nan is the limit of the detector."""
         values, centers = batch.values[value_of], None
         limits = self._seasonal.limits(self._numbers.hours[detector_of], batch.hours[value_of])
         transformed = np.flatnonzero(self._numbers.transforms[detector_of])
@@ -449,14 +437,6 @@ class RuleEvaluator:
         return Inputs(values, limits, centers)
 
     def _remember(self, batch: RuleValues, after: NDArray[np.int64], until: NDArray[np.int64], part: slice) -> None:
-        """Remember interactions of a part beyond the alarm limits.
-
-        Args:
-            batch: values.
-            after: by detector, the position after which its rule takes values.
-            until: by detector, the last position that its rule takes.
-            part: the values to look at.
-        """
         rows = batch.rows[part]
         beyond = (batch.lowest[part] < self._rows.low[rows]) | (batch.highest[part] > self._rows.high[rows])
         beyond = np.flatnonzero(beyond) + part.start
@@ -469,7 +449,6 @@ class RuleEvaluator:
     def _remember_of(
         self, batch: RuleValues, beyond: Rows, after: NDArray[np.int64], until: NDArray[np.int64], *, length: int
     ) -> None:
-        """Remember interactions beyond the limits: of so many first answers, or of single values and whole clusters."""
         for row, places in by_row(batch.rows[beyond]):
             for state in self._states[row]:
                 if not state.looks_for_change or (length and not state.beginnings):

@@ -111,7 +111,6 @@ class GradedItems:
         return bool(self._lowest[at] < self._highest[at])
 
     def _event_of(self, items: Rows) -> Rows:
-        """Return the places in the source of the events of items of the batch."""
         return np.asarray(self._batch.places[self._batch.pairs_of[self.pairs[items - self._waited]]])
 
     def interaction_id(self, item: int) -> str:

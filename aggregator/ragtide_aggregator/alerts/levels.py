@@ -168,7 +168,6 @@ class FalseDiscoveryLevel(OwnLevel):
 
 
 def _last_costs(spend: Callable[[int], Floats], counts: Rows) -> Floats:
-    """Return the cost of each value: all rules on it have the cost of its last rule, which is the lowest."""
     ends = np.cumsum(counts)
     spent = spend(int(ends[-1]) if ends.size else 0)
     costs, some = np.zeros(counts.size), counts > 0

@@ -104,7 +104,6 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
     """Return the alert of a decision: a firing alert, or the resolution of the alert that had fired.
 
     Args:
-        decision: of a detector.
         event: at which the alert fired or was resolved.
         alert_id: its id.
         fired: the alert that had fired; None for a firing alert.
@@ -237,7 +236,6 @@ def ended_alert(alert: Alert, end: VersionEnd) -> Alert:
 
 
 def _version_of(key: EstimateKey, *, beside: EstimateKey | None = None) -> str:
-    """Return the version of scores in words; beside another version only what differs."""
     others = {} if beside is None else _version_parts(beside)
     parts = {name: part for name, part in _version_parts(key).items() if part and part != others.get(name)}
     return ", ".join(f"{name} {part}" for name, part in parts.items())

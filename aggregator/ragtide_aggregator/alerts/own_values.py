@@ -134,7 +134,6 @@ class OwnValuesRules:
         return [*of_pairs, *(alert for _, alert in of_covariates)]
 
     def _take(self, row: int, batch: EventBatch, places: Rows) -> list[Raised]:
-        """Give pairs or parts of a batch to a rule; return its alerts with the places that decided them."""
         state, baseline = self._state(row), self._baseline(row)
         taken = baseline.take(row, batch, places, sessions=self._sessions)
         if taken is None:

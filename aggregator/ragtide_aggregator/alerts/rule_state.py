@@ -68,14 +68,12 @@ def matches(rule: AlertRule, key: EstimateKey) -> bool:
 
 
 def _compared(rule: AlertRule, key: EstimateKey) -> str:
-    """Return the name of the values that a rule compares."""
     if rule.quantile is not None:
         return rule_share(rule, key.better)
     return SQUARED_ERROR + rule.metric if rule.compares_errors else rule.metric
 
 
 def _reference(rule: AlertRule, key: EstimateKey) -> float | None:
-    """Return the number that a rule gives to compare its statistic with; None if it is learned."""
     return rule.reference if rule.quantile is None else rule.beyond_share(key.better)
 
 
@@ -108,7 +106,6 @@ class FirstAnswerCounts:
 
         Args:
             is_first: whether it is the last of the first answers of a session.
-            cost: of the answer.
         """
         self.answers += 1
         self.owed += cost
@@ -324,7 +321,6 @@ class RuleState:
         return True
 
     def _first_answers_known(self, first: FirstAnswers) -> None:
-        """Look for a change of first answers, before enough is known of whole clusters, too."""
         if self._phase == "learning":
             self._look_for_change()
         elif self.looks_for_change:
@@ -353,7 +349,6 @@ class RuleState:
                 self._move_all(first.detectors)
 
     def _move_all(self, detectors: Iterable[RuleDetector]) -> None:
-        """Move the limits of detectors to their baseline, which is another one now."""
         for detector in detectors:
             limit = self.baseline_of(detector).limit(detector, watching=self.looks_for_change)
             if self.looks_for_change:
@@ -362,7 +357,6 @@ class RuleState:
                 self._table.move_limit(detector.row, limit)
 
     def _move(self, detector: RuleDetector, limit: float) -> None:
-        """Move the limit of a detector that looks for a change; without a limit inside the range it takes no values."""
         active, detector.active = detector.active, 0 < limit < 1
         if detector.active and active:
             self._table.move_limit(detector.row, limit)
@@ -379,13 +373,11 @@ class RuleState:
         self._look_at_first_answers()
 
     def _look_at_whole(self) -> None:
-        """Look for a change of single values and whole clusters, if enough is known of them."""
         self.contributors.clear()
         self._set_statistics(self.baseline, self.whole)
         self._begin(self.whole)
 
     def _look_at_first_answers(self) -> None:
-        """Look for a change of first answers, if enough is known of them."""
         for first in self.beginnings:
             self._look_at_first(first)
 
@@ -405,7 +397,6 @@ class RuleState:
 
     @staticmethod
     def _set_statistics(baseline: RuleBaseline, detectors: Sequence[RuleDetector]) -> None:
-        """Give detectors the statistics of a baseline, which may have another centre now."""
         statistics = baseline.statistics
         each = len(detectors) // len(statistics)
         for number, detector in enumerate(detectors):
@@ -522,7 +513,6 @@ class RuleState:
         }
 
     def _longest(self, detectors: Iterable[RuleDetector]) -> int:
-        """Return the number of values since the earliest possible change point of detectors."""
         return max((self._table.longest(detector.row) for detector in detectors if detector.active), default=0)
 
     def load(self, data: bytes) -> None:

@@ -159,7 +159,6 @@ class RuleValues:
         """Yield the interactions beyond limits that are to be remembered.
 
         Args:
-            places: of values, rising.
             low: scaled values below which they are remembered: a number, or one for each place, nan for none.
             high: above which they are.
         """
@@ -207,7 +206,6 @@ def in_order(arrived: Sequence[Arrived]) -> Arrived:
         return np.concatenate(arrays)[order]
 
     def known(name: str, fill: float) -> Any:
-        """Return an array that some batches have; None if none has."""
         found = [getattr(values, name) for values in each]
         if all(array is None for array in found):
             return None
@@ -248,7 +246,6 @@ def _ids(values: RuleValues, number: int) -> Any:
 
 
 def _within(each: Sequence[RuleValues], place: Rows) -> dict[str, SegmentsWithin]:
-    """Return the segment values of joined values, given the place of each value among them."""
     edges = np.cumsum([0, *(values.rows.size for values in each)])
     found = {}
     for name in {name for values in each for name in values.within}:

@@ -64,7 +64,6 @@ class SeasonalRules:
         self._add_baselines(self._rows.add_row(), states)
 
     def _add_baselines(self, row: int, states: Iterable[RuleState]) -> None:
-        """Give the baselines of a row places one after the other."""
         self._rows.first[row] = len(self._states)
         for state in states:
             beginnings = [(first.length, first.baseline) for first in state.beginnings]
@@ -125,7 +124,6 @@ class SeasonalRules:
                 yield found
 
     def _day_begins(self, these: Arrived) -> list[int]:
-        """Return the parts of a batch with which the day of a row with a seasonal rule begins, but for the first."""
         places = np.flatnonzero(self._rows.count[these.values.rows])
         by_row = grouped(these.values.rows[places])
         ordered = places[by_row.order]
@@ -194,7 +192,6 @@ class SeasonalRules:
 
 
 def _begin(seasons: list[tuple[SeasonalBaseline, int]]) -> None:
-    """Begin cycles of baselines of one table."""
     table = seasons[0][0].table
     rows = np.array([season.row for season, _ in seasons], dtype=np.intp)
     table.close(rows)

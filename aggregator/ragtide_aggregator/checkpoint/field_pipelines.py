@@ -56,10 +56,6 @@ def key_of_rule_state(name: str) -> str:
 
 
 def _strings(text: str, count: int) -> tuple[list[str], int]:
-    """Return the first strings of a JSON list, and the place after their commas.
-
-    The list may begin with a list, as the key of a pair does.
-    """
     at = len(text) - len(text.lstrip("["))
     found: list[str] = []
     while len(found) < count:

@@ -41,7 +41,6 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions,
     Args:
         redis: client.
         streams: keys of the partition.
-        options: of the state.
         owned: whether the caller holds the lease. Then no field changes meanwhile, so the fields are read in pieces and
             decoded in a thread.
 

@@ -110,7 +110,6 @@ def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | 
 
     Args:
         state: of a partition, or of several merged.
-        method: of the intervals.
         segment: segment value, for the means of its interactions; None for whole pipelines.
     """
     keys, view = state.keys, View(state)
@@ -128,7 +127,6 @@ def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | 
 
 
 def _powered_means(state: AggregatorState, row: int, method: IntervalMethod) -> list[MetricMean]:
-    """Return the prediction-powered mean by each judge of a row's interactions."""
     estimates_of = [estimate for estimate in _of_proxy(state, row, method) if estimate.labeler != GOLD_LABELER]
     keys = [
         PairKey(state.keys[row], estimate.labeler, estimate.labeler_version, estimate.profile)
@@ -147,7 +145,6 @@ def _powered_means(state: AggregatorState, row: int, method: IntervalMethod) -> 
 
 
 def _judged_needed(weighted: Estimate) -> int | None:
-    """Return about how many scores of a judge give an interval, given its weighted mean."""
     lowest, highest = weighted.value_range
     if weighted.estimate is None or not weighted.n:
         return None
@@ -199,15 +196,10 @@ def _of_view(view: View, rows: list[int], method: IntervalMethod) -> list[Estima
 
 
 def _known(number: Floats) -> float | None:
-    """Return the only element of an array; None for nan."""
     return None if isnan(number[0]) else float(number[0])
 
 
 def _of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[Estimate]:
-    """Return the weighted and the prediction-powered mean for each reference labeler of a row's interactions.
-
-    Both are of all interactions: those with a score of the row's metric, and those in which it is absent.
-    """
     places = state.pairs.of(row)
     if not places:
         return []

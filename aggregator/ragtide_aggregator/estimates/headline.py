@@ -278,7 +278,6 @@ def chosen_mean(
     """Return the choice for a whole pipeline; None without a mean of the labeler.
 
     Args:
-        means: of one metric.
         numbers: by place the number in the range, of those that have a value in it.
         labeler: name of a labeler that a reader chose; None for the recommended one.
     """
@@ -326,7 +325,6 @@ def chosen_part(
     score any answer, or else the number with the most values.
 
     Args:
-        means: of one metric and segment value.
         numbers: by place the number in the range, of those that have a value in it.
         whole: the choice for its pipeline.
         labeler: name of a labeler that a reader chose; None for the recommended one.
@@ -343,10 +341,7 @@ def chosen_part(
 
 
 def _instead(means: Sequence[MetricMean], by: MeasuredBy) -> Choice | None:
-    """Return what stands for a prediction-powered mean without an interval: its proxy's, or the judge's own mean.
-
-    The judge's own mean stands where the proxy has no score at all, as in a language that it cannot score.
-    """
+    # The judge's own mean stands where the proxy has no score at all, as in a language that it cannot score.
     proxy, own = None if by.by_proxy is None else by.by_proxy.place(means), by.alone.place(means)
     if own is not None and means[own].n and (proxy is None or not means[proxy].n):
         return Choice(own)
@@ -356,7 +351,6 @@ def _instead(means: Sequence[MetricMean], by: MeasuredBy) -> Choice | None:
 def _most_values(
     means: Sequence[MetricMean], numbers: Mapping[int, HeadlineNumber], places: Sequence[int]
 ) -> int | None:
-    """Return the place of the plain mean of the labeler with the most values, in its newest version."""
     plain = [place for place in places if means[place].estimator == "mean"]
     scored = [place for place in plain if means[place].labeler != GOLD_LABELER] or plain
     # Labelers and their versions are never mixed. A labeler that is new has fewer values of all time.
@@ -375,14 +369,12 @@ def _most_values(
 
 
 def _has_ended(means: Sequence[MetricMean], place: int) -> bool:
-    """Return whether a judge scored nothing in the last week of the answers that its proxy scored."""
     own, newest = MeasuredBy.of(means[place]).alone.place(means), means[place].updated_at
     last = None if own is None else means[own].updated_at
     return last is not None and newest is not None and newest - last > ENDED
 
 
 def _newness_of_judge(means: Sequence[MetricMean], place: int) -> tuple[float, float, int]:
-    """Return how new the scores of a judge are, and then those of its proxy."""
     own = MeasuredBy.of(means[place]).alone.place(means)
     return (0.0 if own is None else _newness(means[own])[0], *_newness(means[place]))
 
@@ -432,7 +424,6 @@ def is_narrow(
     Args:
         lower: lower end; None for a number without an interval.
         upper: upper end.
-        value_range: of the metric.
         widest: width that is narrow enough, as a share of the range.
     """
     if lower is None or upper is None:
@@ -493,7 +484,6 @@ def headline(
     """Return the headline of a metric.
 
     Args:
-        means: of the metric over all time.
         choice: the shown one.
         number: of the chosen one in the range.
         around: what else is known.
@@ -559,7 +549,6 @@ def _state(
     *,
     firing: bool,
 ) -> tuple[HeadlineState, int | None]:
-    """Return the state, and about how many more values it needs."""
     lowest, highest = mean.value_range
     ends = number.lower, number.upper
     width = None if ends[0] is None or ends[1] is None else (ends[1] - ends[0]) / ((highest - lowest) or 1.0)

@@ -109,7 +109,6 @@ def metric_mean(
     Args:
         key: the key.
         definition: of its metric; None without a definition.
-        numbers: of the key.
         scaled: mean and interval in [0, 1].
         stated: purposes of labelers that the settings state.
     """
@@ -231,7 +230,6 @@ def _total(
     scaled: ScaledMean,
     method: IntervalMethod,
 ) -> dict[str, Any]:
-    """Return the projected total of a distributive metric in a run of known size: the size times the mean."""
     size = numbers.population_size
     if definition is None or definition.kind is not Kind.DISTRIBUTIVE or mean.estimate is None or not size:
         return {}

@@ -301,8 +301,6 @@ class _PanesOfKey(NamedTuple):
 
 
 def _grid(lists: Sequence[SeriesPanes], span: TimeRange, options: HistoryOptions) -> PointGrid:
-    """Return the stretches of a range: of the shortest panes that reach back to its start, or to the first value."""
-
     def hold(start_ms: int, length_ms: int) -> bool:
         return all(series.holds_from(start_ms, length_ms, options) for series in lists)
 
@@ -380,7 +378,6 @@ def histories(
         keys: each with its panes in each partition.
         span: the range, and the most points.
         options: which panes are kept.
-        method: of the intervals.
 
     Raises:
         DamagedFieldError: a pane cannot be read.
@@ -444,7 +441,6 @@ class _PanesOfPoints(NamedTuple):
 
 
 def _loaded(every: Sequence[_PanesOfKey]) -> _PanesOfPoints:
-    """Return the panes of all points of keys."""
     found, count = _PanesOfPoints(PaneRows(), [], []), 0
     for number, panes in enumerate(every):
         loaded: list[tuple[int, int, bytes]] = []
@@ -460,7 +456,6 @@ def _loaded(every: Sequence[_PanesOfKey]) -> _PanesOfPoints:
 
 
 def _joined(single: _PanesOfPoints, every: Sequence[_PanesOfKey], moments: Moments, joining: Joining) -> _PanesOfPoints:
-    """Return the panes of the joined points, given those of single points and their moments."""
     counted = moments.n
     if moments.clusters is not None:
         of_clusters = VALUES_OF_A_CLUSTER * moments.clusters.count
@@ -505,7 +500,6 @@ def powered_numbers(
         pairs: each with the panes of its proxy scores and its own, in each partition.
         span: the range; `points_max` is 1.
         options: which panes are kept.
-        method: of the intervals.
 
     Raises:
         DamagedFieldError: a pane cannot be read.

@@ -15,7 +15,6 @@ def segment_names(state: AggregatorState, whole: EstimateKey) -> dict[str, list[
     """Return the values of every segment of a pipeline's key, as `lang=de`, by the name of the segment.
 
     Args:
-        state: of the pipeline.
         whole: key of the whole pipeline, without a segment.
     """
     found: dict[str, list[str]] = {}
@@ -59,7 +58,6 @@ def measured_effects(view: View, whole: EstimateKey, *, blocks: bool = False) ->
 
 
 def _read(view: View, keys: Iterable[EstimateKey]) -> SegmentMoments:
-    """Return n, mean and m2 of keys; zeros for keys without a row."""
     rows = [view.state.index(key) for key in keys]
     places = np.array([place for place, row in enumerate(rows) if row is not None], dtype=np.intp)
     result = np.zeros((3, len(rows)))

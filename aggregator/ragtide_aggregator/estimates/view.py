@@ -126,7 +126,6 @@ class View:
         return moments, covered.n_absent, covered.n_processed
 
     def _waiting(self, rows: Rows, moments: Moments) -> Moments:
-        """Return moments with the rows whose values are all in clusters that are still open."""
         clustered = self.state.clustered
         if moments.clusters is None or not clustered:
             return moments
@@ -161,7 +160,6 @@ class View:
         return ViewNumbers(self, dict(zip(rows, range(len(rows)), strict=True)), numbers, moments, sizes)
 
     def _dependence(self, rows: Rows, moments: Moments) -> Iterator[list[Any]]:
-        """Yield the columns of `KeyNumbers` from the design effect on."""
         effects, weighted = self._design_effects(rows, moments), moments.weighted
         mixed = np.zeros(rows.shape, dtype=bool)
         traffic = np.full(rows.shape, np.nan)
@@ -187,7 +185,6 @@ class View:
         yield waiting.tolist()
 
     def _counted(self, moments: Moments) -> tuple[Rows, Rows]:
-        """Return the number of values that intervals rest on, and of values in open clusters."""
         clusters = moments.clusters
         if clusters is None:
             return moments.n, np.zeros_like(moments.n)
@@ -196,7 +193,6 @@ class View:
         return np.where(clusters.in_use, clusters.n, moments.n), waiting
 
     def _design_effects(self, rows: Rows, moments: Moments) -> Floats:
-        """Return the design effects of clusters and, of whole pipelines without clusters, of blocks; nan if unknown."""
         effects = design_effects(moments)
         if self.span is None:
             single = np.array([self.state.measures_dependence(row) for row in rows.tolist()], dtype=bool)
@@ -267,7 +263,6 @@ def scaled_means(
 
     Args:
         moments: of values in [0, 1]; values without a highest one get a mean, and an interval without meaning.
-        method: of the intervals.
         counts: one on the scale of values that are counts, 0 for other values.
         population: size of each population of which the values are a sample; nan for ongoing traffic.
         closed: whether each is looked at once, when no value can follow; None for none.

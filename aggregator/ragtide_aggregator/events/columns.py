@@ -111,7 +111,6 @@ def extracted(columns: EventColumns, targets: Targets = ()) -> ExtractedColumns:
     """Return the values of columns; they equal the numbers of `parts_of` for each event, to the bit.
 
     Args:
-        columns: of the events.
         targets: rules on quantiles, whose shares are counted.
     """
     named: dict[str, Floats] = {MISSING_SCORE: np.full(len(columns), MISSING)}

@@ -60,7 +60,6 @@ def rule_share(rule: AlertRule, better: Direction | None) -> str:
     """Return the name of the share that a rule on a quantile compares: of answers on the bad side of its target.
 
     Args:
-        rule: with a quantile.
         better: direction in which its metric gets better; None if it is not known.
     """
     assert rule.target is not None  # noqa: S101 - the rule checks it

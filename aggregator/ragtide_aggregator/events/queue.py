@@ -139,7 +139,6 @@ class EventQueue:
 
 
 def _codes(properties: Sequence[Hashable]) -> Codes:
-    """Return a code for each property, from 0 in the order in which they first occur; equal ones have equal codes."""
     known: dict[Hashable, int] = {}
     return np.array([known.setdefault(found, len(known)) for found in properties], dtype=np.int64)
 
@@ -150,7 +149,6 @@ def _conflicts(kind: EventKind, declared: Mapping[str, MetricDeclaration]) -> bo
 
 
 def _by_metric(scores: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
-    """Return a column for each metric; nan for an event without the score."""
     by_names: dict[tuple[str, ...], list[int]] = {}
     for place, score in enumerate(scores):
         if score:

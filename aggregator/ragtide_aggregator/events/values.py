@@ -305,7 +305,6 @@ def gold_parts(
 
 
 def _scored(event: MetricEvent) -> tuple[MetricEvent, ...]:
-    """Return the scores of one evaluator and of its judge as events of one probability each: its own first."""
     judgement = event.judgement()
     return (*event.by_probability(), *(() if judgement is None else judgement.by_probability()))
 
@@ -313,7 +312,6 @@ def _scored(event: MetricEvent) -> tuple[MetricEvent, ...]:
 def _from_people(
     event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0, targets: Targets = ()
 ) -> list[EventPart]:
-    """Return the part of an event with people's metrics; empty without such a gold score."""
     scores = {metric: score for metric, score in gold_scores.items() if metric in PEOPLES_METRICS}
     if not scores:
         return []
@@ -338,13 +336,6 @@ def _labeler_of(part: MetricEvent | EvaluatorScores) -> tuple[str, str, str]:
 def _extracted(
     event: MetricEvent, targets: Targets, evaluators: Sequence[tuple[MetricEvent | EvaluatorScores, MetricEvent]] = ()
 ) -> ExtractedValues:
-    """Return the values of an event, and its pairs.
-
-    Args:
-        event: scores of one probability by one labeler.
-        targets: rules on quantiles, whose shares are counted.
-        evaluators: whose scores the event's predict, each with all scores of the event's labeler.
-    """
     known = layout(event.scores, event.declared, targets)
     values = [_scaled("scores", event.scores[where[0]], *where) for where in known.ranges]
     values += [float((values[place] > at_most(edge)) == above) for _, place, edge, above in known.edges]
@@ -372,8 +363,6 @@ def _extracted(
 
 
 def _comparable(judge: MetricEvent | EvaluatorScores, event: MetricEvent) -> tuple[dict[str, float], dict[str, str]]:
-    """Return the scores and the absences of an evaluator of the metrics that an event has, declared alike."""
-
     def measure(part: MetricEvent | EvaluatorScores, metric: str) -> Measure | None:
         declared = part.declared.get(metric) if part.declared else None
         return None if declared is None else declared.measure
@@ -386,8 +375,6 @@ def _comparable(judge: MetricEvent | EvaluatorScores, event: MetricEvent) -> tup
 
 
 def _chance(judge: MetricEvent | EvaluatorScores, whole: MetricEvent) -> Callable[[str], float]:
-    """Return the probability of an evaluator's score of a metric, given that `whole` has one."""
-
     def probability(metric: str) -> float:
         # A metric is drawn once for all labelers of an interaction.
         drawn = whole.probability_of(metric) / whole.inclusion_probability

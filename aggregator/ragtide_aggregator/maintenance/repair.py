@@ -93,7 +93,6 @@ def dropped_field(fields: Mapping[str, bytes], field: str) -> DroppedField:
 
 
 def _of_key(name: str, key: str) -> bool:
-    """Return whether a field is about a key, in the form in which `EstimateKey.encode` writes it."""
     kind, colon, rest = name.partition(":")
     kind += colon
     if kind in _BY_KEY:
@@ -156,7 +155,6 @@ async def repair(redis: Redis, settings: Settings, key: str) -> list[tuple[Strea
 
     Args:
         redis: client.
-        settings: of the deployment.
         key: name of the field in the error message, or the key in `estimate:KEY`.
 
     Raises:

@@ -142,7 +142,6 @@ class Repartition:
         return moved
 
     async def _rename_prepared(self) -> None:
-        """Give prepared checkpoints and lists their names, and delete lists that have moved."""
         for streams in self._new.all():
             if await self._redis.exists(streams.next_checkpoint):
                 await self._redis.rename(streams.next_checkpoint, streams.checkpoint)
@@ -150,7 +149,6 @@ class Repartition:
             await drop_other_history(self._redis, streams)
 
     async def _copy_history(self, old: Layout, streams: Streams, fields: Fields) -> None:
-        """Copy the history of pipelines that move to another partition."""
         targets = {}
         for digest, key in series_in(fields).items():
             pipeline = cast("str", pipeline_of(CheckpointField.HISTORY_SERIES + key, b""))
@@ -161,7 +159,6 @@ class Repartition:
             await copy_history(self._redis, streams, targets)
 
     async def _copy_known(self, streams: Streams) -> int:
-        """Copy the data about interactions to every new partition of their pipelines; return the moved events."""
         moved: list[tuple[Streams, MetricEvent]] = []
         targets: dict[int, Streams] = {}
         async for entry in read_all(self._redis, streams.metrics):
@@ -216,7 +213,6 @@ class Repartition:
         return self._new.of(interaction.pipeline, interaction.interaction_id)
 
     async def _remove_partition(self, streams: Streams) -> None:
-        """Move alerts and drop counts of a removed partition to the first one, and delete its keys and specimens."""
         home = Streams(self._new.prefix, 0)
         async for entry in read_all(self._redis, streams.alerts):
             await self._redis.xadd(home.alerts, {DATA_FIELD: entry.fields[DATA_FIELD], MOVED_FIELD: self._token})

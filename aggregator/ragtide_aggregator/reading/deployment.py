@@ -99,11 +99,9 @@ class Deployment:
 
     @property
     def _with_rules(self) -> StateOptions:
-        """The options of a state with the alert rules that are in force."""
         return replace(self._options, rules=self.settings.alerts)
 
     def _of_pipeline(self, pipeline: str) -> tuple[list[Streams], PipelineReading]:
-        """Return the partitions of a pipeline, and its readers."""
         partitions = self.settings.layout.all_of(pipeline)
         return partitions, self._of_pipelines.of(pipeline, partitions, self._with_rules)
 
@@ -253,7 +251,6 @@ class Deployment:
         return [each for each in found if segments or each.segment == segment]
 
     async def _all_means(self, pipeline: str | None) -> list[MetricMean]:
-        """Return the means of whole pipelines and of all segment values."""
         method = IntervalMethod(AUTO, self.settings.confidence)
         states = await self.states(pipeline)
 

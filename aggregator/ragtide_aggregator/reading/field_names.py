@@ -96,7 +96,6 @@ class FieldNames:
         """Return the names of kinds of fields of a checkpoint, of other kinds perhaps too.
 
         Args:
-            streams: of the partition.
             kinds: wanted kinds.
             length: number of all fields now; read unless given.
             anew: whether to list in any case, because a known field was removed.
@@ -153,9 +152,7 @@ def list_fields(
     """Return the call that lists the names of some fields of a checkpoint; its reply begins with the next cursor.
 
     Args:
-        streams: of the partition.
         cursor: `0` at the beginning; the reply's cursor is `0` at the end.
         kinds: wanted kinds of fields.
-        count: about how many fields to look at.
     """
     return ScriptCall(LIST, [streams.checkpoint], [cursor, count, *kinds], list)

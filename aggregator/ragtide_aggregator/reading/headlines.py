@@ -53,7 +53,6 @@ class Headlines:
     """The headlines of live pipelines.
 
     Args:
-        settings: of the deployment.
         partitions: keys of the partitions.
         history: reads ranges.
         versions: reads the newest version of each pipeline.
@@ -90,7 +89,6 @@ class Headlines:
         Args:
             means: over all time, with all labelers of each metric; with a segment value its whole pipeline, too.
             chosen: range.
-            alerts: in their latest state.
             suspicions: evidence of rules.
             watches: what the quiet detectors know.
             labeler: name of a labeler; None for the recommended one of each metric.
@@ -129,7 +127,6 @@ class Headlines:
         return await asyncio.to_thread(compute)
 
     async def _numbers(self, means: Sequence[MetricMean], chosen: HeadlineRange) -> dict[MetricMean, HeadlineNumber]:
-        """Return the numbers of means in a range, of those that have a value in it."""
         if chosen.start is None:
             return {}
         end = chosen.end or utc_now() + AHEAD
@@ -150,7 +147,6 @@ class Headlines:
     async def _shorter(
         self, selected: Sequence[_Selected], chosen: HeadlineRange, around: Circumstances
     ) -> dict[int, HeadlineNumber]:
-        """Return by place the numbers since the last change or version, where they are precise enough."""
         by_start: defaultdict[Beginning, list[int]] = defaultdict(list)
         for place, (of_group, choice, _) in enumerate(selected):
             beginning = beginning_of(of_group[choice.place], around)
@@ -178,10 +174,6 @@ class Headlines:
 def _choices(
     means: Sequence[MetricMean], in_range: Mapping[MetricMean, HeadlineNumber], labeler: str | None
 ) -> Iterator[tuple[Sequence[MetricMean], Choice, Mapping[int, HeadlineNumber]]]:
-    """Yield the means of each metric, the chosen one, and their numbers in the range.
-
-    The labeler is chosen once for a metric of a pipeline; its segment values follow.
-    """
     groups = by_group(means)
     with_parts = {(pipeline, metric) for pipeline, segment, metric in groups if segment is not None}
     wholes: dict[tuple[str, str], WholeChoice] = {}
@@ -205,7 +197,6 @@ def _select(
     chosen: HeadlineRange,
     labeler: str | None,
 ) -> list[_Selected]:
-    """Return the mean of each metric that counts, with its number in the range."""
     selected: list[_Selected] = []
     for of_group, choice, known in _choices(means, in_range, labeler):
         mean, number = of_group[choice.place], known.get(choice.place)

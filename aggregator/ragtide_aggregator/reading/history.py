@@ -135,10 +135,6 @@ class HistoryReader:
     async def first_values(self, partitions: Sequence[Streams], name: str) -> dict[str, dict[str, datetime]]:
         """Return the start of the first kept pane of each value of a segment, by pipeline and value.
 
-        Args:
-            partitions: to read.
-            name: of the segment.
-
         Raises:
             DamagedFieldError: a checkpoint names a key that cannot be read.
         """
@@ -208,7 +204,6 @@ class HistoryReader:
             start: of the range.
             end: of the range, exclusive.
             points_max: most points of a history.
-            method: of the intervals.
             joining: how neighbouring points are joined; None leaves them apart.
             whole: whether one point (`points_max=1`) leaves out the pane that holds the start, unless it begins there.
 
@@ -249,10 +244,8 @@ class HistoryReader:
 
         Args:
             partitions: that hold the pipelines of the keys.
-            keys: of the means.
             start: of the range.
             end: of the range, exclusive.
-            method: of the intervals.
             exact: whether a long range is read from fine panes too, while they are kept.
             whole: whether the pane that holds the start is left out, unless it begins there: the point has no value
                 from before the start.
@@ -285,7 +278,6 @@ class HistoryReader:
         options: HistoryOptions,
         method: IntervalMethod,
     ) -> dict[PairKey, HistoryPoint]:
-        """Return the prediction-powered means of a range of one point."""
         of_proxies: defaultdict[PairKey, list[SeriesPanes]] = defaultdict(list)
         of_pairs: defaultdict[PairKey, list[SeriesPanes]] = defaultdict(list)
         for streams, keys in wanted.items():
@@ -322,7 +314,6 @@ class HistoryReader:
     async def _read_panes(
         self, streams: Streams, keys: Sequence[Series], options: HistoryOptions, span: TimeRange
     ) -> dict[Series, SeriesPanes]:
-        """Return the panes of keys, some keys in one transaction."""
         found: dict[Series, SeriesPanes] = {}
         for first in range(0, len(keys), KEYS_AT_ONCE):
             some = keys[first : first + KEYS_AT_ONCE]
@@ -345,7 +336,6 @@ class HistoryReader:
         options: HistoryOptions,
         span: TimeRange,
     ) -> dict[Series, tuple[bytes | None, SeriesPanes]]:
-        """Return the panes of keys in one transaction, and their listings as of it, given the listings before."""
         encoded = {key: key.encode() for key in listed}
         names = {key: _names(listed[key], encoded[key], options) for key in listed}
         lengths = {key: wanted_lengths(span, options, _first_ms(listed[key], encoded[key], options)) for key in listed}
@@ -412,14 +402,12 @@ class HistoryReader:
 
 
 def _most_panes(span: TimeRange, length_ms: int, options: HistoryOptions) -> int:
-    """Return the number of panes from the start of a range until now, with some to spare; of recent panes, of all."""
     if length_ms == options.recent_ms:
         return options.recent_kept
     return max((to_milliseconds(utc_now()) - span.start_ms) // length_ms, 0) + 3
 
 
 def _first_pane(span: TimeRange, length_ms: int, options: HistoryOptions) -> int:
-    """Return the number of the pane from which on the panes of a length are read."""
     return 0 if length_ms == options.recent_ms else span.start_ms // length_ms
 
 
@@ -429,7 +417,6 @@ def _listed(listed: bytes | None, key: str) -> ListedPanes:
 
 
 def _first_ms(listed: bytes | None, key: str, options: HistoryOptions) -> int | None:
-    """Return a time before which a series has no value, given the field that lists it; None if it is unknown."""
     found = _listed(listed, key)
     if found.first_bucket is None or found.recent_ms != options.recent_ms:
         return None
@@ -462,7 +449,6 @@ def _recent_from_ms(
 
 
 def _names(listed: bytes | None, key: str, options: HistoryOptions) -> list[tuple[int, int, str]]:
-    """Return place, number and field of each open pane of a key, given the field that lists them."""
     found = _listed(listed, key)
     kinds = [(FINE, options.fine_ms, found.fine), (COARSE, options.coarse_ms, found.coarse)]
     if found.recent_ms == options.recent_ms:

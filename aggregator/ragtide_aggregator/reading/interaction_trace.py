@@ -76,9 +76,7 @@ class InteractionTrace:
 
     Args:
         redis: client.
-        layout: of the deployment.
         identity: id of the interaction, or of the trace that it was read from.
-        windows: of the deployment.
         detail_of: what is shown of the detail of a dead letter.
     """
 
@@ -141,7 +139,6 @@ class InteractionTrace:
         return [_station("spans", streams.partition, None, text, at=from_milliseconds(int(due)))]
 
     async def _published(self, streams: Streams, entries: dict[tuple[int, str], str | None]) -> set[tuple[str, str]]:
-        """Add the entries that are meant, and return pipelines with ids of their interactions."""
         known = set()
         async for entry, payload in self._entries(streams.interactions):
             try:
@@ -154,7 +151,6 @@ class InteractionTrace:
         return known
 
     async def _scored(self, streams: Streams) -> set[tuple[str, str]]:
-        """Return pipelines with ids of the interactions whose metric events are meant."""
         known = set()
         async for _, payload in self._entries(streams.metrics):
             try:
@@ -166,7 +162,6 @@ class InteractionTrace:
         return known
 
     def _is_mine(self, interaction_id: object, trace_id: object) -> bool:
-        """Whether an interaction has the id, or comes from the trace with it."""
         if self._identity in (interaction_id, trace_id):
             return True
         return isinstance(interaction_id, str) and interaction_id.startswith(f"otel-{self._identity}-")
@@ -235,7 +230,6 @@ class InteractionTrace:
         return [*found, _station("aggregated", streams.partition, pipeline, text)]
 
     def _in_windows(self, time_ms: int) -> str:
-        """Return the windows in which a time counts, as a sentence."""
         spans = [(window.name, *map(from_milliseconds, window.covering(time_ms))) for window in self._windows]
         named = [f"{name} ({start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC)" for name, start, end in spans]
         late = "unless it came later than lateness_s after their end"
@@ -257,7 +251,6 @@ class InteractionTrace:
         return found
 
     def _names_it(self, payload: bytes) -> bool:
-        """Return whether a payload has the id as its interaction id, or as a quoted text if it is no JSON object."""
         try:
             found = json.loads(payload)
         except (ValueError, RecursionError):
@@ -267,7 +260,6 @@ class InteractionTrace:
         return json.dumps(self._identity).encode() in payload
 
     async def _entries(self, stream: str, marks: Collection[str] = ()) -> AsyncIterator[tuple[Entry, bytes]]:
-        """Yield the newest entries whose payload contains the id or one of the marks, the newest first."""
         wanted = self._marks | {mark.encode() for mark in marks}
         last, read = "+", 0
         while read < SCANNED:

@@ -57,7 +57,6 @@ class JudgeStops:
 
     Args:
         redis: client.
-        settings: of the deployment.
         partitions: keys of the partitions.
         history: reads ranges.
     """
@@ -92,7 +91,6 @@ class JudgeStops:
     async def _without_scores(
         self, judges: Sequence[_Judge], now: datetime
     ) -> dict[tuple[str, str, str], datetime | None]:
-        """Return the judges that score nothing although answers come, with about the time of their last score."""
         stopped: dict[tuple[str, str, str], datetime | None] = {
             judge.name: judge.own.updated_at
             for judge in judges
@@ -123,7 +121,6 @@ class JudgeStops:
     async def _last_scores(
         self, judges: Sequence[_Judge], now: datetime
     ) -> dict[tuple[str, str, str], datetime | None]:
-        """Return the end of the newest pane with a score of each judge; without those that have no history."""
         keys = {judge.own.key: judge for judge in judges if isinstance(judge.own.key, EstimateKey)}
         # The time of a mean is that of its last answer, which may have no score.
         found = await self._history.read(
@@ -142,7 +139,6 @@ class JudgeStops:
 
 
 def _newest_judges(means: Sequence[MetricMean]) -> Iterator[_Judge]:
-    """Yield the judges of whole pipelines, each by the metric of which it has the most scores."""
     found: dict[tuple[str, str, str], _Judge] = {}
     whole = [mean for mean in means if mean.segment is None and mean.pipeline != SENTINEL_PIPELINE]
     judged = {(mean.pipeline, mean.metric) for mean in whole if mean.estimator == POWERED}
@@ -160,7 +156,6 @@ def _newest_judges(means: Sequence[MetricMean]) -> Iterator[_Judge]:
 
 
 def _newest_scores(means: Sequence[MetricMean], labeler: str) -> dict[tuple[str, str, str], datetime | None]:
-    """Return the newest time of each version of a labeler in each whole pipeline."""
     found: dict[tuple[str, str, str], datetime | None] = {}
     for mean in means:
         if mean.segment is None and mean.labeler == labeler and mean.estimator == "mean":
@@ -172,7 +167,6 @@ def _newest_scores(means: Sequence[MetricMean], labeler: str) -> dict[tuple[str,
 
 
 def _reasons(states: Mapping[str, EndpointState]) -> dict[str, StopReason]:
-    """Return why each labeler has stopped in all processes that call its endpoint."""
     by_labeler: dict[str, list[EndpointState]] = {}
     for state in states.values():
         by_labeler.setdefault(state.labeler, []).append(state)

@@ -111,7 +111,6 @@ class LevelWatches:
         return merged(_watch(level, measured.get(level.key)) for level in found)
 
     async def _measured(self, moved: Sequence[FoundLevel]) -> dict[EstimateKey, _LevelMeasures]:
-        """Return the dependence and the swing of the metrics that moved, of all parts of their pipelines."""
         keys = list(dict.fromkeys(level.key for level in moved))
         if not keys:
             return {}

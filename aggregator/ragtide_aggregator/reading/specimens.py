@@ -77,8 +77,6 @@ class KeptSpecimens:
         """Return the first specimens of a list: the worst, or the latest. Those that are gone leave the list.
 
         Args:
-            pipeline: of the list.
-            name: of the list.
             most: number of specimens.
         """
         found = await asyncio.gather(*(self._of_list(streams, pipeline, name, most) for streams in self._partitions))
@@ -184,7 +182,6 @@ class KeptSpecimens:
     async def _sessions_with(
         self, streams: Streams, pipeline: str, lists: Sequence[str], interaction_id: str
     ) -> list[str]:
-        """Return the ids of kept sessions that have the texts of an interaction."""
         found: set[str] = set()
         for name in lists:
             for entry in await self._of_list(streams, pipeline, name, MOST_OF_SAMPLE):

@@ -59,7 +59,6 @@ class PartitionStates:
 
     Args:
         redis: client.
-        options: of the states.
         split: whether pipelines are split over partitions, so that several states are merged into one.
         select: fields to read; None for all.
         names: lists the fields of all selections; needed with a selection.
@@ -121,7 +120,6 @@ class PartitionStates:
             return known[1]
 
     async def _read(self, partitions: Sequence[Streams]) -> tuple[list[int], list[AggregatorState]]:
-        """Return the numbers of the loads, which are the same without a commit, and the states."""
         await self._load_changed(partitions)
         loaded = [self._loaded[streams] for streams in partitions]
         loads, states = [part.load for part in loaded], [part.state for part in loaded]
@@ -152,7 +150,6 @@ class PartitionStates:
     async def _load(
         self, streams: Streams, version: bytes | None, revision: tuple[bytes | None, ...], length: int
     ) -> None:
-        """Load a partition if its checkpoint changed, or may have new fields."""
         known = self._loaded.get(streams)
         if self._select is None or version not in (None, CHECKPOINT_VERSION):
             # Loading the whole checkpoint also reports why another version cannot be read.
@@ -173,7 +170,7 @@ class PartitionStates:
             await self._load_selected(streams, self._take_names(streams, None, listing, self._select))
 
     def _take_names(self, streams: Streams, known: _Loaded | None, listing: Listing, select: FieldSelection) -> _Loaded:
-        """Take the names of a listing. If fields were removed, begin anew, so that none of their numbers stays."""
+        # If fields were removed, begin anew, so that none of their numbers stays.
         names = sorted(set(select.choose(listing)))
         if known is None or known.values.keys() - set(names):
             known = self._loaded[streams] = _Loaded(AggregatorState(self._options))
@@ -181,7 +178,6 @@ class PartitionStates:
         return known
 
     async def _load_selected(self, streams: Streams, known: _Loaded) -> bool:
-        """Load the fields that changed; return False, and change nothing, if a known field was removed."""
         # In one transaction, so that all numbers are of the same commit.
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hmget(streams.checkpoint, *REVISION)

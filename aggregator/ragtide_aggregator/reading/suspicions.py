@@ -80,7 +80,6 @@ class Suspicions:
     Args:
         redis: client.
         partitions: keys of the partitions.
-        options: of a state, with the rules.
         names: lists the fields.
         pipeline: only the rules on this pipeline; all unless given.
     """

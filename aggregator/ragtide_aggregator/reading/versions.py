@@ -41,9 +41,7 @@ class Versions:
     """The newest versions of all pipelines; none unless `history.segments` names `version`.
 
     Args:
-        history: to read.
         partitions: keys of the partitions.
-        settings: of the deployment.
         clock: monotonic seconds.
     """
 

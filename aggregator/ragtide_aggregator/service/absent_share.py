@@ -127,7 +127,6 @@ class AbsentShares:
 
     Args:
         least: smallest jump of a share that counts; None never alerts.
-        partition: of the state.
     """
 
     def __init__(self, least: float | None, partition: int) -> None:
@@ -161,7 +160,6 @@ class AbsentShares:
                     self._compare((key, reason), AbsenceCounts(n, int(counts[0, reason_row])), now_ms, least)
 
     def _compare(self, of: tuple[EstimateKey, str], total: AbsenceCounts, now_ms: int, least: float) -> None:
-        """Compare the present block of a metric and reason with the blocks before, if the block is complete."""
         known, failure = self._histories.get(of), of[1] in FAILURES
         if known is None:
             # All interactions until now count as the blocks before, unless their share of failures is high already.
@@ -191,7 +189,6 @@ class AbsentShares:
         self._written[_HISTORY + _digest(key.encode(), reason)] = json.dumps(content).encode()
 
     def _set(self, now_ms: int, book: AlertBook) -> None:
-        """Set the condition of each cause: whether the share of a metric has jumped."""
         jumped_keys: defaultdict[_Cause, list[EstimateKey]] = defaultdict(list)
         for (key, reason), history in self._histories.items():
             keys = jumped_keys[_cause(key, reason)]

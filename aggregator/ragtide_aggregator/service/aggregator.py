@@ -30,7 +30,6 @@ class Aggregator:
 
     Args:
         redis: client.
-        settings: of the deployment.
         holder: name of this process.
         state: options of the state; None for those of the settings.
     """
@@ -106,10 +105,6 @@ class Aggregator:
             self._telemetry.ended(streams.partition)
 
     async def _served(self, ownership: Ownership, halving: Halving, ticked: TickedScopes) -> bool:
-        """Serve from the checkpoint on; return False to begin there again.
-
-        A step may have failed, which is then tried in halves, or the settings may be new.
-        """
         (streams,) = ownership.streams
         settings = self._settings
         session = await PartitionSession.begin(

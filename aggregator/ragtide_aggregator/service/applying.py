@@ -57,7 +57,6 @@ class Uncommitted:
     applied: int = 0
     """Number of metric events that were taken and count in the state."""
     traces: list[EventTrace] = field(default_factory=list)
-    """Traces of these events."""
     last: str = ""
     """Id of the last metric event that was taken or, without one, of the last feedback."""
 

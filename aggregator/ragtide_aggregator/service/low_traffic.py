@@ -57,7 +57,6 @@ class LowTraffic:
 
     Args:
         limits: of pipelines; a pipeline without a limit is not followed.
-        partition: of the state.
         split: pipelines in several partitions; none of them is followed, because a partition has a part only.
     """
 
@@ -77,7 +76,6 @@ class LowTraffic:
 
         Args:
             now_ms: time of the Redis server.
-            state: of the partition.
             caught_up: whether no interaction waits for a worker, and no metric event for the state.
         """
         if now_ms - self._checked_ms < CHECK_MS:
@@ -97,7 +95,6 @@ class LowTraffic:
         state.book.end_others(RULE, known, now_ms, lambda fired: _ended(fired.pipeline, "Its limit was removed."))
 
     def _find_rows(self, state: AggregatorState) -> None:
-        """Find the rows of new keys that count the interactions of whole pipelines."""
         keys = state.keys
         for row in range(self._n_rows, len(keys)):
             key = keys[row]
@@ -128,7 +125,6 @@ class LowTraffic:
     def _set(
         self, book: AlertBook, name: str, limit: LowTrafficSettings, n: int, now_ms: int, *, caught_up: bool
     ) -> None:
-        """Set the condition of a number of interactions in the period."""
         digest, pipeline = _digest(name, limit), printable(name)[:NAME_MAX_CHARS]
         condition = False if n >= limit.below else caught_up or None
 
@@ -185,7 +181,6 @@ def _ended(pipeline: str, because: str) -> str:
 
 
 def _since(samples: deque[TrafficCount], n: int, now_ms: int, limit: LowTrafficSettings) -> int | None:
-    """Return the interactions since the newest count from before the period; None if there is no such count."""
     before = [sample for sample in samples if sample.at_ms <= now_ms - limit.period_ms]
     # A count above the present one is of a state that was lost.
     return n - before[-1].n if before and before[-1].n <= n else None

@@ -95,7 +95,6 @@ class SpecimenPins:
         return alert.model_copy(update={"worst_interaction_ids": tuple(names)})
 
     async def _pin(self, alert: Alert, interaction_ids: Sequence[str]) -> list[str]:
-        """Pin the specimens of interactions, and return the ids of those that are kept."""
         if not interaction_ids:
             return []
         digests = [interaction_digest(alert.pipeline, name) for name in interaction_ids]
@@ -103,7 +102,6 @@ class SpecimenPins:
         return [name for name, there in zip(interaction_ids, kept, strict=True) if there]
 
     async def _of_change(self, alert: Alert) -> list[str]:
-        """Return the ids of specimens since the beginning of a change and on its bad side, the worst first."""
         key = self._streams.specimens_of(alert.pipeline, worst_list(alert.metric, alert.labeler or ""))
         members = cast("list[bytes]", await self._redis.zrange(key, 0, LOOKED_AT - 1, desc=True))
         found = await self._read([member.decode() for member in members])

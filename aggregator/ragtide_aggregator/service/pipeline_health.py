@@ -63,8 +63,6 @@ class PipelineHealth:
         """Set the conditions in the book.
 
         Args:
-            status: of the streams.
-            book: of the partition's alerts.
             is_over_budget: whether the labeler has reached its spend limit, which has an alert of its own.
         """
         self._labeling(status, book, is_over_budget=is_over_budget)
@@ -149,11 +147,6 @@ class PipelineHealth:
 
         Keys that were evicted before a deployment began are of other clients. Without a stored count in a deployment
         that has scored interactions, the count was evicted, too.
-
-        Args:
-            found: of the server of the partition.
-            status: of the streams.
-            book: of the partition's alerts.
         """
         before, is_safe, now_ms = self._evicted, not danger_of(found.policy), status.now_ms
         began_before = bool(before.server) or status.last_scored_ms is not None

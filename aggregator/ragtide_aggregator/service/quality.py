@@ -81,7 +81,6 @@ class QualityExport:
         """Return the samples of a state without uncommitted changes.
 
         Args:
-            state: of the partition.
             firing: every alert that fires.
         """
         self._scan(state.keys)
@@ -98,7 +97,6 @@ class QualityExport:
         return PartitionQuality(samples | self._estimates(state, keys[: self._settings.cap]))
 
     def _scan(self, keys: Sequence[EstimateKey]) -> None:
-        """Collect the keys that are new since the last call. Live keys only: the number of runs is not bounded."""
         for key in keys[self._scanned :]:
             if key.run is not None or (key.metric.startswith(HIDDEN) and not key.metric.startswith(SQUARED_ERROR)):
                 continue

@@ -57,11 +57,7 @@ log = structlog.get_logger("ragtide.aggregator")
 
 
 class SessionStop:
-    """Ends a session: because its ownership ends, or because another session is to continue.
-
-    Args:
-        ownership: of the session.
-    """
+    """Ends a session: because its ownership ends, or because another session is to continue."""
 
     def __init__(self, ownership: Ownership) -> None:
         self._ownership = ownership
@@ -79,9 +75,7 @@ class PartitionSession:
     Args:
         redis: client.
         settings: when the session begins.
-        ownership: of the partition.
         checkpoint: the state and the positions to continue from.
-        telemetry: of the role.
         pace: of the partition, which outlives a session.
         halving: the entries that its steps may take.
         ticked: scopes for which ticks were appended.
@@ -187,7 +181,6 @@ class PartitionSession:
         return session
 
     async def _continue_from(self, checkpoint: Checkpoint) -> None:
-        """Begin at the checkpoint's positions, or at the end of a stream that ends before its position."""
         applier = self._applier
         ends = await self._ends()
         if ends != applier.positions:
@@ -258,7 +251,6 @@ class PartitionSession:
         return self._writer.estimates.is_due(monotonic(), last=stop.is_set()) or self._dirty
 
     async def _take(self, wait_s: float) -> bool:
-        """Read and apply entries, and return whether there may be more."""
         part = self._halving.part
         behind = await self._applier.take(wait_s)
         if part is not None and not self._dirty:
@@ -266,12 +258,6 @@ class PartitionSession:
         return behind
 
     async def _maintain(self) -> None:
-        """Trim entries that every reader has finished, raise pipeline health alerts, and append ticks that are due.
-
-        Raises:
-            StreamRollbackError: Redis lost entries that were read.
-            LeaseLostError: another aggregator owns the partition.
-        """
         if await self._ends() != self._applier.positions:
             raise StreamRollbackError(
                 f"partition {self._streams.partition} has streams that end before "
@@ -322,7 +308,6 @@ class PartitionSession:
             self._quality.changed()
 
     async def _publish_quality(self) -> None:
-        """Compute the samples for Prometheus if they are due; the state must have no uncommitted changes."""
         quality, started = self._quality, monotonic()
         if quality is None or not quality.is_due(started):
             return
@@ -338,7 +323,6 @@ class PartitionSession:
         quality.computed(monotonic(), monotonic() - started)
 
     async def _ends(self) -> Positions:
-        """Return the positions or, where Redis lost the end of a stream, the last entries before them."""
         at, streams = self._applier.positions, self._streams
         return Positions(
             await end_at(self._redis, streams.metrics, at.metrics),
@@ -349,11 +333,6 @@ class PartitionSession:
 def _rollback_record(
     streams: Streams, fields: Mapping[str, bytes], *, position: tuple[str, str], ends: tuple[str, str]
 ) -> bytes:
-    """Return the field `STREAM_ROLLBACK` after one more rollback, and log the rollback.
-
-    Redis came back without its last writes, or the stream was deleted or restored from an older copy: the streams of
-    metric events and of feedback end at `ends`, before the positions up to which they were read.
-    """
     earlier = json.loads(fields.get(CheckpointField.STREAM_ROLLBACK, b"{}"))
     record = {
         "times": earlier.get("times", 0) + 1,

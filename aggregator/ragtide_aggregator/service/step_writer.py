@@ -63,7 +63,6 @@ class StepWriter:
     Args:
         redis: client.
         streams: keys of the partition.
-        settings: of the deployment.
         token: fencing token of the lease.
         checkpoint: the checkpoint to continue from.
         applier: collects the content of a step.
@@ -151,7 +150,6 @@ class StepWriter:
         return WrittenStep(len(changes.keys), build_s + write_s, write_s)
 
     async def _step(self) -> tuple[Step, Changes, float]:
-        """Return the next step, the changes of the state in it, and the seconds that its estimates took."""
         feedback, positions, uncommitted = self._applier.feedback, self._applier.positions, self._applier.uncommitted
         feedback.joiner.expire(max(order(position)[0] for position in positions))
         # With many keys this takes seconds, in which the event loop renews the lease and runs other tasks.
@@ -180,7 +178,6 @@ class StepWriter:
         return step, changes, estimates_s
 
     def _changes(self) -> tuple[Changes, list[bytes], float]:
-        """Return the changes of the state, the estimates that are due, and the seconds that these estimates took."""
         state = self._applier.state
         changes = state.take_changes()
         self.estimates.changed(changes.keys)
@@ -189,8 +186,6 @@ class StepWriter:
         return changes, published, perf_counter() - started
 
     async def _write(self, step: Step, stop: Stopping) -> float:
-        """Write a step, and return the seconds of the successful try."""
-
         async def write() -> float:
             started = perf_counter()
             await self._committer.commit(step, self._token)
@@ -206,7 +201,6 @@ class StepWriter:
         return took_s
 
     async def _answered(self, call: Callable[[], Awaitable[T]], stop: Stopping) -> T:
-        """Make a call that is safe to repeat until Redis answers, and return its result."""
         backoff = Backoff()
         while True:
             try:

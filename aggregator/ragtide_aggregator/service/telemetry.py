@@ -109,11 +109,9 @@ class AggregatorTelemetry(OwnerTelemetry):
         """Count a commit.
 
         Args:
-            partition: of the step.
             step: the committed step.
             seconds: duration of the commit.
             applied: number of metric events of the step that count.
-            traces: of the events of the step.
             gold: number of gold scores of feedback that count, and of those that nothing is compared with.
         """
         self._checkpoint_seconds.observe(seconds)

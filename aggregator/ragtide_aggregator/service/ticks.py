@@ -69,7 +69,6 @@ class TickWriter:
         """Append the ticks that are due.
 
         Args:
-            state: with everything up to the positions.
             positions: the last entries that were read.
             until_ms: every interaction that came before this time is finished.
 
@@ -96,7 +95,6 @@ class TickWriter:
             self._ticked.update((quiet.scope, AppendedTick(quiet.touched, outcome)) for quiet in due[:AT_ONCE])
 
     async def _is_refused(self, quiet: QuietScope) -> bool:
-        """Return whether the stream has a tick for the same cluster, which is still open."""
         known = self._ticked.get(quiet.scope)
         if known is None or known.touched != quiet.touched:
             return False
@@ -112,7 +110,6 @@ def append_ticks(streams: Streams, token: str, positions: Positions, ticks: list
         streams: keys of the partition.
         token: fencing token of the lease.
         positions: the last entries that the owner has read; with a later one nothing is appended.
-        ticks: to append.
     """
     keys = (streams.lease, streams.metrics, streams.feedback, streams.sentinels)
     return ScriptCall(APPEND, keys, (token, *positions, *(tick.encode() for tick in ticks)), bytes.decode)

@@ -93,7 +93,6 @@ def ordered(
     """Return the parts of columns.
 
     Args:
-        columns: of the events.
         out_of_range: whether an event has a score outside its range.
         latest_ms: the latest time that an event can have.
         targets: rules on quantiles, whose shares are counted.
@@ -169,9 +168,7 @@ def grouped_parts(
     """Return the group of each part, and the groups in the order of their first parts.
 
     Args:
-        columns: of the events.
         found: values of the columns.
-        parts: of the events.
         targets: rules on quantiles, whose shares are counted.
         segments: whether segment values have estimates.
     """
@@ -221,7 +218,6 @@ class BatchBuilder:
     index of a part's number is the base of its group plus the place of its event.
 
     Args:
-        columns: of the events.
         lookup: finds the rows, and takes the declarations.
         clusters: of the state; None without clusters.
     """
@@ -275,7 +271,6 @@ class BatchBuilder:
         return self._parts.rejected
 
     def _lines(self, group: PartGroup, mapping: RowMapping) -> tuple[_Lines, _Lines]:
-        """Return the lines of a group whose numbers are in the columns."""
         names, size = self._found.names, len(self._columns)
         extract = group.part.extracted
         bases = [names[name] * size for name in extract.names] * mapping.scopes
@@ -286,7 +281,6 @@ class BatchBuilder:
         return self._with_rows(mapping, bases, pairs)
 
     def _own_lines(self, group: PartGroup, mapping: RowMapping) -> tuple[_Lines, _Lines]:
-        """Add the numbers of a part that are not in the columns, and return its lines."""
         extract = group.part.extracted
         base = self._found.values.size + len(self._own) - int(self._parts.places[group.first])
         n_values, n_pairs = len(extract.values), len(extract.pairs)
@@ -311,7 +305,6 @@ class BatchBuilder:
         )
 
     def _numbered(self, scopes: dict[int, Scope]) -> Rows:
-        """Return the number of each part's pipeline and run, of those in `_scopes`."""
         numbers = {scope: number for number, scope in enumerate(self._scopes)}
         number_of = np.zeros(max(scopes, default=0) + 1, dtype=np.intp)
         for run, scope in scopes.items():
@@ -319,11 +312,7 @@ class BatchBuilder:
         return number_of[self._parts.runs]
 
     def _newest_times(self) -> Times:
-        """Return the time of the newest interaction before each part, and take note of the newest of all.
-
-        Gold scores that come later and ticks are no interactions: no interaction is late because of them. A tick has
-        the time of the newest interaction. Gold scores have the time of their interaction, which is no later than that.
-        """
+        # Gold scores that come later and ticks are no interactions: no interaction is late because of them.
         times_ms, newest_ms, rows = self._parts.times_ms, self._parts.times_ms.copy(), self._lookup.rows
         is_tick = self._parts.is_tick
         follows = is_tick | (self._parts.places >= len(self._columns))
@@ -346,7 +335,6 @@ class BatchBuilder:
         return newest_ms
 
     def _cluster_codes(self) -> Codes | None:
-        """Return the code of each part's cluster; None while no interaction belongs to a cluster."""
         clusters = self._clusters
         if clusters is None:
             return None
@@ -357,7 +345,6 @@ class BatchBuilder:
         return codes if clusters.scopes or codes.any() else None
 
     def _unfinished_parts(self) -> NDArray[np.bool_]:
-        """Return of all parts whether the next one is of the same event; a batch may end between the two."""
         places, size = self._parts.places, len(self._columns)
         found = np.asarray(np.diff(places, append=-1) == 0)
         gold = [part for _, part in self._columns.gold]
@@ -399,7 +386,6 @@ class BatchBuilder:
         return self._scopes[int(self._scope_of[place])]
 
     def _declare(self) -> None:
-        """Store the declarations of events in their order: the last event of each run with each set of declarations."""
         counted = np.ones(len(self._columns), dtype=bool)
         counted[[event.place for event in self.rejected]] = False
         # An evaluator declares after its event, and before the next event.
@@ -421,7 +407,6 @@ class BatchBuilder:
         return max(int(np.searchsorted(self._ends, before + most, side="right")), start + 1)
 
     def _weighing(self, of: Rows, rows: Rows, probability: Floats) -> Floats | None:
-        """Return the probability of each value that counts with a weight, 1 for other values; None if all are 1."""
         if not (probability < 1).any():
             return None
         return np.where(self._lookup.rows.in_range[rows], probability[of], 1.0)

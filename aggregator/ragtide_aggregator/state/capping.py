@@ -184,7 +184,6 @@ class CappedRecords(StatePart):
         caps: caps of the partition.
         admission: the keys of the partition.
         origin: makes alert ids of a split pipeline different in each partition.
-        book: of the partition.
     """
 
     kinds = (CheckpointField.CAPPED,)

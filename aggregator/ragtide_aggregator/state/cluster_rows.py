@@ -222,7 +222,6 @@ def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClu
 
 
 def _sampled(probability: Floats, values: Floats, starts: Rows) -> SampledClusters | None:
-    """Return the stretches of values that have a sampled value; None if there are none."""
     if not (probability < 1).any():
         return None
     w = 1 / probability

@@ -40,12 +40,7 @@ class _PairTotals(RowTable, version=1, what="exact pairs", capacity=16):
 
 
 class ExactRows(StatePart):
-    """Exact sums of the rows of a state and of its pairs.
-
-    Args:
-        rows: of the state.
-        pairs: of the state.
-    """
+    """Exact sums of the rows of a state and of its pairs."""
 
     kinds = (CheckpointField.EXACT, CheckpointField.EXACT_PAIR)
 

@@ -111,7 +111,6 @@ def judge_feedback(feedback: Feedback, event: MetricEvent, graded: Collection[st
     """Return which gold scores of a piece of feedback count for an event.
 
     Args:
-        feedback: about the event's interaction.
         event: metric event of the interaction.
         graded: metrics that earlier feedback has graded; gold scores in the event count as earlier, too.
     """

@@ -173,7 +173,6 @@ class OpenSeries(Generic[AnyPanes]):
         """Begin a series, unless it has begun. The next commit lists it, though its first value may be in no pane.
 
         Args:
-            row: of the series.
             bucket: in which its first value arrived, even if too late for a pane; None without recent panes.
         """
         if row not in self._first_buckets:
@@ -272,8 +271,6 @@ class HistoryRows(StatePart):
     Args:
         options: lengths and choice.
         lateness_ms: milliseconds after its end for which a pane stays open.
-        rows: of the state.
-        pairs: of the state.
         clustered: says of a row whether its values count in clusters.
     """
 
@@ -322,7 +319,6 @@ class HistoryRows(StatePart):
         return bool(self._table.standing[row] == _KEPT)
 
     def _admit(self, batch: EventBatch) -> dict[int, int]:
-        """Give series to rows with their first value or pair, in order, up to `series_max`; return the part of each."""
         rows, parts = batch.rows, batch.part_of
         if batch.pairs.size:
             # A metric that its labeler cannot score has a history where a judge is asked about it.
@@ -397,7 +393,6 @@ class HistoryRows(StatePart):
             self._add_closed_pairs(batch, closed, closed.pairs)
 
     def _numbers(self, times_ms: Rows, newest_ms: Rows) -> tuple[Rows, Rows | None]:
-        """Return the numbers of fine and of recent panes."""
         fine = self._panes.pane(times_ms)
         return fine, recent_panes(times_ms, newest_ms, self.options) if self.options.recent_ms else None
 
@@ -412,14 +407,12 @@ class HistoryRows(StatePart):
             self.pairs.begin(row, self._bucket(first_ms))
 
     def _proxies(self, pairs: Rows) -> Rows:
-        """Return the rows of the proxy scores of pairs."""
         return np.array([self._pairs.proxy(row) for row in pairs.tolist()], dtype=np.intp)
 
     def _have_series(self, pairs: Rows) -> NDArray[np.bool_]:
         return np.asarray(self._table.standing[self._proxies(pairs)] == _KEPT)
 
     def _add_closed_pairs(self, batch: EventBatch, closed: ClosedClusters, pairs: ClosedPairs) -> None:
-        """Add the pairs of closed clusters to the panes of the clusters' last interactions."""
         found, clusters = self._pairs.of_clusters(closed, pairs)
         parts, times_ms = pairs.at_clusters(clusters)
         newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[parts]

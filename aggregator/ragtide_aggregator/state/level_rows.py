@@ -94,7 +94,6 @@ class LevelRows(StatePart):
             self._add(values, which[start : edges[-1]])
 
     def _add(self, values: RuleValues, which: Rows) -> None:
-        """Add values of one period of the budget."""
         sizes = np.ones(which.size, dtype=np.int64) if values.sizes is None else values.sizes[which].astype(np.int64)
         # A value costs once for each detector; all values of a cluster cost what its last value costs.
         ends = len(DIRECTIONS) * np.cumsum(sizes)
@@ -147,7 +146,6 @@ class LevelRows(StatePart):
         )
 
     def _changed(self) -> tuple[Rows, Rows]:
-        """Return the watched rows that changed, in order, and their levels."""
         rows = np.array(sorted(self._rows.changed), dtype=np.intp)
         rows = rows[self.watch(rows)]
         return rows, self._places.place[rows]

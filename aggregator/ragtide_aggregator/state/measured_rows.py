@@ -54,7 +54,6 @@ class MeasuredRows(StatePart, Generic[Table]):
         return bool(self._places.place[row] >= 0)
 
     def _table_rows(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return which rows are measured, and their rows in the table."""
         places = self._places.place[rows]
         which = np.flatnonzero(places >= 0)
         return which, places[which]
@@ -154,7 +153,6 @@ class QuantileRows(StatePart):
     """The quantiles of the metrics of whole pipelines.
 
     Args:
-        rows: of the state.
         wanted: whether there are quantiles.
     """
 

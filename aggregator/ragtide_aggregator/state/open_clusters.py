@@ -172,7 +172,6 @@ class ScopeClusters:
         """Add a part of an event to its cluster.
 
         Args:
-            code: of the cluster.
             event: the part.
             newest_ms: newest event time of the pipeline and run.
             options: when clusters are closed.
@@ -430,7 +429,6 @@ def cluster_from_bytes(code: int, data: bytes, values: ShortNames, pairs: ShortN
     """Return the cluster that `cluster_to_bytes` returned.
 
     Args:
-        code: of the cluster.
         data: bytes.
         values: names of the rows of values; values of other keys, which a repair dropped, are left out.
         pairs: names of the rows of pairs, likewise.

@@ -24,7 +24,6 @@ class PairRows(StatePart):
     Estimates are over all pairs. Where interactions count in clusters, intervals are over the pairs of closed clusters.
 
     Args:
-        rows: of the state.
         own_values: rules on pairs, which follow the rows of pairs.
         clustered: whether the settings ask for clusters.
     """
@@ -112,7 +111,6 @@ class PairRows(StatePart):
         return row in self._clustered
 
     def _items(self, closed: ClosedClusters, clusters: Rows, rows: Rows) -> tuple[Rows, Floats]:
-        """Return number and sum of the proxy scores that clusters hold for rows of pairs; 0 without any."""
         proxies = np.array(self._proxies, dtype=np.intp)[rows]
         if not closed.rows.size:
             return np.zeros_like(clusters), np.zeros(clusters.shape)
@@ -142,8 +140,6 @@ class PairRows(StatePart):
 
         Args:
             row: index.
-            everything: about all items, with the sums over clusters.
-            confidence: of the interval.
             powered: whether proxy scores and counts are used for the estimate; False for the weighted mean.
         """
         closed = self._closed if row in self._clustered else None

@@ -56,11 +56,9 @@ class PanePlaces:
         """Rows with panes that were opened or dropped since the last commit."""
 
     def _new(self) -> int:
-        """Add an empty row to every table, and return its place."""
         raise NotImplementedError
 
     def _clear(self, place: int) -> None:
-        """Empty a place in every table."""
         raise NotImplementedError
 
     def merge_pane(self, row: int, pane: int, other: Self, other_row: int, other_pane: int) -> None:
@@ -92,7 +90,6 @@ class PanePlaces:
         return self._of[row].keys() if row in self._of else ()
 
     def _places(self, rows: Rows, panes: Rows) -> tuple[Rows, bool]:
-        """Return the place of each value's pane, and whether every row has only one pane."""
         if not rows.size:
             return rows, True
         # Each pair is packed into one number, because that sorts faster than two.
@@ -330,7 +327,6 @@ class PairPanes(PanePlaces):
         """Add pairs, in order.
 
         Args:
-            rows: of the pairs.
             panes: number of the pane of each.
             scores: reference score, proxy score and probability of each; shape (3, n).
             clustered: says of a row whether its pairs count in clusters.

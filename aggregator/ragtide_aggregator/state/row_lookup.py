@@ -152,9 +152,6 @@ class RowLookup(StatePart):
     """Finds the rows to which events add.
 
     Args:
-        options: of the state.
-        rows: of the state.
-        pairs: of the state.
         book: the alerts of the partition, for those on its caps.
         own_values: rules on covariates.
 
@@ -189,9 +186,7 @@ class RowLookup(StatePart):
         """Return a part with the pipeline, run and segment values as which it counts.
 
         Args:
-            part: of an event.
             time_ms: event time of the first of `count` such parts.
-            count: of parts.
         """
         admitted = self._admission.admit(part.event, segments=self.segments)
         if part.counts_usage and not part.beside:

@@ -142,7 +142,6 @@ class StatePart:
         return gone
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
-        """Set the part to a field; return False if the settings no longer select it."""
         raise NotImplementedError
 
     def complete(self) -> None:
@@ -169,7 +168,6 @@ def add_values(weights: SamplingWeights, batch: EventBatch, rows: Rows, places: 
     """Add the sampled values of a batch to rows.
 
     Args:
-        weights: to add to.
         batch: events.
         rows: row of each value.
         places: of the values that `rows` has, in the batch; all unless given.

@@ -54,10 +54,6 @@ LEAST_BEFORE: Final = 200
 
 
 def _in_session(events: Sequence[ClusterEvent], row: int) -> list[tuple[float, str]]:
-    """Return the values of a row in the parts of a session so far, each with its interaction; empty if there are many.
-
-    The last part has a value of the row.
-    """
     found = [
         (float(event.values[place]), event.interaction_id)
         for event in events
@@ -186,10 +182,7 @@ class AlertCauses:
         return next(state for state in self._rules.of(row) if state.rule.name == alert.rule)
 
     def _names(self, row: int) -> dict[str, dict[str, int]]:
-        """Return the rows of the values of each segment of a whole pipeline, by name; names and values are sorted.
-
-        A new version changes the system and not the traffic, so versions explain no mix.
-        """
+        # A new version changes the system and not the traffic, so versions explain no mix.
         keys = self._rows.keys
         self._index()
         found: dict[str, dict[str, int]] = {}
@@ -199,7 +192,6 @@ class AlertCauses:
         return dict(sorted(found.items()))
 
     def _steps(self, row: int) -> dict[StepKey, int]:
-        """Return the rows of the numbers of the steps of a whole pipeline, for a metric of quality; sorted."""
         key = self._rows.keys[row]
         if key.segment is not None or not key.metric.startswith(EXPLAINED_FAMILIES):
             return {}
@@ -210,7 +202,6 @@ class AlertCauses:
         return some if any(step.quantity != "adherence" for step in some) else {}
 
     def _index(self) -> None:
-        """Take the keys that are new into the index of segment values and of steps."""
         keys = self._rows.keys
         for place in range(self._indexed, len(keys)):
             key = keys[place]
@@ -311,8 +302,6 @@ class StateAlerts(StatePart):
     """The alert rules on the keys of a state, and the alerts that they raised since the last commit.
 
     Args:
-        options: of the state.
-        rows: of the state.
         own_values: rules with values of their own.
         dependence: of neighbouring values, None if it is not measured.
         panes: None without windows.
@@ -458,7 +447,6 @@ class StateAlerts(StatePart):
     def _first_answers(
         self, events: EventBatch, places: Rows, costs: Floats | None, taken: TakenParts
     ) -> list[Arrived]:
-        """Return the means of the first answers of sessions, which count before their sessions are closed."""
         inside = taken.inside[events.part_of[places]]
         if not inside.any():
             return []
@@ -490,7 +478,6 @@ class StateAlerts(StatePart):
         length: int,
         sessions: Sequence[Sequence[tuple[float, str]]] | None,
     ) -> Arrived:
-        """Return the means of so many first answers of sessions, each at the last one of them."""
         places = places[found.places]
         of = events.part_of[places]
         hours = np.maximum(events.newest_ms, events.times_ms)[of] // HOUR_MS
@@ -538,7 +525,6 @@ class StateAlerts(StatePart):
                 return
 
     def _raised(self, raised: Raised, adding: BatchAdding) -> Alert:
-        """Return an alert with the diagnosis and the dependence as of the part that raised it."""
         alert = raised.alert
         if alert.covariate is not None:
             return alert
@@ -560,7 +546,6 @@ class StateAlerts(StatePart):
         return self._causes.begin(raised.row, alert)
 
     def _with_dependence(self, alert: Alert, row: int) -> Alert:
-        """Return an alert with the measured design effect, and what makes the guarantee of its rule uncertain."""
         key = self._rows.keys[row]
         whole = row if key.segment is None else self._rows.find(key._replace(segment=None))
         if self._dependence is None or whole is None or not self._dependence.measures(whole):
@@ -596,7 +581,6 @@ class StateAlerts(StatePart):
         return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
 
     def _taken(self, row: int) -> int:
-        """Return the number of values of a row that rules have taken."""
         if self._clusters is not None and self._clusters.has(row):
             return int(self._clusters.sums.values(np.array([row]))[0])
         return self._rows.moments.n(row)

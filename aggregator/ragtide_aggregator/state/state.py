@@ -118,7 +118,6 @@ class AggregatorState:
 
     @property
     def _applied(self) -> Self:
-        """The state after applying the queue, as which its numbers are read."""
         if not self._queue.is_empty:
             self._apply_queue()
         return self
@@ -356,7 +355,6 @@ class AggregatorState:
             raise ValueError(rejected.error.detail) from rejected.error
 
     def _prepare_clusters(self, scope: Scope) -> None:
-        """Begin the clusters of a pipeline and run, or measure the length of its blocks again."""
         assert self._clusters is not None  # noqa: S101 - for the type checker: a batch had a cluster
         assert self._dependence is not None  # noqa: S101 - as well
         clusters = self._clusters.scopes.get(scope)
@@ -369,7 +367,6 @@ class AggregatorState:
             clusters.set_block(self._dependence.block(scope, ruled))
 
     def _take(self, batch: EventBatch) -> None:
-        """Add a batch: its alerts first, which need the numbers as of a part of it."""
         arrived, closed = self._alerts.arrivals(batch)
         late = np.zeros(batch.times_ms.shape, dtype=bool)
         if self._panes is not None:
@@ -469,7 +466,6 @@ class AggregatorState:
         self._alerts.take_alerts()
 
     def _load(self, fields: Mapping[str, bytes]) -> list[str]:
-        """Set the parts to fields of a checkpoint, and return the names of the fields to remove."""
         by_kind: defaultdict[str, list[tuple[str, bytes]]] = defaultdict(list)
         for name, data in fields.items():
             kind, colon, rest = name.partition(":")
@@ -487,7 +483,6 @@ class AggregatorState:
         return gone
 
     def _unwanted(self) -> set[CheckpointField]:
-        """Return the kinds of fields of parts that the settings do not ask for."""
         wanted = {kind for part in self._parts for kind in part.kinds}
         return {
             kind

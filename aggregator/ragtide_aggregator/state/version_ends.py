@@ -120,7 +120,6 @@ class VersionEnds:
             yield state, alert
 
     def _end(self, state: RuleState) -> VersionEnd | None:
-        """Return how the version of an alert ended; None while it may go on."""
         watch, row = state.watch, self._row(state)
         if watch is None or row is None:
             return None
@@ -144,17 +143,14 @@ class VersionEnds:
                 yield rules, state
 
     def _row(self, state: RuleState) -> int | None:
-        """Return the row of the scores whose version an alert is about; of a covariate that of its labeler."""
         key = state.key._replace(segment=None, metric=scored_metric(state.key.metric))
         return self._rows.find(key if state.rule.covariate is None else key._replace(metric=LATENCY, measure=None))
 
     def _others(self, row: int) -> list[int]:
-        """Return the rows of the other versions of a metric."""
         key = self._rows.keys[row]
         return [other for other in self._versions[key.pipeline, key.run, key.metric] if other != row]
 
     def _interactions(self, key: EstimateKey) -> int:
-        """Return the number of interactions of a pipeline and run so far: the time of labeling counts once for each."""
         return sum(self._rows.moments.n(row) for row in self._versions[key.pipeline, key.run, LATENCY])
 
     def _newest_ms(self, row: int) -> int:

@@ -96,7 +96,6 @@ class CascadeLabeler:
     Args:
         proxy: labels everything.
         reference: labels the sample.
-        settings: of the sample.
         wait: whether a chosen interaction waits for its unavailable labeler; otherwise it is published without it.
         middle: labels another sample; None if there are two labelers.
     """

@@ -106,7 +106,6 @@ def evaluator_of(settings: EvaluatorSettings, labeler: Labeler, asked: Labeler) 
     """Return an evaluator.
 
     Args:
-        settings: of the evaluator.
         labeler: that is called, with custom metrics.
         asked: the same labeler without them.
     """

@@ -132,7 +132,6 @@ class _CappedDeclarations:
 
 
 def _beside(interaction: RagInteraction, part: EvaluatorLabeling) -> tuple[EvaluatorScores, int]:
-    """Return the part of a further evaluator, and how many of its metrics are left out."""
     labeling = part.labeling
     steps = step_scores(interaction, labeling.labels, labeling.absent)
     bound = _CappedDeclarations.of(labeling, steps)
@@ -196,7 +195,6 @@ def _judged_scores(interaction: RagInteraction, judged: ReferenceLabeling, bound
 
 
 def _inclusion(labeling: Labeling, probability: float, bound: _CappedDeclarations) -> dict[str, float] | None:
-    """Return the probability of each metric that is asked of a part of the labeled interactions; None without any."""
     rates = bound.kept(labeling.rates)
     return {metric: max(probability * rate, PROBABILITY_MIN) for metric, rate in rates.items()} or None
 

@@ -58,7 +58,6 @@ class LabelerOutage:
 
         Args:
             asked_at: time at which the labeler was asked (`now`).
-            counters: of the labeling.
         """
         called = any(name.endswith("_calls") and count for name, count in counters.items())
         if self._since is None or asked_at < self._refused_at or (self._is_remote and not called):

@@ -93,7 +93,6 @@ def check_labeler(made: object, origin: str) -> Labeler:
 
     Args:
         made: the object.
-        origin: of the object, in words.
 
     Raises:
         ConfigurationError: it lacks a part of a labeler.
@@ -106,10 +105,6 @@ def check_labeler(made: object, origin: str) -> Labeler:
 
 
 def _made(factory: Any, settings: Settings, services: Services) -> Any:
-    """Call a class or function with the settings and the services if it has parameters of these names.
-
-    A first parameter of another name takes the settings.
-    """
     given = {"settings": settings, "services": services}
     parameters = signature(factory).parameters.values()
     named = {

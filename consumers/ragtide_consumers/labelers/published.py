@@ -92,7 +92,6 @@ def _metrics_of(labeler: str, settings: Settings) -> frozenset[str] | None:
 
 @cache
 def _in_one_file() -> Mapping[str, frozenset[str]]:
-    """Return the metrics of the labelers that are built as those of users are."""
     found = {}
     for name, known in KNOWN.items():
         if known.built_by is not None:

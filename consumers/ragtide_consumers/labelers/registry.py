@@ -129,7 +129,6 @@ async def _evaluators(
     metrics: Sequence[CustomMetric],
     also: Sequence[CustomMetric],
 ) -> EvaluatorSet:
-    """Return the evaluators of the settings; those with the same settings share a labeler."""
     built: list[tuple[Settings, Labeler]] = []
     found = []
     for evaluator in settings.evaluators:
@@ -260,7 +259,6 @@ def _uses_local(settings: Settings) -> bool:
 
 
 async def _local(settings: Settings) -> LocalLabeler:
-    """Return the local labeler, with the correction of the settings and the encoder that it needs."""
     path = settings.local.model
     if path is None:
         return LocalLabeler()
@@ -289,7 +287,6 @@ async def _local(settings: Settings) -> LocalLabeler:
 
 
 async def _models(settings: Settings) -> Labeler:
-    """Return the labeler `model`, whose models take seconds to load."""
     # It needs an extra, and only this labeler needs it.
     from .models.labeler import ModelLabeler  # noqa: PLC0415
     from .models.loading import load_models  # noqa: PLC0415
@@ -299,7 +296,6 @@ async def _models(settings: Settings) -> Labeler:
 
 
 async def _close(labeler: Labeler) -> None:
-    """Close a labeler; only log a failure."""
     try:
         await run_limited(lambda: close(labeler), CLOSE_S)
     except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the rest

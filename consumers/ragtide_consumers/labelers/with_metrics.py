@@ -73,14 +73,12 @@ class WithMetrics(OfAnother):
 
 
 def _skipped(judged: Labeling) -> str | None:
-    """Return why the reference gave no labels; None if it gave labels."""
     if judged.labels or judged.scores:
         return None
     return next(iter(judged.absent.values()), None)
 
 
 def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[Labels]) -> float | str:
-    """Return the value of a metric, or the reason why it is absent."""
     definition = metric.definition
     try:
         with contained():

@@ -191,7 +191,6 @@ _BY_CHUNK: Final = (
 
 
 def _zero_filled(values: Mapping[str, _Value], tables: _Tables) -> dict[str, _Value]:
-    """Return the values with 0 wherever RAGChecker's code writes it."""
     empty = not tables.n_chunks or not tables.from_relevant
     return {
         name: 0.0 if isinstance(value, AbsentReason) or (empty and name in _BY_CHUNK) else value

@@ -63,7 +63,6 @@ def step_scores(interaction: RagInteraction, labels: Sequence[Labels], absent: M
     interaction is, with the same reason.
 
     Args:
-        interaction: with steps.
         labels: of a labeler, of which the first with sentences counts.
         absent: reasons of the labeler's absent metrics.
     """
@@ -130,10 +129,6 @@ def _used_recall(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) ->
 
 
 def _agreement(step: RetrievalStep, retrievers: Sequence[RetrievalStep]) -> float | AbsentReason:
-    """Return the share of a step's documents that more than one retriever returned.
-
-    Of a retriever all documents count, of a reranker those that reached the generator, which are its choice.
-    """
     if step.kind == "retriever":
         if step.returned == 0:
             return AbsentReason.NOTHING_RETRIEVED
@@ -149,7 +144,6 @@ def _agreement(step: RetrievalStep, retrievers: Sequence[RetrievalStep]) -> floa
 
 
 def _order(step: RetrievalStep, reranker: RetrievalStep) -> float | AbsentReason:
-    """Return the share of pairs of a retriever's documents that the reranker left in the order of the retriever."""
     place = {index: number for number, index in enumerate(reranker.documents)}
     places = [place[index] for index in step.documents if index in place]
     found = _share_rising(places)
@@ -168,7 +162,6 @@ def _yield(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float
 
 
 def _ranking(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> float | AbsentReason:
-    """Return the share of pairs of documents with different relevance of which the more relevant one is first."""
     if isinstance(masses, AbsentReason):
         return masses
     if masses.relevant is None:
@@ -178,10 +171,7 @@ def _ranking(step: RetrievalStep, masses: _DocumentMasses | AbsentReason) -> flo
 
 
 def _focus(interaction: RagInteraction) -> float | AbsentReason:
-    """Return the share of document sentences with less of the question than the answer's sentences, on average.
-
-    Equal ones count half. A share, so that it does not depend on how well the documents fit the question.
-    """
+    # A share, so that it does not depend on how well the documents fit the question.
     parts = cut(interaction)
     asked = _words(interaction.question)
     documents = sorted(_in_common(asked, sentence) for sentences in parts.documents for sentence in sentences)
@@ -207,7 +197,6 @@ def _in_common(asked: frozenset[str], text: str) -> float:
 
 
 def _share_rising(values: Sequence[float]) -> float | None:
-    """Return the share of pairs of different values of which the smaller one is first; None without such a pair."""
     seen: list[float] = []
     rising = falling = 0
     for value in values:
@@ -252,7 +241,6 @@ def _of_labels(interaction: RagInteraction, labels: SentenceLabels) -> _Document
 
 
 def _counted(keys: Collection[str], n_documents: int) -> list[float]:
-    """Return the number of keys of each document; keys of documents that do not exist are dropped."""
     found = [0.0] * n_documents
     for key in keys:
         match = _DOCUMENT.fullmatch(key)
@@ -262,7 +250,6 @@ def _counted(keys: Collection[str], n_documents: int) -> list[float]:
 
 
 def _by_document(counts: Sequence[int], values: Sequence[float]) -> list[float]:
-    """Return the sum of the values of each document, whose sentences stand in order."""
     found, start = [], 0
     for count in counts:
         found.append(sum(values[start : start + count]))

@@ -87,7 +87,6 @@ def _metrics_without_labels(labels: SentenceLabels) -> frozenset[str]:
 
 
 def _withheld(found: MetricScores, missing: frozenset[str], reason: AbsentReason) -> MetricScores:
-    """Return scores with some metrics absent, and compute the scores that depend on them again."""
     values: dict[str, _Value] = {
         **found.scores,
         **{name: AbsentReason(reason) for name, reason in found.absent.items()},
@@ -113,7 +112,6 @@ def expected_trace_metrics(
     counts, which has low confidence: it needs both labels right at once.
 
     Args:
-        probabilities: of every sentence label.
         togetherness: dependence of the sentences of one response, in [0, 1]. The product of their n probabilities is
             raised to n^-togetherness: 0 means independent sentences, 1 gives their geometric mean.
         completeness: False withholds completeness as not accurate enough.
@@ -170,10 +168,6 @@ def _ragbench(labels: SentenceLabels) -> MetricScores:
 def _counts(
     labels: SentenceLabels, support: Mapping[str, frozenset[str]], verdicts: list[bool] | AbsentReason
 ) -> dict[str, float]:
-    """Return how many response sentences are fully, partially and not supported; nothing if labels are missing.
-
-    A sentence that has support and yet is not fully supported is partially supported.
-    """
     sentences = _sentences(labels, support)
     if isinstance(verdicts, AbsentReason) or len(verdicts) != len(sentences):
         return {}
@@ -187,18 +181,13 @@ def _counts(
 
 
 def _sentences(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> Sequence[str]:
-    """Return the keys of the response sentences: all keys if they are known, else the judged sentences."""
     if labels.response_keys is not None:
         return normalize_keys(labels.response_keys)
     return normalize_keys([*support, *labels.fully_supported, *(labels.unsupported or ())])
 
 
 def _verdicts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> list[bool] | AbsentReason:
-    """Return for each response sentence whether it is supported.
-
-    If the labels list unsupported sentences, this list decides. Otherwise a sentence is supported if it has a valid
-    key and is not marked as partly supported. A sentence without a verdict makes the labels incomplete.
-    """
+    # Otherwise a sentence is supported if it has a valid key and is not marked as partly supported.
     fully = {normalize_key(key): value for key, value in labels.fully_supported.items()}
     sentences = _sentences(labels, support)
     if labels.unsupported is not None:
@@ -309,7 +298,6 @@ def _scores(
 
 
 def _reason(four: Mapping[str, _Value]) -> AbsentReason:
-    """Return the reason if all four scores share it, else `PART_ABSENT`."""
     reasons = {value for value in four.values() if isinstance(value, AbsentReason)}
     everything = all(isinstance(value, AbsentReason) for value in four.values())
     return reasons.pop() if everything and len(reasons) == 1 else AbsentReason.PART_ABSENT

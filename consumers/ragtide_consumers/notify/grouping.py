@@ -126,7 +126,6 @@ def with_change(
     the group: neither is sent.
 
     Args:
-        group: of the destination.
         change: of an alert; its entry's time is the time at which the alert was raised.
         on: changes that are sent to the destination.
         now_ms: present time.
@@ -305,11 +304,7 @@ class KnownDestination:
 
 
 class NotificationGroups:
-    """The alert groups of all destinations.
-
-    Args:
-        destinations: by name.
-    """
+    """The alert groups of all destinations."""
 
     def __init__(self, destinations: dict[str, KnownDestination]) -> None:
         self._destinations = destinations

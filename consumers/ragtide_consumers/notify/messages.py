@@ -142,7 +142,6 @@ def _group(notification: Notification) -> NotificationText:
 
 
 def _answers(texts: Sequence[AlertText]) -> tuple[list[str], tuple[LinkedAnswer, ...]]:
-    """Return the worst answers of alerts, each once: sentences about those without a link, and those with one."""
     sentences: dict[str, str] = {}
     linked: dict[str, LinkedAnswer] = {}
     for text in texts:
@@ -179,7 +178,6 @@ def _listed(alerts: Sequence[Alert]) -> list[str]:
 
 
 def _sure(texts: Sequence[AlertText]) -> list[str]:
-    """Return how sure the alerts of a group are, once."""
     sure = list(dict.fromkeys(text.sure for text in texts if text.sure is not None))
     if len(sure) > 1:
         uncertain = any(text.alert.dependence is not None for text in texts)

@@ -84,8 +84,6 @@ class NotificationOutbox:
     """The outbox of a partition.
 
     Args:
-        destinations: of the settings.
-        settings: of all destinations.
         partition: its number.
         stream: name of its alerts stream, for dead letters.
     """
@@ -332,7 +330,6 @@ class NotificationOutbox:
 
         Args:
             message: that `due` returned.
-            reason: in one sentence.
             now_ms: present time.
             refused: whether it would be refused again.
             retry_after_s: seconds for which the destination asked not to be called.

@@ -30,7 +30,6 @@ def write_outbox(
         streams: keys of the partition.
         token: fencing token of the owner.
         revision: number of steps before.
-        changes: of the outbox.
         read: ids of the alerts that became entries of the outbox.
     """
     fields = [part for name, value in changes.fields.items() for part in (name, value)]

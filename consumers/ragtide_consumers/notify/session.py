@@ -77,10 +77,6 @@ class NotifySession:
     Args:
         redis: client.
         notify: settings.
-        prefix: of the deployment's keys, for silences.
-        ownership: of one partition.
-        destinations: by name.
-        telemetry: of the role.
     """
 
     def __init__(
@@ -153,14 +149,12 @@ class NotifySession:
             self._telemetry.no_longer_owned(self._streams.partition)
 
     async def _finish(self) -> None:
-        """Wait for the answers to the messages in flight, and write all that came."""
         if self._sending:
             await asyncio.wait(self._sending)
             self._take_answers()
         await self._store.write(self._outbox.take_changes())
 
     async def _read_backlog(self) -> None:
-        """Read the alerts that an earlier session did not acknowledge, and then all that wait."""
         start = START
         for _ in range(BACKLOG_READS):
             entries = await self._read(start, None)
@@ -205,7 +199,6 @@ class NotifySession:
         return sorted([*read, *missed], key=lambda entry: order(entry.entry_id))
 
     def _take(self, entries: list[Entry]) -> list[str]:
-        """Take alerts into the outbox, and return the ids to acknowledge."""
         now_ms = _now_ms()
         for entry in entries:
             position = self._store.position
@@ -221,7 +214,6 @@ class NotifySession:
         return [entry.entry_id for entry in entries]
 
     async def _send_due(self) -> None:
-        """Mark the messages that are due as tried, and begin to send them."""
         await self._refresh()
         messages = self._outbox.due(_now_ms(), self._withheld_by, may_try=self._may_try)
         try:
@@ -236,7 +228,6 @@ class NotifySession:
             self._sending[asyncio.create_task(_limited(deliver, 2 * self._notify.timeout_s))] = message
 
     async def _notification(self, message: DueMessage) -> Notification:
-        """Return a notification with what people did about its alerts, and with the answers that the alerts name."""
         notification, now = self._outbox.notification(message), datetime.now(UTC)
         texts = self._destinations[message.destination].known.settings.questions
         worst: dict[str, tuple[WorstAnswer, ...]] = {}
@@ -250,7 +241,6 @@ class NotifySession:
         return replace(notification, worst=worst, silenced_until=silenced, acknowledged=acknowledged)
 
     async def _answers(self, alert: Alert, *, texts: bool) -> tuple[WorstAnswer, ...]:
-        """Return the answers that an alert names; those that are no longer kept have their ids alone."""
         ids = () if alert.status == "resolved" else alert.worst_interaction_ids[:MOST_WORST]
         if not ids:
             return ()
@@ -271,7 +261,6 @@ class NotifySession:
         return self._destinations[name].breaker.admits()
 
     async def _refresh(self) -> None:
-        """Read silences and acknowledgements again if they are old and something may be due."""
         next_ms = self._outbox.next_ms(_now_ms())
         if next_ms is None or next_ms > _now_ms() or time() < self._refresh_at:
             return
@@ -328,7 +317,6 @@ class NotifySession:
 
 
 async def _limited(deliver: Any, seconds: float) -> str:
-    """Wait for a delivery; a destination that takes much longer than its own limit counts as failed."""
     try:
         async with asyncio.timeout(seconds):
             sent_as: str = await deliver
@@ -345,7 +333,6 @@ def known_destination(settings: Any, destination: Destination, notify: NotifySet
     """Return a destination as the outbox knows it.
 
     Args:
-        settings: of the destination.
         destination: that the settings describe.
         notify: settings of all notifications.
     """

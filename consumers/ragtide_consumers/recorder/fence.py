@@ -25,7 +25,6 @@ def check_recording(lease: str, token: str, read: Mapping[str, Sequence[str]]) -
 
     Args:
         lease: key of the lease.
-        token: of the recorder.
         read: for each stream the last entry of every read.
     """
     arguments: list[Argument] = [token]

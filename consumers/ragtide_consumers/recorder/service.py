@@ -118,7 +118,6 @@ class Recorder:
             await asyncio.to_thread(self._redaction.close)
 
     async def _record(self, ownership: Ownership) -> None:
-        """Record a partition while it is owned; a store that fails is tried again later."""
         (streams,) = ownership.streams
         storing = self._store_outage.attempt(f"recording partition {streams.partition}")
         session = RecorderSession(

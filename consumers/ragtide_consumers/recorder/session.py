@@ -148,7 +148,6 @@ class RecorderSession:
         self._telemetry.partition_turned(self._streams.partition, doing)
 
     def _is_late(self) -> bool:
-        """Return whether more than `STOP_S` have passed since this session noticed the stop."""
         if self.ownership.stop.is_set() and self._stop_by is None:
             self._stop_by = monotonic() + STOP_S
         return self._stop_by is not None and monotonic() >= self._stop_by
@@ -291,7 +290,6 @@ class RecorderSession:
             await self._aside(lambda: remove_replaced(self._store, self._streams.partition, number))
 
     async def _drop_old_days(self) -> None:
-        """Remove the files of days older than `keep_days`, after a manifest has dropped them."""
         if self._settings.keep_days is None:
             return
         cutoff = utc_now().date() - timedelta(days=self._settings.keep_days)
@@ -305,7 +303,6 @@ class RecorderSession:
         log.info("old days removed", partition=self._streams.partition, before=str(cutoff), files=len(old))
 
     async def _aside(self, work: Callable[[], T]) -> T:
-        """Do blocking work in a thread, and return its result; stop redaction if a stop has waited for `STOP_S`."""
         task = asyncio.ensure_future(asyncio.to_thread(work))
         try:
             while not (await asyncio.wait([task], timeout=BLOCK_S))[0]:

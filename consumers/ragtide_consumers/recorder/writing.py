@@ -62,8 +62,6 @@ class FileWriter:
     """Writes the data files of one ownership session of one partition.
 
     Args:
-        store: of the recording.
-        partition: of the entries.
         form: file format, `parquet` or `jsonl`.
         redaction: applied before a file is written.
         user_ids: whether pseudonyms are written instead of the ids of users.
@@ -134,10 +132,7 @@ class FileWriter:
         return written
 
     def _row(self, kind: EntryKind, entry: Entry) -> tuple[_FilePlace, Any, bool] | None:
-        """Return the place of an entry's file, its row, and whether redaction changed it.
-
-        None for a session, because its turns are recorded.
-        """
+        # None for a session, because its turns are recorded.
         day = day_of(entry.entry_id)
         try:
             model = self._model(kind, entry)
@@ -154,11 +149,6 @@ class FileWriter:
         )
 
     def _model(self, kind: EntryKind, entry: Entry) -> VersionedModel:
-        """Return the model of an entry, with a pseudonym in place of the id of a user.
-
-        Raises:
-            InvalidEntryError: the entry cannot be read.
-        """
         model = kind.decode(entry.entry_id, payload_of(entry.fields, kind.value))
         if isinstance(model, RagInteraction):
             return self._user_ids.with_pseudonym(model)
@@ -169,10 +159,7 @@ class FileWriter:
     def _withheld(
         self, kind: EntryKind, entry: Entry, error: NotRedactedError
     ) -> tuple[_FilePlace, dict[str, Any], bool]:
-        """Return the row of an entry whose texts could not be redacted, without the texts.
-
-        The row counts as unreadable, because a replay would score any text that replaced the withheld texts.
-        """
+        # The row counts as unreadable, because a replay would score any text that replaced the withheld texts.
         if not self._logged:
             log.error(
                 "an entry is recorded without its texts; further such entries are only counted",

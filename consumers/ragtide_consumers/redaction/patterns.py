@@ -86,7 +86,7 @@ def _email(text: str) -> tuple[str, int]:
 
 
 def _local_from(text: str, first: int, end: int) -> int:
-    """Return where the name before an `@` begins. The search goes backwards, so it looks at no character twice."""
+    # The search goes backwards, so it looks at no character twice.
     start, first = end, max(first, end - _LOCAL_CHARS)
     while start > first and (text[start - 1].isalnum() or text[start - 1] in _LOCAL_SIGNS):
         start -= 1
@@ -112,7 +112,6 @@ def _card(text: str) -> tuple[str, int]:
 
 
 def _card_end(text: str, start: int) -> int | None:
-    """Return the end of the longest card number that begins with a group; other numbers may stand beside it."""
     if text[start] not in "23456":
         return None
     for form in _CARD_FORMS:

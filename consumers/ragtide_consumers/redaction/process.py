@@ -113,7 +113,6 @@ class RedactionProcess:
         return reply
 
     def _started(self) -> "_Child":
-        """Return a new child. If it does not start, the entry is not the cause, and nothing is written."""
         try:
             self._child = child = _Child(self._patterns, self._function, self._limit_s)
             self._go_on()

@@ -254,7 +254,6 @@ class Redaction:
         return type(value)(last_turns(redacted)) if name == "history" else redacted
 
     def _all(self, value: Any) -> Any:
-        """Return a value with every text in it redacted, including the names in a table."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -278,7 +277,6 @@ def redact_with_sentences(
     """Return an interaction with redacted texts and sentences; a text without sentences has lost them.
 
     Args:
-        redaction: of the texts.
         interaction: the interaction.
         sentences: into which it was cut.
 
@@ -301,7 +299,6 @@ def _with_sentences(interaction: RagInteraction, sentences: CutInteraction) -> R
 
 
 def _without_shared_places(before: RagInteraction, after: RagInteraction) -> RagInteraction:
-    """Return a redacted interaction without the sentences of a text in which they share a redacted place."""
     documents = tuple(
         new.model_copy(update={"sentences": None}) if _share(old.text, old.sentences, new.text, new.sentences) else new
         for old, new in zip(before.documents, after.documents, strict=True)
@@ -313,14 +310,12 @@ def _without_shared_places(before: RagInteraction, after: RagInteraction) -> Rag
 
 
 def _share(text: str, sentences: Sequence[str] | None, redacted: str, parts: Sequence[str] | None) -> bool:
-    """Return whether a text and its sentences differ after redaction; a producer's own sentences may differ before."""
     if text == redacted and sentences == parts:  # most texts
         return False
     return _stand_in(text, sentences or ()) and not _stand_in(redacted, parts or ())
 
 
 def _stand_in(text: str, sentences: Sequence[str]) -> bool:
-    """Return whether sentences stand in a text in their order, white space apart."""
     letters, at = "".join(text.split()), 0
     for sentence in sentences:
         wanted = "".join(sentence.split())

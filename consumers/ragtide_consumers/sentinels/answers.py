@@ -125,7 +125,6 @@ class SentinelMemory:
         return found
 
     def _forget(self, name: str) -> None:
-        """Forget a random half: chosen by a hash of the new answer's name, not by the order of the answers."""
         answers = self._in_order()
         drawn = sorted(
             (draw_number(f"{name}\0{kind}\0{copy}", purpose=b"ragtide forgets"), kind)

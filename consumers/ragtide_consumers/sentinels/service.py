@@ -68,7 +68,6 @@ def sentinels_of(interactions: Sequence[RagInteraction], most: int) -> list[Sent
     """Return the sentinels among interactions, in the order of their digests; those that no judge can label are none.
 
     Args:
-        interactions: of the file.
         most: number of sentinels; of more, those with the lowest digests.
     """
     found: dict[str, Sentinel] = {}
@@ -97,7 +96,6 @@ def record_sentinel(
         token: fencing token of the owner.
         number: of answers before.
         asked_ms: time of the answer.
-        digest: of the sentinel.
         memory: what is remembered of it from now on.
         event: JSON of the metric event.
     """
@@ -137,7 +135,6 @@ class Sentinels:
 
     Args:
         redis: client.
-        settings: of the deployment.
         labeler: asks the judge past the cache, and scores nothing when it cannot.
         sentinels: at least one.
         process: telemetry.
@@ -179,7 +176,6 @@ class Sentinels:
                 await self._turn(ownership, number)
 
     async def _wait(self, ownership: Ownership, seconds: float, doing: str) -> None:
-        """Wait, and report progress meanwhile."""
         while True:
             ownership.check()
             self._telemetry.partition_turned(self._streams.partition, doing)
@@ -188,7 +184,6 @@ class Sentinels:
             seconds -= STEP_S
 
     async def _forget_others(self) -> None:
-        """Remove what is remembered of sentinels that are none any more."""
         kept = {f"{SentinelField.ITEM}{sentinel.digest}".encode() for sentinel in self._sentinels}
         fields = cast("list[bytes]", await self._redis.hkeys(self._streams.sentinels))
         others = [name for name in fields if name.startswith(SentinelField.ITEM.encode()) and name not in kept]
@@ -196,7 +191,6 @@ class Sentinels:
             await self._redis.hdel(self._streams.sentinels, *others)
 
     async def _turn(self, ownership: Ownership, number: int) -> None:
-        """Ask the next sentinel and record the answer."""
         sentinel = self._sentinels[number % len(self._sentinels)]
         started = perf_counter()
         try:
@@ -233,7 +227,6 @@ class Sentinels:
     def _event(
         self, sentinel: Sentinel, labeling: Labeling, number: int, memory: SentinelMemory, latency_s: float
     ) -> MetricEvent:
-        """Compare an answer, remember it, and return its event."""
         # With 20 characters for the number, the id stays within the bounds of a name.
         name = f"{sentinel.interaction.interaction_id[: NAME_MAX_CHARS - 21]}#{number}"
         compared = memory.take(answer_of(labeling), name=f"{sentinel.digest}\0{number}")
@@ -265,7 +258,6 @@ class Sentinels:
 
 
 def _memory(stored: bytes | None, basis: str) -> SentinelMemory:
-    """Return what is remembered of a sentinel: nothing of another judge, or before the answers were forgotten."""
     if stored is None:
         return SentinelMemory()
     found = json.loads(stored)

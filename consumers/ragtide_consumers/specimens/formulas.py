@@ -112,7 +112,6 @@ _OF_RESPONSE: Final = (
 
 
 def _claims(labels: ClaimLabels, scores: Mapping[str, float]) -> Iterator[Filled]:
-    """Yield the shares of claims: a share of n claims is a count of them, which the score determines."""
     response = len(labels.retrieved2response) or len(labels.answer2response or ())
     reference = len(labels.response2answer or ())
     rows = (*labels.retrieved2response, *(labels.retrieved2answer or ()))

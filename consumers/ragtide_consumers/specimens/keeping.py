@@ -265,7 +265,6 @@ def _labeling(
 
 
 def _reasons(labeling: Labeling, sentences: CutInteraction, redaction: Redaction) -> dict[str, str]:
-    """Return the judge's reasons, redacted and bounded: a judge may repeat a text of the interaction in them."""
     known = {f"{SENTENCE_REASON}{key}" for key in sentences.response_keys}
     there = {
         key: reason for key, reason in labeling.reasons.items() if key in known or not key.startswith(SENTENCE_REASON)
@@ -274,7 +273,6 @@ def _reasons(labeling: Labeling, sentences: CutInteraction, redaction: Redaction
 
 
 def _are_of(labels: Labels, sentences: CutInteraction) -> bool:
-    """Return whether labels are of these sentences; a labeler may have cut the interaction in another way."""
     if not isinstance(labels, SentenceLabels):
         return True
     documents, response = labels.document_keys, labels.response_keys
@@ -282,7 +280,6 @@ def _are_of(labels: Labels, sentences: CutInteraction) -> bool:
 
 
 def _same_sentences(sentences: CutInteraction, redacted: RagInteraction) -> frozenset[str]:
-    """Return the keys of the response sentences that redaction left as they were."""
     after = redacted.response_sentences or ()
     return frozenset(
         key
@@ -292,7 +289,6 @@ def _same_sentences(sentences: CutInteraction, redacted: RagInteraction) -> froz
 
 
 def _redacted(labels: Labels, sentences: CutInteraction, redaction: Redaction, kept: frozenset[str]) -> Labels:
-    """Return labels with redacted claims, and without keys that name no sentence: a judge may answer with any text."""
     if isinstance(labels, ClaimLabels):
         claims = {"response_claims": labels.response_claims, "reference_claims": labels.reference_claims}
         return ClaimLabels.model_validate({**labels.model_dump(), **redaction.texts(claims)})

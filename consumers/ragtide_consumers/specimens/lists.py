@@ -170,7 +170,6 @@ class SpecimenLists:
     """Decides for which lists interactions qualify.
 
     Args:
-        settings: of specimens.
         rules: alert rules; an interaction beyond the line of a rule qualifies for the rule's list.
         clock: seconds that only grow.
     """
@@ -272,7 +271,6 @@ class SpecimenLists:
 
 
 def _limit(limits: OrderedDict[tuple[str, ...], ProposalLimit], key: tuple[str, ...], burst: int) -> ProposalLimit:
-    """Return the limit of a key, which is new if the key is, or was forgotten."""
     found = limits.get(key)
     if found is None:
         found = limits[key] = ProposalLimit(burst)
@@ -286,7 +284,6 @@ def _has_line(rule: AlertRule) -> bool:
 
 
 def _is_beyond(rule: AlertRule, event: MetricEvent, value: float) -> bool:
-    """Return whether a value is beyond the line of a rule, on the bad side."""
     if rule.segment is not None and rule.segment not in event.segments:
         return False
     reference = rule.target if rule.target is not None else rule.given_baseline

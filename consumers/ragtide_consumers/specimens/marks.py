@@ -127,10 +127,6 @@ def _apart(spans: Sequence[tuple[int, int]], length: int) -> tuple[tuple[int, in
 
 
 def _by_place(specimen: Specimen, labels: SentenceProbabilities | None) -> MarkedSpecimen:
-    """Return the marks of probabilities, which are in the order of the sentences.
-
-    Without the sentences of one document the places of those after it are unknown; then no document sentence is marked.
-    """
     documents = specimen.interaction.documents
     total = sum(len(document.sentences or ()) for document in documents)
     whole = labels is not None and total == len(labels.relevant)

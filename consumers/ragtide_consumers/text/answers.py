@@ -268,7 +268,6 @@ _COLON_INSIDE: Final = re.compile(r"[:：;；]\s{0,3}\w")
 
 
 def _is_around_answer(text: str) -> bool:
-    """Return whether a sentence praises the question, hopes to have helped, or offers more help."""
     low = text.casefold().replace("’", "'").replace("i\u0307", "i").replace("ё", "е")
     joined = " ".join(low.translate(_PUNCTUATION).split())
     if len(joined) <= _LONGEST_PRAISE and _PRAISE.fullmatch(joined):
@@ -518,7 +517,6 @@ def is_refusal(sentences: Sequence[str], question: str) -> bool:
 
 
 def _part_of_refusal(text: str, asked: frozenset[str]) -> bool | None:
-    """Return whether a sentence refuses; False if it may stand beside a refusal, None if it may claim something."""
     low = text.casefold().replace("’", "'").replace("ё", "е").strip()
     if _YES_OR_NO.match(low) or not asked.issuperset(_NUMBER.findall(low)):
         return None

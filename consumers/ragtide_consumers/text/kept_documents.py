@@ -73,7 +73,6 @@ class KeptDocuments:
         """Return a document, kept or cut.
 
         Args:
-            text: of the document.
             cut: returns the document, and whether its text alone decided how it is cut, so that it may be kept.
         """
         with self._lock:

@@ -89,7 +89,6 @@ class LanguageModel:
         return found
 
     def _shares(self, text: str) -> Shares:
-        """Return probabilities with a temperature that fits the length of the text; a second twin has 0."""
         encoded = normalize("NFC", text.lower() if text.isupper() else text).encode(errors="surrogatepass")
         scores = self._scores(encoded)
         scores *= 1.0 / math.sqrt(len(encoded) or 1)
@@ -109,14 +108,12 @@ class LanguageModel:
         return scores
 
     def _features_of(self, text: bytes) -> list[int]:
-        """Return the feature of the longest sequence that ends at each byte, in order, where it has one."""
         ranges = self.firsts.searchsorted(endings(text), "right") - 1
         found = self.features.take(ranges)
         features: list[int] = found[found >= 0].tolist()
         return features
 
     def _logs_of(self, features: Places) -> Shares:
-        """Return the log probabilities of features: one row a feature, one column a language."""
         n, width = len(features), len(self.languages)
         logs = np.empty((n, width), np.float32)
         logs[:] = self.unseen

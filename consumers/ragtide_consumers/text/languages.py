@@ -138,7 +138,6 @@ def language_of(text: str, context: Iterable[str] = ()) -> str:
 
 
 def _without_evidence(text: str, words: list[str]) -> str:
-    """Return the language of a text without evidence: a long one is undetermined, unless it may be English."""
     script = _script(words)
     if script == "latin" and sum(map(len, words)) >= LONG_LETTERS and sum(map(_ENGLISH.__contains__, words)) < 2:
         return "en" if _ranked(text)[0][0] == "en" else UNKNOWN
@@ -161,7 +160,6 @@ def evident_language(text: str) -> str | None:
 
 
 def _letters(text: str) -> list[str]:
-    """Return the words of letters in the beginning of a text, in lower case."""
     sample = text[:SAMPLE_CHARS].lower()
     # Most text is ASCII: translating and splitting it costs a fifth of matching a pattern.
     if sample.isascii():
@@ -190,7 +188,6 @@ def _evident(words: list[str]) -> str | None:
 
 
 def _by_own_words(words: list[str], english: int) -> str | None:
-    """Return the language with at least three own words, and three times as many as any other."""
     found = [*filter(None, map(_OWN_WORDS.get, words))]
     if len(found) < 3:
         return None
@@ -202,7 +199,6 @@ def _by_own_words(words: list[str], english: int) -> str | None:
 
 
 def _by_own_script(words: list[str]) -> str | None:
-    """Return the only language that is written with the letters of these words; None if there are several, or none."""
     joined = "".join(words)
     for language, letter in _OWN_SCRIPTS:
         count = len(letter.findall(joined))
@@ -215,7 +211,6 @@ def _by_own_script(words: list[str]) -> str | None:
 
 
 def _by_model(text: str, words: list[str]) -> str | None:
-    """Return the model's language; None if the text is too short or the model is not confident."""
     script = _script(words)
     if script == "none" or (script != "other" and sum(map(len, words)) < 12):
         return None
@@ -232,7 +227,6 @@ def _by_model(text: str, words: list[str]) -> str | None:
 
 
 def _ranked(text: str) -> list[tuple[str, float]]:
-    """Return the model's languages and their probabilities, the most probable first; of two variants one language."""
     # Only texts without evidence of their own need the model, and NumPy with it.
     from .language_model import shipped_model  # noqa: PLC0415
 
@@ -250,7 +244,6 @@ def _ranked(text: str) -> list[tuple[str, float]]:
 
 
 def _script(words: list[str]) -> str:
-    """Return the script of most letters: `latin`, `cyrillic`, `other`, or `none` without letters."""
     if not words:
         return "none"
     if "".join(words).isascii():

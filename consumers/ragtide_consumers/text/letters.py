@@ -87,7 +87,6 @@ def _joined(letter: str, accent: str) -> str:
 
 @lru_cache(4_096)
 def _accented_ways(token: str) -> tuple[str, str]:
-    """Return a word with its accents on the letters after them, and on those before them."""
     return (
         _BEFORE_LETTER.sub(lambda found: _joined(found[2], found[1]), token),
         _AFTER_LETTER.sub(lambda found: _joined(found[1], found[2]), token),
@@ -173,7 +172,6 @@ class _KnownWords:
 
     @cached_property
     def _forms(self) -> Mapping[str, str]:
-        """The words with a ligature, by what they may have become: `veri fi ed`, `veri fied`, `veri ed`, `veried`."""
         return {form: word for word in sorted(self._with_ligature) for form in _broken(word)[1]}
 
     @cached_property
@@ -214,7 +212,6 @@ class _KnownWords:
         return token
 
     def _of_letters(self, found: re.Match[str]) -> str:
-        """Return letters with spaces as words if known words make all of them."""
         letters, words, at = found[0].replace(" ", ""), [], 0
         low = letters.lower()
         while at < len(low):
@@ -227,7 +224,6 @@ class _KnownWords:
         return " ".join(words)
 
     def _are_in(self, low: str) -> bool:
-        """Return whether a text that is not suspect may have two divided words, which is the least that counts."""
         words = self._with_ligature
         if len(words) > _FEW:
             return True
@@ -263,7 +259,6 @@ class _KnownWords:
         return "".join([*pieces, text[at:]])
 
     def _divided(self, text: str) -> Iterator[_DividedWord]:
-        """Yield the words that may be divided: the longest at each place."""
         words = list(_WORD.finditer(text))
         number = 0
         while number < len(words):
@@ -288,7 +283,6 @@ class _KnownWords:
 
 
 def _of_text(text: Sequence[str], name: str, compute: Callable[[str], _Computed]) -> _Computed:
-    """Return what is computed of a text in small letters; that of a document that is kept is kept."""
     if not isinstance(text, KeptSentences):
         return compute("\n".join(text).lower())
     if name not in text.computed:
@@ -307,7 +301,6 @@ def _is_beside_letter(low: str) -> bool:
 
 
 def _traits(low: str) -> frozenset[str]:
-    """Return what a text may have: accents beside their letters, something that divides words, ligatures apart."""
     signs = signs_of(low)
     found = []
     if signs and _HAS_APART.search(signs) and _is_beside_letter(low):
@@ -324,14 +317,12 @@ def _traits(low: str) -> frozenset[str]:
 
 
 def _is_apart(low: str) -> bool:
-    """Return whether the ligatures of a text may divide words, or are lost."""
     if _WITHIN.search(low):
         return False
     return (len(low) > _SHORT_TEXT and not _LIGATURE.search(low)) or _is_one_sided(low)
 
 
 def _ligatures(low: str) -> frozenset[str]:
-    """Return the words with a ligature."""
     tokens = set()
     for found in _LIGATURE.finditer(low):
         place = found.start()
@@ -345,7 +336,6 @@ def _ligatures(low: str) -> frozenset[str]:
 
 
 def _is_one_sided(low: str) -> bool:
-    """Return whether the ligatures of a text, three at least, all begin a word or all end one."""
     places = [found.span() for found in _LIGATURE.finditer(low)]
     return len(places) > 2 and (
         not any(low[start - 1 : start].isalpha() for start, _ in places)
@@ -355,7 +345,6 @@ def _is_one_sided(low: str) -> bool:
 
 @lru_cache(4_096)
 def _broken(word: str) -> tuple[str, Sequence[str]]:
-    """Return a part that stays whole, and what may have become of a word."""
     places = [found.span() for found in _LIGATURE.finditer(word)]
     forms = []
     for before, kept, after in ((" ", True, " "), (" ", True, ""), ("", True, " "), (" ", False, ""), ("", False, "")):

@@ -201,7 +201,6 @@ def _is_file(core: str, may_be: bool) -> bool:
 
 
 def _is_id(core: str, *, labeled: bool) -> bool:
-    """Return whether a label and a number are in one: `doc-3`, `ID:0`, `chunk_3`, `turn0search3`, `S1`, a UUID."""
     n_digits = sum(map(str.isdigit, core))
     glued = _GLUED.fullmatch(core)
     if n_digits and glued is not None:
@@ -265,7 +264,6 @@ def _without(text: str, candidates: re.Pattern[str], files: bool) -> str:
 
 
 def _is_between(text: str, start: int, end: int) -> bool:
-    """Return whether a place is after the stop of a sentence, which does not go on behind it."""
     before = text[max(start - 24, 0) : start]
     if _STOPS.isdisjoint(before):
         return False
@@ -276,7 +274,6 @@ def _is_between(text: str, start: int, end: int) -> bool:
 
 
 def _stands_for_word(text: str, start: int, end: int) -> bool:
-    """Return whether numbers stand in place of a word: after an article or a noun that needs them, or in a formula."""
     before = text[max(start - 40, 0) : start]
     following, word = text[end : end + 3], before.rstrip(_BLANK)
     if following.lstrip(_BLANK).startswith(_OPERATORS[:-1]) or following == " + " or word.endswith(_OPERATORS):
@@ -295,7 +292,6 @@ def _stands_for_word(text: str, start: int, end: int) -> bool:
 
 
 def _is_section(text: str, start: int, end: int, inside: str) -> bool:
-    """Return whether numbers of sections are a mark: after a stop, or after a long word at the end of a clause."""
     if _SECTIONS.fullmatch(inside) is None:
         return False
     before = text[max(start - 6, 0) : start].rstrip(_BLANK)
@@ -371,7 +367,6 @@ def _is_tag(found: re.Match[str], text: str, files: bool) -> bool:
 
 
 def _is_raised(text: str, start: int, end: int) -> bool:
-    """Return whether a raised number stands after a word or a stop, and is no unit or power."""
     before = text[max(start - 3, 0) : start]
     if text[end : end + 1].isalnum():
         return False

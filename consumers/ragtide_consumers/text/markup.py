@@ -157,7 +157,6 @@ def _character(found: re.Match[str]) -> str:
 
 
 def _emphasis(found: re.Match[str]) -> str:
-    """Return nothing for marks of emphasis and code, and other stars and underscores as they are."""
     run, start, end, text = found[0], found.start(), found.end(), found.string
     kind, n = run[0], len(run)
     if kind in "`~":
@@ -175,7 +174,6 @@ def _link(found: re.Match[str]) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """Return a text without HTML: blocks are lines, rows have cells, and inline tags are nothing."""
     text = _without_hidden(text)
     closed = {found[2].lower().rstrip(":") for found in _TAG.finditer(text) if found[1]} | {"!doctype", "?xml"}
     parts: list[str] = []
@@ -210,7 +208,6 @@ def _without_tags(text: str) -> str:
 
 
 def _without_hidden(text: str) -> str:
-    """Return a text without comments, scripts and styles; one that does not end stays."""
     parts, at = [], 0
     open_ended: set[str] = set()
     for found in _HIDDEN.finditer(text):
@@ -339,7 +336,6 @@ def blocks(text: str, *, answer: bool = False) -> list[Block]:
 
 
 def _take(lines: _BlockReader, line: str, start: int, body: str) -> None:
-    """Take one line that is not empty."""
     end = start + len(body)
     first = body[0]
     if first == ">" and (quote := _QUOTE.match(body)):
@@ -387,7 +383,6 @@ def _take(lines: _BlockReader, line: str, start: int, body: str) -> None:
 
 
 def _take_rule(lines: _BlockReader, body: str) -> None:
-    """Take a line without letters and digits: it is no text, and it may underline a heading."""
     if lines.group and _SETEXT.fullmatch(body) and len(body) > 1 and not lines.group_item:
         last = lines.group.pop()
         lines.end_group()
@@ -406,7 +401,6 @@ _EMPHASIS: Final = f"*_{NOTHING}"
 
 
 def _marker(lines: _BlockReader, body: str) -> int:
-    """Return the length of the mark of an item at the start of a line; 0 if there is none."""
     first = body[0]
     at = 0
     while first in _EMPHASIS and at < 4 and body[at + 1 : at + 2] not in ("", " ", "\t"):
@@ -432,7 +426,6 @@ def _marker(lines: _BlockReader, body: str) -> int:
 
 
 def _is_header(lines: _BlockReader) -> bool:
-    """Return whether the first row of a table is its header: a border stands below it, and not below each row."""
     if lines.rows > 1 or not _is_separator(lines.line(1)):
         return False
     return not (_is_separator(lines.line(-1)) and _is_separator(lines.line(3)))
@@ -471,7 +464,6 @@ def _are_columns(gaps: set[int], near: set[int]) -> bool:
 
 
 def _front_matter(lines: Sequence[str]) -> int:
-    """Return the number of the line that ends front matter; 0 without it."""
     fence = lines[0].strip()
     for number, line in enumerate(lines[1:60] if fence in ("---", "+++") else (), start=1):
         if number > 1 and line.strip() in (fence, "..."):
@@ -482,11 +474,6 @@ def _front_matter(lines: Sequence[str]) -> int:
 
 
 def _paragraphs(text: str, group: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Return lines in paragraphs: a wrapped line continues in the next, and other line breaks end a sentence.
-
-    A line is wrapped if the next one begins with a small letter, or if the next word had no room in it. Lines that are
-    a list without marks begin alike and have no full stop.
-    """
     bodies = [text[start:end] for start, end in group]
     width = max(map(len, bodies))
     starts = [body[0] if body[0].isalnum() else body.lstrip(_BEFORE_WORD)[:1] for body in bodies]
@@ -507,7 +494,6 @@ def _paragraphs(text: str, group: Sequence[tuple[int, int]]) -> list[list[tuple[
 
 
 def _goes_on(before: str, after: str, end: str, start: str, width: int, *, wrapped: bool, has_stop: bool) -> bool:
-    """Return whether a line continues in the next one."""
     if after[0] in ",;:.!?)]}»”…%" or start.islower():
         return True
     if before[-1] in ",(&/–—«“" and len(before) > 1:

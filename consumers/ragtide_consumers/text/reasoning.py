@@ -150,7 +150,6 @@ def _begins_block(text: str, start: int, end: int) -> bool:
 
 
 def _ends_block(text: str, start: int, end: int) -> bool:
-    """Return whether a closing tag ends a block that the text began with, and is no word of a sentence."""
     if text.startswith("</details", start) or text[end : end + 1] in _AFTER_QUOTED:
         return False
     before = _line_before(text, start)

@@ -209,8 +209,6 @@ def locate_sentences(
 
 
 def _kept_document(text: str, question: str) -> CutDocument:
-    """Return the sentences of a document, which is kept unless the question decided about its language."""
-
     def document() -> tuple[CutDocument, bool]:
         context = _QuestionContext(question)
         verbatim, plain = _document(text, context)
@@ -232,11 +230,6 @@ class _QuestionContext(Iterable[str]):
 
 
 def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the sentences of a document, as they stand in it and without marks.
-
-    Most documents are prose without an abbreviation at the end of a piece: their pieces are their sentences. The
-    language of ASCII prose does not matter then, and is not recognized.
-    """
     line, formed, is_ascii = text, has_form(text), text.isascii()
     if formed:
         line = text.strip(_BLANKS)
@@ -257,7 +250,6 @@ def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequenc
 
 
 def _without_marks(piece: str) -> str:
-    """Return a piece without the marks around it; nothing if it has no letter and no digit."""
     sentence = piece.strip()
     if sentence and not (sentence[0].isalnum() and sentence[-1] in ".!?"):
         sentence = sentence.strip(_STARTS)
@@ -269,7 +261,6 @@ def _is_sentence(text: str) -> bool:
 
 
 def _may_go_on(piece: str) -> bool:
-    """Return whether a sentence may go on after a piece: it ends with a number or an abbreviation, or is one."""
     piece = piece.rstrip()
     if len(piece) < 8:
         return True
@@ -294,7 +285,6 @@ def _beginning(text: str) -> str:
 
 
 def _language(marked: str, context: Iterable[str]) -> str:
-    """Return the language of a masked text: most texts show it by their first words."""
     beginning = marked[:_BEGINNING_CHARS]
     if NOTHING in beginning:
         beginning = beginning.replace(NOTHING, "")
@@ -307,7 +297,6 @@ def _texts(text: str, found: Sequence[Sentence]) -> tuple[list[str], list[str]]:
 
 
 def _claims(reader: "_SentenceReader", found: Sequence[Block]) -> Iterator[Sentence]:
-    """Yield the sentences of an answer that may claim something."""
     waiting: list[Sentence] = []
     in_sources = in_notes = False
     for number, block in enumerate(found):
@@ -360,7 +349,6 @@ class _SentenceReader:
         """Places whose language may still be recognized, so that the work stays linear."""
 
     def _recognized(self) -> str:
-        """Return the language of the text, which matters where a sentence may go on after an abbreviation."""
         if self.language is None:
             self.language = _language(self.marked, self._context)
         return self.language
@@ -441,7 +429,6 @@ class _SentenceReader:
         return found
 
     def _ends(self, pieces: Sequence[str], number: int, block: Block) -> bool:
-        """Return whether a sentence ends with a piece that is not the last."""
         piece, following = pieces[number], pieces[number + 1]
         body = piece.strip()
         if len(body) <= 12 and _ONLY_NUMBER.fullmatch(body):
@@ -454,7 +441,6 @@ class _SentenceReader:
         return True
 
     def _ends_in_its_language(self, before: str, after: str) -> bool:
-        """Return whether a sentence ends between two pieces by the rules of the language at this place."""
         self._checks -= 1
         language = evident_language(before + after)
         if language is None or language == self.language:
@@ -470,7 +456,6 @@ _CELLS: Final = ("|", "│", "┃", "║")
 
 
 def _without_row_number(sentence: str, row: int) -> str:
-    """Return a row without its number, which is the mark of a step."""
     cell, bar, rest = sentence.partition("|") if "|" in sentence else sentence.partition("\t")
     number = cell.strip(" .)#\t")
     if not bar or not number.isdecimal() or len(number) > 4 or int(number) not in (row, row - 1) or not rest.strip():
@@ -502,7 +487,6 @@ def place_sentences(response: str, sentences: Sequence[str]) -> tuple[str, list[
 
 
 def _segments(language: str, line: str) -> Iterable[str]:
-    """Return the pieces of a line, which together are the line, in time proportional to its length."""
     if line.isascii() and line.find(".", 0, -1) < 0 and line.find("!", 0, -1) < 0 and line.find("?", 0, -1) < 0:
         return (line,)
     window = len(line)
@@ -524,7 +508,6 @@ _AND_SO_ON: Final = re.compile(r"(?<=\bи т\.[дп]\.)\s(?=[А-ЯЁA-Z«„\"])
 
 
 def _after_and_so_on(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield Russian pieces that end after "and so on" before a capital letter, where the library continues."""
     for piece in pieces:
         at = 0
         for found in _AND_SO_ON.finditer(piece):
@@ -539,7 +522,6 @@ _THAI_CHARS: Final = 60
 
 
 def _thai_clauses(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield pieces of Thai, which has no full stop, that end with a space after enough characters."""
     for piece in pieces:
         at = 0
         for space in _THAI_SPACE.finditer(piece):
@@ -550,7 +532,6 @@ def _thai_clauses(pieces: Iterable[str]) -> Iterator[str]:
 
 
 def _windows(language: str, line: str, window: int) -> Iterator[str]:
-    """Yield the pieces of a line; a piece that ends in the last quarter of a window is split again in the next."""
     start = 0
     while len(line) - start > window:
         pieces: list[str] = list(sentencex.segment(language, line[start : start + window]))

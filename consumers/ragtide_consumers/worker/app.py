@@ -151,7 +151,6 @@ async def run_workers(
 
 
 def _exported_reasons(settings: Settings) -> Redaction | None:
-    """Return what redacts the reasons that leave with results, as specimens are redacted; None if none leaves."""
     if settings.judge.reasons != "all" or not settings.otel.results:
         return None
     return Redaction.of("specimens", settings.specimens, patterns_here=True)

@@ -134,7 +134,6 @@ class ClaimRenewer:
         self._outage.succeeded()
 
     def _report_alive(self, client: BlockingRedis, stream: str) -> None:
-        """Show `ragtide doctor` that the worker is alive: before Redis 7.2 a read without entries does not show it."""
         try:
             client.xreadgroup(LABEL_GROUP, self._consumer, {stream: BEYOND}, count=1)
         except ResponseError as error:
@@ -210,11 +209,7 @@ class Reclaimer:
     async def _claim_beside(
         self, holders: Sequence[bytes], count: int, tries: Callable[[str], int]
     ) -> tuple[list[StreamEntry], bool]:
-        """Take over abandoned entries without a look at those that wait for their labelers, and some of these.
-
-        There may be very many that wait, and XAUTOCLAIM would take them all, again and again. An entry that was deleted
-        meanwhile is left to XAUTOCLAIM.
-        """
+        # There may be very many that wait, and XAUTOCLAIM would take them all, again and again.
         entries: list[StreamEntry] = []
         scanned = True
         for holder in (name.decode() for name in holders):

@@ -31,7 +31,6 @@ class CriteriaWatch:
     A workspace has the criteria of its settings only, so that a replay asks the same from begin to end.
 
     Args:
-        settings: with the criteria of the settings.
         labeler: its judges ask the criteria; without a judge nothing is read.
         outage: of Redis, which is logged once.
     """

@@ -101,7 +101,6 @@ async def exporting_results(
     The results that wait at the end are sent, for at most five seconds.
 
     Args:
-        settings: of the export.
         telemetry: counts results by outcome.
         reasons: redacts the judge's reasons that leave with the scores, and is closed at the end; None if none leaves.
 
@@ -131,7 +130,6 @@ def result_exporter(settings: OtelSettings, report: Callable[[str, int], None] |
     """Return what sends results to their backend in the form of the settings.
 
     Args:
-        settings: of the export.
         report: is called with `sent` or `lost`, and a number of results.
 
     Raises:
@@ -164,7 +162,6 @@ def result_exporter(settings: OtelSettings, report: Callable[[str, int], None] |
 
 
 def _receiver(settings: OtelSettings, environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Return address and headers: of the settings, else of OpenTelemetry's variables; never one of each."""
     from opentelemetry.util.re import parse_env_headers  # noqa: PLC0415 - an extra
 
     from ragtide_runtime.telemetry.span_exporter import otlp_url  # noqa: PLC0415 - an extra

@@ -277,12 +277,9 @@ class CommitLoop:
     """Commits results in the order in which they were added: all that wait, as soon as the last commit has ended.
 
     Args:
-        committer: of the partition.
         release: called with the entries whose results have been committed.
         attempt: logs an outage of Redis once.
-        telemetry: of the workers of the process.
         labeler: returns its name, for the counters.
-        heartbeat: of the loop.
         emitted: called with each entry whose metric event was added.
     """
 
@@ -376,7 +373,6 @@ class CommitLoop:
         return batch
 
     async def _commit(self, results: Sequence[Result]) -> list[CommitOutcome]:
-        """Commit results, as often as Redis fails; report those that were committed now, and return all outcomes."""
         while True:
             try:
                 outcomes = await self._committer.commit(results)
@@ -403,7 +399,6 @@ class CommitLoop:
                 self._outcomes()[outcome].inc(number)
 
     def _duplicates(self, batch: Sequence[Finished], outcomes: Sequence[CommitOutcome]) -> list[RejectedEntry]:
-        """Return the results that make the duplicates of a batch dead letters."""
         return [
             self._duplicate(entry, result)
             for (entry, result), outcome in zip(batch, outcomes, strict=True)

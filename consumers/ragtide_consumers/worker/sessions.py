@@ -41,9 +41,7 @@ class WorkerSessions:
     Args:
         redis: client.
         streams: keys of the partition.
-        settings: of the deployment.
         criteria: returns those that the judges ask at present.
-        heartbeat: of the loop.
         attempt: logs an outage of Redis once.
     """
 

@@ -38,7 +38,6 @@ LIBRARY_LOG: Final = logging.getLogger("ragtide.faststream")
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """Drop a log record about a read that failed, which is an outage; show another failure of Redis in one line."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, RedisError | OSError):
         if record.getMessage().startswith("Message fetch error"):
@@ -116,7 +115,6 @@ class StreamApplication(FastStream):
     """Reads streams in a consumer group from `start` to `stop`.
 
     Args:
-        url: of Redis.
         handlers: by stream, the function that takes the entries of each read; the next read waits for its return.
         group: consumer group, which must exist.
         consumer: name in the group.

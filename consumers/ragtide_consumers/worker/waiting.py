@@ -179,11 +179,7 @@ class TimedLabeling(NamedTuple):
 
 
 class Patience:
-    """Calls the labeler of all workers of a process, and waits while it is unavailable.
-
-    Args:
-        labeler: of the workers.
-    """
+    """Calls the labeler of all workers of a process, and waits while it is unavailable."""
 
     def __init__(self, labeler: Labeler) -> None:
         self.labeler = labeler
@@ -196,7 +192,6 @@ class Patience:
         """Return the labeler's labels; wait for them as long as the labeler is unavailable.
 
         Args:
-            interaction: to label.
             before_waiting: awaited once, before the first wait.
 
         Raises:

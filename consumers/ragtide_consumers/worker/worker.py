@@ -306,7 +306,6 @@ class LabelWorker:
         self._lane_is_free.set()
 
     async def _lane(self) -> None:
-        """Work on entries of the queue, one after the other, until it is empty or there is no room for results."""
         turn_began = perf_counter()
         while self._queue and not (self._backpressure.paused or self._results.full):
             if perf_counter() - turn_began > TURN_S / len(self._lanes):
@@ -484,7 +483,6 @@ class LabelWorker:
         return timed.labeling, event
 
     async def _uncount_waiting(self, entry: StreamEntry, *, to: str = "") -> None:
-        """Uncount the delivery of an entry before it waits for its labeler, at another consumer if one is given."""
         await self._uncount(entry, to=to)
         try:
             if entry.deliveries > self._settings.max_deliveries:

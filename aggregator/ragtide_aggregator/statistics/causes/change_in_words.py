@@ -21,7 +21,6 @@ def in_words(change: ExplainedChange) -> str:
 
 
 def _unresolved(change: ExplainedChange) -> str:
-    """Return the part that is certain, if there is one, beside the interval of the other."""
     if _sign(change.mix):
         other = f"change within segments ({change.within.lower:+.3f} to {change.within.upper:+.3f})"
         return f"mix {change.mix.estimate:+.3f}, {_mix(change)}; not resolved: {other}"

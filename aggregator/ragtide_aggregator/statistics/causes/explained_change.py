@@ -103,12 +103,10 @@ def explained_change(
     """Return a change explained by the values of a segment name.
 
     Args:
-        names: of the segment values.
         reference: moments of their scores before, scaled to [0, 1].
         since: the same since the change.
         confidence: level in (0, 1), valid at every look.
         min_effect: change that does not matter, in the metric's unit.
-        effects: of dependence among the items.
         value_range: lowest and highest possible score.
 
     Raises: ValueError for an argument out of its range.
@@ -191,7 +189,6 @@ def _segments(
 
 
 def _shares(found: SegmentMoments, confidence: float, effect: float) -> list[Interval[float, float]]:
-    """Return the share of each segment value: the mean of whether an item has it."""
     shares: Floats = found.shares
     n = np.full(shares.shape, found.total)
     has = SegmentMoments(n, shares, n * shares * (1 - shares))

@@ -124,7 +124,6 @@ def split_change(found: Stretches, *, alpha: float, effects: DesignEffects = IND
     Args:
         found: the two stretches.
         alpha: probability that an interval ever misses, each for itself.
-        effects: of dependence among the items.
 
     Raises: ValueError for an argument out of its range.
     """
@@ -150,7 +149,6 @@ class _SplitPart(NamedTuple):
 
 
 def _part(found: Stretches, of_mean: float, of_score: float, effects: DesignEffects) -> _SplitPart:
-    """Return the mean over items since the change of `of_mean` z + `of_score` x, minus its value without change."""
     before, after, known = found.reference, found.since, found.known
     both = of_mean + of_score
     m = before.overall[..., None]

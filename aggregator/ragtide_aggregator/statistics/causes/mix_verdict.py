@@ -74,7 +74,6 @@ def mix_verdict(
         found: the two stretches; one axis.
         confidence: level in (0, 1).
         min_effect: change that does not matter, on the scale of 0 to 1.
-        effects: of dependence among the items.
         spread: whether to look where a change within segments happened.
 
     Raises: ValueError for an argument out of its range.

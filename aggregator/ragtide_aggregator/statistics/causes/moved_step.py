@@ -176,7 +176,6 @@ def moved_steps(numbers: Sequence[StepNumber], *, confidence: float, looks: int,
         numbers: of every step, each at most once.
         confidence: of all intervals together, at all looks, in (0, 1).
         looks: most looks that are taken, each at a number of interactions that was set before.
-        effects: of dependence among interactions.
     """
     used = _USED if any(number.kind == "reranker" for number in numbers) else _USED_ALONE
     known = [
@@ -206,7 +205,6 @@ def moved_steps(numbers: Sequence[StepNumber], *, confidence: float, looks: int,
 def _retrieval(
     retrievers: dict[Component, _Numbers], rerankers: dict[Component, _Numbers]
 ) -> dict[Component, _StepFinding]:
-    """Return what is certain about the steps of retrieval."""
     if not rerankers:
         return _without_reranker(retrievers)
     pools = [numbers.get("agreement") for numbers in retrievers.values()]

@@ -65,7 +65,6 @@ def agreement(
         threshold: lowest value that counts as high.
         confidence: level of the intervals.
         clusters: cluster of each item; the bootstrap draws whole clusters.
-        seed: of the bootstrap.
 
     Raises: ValueError unless both have the same length and are finite.
     """
@@ -110,7 +109,6 @@ def family_agreement(
         errors: prediction minus reference by metric, n values each; NaN for an item without the metric.
         confidence: level of the intervals.
         clusters: cluster of each item.
-        seed: of the bootstrap.
     """
     columns = np.array(list(errors.values()))
     n = columns.shape[1] if columns.size else 0

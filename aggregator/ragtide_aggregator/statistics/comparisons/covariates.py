@@ -150,7 +150,6 @@ class CovariateTable(RowTable, version=2, what="covariates", capacity=16):
         return found
 
     def _before_refit(self, rows: Rows, adds: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which values come before their row's slopes are to be fitted anew."""
         batch = grouped(rows)
         counts = self._counts[batch.rows]
         n = batch.before(adds[batch.order], counts)
@@ -159,7 +158,6 @@ class CovariateTable(RowTable, version=2, what="covariates", capacity=16):
         return found
 
     def _add(self, batch: Grouped, x: Floats, z: Floats, known: NDArray[np.int64]) -> Floats:
-        """Add the known values, in the batch's order, and return the predictions of all; z has shape (features, n)."""
         rows, d = batch.rows, self.features
         first, second = self._pairs
         held = z * known
@@ -180,7 +178,6 @@ class CovariateTable(RowTable, version=2, what="covariates", capacity=16):
         return np.asarray(predicted[1])
 
     def _refit(self, rows: Rows) -> None:
-        """Fit the slopes of rows to all of their values, and use them if the last ones helped."""
         if not rows.size:
             return
         d, n = self.features, self._counts[rows].astype(np.float64)

@@ -65,16 +65,6 @@ _HALVINGS: Final = 14
 def _gains(
     difference: Floats, *, null: float, total: Floats, seen: Floats, left: Floats | float, unseen: Floats
 ) -> Floats:
-    """Return the factor of the capital of a bettor that stakes everything; at most 1 if the difference is nan.
-
-    Args:
-        difference: score of the other config minus score of this config, in [-1, 1]; nan if one is missing.
-        null: mean difference under the null hypothesis.
-        total: sum of the differences before.
-        seen: number of the differences before.
-        left: items still to come, including this item.
-        unseen: items of the duel without a difference before this item.
-    """
     owed = null * seen - total
     mean = null + owed / np.where(owed > 0, left, unseen)
     room = np.maximum(1 + mean, _NARROWEST)
@@ -143,7 +133,6 @@ class Duels:
             self._move(pairs & self._others, owned)
 
     def _move(self, pairs: Flags, owned: Floats) -> None:
-        """Move part of the money of each duel to the duel with the config that is the most ahead."""
         ahead = np.where(pairs, self.total / (self.seen + CAUTION), -np.inf)
         target = pairs & (np.arange(ahead.shape[-1]) == ahead.argmax(axis=-1)[..., None])
         give = np.where(target | ~target.any(axis=-1, keepdims=True), 0.0, MOVED * np.minimum(owned, self.paid))

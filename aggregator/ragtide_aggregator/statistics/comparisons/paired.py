@@ -147,7 +147,6 @@ def _pairs(first: ArrayLike, second: ArrayLike, value_range: tuple[float, float]
 
 
 def _rise_less_fall(gaps: Floats, confidence: float) -> tuple[float, float]:
-    """Return the ends for the mean of values in [-1, 1]: mean rise less mean fall, whose errors are correlated."""
     rise, fall = (
         interval("wilson", mean=float(np.maximum(part, 0).mean()), n=gaps.size, confidence=confidence)
         for part in (gaps, -gaps)

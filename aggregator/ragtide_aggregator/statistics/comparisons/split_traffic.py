@@ -102,7 +102,6 @@ def is_balanced(to_a: NDArray[np.bool_], features: Floats, share: float) -> bool
 
 
 def _may_be_zero(off: Floats, checks: int = 1) -> bool:
-    """Return whether numbers in [-1, 1] may have the mean 0, given everything before each."""
     if not off.size:
         return True
     level = 1 - (1 - CERTAIN) / checks

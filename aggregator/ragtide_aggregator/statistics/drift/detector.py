@@ -107,7 +107,6 @@ class DriftDetector:
         return first
 
     def _first_alarm(self, shares: Floats, sizes: NDArray[np.int64]) -> int | None:
-        """Return the index at which the alarm will sound, without changing the state."""
         trial = DetectorTable()
         for row in self._rows():
             trial.load(trial.add_row(), self._table.to_bytes(row))

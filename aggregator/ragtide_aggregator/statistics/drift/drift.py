@@ -270,7 +270,6 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
         return self._update(given)
 
     def _own_limits(self, rows: Rows, limits: Floats) -> Floats:
-        """Return the limit of each value, mirrored for a rise."""
         given = ~np.isnan(limits)
         if not np.all((limits[given] > 0) & (limits[given] < 1)):
             raise ValueError("limits holds a limit that is not in (0, 1): no mean of values in [0, 1] is beyond it")

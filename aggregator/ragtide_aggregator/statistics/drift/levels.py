@@ -192,7 +192,6 @@ class Levels:
             waiting = waiting[left]
 
     def _take(self, rows: Rows, values: Floats, times_ms: Rows, costs: Floats, sizes: Rows) -> Rows:
-        """Add values of each level up to the first at which its limits change; return the places of the others."""
         table, batch = self.table, grouped(rows)
         began = table.since_ms[batch.rows] < 0
         table.since_ms[batch.rows[began]] = times_ms[batch.order[batch.starts[began]]]
@@ -224,7 +223,6 @@ class Levels:
         return np.flatnonzero(~taken)
 
     def _move(self, row: int, alarm: Alarm, found_ms: int) -> None:
-        """Note that a level moved, and learn it anew."""
         table, learned = self.table, self._learned.read([row])
         n = int(learned.n[0])
         total = float(learned.mean[0]) * n - alarm.change_mean * alarm.change_n
@@ -241,7 +239,6 @@ class Levels:
         self._learned.clear(row)
 
     def _set_limits(self, rows: Rows) -> None:
-        """Set the limits of levels to those of the values learned so far, where the evidence is not rising."""
         if not rows.size:
             return
         table, ways = self.table, len(DIRECTIONS)
@@ -287,7 +284,6 @@ class Levels:
             table.load(int(rows[0]), part)
 
     def _begins_anew(self, row: int, data: bytes) -> bool:
-        """Return whether the first release wrote a level: it did not keep how many values a move has before it."""
         if data[:1] != b"\1":
             return False
         self.table.clear(row)
@@ -304,7 +300,6 @@ class Levels:
             table.load_rows(of_table, part)
 
     def _parts(self, rows: Rows, data: Sequence[bytes]) -> Iterator[tuple[RowTable, Rows, bytes]]:
-        """Yield each table, its rows, and the bytes of these rows, joined."""
         ways = len(DIRECTIONS)
         tables: list[tuple[RowTable, Rows]] = [(self.table, rows), (self._learned, rows)]
         tables += [(self._detectors, ways * rows + number) for number in range(ways)]
@@ -328,7 +323,6 @@ class Levels:
 
 
 def _interval(learned: ClusterSums) -> tuple[Floats, Floats]:
-    """Return the ends of the interval of each mean; single values have a narrower one than clusters."""
     lower, upper = running_interval(learned.mean, learned.n, learned.squares, confidence=CONFIDENCE)
     clustered = np.flatnonzero(learned.count < learned.n)
     if clustered.size:

@@ -212,16 +212,6 @@ class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
         self, rows: Rows, hours: NDArray[np.int64], n: NDArray[np.int64], totals: Floats, *,
         about: Callable[[Rows, Floats], Floats], sizes: Floats,
     ) -> int:  # fmt: skip
-        """Add clusters or panes to open cells, and close those whose hour is over; return how many came too late.
-
-        Args:
-            rows: row of each.
-            hours: hour of each.
-            n: numbers of values.
-            totals: their sums.
-            about: from places and predictions to sums of squares about the predictions.
-            sizes: size of the largest cluster in each.
-        """
         late, cells = 0, self._cells
         for turn in in_turns(rows, hours):
             at = turn[hours[turn] >= cells.hour[rows[turn]]]

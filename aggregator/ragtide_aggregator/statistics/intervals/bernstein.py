@@ -30,7 +30,6 @@ class PlugInBets(RowTable, capacity=16):
         self._log_level = log(2 / (1 - confidence))
 
     def _next_bets(self, rows: Rows) -> Floats:
-        """Return the bets on the next value of rows, without any limit."""
         n, _, spread = self._seen[:, rows]
         t = n + 1
         return np.asarray(np.sqrt(2 * self._log_level / (spread / t * t * np.log1p(t))))

@@ -81,7 +81,6 @@ class BettingTable(PlugInBets, version=2, what="betting", capacity=4):
         self._see(rows, x)
 
     def _left(self, rows: Rows) -> Floats:
-        """Return the mean of the values still to come, for each row and each mean of all values."""
         n, total, _ = self._seen[:, rows]
         population = self._population[rows]
         finite = np.isfinite(population)[:, None]

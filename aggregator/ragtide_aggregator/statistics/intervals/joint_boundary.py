@@ -74,7 +74,6 @@ def joint_half_width(one: Deviations, other: Deviations, *, alpha: float, v_opt:
 
 
 def _largest(a: Floats, first: "_Mixture", b: Floats, second: "_Mixture", level: Floats) -> Floats:
-    """Return the largest a s + b t with log m(s) + log m(t) <= level, by halving where the slopes balance."""
     nothing = np.zeros(level.shape)
     most = second.root(level - first.log(nothing)[0])
     highest = first.root(level - second.log(nothing)[0])
@@ -132,7 +131,6 @@ class _Mixture(NamedTuple):
         """Return the s >= 0 at which log m(s) reaches a level; 0 where it is there already.
 
         Args:
-            level: to be reached.
             start: where to begin, above 0; unless given where Bernstein's boundary is.
         """
         needed = np.maximum(level + log(2) - self.constant, 0.0)

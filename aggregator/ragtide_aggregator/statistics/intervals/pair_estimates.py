@@ -67,7 +67,6 @@ class Fitted:
         """Return the estimates with intervals.
 
         Args:
-            variance: of theta.
             units: number of independent units that it is the variance of: chosen items, or clusters of them.
             trusted: whether there are enough for an interval.
             confidence: level in (0, 1).

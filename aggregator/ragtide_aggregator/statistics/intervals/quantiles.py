@@ -93,7 +93,6 @@ class Quantiles:
         self._waiting[key] = self._waiting.get(key, 0) + count
 
     def _whole(self) -> CollapsingLowestDenseStore:
-        """Return the store after adding what waits."""
         if self._waiting:
             self._zeros += self._waiting.pop(ZERO, 0)
             for key, count in self._waiting.items():

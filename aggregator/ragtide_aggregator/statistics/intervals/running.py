@@ -103,15 +103,6 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
 
 
 def _log_mixture(s: Floats, shape: Floats, rest: Floats) -> tuple[Floats, Floats]:
-    """Return the log of the gamma-exponential mixture (c = 1) without its constant, and its slope in the sum s.
-
-    It is written with the difference of the two gamma arguments, and so exact for intrinsic times in the billions.
-
-    Args:
-        s: sums.
-        shape: intrinsic times plus rho.
-        rest: `_stirling_rest` of these.
-    """
     gained = shape * _minus_log1p(s / shape)
     below = scipy_functions.gammainc(shape, shape + s)
     density = np.exp(-rest - gained) / (shape + s)
@@ -119,14 +110,12 @@ def _log_mixture(s: Floats, shape: Floats, rest: Floats) -> tuple[Floats, Floats
 
 
 def _minus_log1p(x: Floats) -> Floats:
-    """Return x - log(1 + x) for x >= 0, precisely also for small x."""
     small = np.minimum(x, _SERIES_BELOW)
     series = small * small * np.polyval([(-1) ** k / k for k in range(10, 1, -1)], small)
     return np.where(x < _SERIES_BELOW, series, x - np.log1p(x))
 
 
 def _stirling_rest(a: Floats) -> Floats:
-    """Return log Gamma(a) - a log(a) + a."""
     large = np.maximum(a, _STIRLING_FROM)
     series = 0.5 * np.log(2 * np.pi / large) + 1 / (12 * large) - 1 / (360 * large**3)
     small = np.minimum(a, _STIRLING_FROM)

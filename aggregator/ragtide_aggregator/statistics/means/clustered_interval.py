@@ -52,7 +52,6 @@ def clustered_interval(sums: ClusterSums, *, confidence: float) -> tuple[Floats,
     whole range while no cluster is closed.
 
     Args:
-        sums: of the closed clusters, one element a key.
         confidence: in (0, 1).
 
     Raises: ValueError unless 0 < confidence < 1.
@@ -126,7 +125,6 @@ def clustered_boundary(squares: Floats, weighted: Floats, largest: Floats, *, al
 
 
 def _spent(squares: Floats, weighted: Floats, largest: Floats) -> Floats:
-    """Return the exponent's second part for every bet; infinite for a bet that a cluster was too large for."""
     c = largest[..., None]
     stakes = c * _GRID
     possible = stakes < 1

@@ -161,20 +161,12 @@ class DependenceTable(RowTable):
         self._n[batch.rows] += batch.counts
 
     def _add_blocks(self, level: int, rows: Rows, at_ends: NDArray[np.int64]) -> None:
-        """Add full blocks, sorted by row.
-
-        Args:
-            level: of their length.
-            rows: row of each, shape (n,).
-            at_ends: the number of each in its row, and the sums of values and squares and the time at its end; (4, n).
-        """
         number, ends, square_ends, times = at_ends
         length = BLOCKS[level]
         batch = _neighbours(rows)
         distinct, place = batch.rows, batch.occurrence
 
         def earlier(now: NDArray[np.int64], stored: NDArray[np.int64], back: int) -> NDArray[np.int64]:
-            """Return for each block a number of the block that is `back` before it."""
             found = np.roll(now, back)
             for at in range(back):
                 some = np.flatnonzero(place == at)
@@ -247,7 +239,6 @@ class DependenceTable(RowTable):
         return self.bytes_of(np.array([row]))[0]
 
     def _numbers(self) -> tuple[NDArray[np.int64], ...]:
-        """Return the numbers of levels, but for the counts and sums by size."""
         return self._blocks, self._ends, self._square_ends, self._plain, self._sums, self._times
 
     def bytes_of(self, rows: Rows) -> list[bytes]:
@@ -296,7 +287,6 @@ class DependenceTable(RowTable):
 
 
 def _neighbours(rows: Rows) -> Grouped:
-    """Return blocks that are sorted by row as a batch."""
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     counts = np.diff(np.append(starts, rows.size))
     return Grouped(np.arange(rows.size), rows[starts], counts, starts)
@@ -305,15 +295,6 @@ def _neighbours(rows: Rows) -> Grouped:
 def _without_steps(
     counts: NDArray[np.int64], squares: Floats, lower: Floats, steps: Floats, length: int
 ) -> tuple[Floats, NDArray[np.int64], Floats]:
-    """Return the mean of the squares that are not those of steps, their number, and the number of the others.
-
-    Args:
-        counts: number of squares by size and row.
-        squares: their sum.
-        lower: the mean of shorter blocks, from which the search begins: at least that of independent values.
-        steps: squares of steps of shorter blocks.
-        length: of the blocks.
-    """
     everything = counts.sum(axis=0)
     whole = squares.sum(axis=0) / np.maximum(everything, 1)
     mean = np.minimum(lower, whole)

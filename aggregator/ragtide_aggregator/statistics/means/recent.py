@@ -61,7 +61,6 @@ def _slowly(last: float, values: Floats, n: int) -> float:
 
 
 def _filtered(last: Floats, values: Floats, starts: Rows, counts: Rows) -> Floats:
-    """Return recent means after values with one share; each product and each sum is rounded as in the formula."""
     within = np.arange(int(counts.max()))
     series = values[np.minimum(starts[:, None] + within, values.size - 1)]
     # Products with a power of 2 are exact, so the result is the same on processors that do not round them.
@@ -70,7 +69,6 @@ def _filtered(last: Floats, values: Floats, starts: Rows, counts: Rows) -> Float
 
 
 def _in_rounds(batch: Grouped, first: int, values: Floats, n: Rows, after: Floats) -> None:
-    """Update the recent means of the rows from `first` on: the first value of each row, the second, and so on."""
     starts, counts = batch.starts[first:], batch.counts[first:]
     if not counts.size:
         return

@@ -127,7 +127,6 @@ def says_nothing(lower: Floats, upper: Floats, mean: Floats, counts: ArrayLike) 
     Args:
         lower: lower ends.
         upper: upper ends.
-        mean: of the counts.
         counts: as of `moments_interval`.
     """
     unit = np.asarray(counts, dtype=np.float64)

@@ -142,7 +142,6 @@ def weighted_means(
 
 
 def _over_clusters(clusters: ClusterSums, sampled: SampledSums) -> ClosedWeights:
-    """Return the weighted means over closed clusters."""
     _, a, b, aa, ab, bb, n_s, y_s, nn_s, ny_s, yy_s = sampled.clusters
     single = np.maximum(clusters.n - n_s, 0.0)
     total = np.where(single > 0, np.maximum(clusters.n * clusters.mean - y_s, 0.0), 0.0)

@@ -233,8 +233,6 @@ _FIRST_SIZE: Final = 1 + 8 * _FIRST_SUMS
 
 
 def _from_first(sums: Floats) -> Floats:
-    """Return sums of version 1, shape (19,), as sums of pairs with both scores."""
-
     def products(of: Floats) -> Floats:
         ww, wy, wf, yy, yf, ff = of
         found = np.zeros((_TERMS, _TERMS))
@@ -262,7 +260,6 @@ def read_pairs(
         closed: table with the pairs of closed clusters; None where each item counts by itself.
         row: index in both.
         everything: about all items, with the sums over clusters; None if nothing is known about them.
-        confidence: of the interval.
         powered: whether proxy scores and counts are used for the estimate; False for the weighted mean.
     """
     rows = np.array([row])
@@ -283,7 +280,6 @@ def read_pairs(
 
 
 def _by_cluster(values: Floats, of: Rows, count: int) -> Floats:
-    """Return the sums of values of each cluster, added in order; shape (quantities, count)."""
     found = np.zeros((values.shape[0], count))
     for quantity, added in zip(found, values, strict=True):
         np.add.at(quantity, of, added)
@@ -295,12 +291,10 @@ def _products(sums: Floats) -> Floats:
 
 
 def _weights(scale: Floats) -> Floats:
-    """Return the weights of the sums of w in the sum of the weights of a cluster."""
     nothing = np.zeros_like(scale[0])
     return np.stack([scale[0], *[nothing] * 3, scale[1], *[nothing] * 2])
 
 
 def _square(products: Floats, weights: Floats) -> Floats:
-    """Return the sum of squares of weighted sums, from the sums of their products; shape (rows,)."""
     twice = np.where(_FIRST == _SECOND, 1.0, 2.0)[:, None]
     return np.asarray(np.maximum((twice * weights[_FIRST] * weights[_SECOND] * products).sum(axis=0), 0.0))

@@ -233,7 +233,6 @@ _FIRST_SIZE: Final = 1 + 8 * _FIRST_TERMS
 
 
 def _from_first(sums: Floats) -> Floats:
-    """Return sums of version 1, shape (13,), as sums of pairs with both scores."""
     n, w, w2, y, f, yy, ff, yf, y2, f2, yy2, ff2, yf2 = sums
     return np.array(
         [n, 0, 0, 0, w, w, y, f, yy, ff, yf, f, w2, w2, y2, f2, yy2, ff2, yf2, f2, *[0] * 8], dtype=np.float64
@@ -271,7 +270,6 @@ def _strata(sums: Floats, everything: Everything | None, *, powered: bool) -> St
 
 
 def _parts(counts: Floats) -> Floats:
-    """Return the share of each stratum; 0 where both are 0."""
     total = counts.sum(axis=0)
     return np.asarray(counts / np.where(total > 0, total, 1.0))
 

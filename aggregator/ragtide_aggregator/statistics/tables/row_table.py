@@ -52,10 +52,8 @@ class RowColumn(Generic[Scalar]):
     """A number, or an array of numbers, of every row.
 
     Args:
-        kind: of the numbers.
         shape: of the numbers of one row; a text is the name of an attribute of the table, which is set before its
             columns are made.
-        fill: of a new row.
         merge: how the numbers of two rows are taken together; None if the table merges them itself.
         least: smallest possible number, minus infinity for any finite number; None for any number.
         axis: of the rows in the array; -1 for the last.

@@ -136,7 +136,6 @@ def _refuse(name: str) -> Any:
 
 
 def _unambiguous(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object in which a name that it has twice with different values has none that can be read."""
     found: dict[str, Any] = {}
     for name, value in members:
         found[name] = one_value(found.get(name, value), value)
@@ -206,7 +205,6 @@ class _Shape:
 
 
 def _later(before: Any, value: Any, schema: Schema) -> Any:
-    """Return the last word of two about a field: the entries of a correction leave the others as they are."""
     items: Schema = schema.get("items", {})
     if items.get("type") == "object" and isinstance(before, list) and isinstance(value, list):
         key = next(iter(items["properties"]))
@@ -229,7 +227,6 @@ def _is_schema(value: object) -> bool:
 
 
 def _read(value: Any, schema: Schema) -> Any:
-    """Return a value with the type of its schema if it can be read so, else as it is."""
     kind = schema.get("type")
     if kind == "boolean":
         read = truth(value)
@@ -253,7 +250,6 @@ def _read(value: Any, schema: Schema) -> Any:
 
 
 def _inside(value: Any, openers: str) -> Any:
-    """Return the list or the object that a string holds; a value that is no such string as it is."""
     if not isinstance(value, str) or not value.lstrip().startswith(tuple(openers)):
         return value
     try:
@@ -269,7 +265,6 @@ def parse(text: str, schema: Schema) -> Parsed | None:
     A whole object replaces all that stood before it, a partial one only its own fields. None if there is no object.
 
     Args:
-        text: of the answer.
         schema: JSON schema of the object.
 
     >>> schema = {"properties": {"key_list": {"type": "array", "items": {"type": "string"}}}}
@@ -329,7 +324,6 @@ def _names_field(text: str, start: int, shape: _Shape) -> bool:
 
 
 def _correction(text: str, start: int, value: Any, shape: _Shape) -> dict[str, Any] | None:
-    """Return the field that a value after the answer corrects: a part of it, or a list after its name."""
     if not isinstance(value, list) or any(isinstance(item, dict) for item in value):
         return shape.part(value)
     before = text[max(0, start - 80) : start].rstrip()
@@ -378,7 +372,6 @@ def _values(text: str, budget: ReadingBudget) -> Iterator[tuple[int, Any]]:
 
 
 def _value_at(text: str, start: int, budget: ReadingBudget) -> tuple[Any, int] | None:
-    """Return the value that begins at a bracket, and its end; as `Sloppy` if the text ends before it does."""
     budget.use(ATTEMPT)
     try:
         value, end = _STRICT.raw_decode(text, start)
@@ -405,11 +398,6 @@ def _whole_characters(value: Any) -> Any:
 
 
 def _answers(value: Any, shape: _Shape, budget: ReadingBudget, depth: int) -> dict[str, Any] | None:
-    """Return the object with the fields that were asked for in a value and its wrappers.
-
-    Raises:
-        _Ambiguous: several differ.
-    """
     if depth > DEPTH:
         return None
     children: list[Any]
@@ -441,7 +429,6 @@ _ESCAPED_OBJECT: Final = re.compile(_ESCAPED_START)
 
 
 def _escaped_value_at(text: str, start: int, budget: ReadingBudget) -> tuple[Any, int] | None:
-    """Return the value that begins at a bracket and escapes its quotes, and its end."""
     rest = text[start:]
     budget.use(4 * len(rest))
     value, end = _value_at(_ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), rest), 0, budget) or (None, 0)

@@ -216,7 +216,6 @@ class JudgeBatches:
         return len(taken)
 
     async def _find(self, opened: OpenBatch) -> Any:
-        """Return a batch at the endpoint; None if it was never made."""
         if opened.id:
             return await self._endpoint.batches.retrieve(opened.id)
         looked = 0
@@ -229,7 +228,6 @@ class JudgeBatches:
         return None
 
     async def _take(self, batch: Any, result: BatchResult) -> float:
-        """Store the answers of a batch, and return its dollars."""
         cost_usd = 0.0
         for file_id in (batch.output_file_id, batch.error_file_id):
             if not file_id:
@@ -252,7 +250,6 @@ class JudgeBatches:
         return cost_usd
 
     async def _entries(self, file_id: str) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield the objects of a file of JSON lines; other lines, and lines that are too long, are skipped."""
         rest, skips = b"", False
         async with self._endpoint.files.with_streaming_response.content(file_id) as reply:
             async for piece in reply.iter_bytes(65_536):
@@ -277,7 +274,6 @@ class JudgeBatches:
 
     @contextmanager
     def _explaining_errors(self) -> Iterator[None]:
-        """Turn errors of the endpoint into a sentence."""
         try:
             yield
         except (openai.APIError, ForeignAnswerError) as error:

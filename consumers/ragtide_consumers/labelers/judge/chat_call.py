@@ -140,7 +140,6 @@ class ChatCall(Call[JudgeAnswer]):
         return CallFailure(FailureKind.MISCONFIGURED, "refused", shown, remedy=_REMEDIES[refusal.about])
 
     def _less(self, refusal: EndpointRefusal, shown: str, *, blindly: bool) -> CallFailure | None:
-        """Return a failure after which less is asked for, of the endpoint or of this interaction; None for others."""
         if refusal.about is About.CONTENT:
             return CallFailure(FailureKind.REFUSED, "refused", shown, final=NoLabels(AbsentReason.JUDGE_REFUSED, shown))
         if refusal.about not in (About.FORM, About.LENGTH, About.ANSWER_LIMIT):

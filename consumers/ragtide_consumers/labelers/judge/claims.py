@@ -156,7 +156,6 @@ async def _verdicts(
 
 
 def _checked_texts(interaction: RagInteraction, claims: Claims) -> tuple[KeyedList, KeyedList, KeyedList]:
-    """Return claims, whole texts, and documents, as keys and texts."""
     keyed = [
         *((f"r{index + 1}", claim) for index, claim in enumerate(claims.response)),
         *((f"g{index + 1}", claim) for index, claim in enumerate(claims.reference)),
@@ -172,7 +171,6 @@ def _checked_texts(interaction: RagInteraction, claims: Claims) -> tuple[KeyedLi
 
 
 def _together(known: Verdicts, more: Verdicts) -> Verdicts:
-    """Return verdicts merged with more: a document entails a claim if one of its pieces entails it."""
     merged = dict(known)
     for (claim, source), verdict in more.items():
         pair = claim, source.partition(".")[0]

@@ -345,7 +345,6 @@ def _tokens_of_rules(text: str) -> int:
 
 
 def _headers(address: str, key: str | None) -> dict[str, str]:
-    """Return what names the caller: the key, and organization and project as the `openai` client reads them."""
     headers = {
         name: value
         for name, variable in (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID"))

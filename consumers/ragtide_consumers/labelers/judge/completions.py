@@ -64,7 +64,6 @@ def read_body(body: bytes) -> object:
 
 
 def _events(text: str) -> Iterator[object]:
-    """Yield the events of a stream, as lines of JSON or after `data:`; None for what belongs to no stream."""
     begun: list[str] = []
     for line in [*text.split("\n"), ""]:
         name, colon, data = line.strip().partition(":")
@@ -128,7 +127,6 @@ def read_reply(reply: object, price: CallPrice | None) -> JudgeAnswer:
 
 
 def _message_in(reply: object, depth: int = 0) -> tuple[Members | None, list[Members]]:
-    """Return the message in a reply of any API, and the objects around it, the innermost first; None without one."""
     if not isinstance(reply, Mapping) or depth > _DEPTH:
         return None, []
     for message, around in _messages(reply):
@@ -142,7 +140,6 @@ def _message_in(reply: object, depth: int = 0) -> tuple[Members | None, list[Mem
 
 
 def _messages(reply: Members) -> Iterator[tuple[Members, Members]]:
-    """Yield the message as each API has it, and the object beside it that may have the reason of its end."""
     yield from _chosen(*_choice(reply))
     if "choices" in reply:
         return
@@ -176,7 +173,6 @@ def _chosen(listed: str, choice: Members) -> Iterator[tuple[Members, Members]]:
 
 
 def _choice(reply: Members) -> tuple[str, Members]:
-    """Return the name of the list of choices in a reply, and the first of them; a text is the text of one."""
     for name in _CHOICES:
         entries = reply.get(name)
         if isinstance(entries, list) and entries and isinstance(entries[0], str):
@@ -191,7 +187,6 @@ def _is_answer(text: object, beside: Members) -> bool:
 
 
 def _joined(events: Sequence[Members]) -> Members:
-    """Return the reply that the events of a stream make together; an error if one has it, or if they have no end."""
     texts: list[str] = []
     calls: dict[str, list[str]] = {}
     others: dict[str, list[str]] = {"refusal": [], "reasoning": []}
@@ -230,7 +225,6 @@ def _joined(events: Sequence[Members]) -> Members:
 
 
 def _finish(holders: Iterable[Members]) -> str:
-    """Return `length`, `content_filter` or `error` as the reason of the end; empty for any other."""
     for holder in holders:
         details = _part(holder, "incomplete_details")
         for reason in [
@@ -266,7 +260,6 @@ _REASONINGS: Final = ("reasoning_content", "reasoning", "thinking")
 
 
 def _answer(message: Members, *, cut_off: bool) -> tuple[str, str | None]:
-    """Return the text with the answer, and the refusal if the model refused."""
     content, refusals, thoughts = _spoken_parts(_content(message))
     called = "\n".join(_arguments(message))
     if called and content:
@@ -284,14 +277,12 @@ def _answer(message: Members, *, cut_off: bool) -> tuple[str, str | None]:
 
 
 def _content(message: Members | None) -> object:
-    """Return what a message holds: a text, or parts; an event of a stream is a part."""
     if message is None:
         return None
     return message.get("content", message.get("parts", [message] if "type" in message else None))
 
 
 def _spoken_parts(content: object, depth: int = 0) -> tuple[str, list[str], list[str]]:
-    """Return the text of a content, its refusals, and its thoughts."""
     if isinstance(content, str):
         return content, [], []
     if isinstance(content, Mapping):
@@ -337,7 +328,6 @@ def _texts_in(part: Mapping[str, object]) -> list[str]:
 
 
 def _arguments(message: Mapping[str, object]) -> Iterable[str]:
-    """Yield the arguments of calls in a message, and what the endpoint parsed."""
     for call in _items(message, "tool_calls"):
         yield from _arguments_of(_part(call, "function") or call)
     yield from _arguments_of(message.get("function_call"))
@@ -386,7 +376,6 @@ _COMPLETION: Final = (
 
 
 def _tokens(holders: Iterable[Members]) -> tuple[int, int, int]:
-    """Return the tokens of the prompt, of the answer with its thoughts, and those of the prompt from a cache."""
     found = (0, 0, 0)
     for holder in holders:
         for counted in (

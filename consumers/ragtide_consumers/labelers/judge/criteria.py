@@ -171,7 +171,6 @@ _KEY_NAMES: Final = frozenset({"key", "criterion", "id"})
 
 
 def _entries(value: Any, keys: Collection[str], *, beside: bool) -> Iterable[tuple[str | None, Any]]:
-    """Yield key and entry of each entry, of an object by key or of a list of entries with keys."""
     if isinstance(value, dict):
         for name, entry in value.items():
             key = _key(name, keys)
@@ -189,14 +188,12 @@ def _key(name: object, keys: Collection[str]) -> str | None:
 
 
 def _field(entry: Any, name: str) -> Any:
-    """Return a field of an entry in any case of its name; the entry itself if it is no object."""
     if not isinstance(entry, dict):
         return entry if name == "answer" else None
     return next((value for field, value in entry.items() if str(field).casefold().strip() == name), None)
 
 
 def _reason(entry: Any) -> str:
-    """Return the reason of an entry, bounded; empty without one."""
     return bounded(_field(entry, "reason"))
 
 
@@ -216,7 +213,6 @@ _NO_WORDS: Final = frozenset({"1", "0", "y", "n", "t", "f"})
 
 
 def _answer(criterion: Criterion, entry: Any) -> str | None:
-    """Return the possible answer that an entry gives; None if it gives none, or may mean several."""
     value = _field(entry, "answer")
     if isinstance(value, bool):
         value = str(value).lower()
@@ -249,7 +245,6 @@ _FRACTION: Final = re.compile(r"\W*[.,][0-9]")
 
 
 def _bare(text: str) -> str:
-    """Return an answer without punctuation around it; the point of `.5` is a part of the number."""
     return folded(text.rstrip(_AROUND) if _FRACTION.match(text) else text.strip(_AROUND))
 
 
@@ -273,11 +268,7 @@ async def judge_criteria(
     not fit into one call, its metric is absent, and the other criteria are asked without documents.
 
     Args:
-        client: of the judge.
         interaction: as the judge may read it.
-        criteria: to ask.
-        language: of the prompt.
-        usage: of the interaction.
         asked_before: whether an earlier answer had faults, which counts as one of the prompts that may repair them.
         counts_failures: whether an answer without an entry counts as a failure of the endpoint.
 
@@ -357,7 +348,6 @@ def _prompt(
     *,
     documents: bool = True,
 ) -> Prompt:
-    """Return the prompt with the texts that a criterion reads."""
     if interaction.is_session:
         return session_prompt(conversation_of(interaction), tuple(criteria), language, variant=client.variant)
 

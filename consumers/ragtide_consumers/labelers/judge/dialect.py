@@ -96,7 +96,6 @@ class Dialect:
         Args:
             prompt: the question.
             corrections: messages after it.
-            tokens: of all messages, by estimate.
             raised: whether the answer before was cut off at its limit.
         """
         now = self._now
@@ -126,7 +125,6 @@ class Dialect:
         """Return the most tokens of an answer.
 
         Args:
-            tokens: of all messages, by estimate.
             raised: whether the answer before was cut off at its limit.
         """
         usual = self._settings.most_answer_tokens
@@ -158,10 +156,8 @@ class Dialect:
         """Ask for less after a refusal; return whether another call may succeed.
 
         Args:
-            refusal: of the endpoint.
             sent: the refused parameters. Concurrent calls are refused together, so if the parameters have changed since
                 then, this refusal changes nothing more.
-            tokens: of the messages, by estimate.
             blindly: whether features may be given up that the words do not name: the endpoint never accepted a call.
             raised: whether the limit of the answer was a raised one.
         """

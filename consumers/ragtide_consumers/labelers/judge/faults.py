@@ -89,7 +89,6 @@ def _is_error(value: object) -> bool:
 
 
 def _is_bad_state(part: Members) -> bool:
-    """Return whether an object is a code that is no success, and its text, such as `base_resp` of MiniMax."""
     codes = [part.get(name) for name in _CODES if isinstance(part.get(name), int)]
     return any(code and not 200 <= code < 300 for code in codes) and any(
         isinstance(part.get(name), str) for name in _WORDS
@@ -97,7 +96,6 @@ def _is_bad_state(part: Members) -> bool:
 
 
 def _status_of(holder: Members) -> int | None:
-    """Return the status of an error among the members of an object; None without one."""
     for name, value in [*holder.items()][:_MEMBERS]:
         if name.lower() in _CODES and isinstance(value, int | str):
             number = str(value).strip()
@@ -107,7 +105,6 @@ def _status_of(holder: Members) -> int | None:
 
 
 def _status(said: object, depth: int = 0) -> int | None:
-    """Return the status of what says an error: a number in it, else that of its type; None if it names none."""
     if isinstance(said, list):
         said = dict(enumerate(said[:20]))
     if not isinstance(said, Mapping) or depth > _DEPTH:

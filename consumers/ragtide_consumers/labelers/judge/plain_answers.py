@@ -44,7 +44,6 @@ def parse_lines(name: str, text: str, *, cut: bool) -> Parsed | None:
 
     Args:
         name: of the prompt: `trace`, `claims`, `verdicts` or `criteria`.
-        text: of the answer.
         cut: whether the answer was cut off; its last line is then dropped.
 
     >>> found = parse_lines("trace", "Sure!\nRELEVANT: 0a, 0b\na: yes 0a\nUSED: none", cut=False)
@@ -63,7 +62,6 @@ def parse_lines(name: str, text: str, *, cut: bool) -> Parsed | None:
 
 
 def _lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield key and words of each line that has a short key, without the signs of lists and of bold text."""
     for line in lines:
         head, colon, rest = line.strip().lstrip("-*#>• ").partition(":")
         if colon and len(head) <= HEAD_CHARS:
@@ -71,7 +69,6 @@ def _lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _criteria(lines: Iterable[str]) -> list[dict[str, str]]:
-    """Return the entry of each line with the key of a criterion, in order; a key may have several."""
     return [
         {"key": key, "answer": rest}
         for key, rest in _lines(lines)
@@ -80,7 +77,6 @@ def _criteria(lines: Iterable[str]) -> list[dict[str, str]]:
 
 
 def _keys(text: str) -> str | list[str]:
-    """Return the text with keys, which is read where the keys are known; a list of none if there is no text."""
     return [] if text.strip().lower() in _NOTHING else text
 
 

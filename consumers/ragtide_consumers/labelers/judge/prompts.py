@@ -209,10 +209,7 @@ def criteria_prompt(
     Args:
         texts: `QUESTION`, `DOCUMENTS`, `RESPONSE` and `REFERENCE ANSWER`, as pairs of key and text; those that are not
             to be read are missing.
-        criteria: to ask.
-        language: of the rules.
         history: earlier turns as pairs of key and text.
-        variant: of the rules.
     """
     found = _prompt("criteria", texts, language, history, variant=variant, criteria=criteria)
     return replace(found, grammar=criteria_grammar(_answers_of(criteria))) if found.in_lines else found
@@ -226,9 +223,6 @@ def session_prompt(
     Args:
         turns: texts of the session as pairs of key and text: `T1Q` and `T1R` are question and response of the first
             turn.
-        criteria: to ask.
-        language: of the rules.
-        variant: of the rules.
     """
     found = _prompt("criteria", {"CONVERSATION": turns}, language, variant=variant, criteria=criteria, of_session=True)
     return replace(found, grammar=criteria_grammar(_answers_of(criteria))) if found.in_lines else found
@@ -266,7 +260,6 @@ _TITLES_OF_SESSION: Final[Mapping[Need, str]] = {"question": "LINES T.Q", "respo
 
 
 def _lines_of_criteria(criteria: Sequence[Criterion], titles: Mapping[Need, str]) -> str:
-    """Return each criterion as a line with its key and one JSON object."""
     lines = []
     for place, criterion in enumerate(criteria):
         fields: dict[str, object] = {"question": criterion.question, "answers": possible_answers(criterion)}
@@ -362,7 +355,6 @@ def _schema(name: str, variant: Variant) -> Schema:
 
 
 def _schema_with(schema: Schema, criteria: Sequence[Criterion], variant: Variant) -> Schema:
-    """Return the schema of an answer with the answers to criteria after all else, each reason before its answer."""
     entries: dict[str, Schema] = {}
     for key, answers in _answers_of(criteria).items():
         answer: Schema = {"type": "string", "enum": list(answers)}

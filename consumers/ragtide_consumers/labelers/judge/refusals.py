@@ -217,7 +217,6 @@ def read_refusal(status: int, body: str) -> EndpointRefusal:  # noqa: PLR0911 - 
 
     Args:
         status: of the reply, 400 or more.
-        body: of the reply.
 
     >>> found = read_refusal(400, '{"error": "max_tokens must be at most 4096"}')
     >>> found.about, found.answer_cap

@@ -64,10 +64,7 @@ async def ask_until_usable(
     label does not wait for ever.
 
     Args:
-        client: of the judge.
         prompt: the question.
-        reader: of the answers.
-        usage: of the interaction.
         asked_before: prompts that asked the same before this one; at most `judge.repairs` of them leave a prompt.
         counts_failures: whether answers without labels count as failures of the endpoint, which pause all calls.
 
@@ -121,7 +118,6 @@ async def ask_until_usable(
 
 
 def _fault_of_limit(answer: JudgeAnswer, limit: int | None, setting: int) -> str:
-    """Return the cause of an answer that was cut off, with the setting that decides."""
     came = f"it was cut off after {answer.completion_tokens:,} tokens" if answer.completion_tokens else "it was cut off"
     if limit is None:
         return f"{came}, thoughts included, at the endpoint's own limit, because it takes none: raise it there"

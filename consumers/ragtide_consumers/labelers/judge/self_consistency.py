@@ -42,7 +42,6 @@ async def ask_again(
         client: that gave the first answer.
         first: labels of the first answer.
         question: that was asked.
-        usage: of the interaction.
     """
     if not supported_sentences(first):
         return AbsentReason.INCOMPLETE_LABELS

@@ -202,7 +202,6 @@ class _SloppyReader:
                 return found if whole else _CUT
 
     def _string(self, after: re.Pattern[str], *, whole: bool = False) -> Any:
-        """Return the text in quotes. A quote that nothing of JSON follows belongs to the text, unless it is `whole`."""
         text = self._text
         begun = self.at
         run = _RUNS[text[begun]]

@@ -75,7 +75,6 @@ class PromptRedaction:
 
 
 def _readable(sentences: CutInteraction) -> CutInteraction:
-    """Return sentences without the marks of sources in them, under the same keys; a mark alone stays."""
     return replace(
         sentences,
         documents=[[readable(text) or text for text in document] for document in sentences.documents],
@@ -116,7 +115,6 @@ def conversation_of(session: RagInteraction) -> KeyedTexts:
 
 
 def _last_texts(turns: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
-    """Return the last turns that fit into a number of characters, each text shortened."""
     shown: list[tuple[str, str]] = []
     for turn in reversed(turns):
         texts = _shortened(turn[0]), _shortened(turn[1])
@@ -136,7 +134,6 @@ def _keyed(turns: Sequence[tuple[str, str]], first: int = 1) -> KeyedTexts:
 
 
 def _shortened(text: str) -> str:
-    """Return a text, or its beginning and its end: a prompt with documents has its question at the end."""
     if len(text) <= TEXT_CHARS:
         return text
     half = (TEXT_CHARS - len(OMITTED)) // 2

@@ -73,7 +73,6 @@ def read_trace(
 def _verdicts(
     entries: object, response_keys: Sequence[str], keys: "_Keys", repairs: Usage
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, bool | None], list[str]]:
-    """Return the support and the verdict of each response sentence that has both, and the faults of the others."""
     if not isinstance(entries, list):
         return {}, {}, ["sentence_support_information is missing or not a list"]
     support: dict[str, tuple[str, ...]] = {}
@@ -149,8 +148,6 @@ class TraceQuestion:
     """What the judge is asked about the sentences of an interaction.
 
     Args:
-        sentences: of the interaction.
-        language: of the prompts.
         history: earlier turns.
         criteria: to ask in the same call, if a single call takes all documents.
         reference: the reference answer, if a criterion reads it.
@@ -189,7 +186,6 @@ class TraceQuestion:
         answered by a part of it.
 
         Args:
-            client: of the judge.
             most: tokens of documents that one call takes at most; None for the room that there is.
 
         Raises:
@@ -303,7 +299,6 @@ async def _judge_part(
 
 
 def _reasons(fields: Mapping[str, object], response_keys: Sequence[str]) -> dict[str, str]:
-    """Return the judge's explanations by metric or sentence."""
     found = {metric: bounded(fields.get(name)) for name, metric in _EXPLANATIONS.items()}
     entries = fields.get("sentence_support_information")
     for entry in entries if isinstance(entries, list) else []:
@@ -378,7 +373,6 @@ def _in_order(keys: Sequence[str], parts_named: Sequence[tuple[str, ...] | None]
 
 
 def _scattered(labels: Sequence[SentenceLabels]) -> list[str]:
-    """Return the response sentences that several parts support with documents and none supports fully."""
     sentences = dict.fromkeys(sentence for part in labels for sentence in part.support)
     return [
         sentence

@@ -46,7 +46,6 @@ def keys_in(value: object, known: Collection[str]) -> list[str] | None:
     """Return the keys in a list of texts or in a text, in order, and those that do not exist; None if it needs a guess.
 
     Args:
-        value: of a field.
         known: keys that exist, in order and normalized; the special keys exist too.
 
     >>> known = ("0a", "0b", "0c", "1a")
@@ -159,19 +158,16 @@ class _KeyWords:
         return word if _INVENTED.fullmatch(word) else ""
 
     def _run(self, kind: str) -> list[str]:
-        """Return all keys of one text, in order."""
         if kind not in self._runs:
             self._runs[kind] = [key for key in self._known if _kind(key) == kind]
         return self._runs[kind]
 
     def _between(self, first: str, last: str) -> list[str]:
-        """Return the keys of a range; empty if it has an end that does not exist, or ends in another text."""
         run = self._run(_kind(first)) if len(self.found) <= 4 * len(self._known) else []
         return run[run.index(first) : run.index(last) + 1] if first in run and last in run else []
 
 
 def _kind(key: str) -> str:
-    """Return the part of a key that the keys of one text share: the number of a document, or a letter."""
     digits = key.rstrip(_LETTERS)
     return digits if digits != key else key[:1]
 

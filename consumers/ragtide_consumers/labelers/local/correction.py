@@ -55,7 +55,6 @@ class Correction:
         Without document sentences the probabilities stay as they are.
 
         Args:
-            features: of the interaction.
             shipped: the probabilities by the shipped model.
             similarity: of the interaction, if a term needs it: `similarity.support` and `similarity.match`.
         """

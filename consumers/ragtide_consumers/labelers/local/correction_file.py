@@ -235,7 +235,6 @@ def load_correction(path: Path, labeler_version: str) -> LoadedCorrection:
     """Return the correction in a file.
 
     Args:
-        path: of the file.
         labeler_version: version of the labeler that uses it.
 
     Raises:

@@ -78,7 +78,6 @@ def missing_numbers(sentences: Sequence[str], question: str, documents: Sequence
 
 
 def _digits(document: Sequence[str]) -> frozenset[str]:
-    """Return the numbers of a document that are written in digits; those of a document that is kept are kept."""
     if not isinstance(document, KeptSentences):
         return frozenset(_in_digits(" ".join(document)))
     found: frozenset[str] | None = document.computed.get("digits")

@@ -183,7 +183,7 @@ def _of_topics(words: ComparedWords, question: QuestionWeights) -> Floats:
 def _of_response(
     words: ComparedWords, overlap: Overlap, question: str, documents: Sequence[Sequence[str]], response: Sequence[str]
 ) -> Floats:
-    """Return the features of the response sentences. A response has few, so this is faster than numpy."""
+    # A response has few, so this is faster than numpy.
     n = words.m
     if not n:
         return np.empty((len(RESPONSE_FEATURES), 0))
@@ -216,7 +216,6 @@ def _of_response(
 
 
 def _around(words: ComparedWords, sentence: int) -> tuple[int, int]:
-    """Return the first document sentence beside a sentence, and the one after the last, of the same document."""
     start = 0
     for length in words.lengths:
         if sentence < start + length:
@@ -226,7 +225,6 @@ def _around(words: ComparedWords, sentence: int) -> tuple[int, int]:
 
 
 def _away(words: ComparedWords, best_in: Sequence[int]) -> Sequence[float]:
-    """Return, by response sentence, the share of its words that stand neither in the question nor beside the best."""
     asked = frozenset(words.question.tolist())
     ends = words.response_of.searchsorted(np.arange(words.m + 1)).tolist()
     beside = words.sentence_of.searchsorted([_around(words, sentence) for sentence in best_in]).tolist()
@@ -242,7 +240,6 @@ def _away(words: ComparedWords, best_in: Sequence[int]) -> Sequence[float]:
 def _denied(
     words: ComparedWords, best_in: Sequence[int], documents: Sequence[Sequence[str]], response: Sequence[str]
 ) -> Sequence[float]:
-    """Return, by response sentence, the share of its negated words that its best document sentence affirms."""
     found = [0.0] * len(response)
     if not denies(" ".join(response)):
         return found
@@ -259,7 +256,6 @@ def _denied(
 
 
 def _new_names(words: ComparedWords, new: Flags, n_new: Sequence[float], response: Sequence[str]) -> Sequence[int]:
-    """Return, by response sentence, the number of capitalized words that neither documents nor question have."""
     names = [0] * len(response)
     # Few sentences have a word that stands nowhere.
     if any(n_new):

@@ -135,7 +135,6 @@ def summary_features(
 
 
 def _parts(rows: Floats) -> Sequence[Floats]:
-    """Return mean, largest and smallest number of each row."""
     n = rows.shape[1]
     if not n:
         return [np.zeros(len(_OF) * len(rows))]

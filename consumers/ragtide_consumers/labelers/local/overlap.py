@@ -133,7 +133,6 @@ def _joined(parts: Sequence[Indices]) -> Indices:
 
 
 def _places(known: Indices, numbers: Indices) -> Indices:
-    """Return the place of each number among those that are known, -1 for another one."""
     if not len(known):
         return np.full(len(numbers), -1, np.intp)
     places = known.searchsorted(numbers)
@@ -256,16 +255,12 @@ def _weight(n: int, count: int) -> float:
 
 
 def _own(words: ComparedWords, matched: Floats) -> Floats:
-    """Return the weight of each document sentence, at least 1, of whose words of question and response it is given.
-
-    Another word weighs as a word that no other sentence has, and as often as it is there.
-    """
     others = np.bincount(words.sentence_of[words.documents < 0], minlength=words.n)
     return np.asarray(np.maximum(matched + others * _weights(words.n)[1], 1.0))
 
 
 def _sparse(words: ComparedWords) -> Overlap:
-    """Return the same from the pairs that share a word, for large interactions. Sums are exact, so all bits agree."""
+    # Sums are exact, so all bits agree.
     n, m, wanted = words.n, words.m, len(words.numbers)
     known = words.documents >= 0
     sentence, word = _split(_different(words.sentence_of[known] * wanted + words.documents[known]), wanted)
@@ -301,16 +296,6 @@ def _largest(
     weights: Floats,
     whole: Floats,
 ) -> tuple[Floats, Floats, Floats, Indices]:
-    """Return `of_response`, the largest weight by document sentence, `best` and `best_in`, a part at a time.
-
-    Args:
-        n: number of document sentences.
-        m: number of response sentences.
-        documents: sentence and word of each different word of a document sentence.
-        response: the same of the response.
-        weights: by word.
-        whole: by response sentence, its weight.
-    """
     order = documents[1].argsort(kind="stable")
     sentences = documents[0][order]
     counts = np.bincount(documents[1], minlength=len(weights))
@@ -349,7 +334,6 @@ def _sums(places: Indices, values: Floats | Flags, n: int) -> Floats:
 
 
 def _different(numbers: Indices) -> Indices:
-    """Return different numbers in order: `numpy.unique` in half the time."""
     ordered = np.sort(numbers)
     first = np.empty(len(ordered), np.bool_)
     first[:1] = True

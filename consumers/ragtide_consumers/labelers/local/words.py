@@ -116,7 +116,6 @@ _THAI: Final = re.compile(r"[\u0e01-\u0e3a\u0e40-\u0e4e]+")
 
 @cache
 def _unspaced(language: str) -> Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]]:
-    """Return what is replaced in a language without spaces, in order: each pattern, and what is written instead."""
     if language == "zh":
         return ((_HAN, _groups_of(2)),)
     if language == "ja":
@@ -129,8 +128,6 @@ def _unspaced(language: str) -> Sequence[tuple[re.Pattern[str], Callable[[re.Mat
 
 
 def _groups_of(size: int) -> Callable[[re.Match[str]], str]:
-    """Return a function that writes each group of so many neighboring letters as a word."""
-
     def pieces(found: re.Match[str]) -> str:
         run = found[0]
         return f" {' '.join([run[at : at + size] for at in range(max(len(run) - size, 0) + 1)])} "
@@ -312,7 +309,6 @@ def stem_of(word: str, language: str = "en") -> str:
 
 
 def _beginning(word: str, language: str) -> str:
-    """Return the first letters of a word's longest part, as in `dell'acqua`; of a number, all digits."""
     stops = stop_words(language)
     parts = [part for part in word.casefold().split("'") if part and part not in stops]
     longest = max(parts, key=len, default="")

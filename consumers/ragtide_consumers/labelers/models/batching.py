@@ -112,7 +112,6 @@ class Batcher:
                 job.fail(error)
 
     def _round(self) -> list[list[tuple[_Job, int]]]:
-        """Take inputs for some batches, in turn from all jobs, and return them in batches by length."""
         size = self._settings.batch
         taken: list[tuple[_Job, int]] = []
         while self._jobs and len(taken) < ROUND * size:
@@ -152,7 +151,6 @@ class Batcher:
 
 
 def _batches(taken: Sequence[tuple[_Job, int]], most: int, most_tokens: int) -> Iterator[list[tuple[_Job, int]]]:
-    """Yield inputs, sorted by length, in batches whose inputs and tokens (with padding) are limited."""
     batch: list[tuple[_Job, int]] = []
     for job, place in taken:
         # The input is the longest so far, so it decides the length of the batch.

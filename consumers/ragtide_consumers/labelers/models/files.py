@@ -78,7 +78,6 @@ def model_files(
     """Return the checked files of a model.
 
     Args:
-        folder: of the model.
         file: the ONNX file in it.
         setting: name of the setting that names the folder, for messages.
         sha256_begins: first digits that the digest must have.
@@ -158,10 +157,8 @@ def parse_json(folder: Path, file: str, model: type[_Parsed], name: str) -> _Par
     """Return the content of a JSON file of a model.
 
     Args:
-        folder: of the model.
         file: the file in it.
         model: form of the content.
-        name: of the model, for messages.
 
     Raises:
         ConfigurationError: the file is too large, or has another form.
@@ -192,7 +189,6 @@ def external_files(onnx: Path, name: str, *, must_exist: bool = True) -> set[str
 
     Args:
         onnx: file of the model.
-        name: of the model, for messages.
         must_exist: whether a missing file is refused.
 
     Raises:
@@ -223,10 +219,7 @@ def _locations(onnx: Path) -> Iterator[str]:
 
 
 def _digest(files: Iterable[tuple[str, Path]]) -> str:
-    """Return the SHA-256 of the names and contents of files.
-
-    The ONNX file has the name `onnx`, so that it may be renamed.
-    """
+    # The ONNX file has the name `onnx`, so that it may be renamed.
     total = sha256()
     for name, path in files:
         content = sha256()

@@ -135,7 +135,6 @@ def recorded_digest(folder: Path) -> str | None:
 
 
 def _new_folder(cache: Path) -> Path:
-    """Return a folder for a download, after the removal of folders that a process left when it was killed."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -214,7 +213,6 @@ class _Download:
                 raise ConfigurationError(f"{self._name} has no {other} on the Hub: use another model")
 
     async def _file(self, name: str) -> bool:
-        """Download a file; return False if there is none."""
         url = f"{self._settings.hub_url.rstrip('/')}/{self._model.repository}/resolve/{self._model.commit}/{name}"
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -241,7 +239,6 @@ class _Download:
 
     @asynccontextmanager
     async def _reply(self, url: str) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Return the reply of the host that has a file. Each host has its own proxy; another host gets no token."""
         began = place = URL(url)
         token = self._settings.hub_token
         for _ in range(REDIRECTS_MAX + 1):

@@ -31,7 +31,6 @@ class ModelLabeler:
     """Scores support, relevance and similarity by models in this process; it gives no labels of utilization.
 
     Args:
-        settings: of formulas, thresholds and languages.
         models: that are asked.
     """
 
@@ -79,7 +78,6 @@ class ModelLabeler:
     async def _supported(
         self, interaction: RagInteraction, sentences: CutInteraction
     ) -> tuple[list[float] | None, tuple[UnsupportedSpan, ...]]:
-        """Return for each sentence of the response the probability of support, and unsupported spans."""
         model = self._models.support
         if model is None:
             return None, ()
@@ -100,7 +98,6 @@ class ModelLabeler:
         return None if model is None else await model.relevance(interaction.question, documents)
 
     async def _similar(self, sentences: CutInteraction) -> Labeling:
-        """Return the scores of similarity; nothing without a model of it."""
         model = self._models.similarity
         if model is None:
             return Labeling({})
@@ -158,7 +155,6 @@ class ModelLabeler:
 
 
 def _expected(supported: Sequence[float] | None, relevant: Sequence[float] | None) -> MetricScores:
-    """Return expected scores: sentences count as independent of each other."""
     values: dict[str, float | AbsentReason] = dict.fromkeys(
         all_absent(AbsentReason.NOT_LABELED).absent, AbsentReason.NOT_LABELED
     )

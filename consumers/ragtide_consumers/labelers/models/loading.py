@@ -86,7 +86,6 @@ async def sentence_encoder(settings: Settings) -> SentenceEncoder:
 
 
 async def _folder(settings: Settings, kind: str) -> str:
-    """Return the folder of a model, after its download if it is one of the Hub."""
     models, setting = settings.models, f"models.{kind}"
     place = str(getattr(models, kind))
     model = hub_model(place, getattr(models, f"{kind}_file"), setting, OPTIONAL[kind])
@@ -183,7 +182,6 @@ def _session(files: ModelFiles, settings: ModelsSettings, kinds: tuple[str, ...]
 
 
 def _digest_of(settings: ModelsSettings) -> str:
-    """Return eight digits that change with every setting that changes scores."""
     names = (
         "support_labels",
         "support_threshold",
@@ -239,7 +237,6 @@ def positive_labels(
         given: meaning by label, from the setting; it replaces the names' own meaning.
         known: meaning by name.
         setting: its name, for messages.
-        model: in words, for messages.
 
     Raises:
         ConfigurationError: the meaning of a label is unknown, or all have the same meaning.

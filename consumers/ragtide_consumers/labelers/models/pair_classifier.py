@@ -25,8 +25,6 @@ class PairClassifier:
     """Gives probabilities of a positive label for pairs of texts.
 
     Args:
-        session: of the model.
-        settings: of windows and batches.
         positive: indexes of the positive labels.
     """
 
@@ -74,7 +72,6 @@ class PairClassifier:
         return [max([next(found) for _ in row], default=0.0) for row in inputs]
 
     def _pairs(self, passages: Sequence[str], sentences: Sequence[str]) -> tuple[list[list[ModelInput]], list[int]]:
-        """Return for each part of a sentence its inputs, and the number of parts of each sentence."""
         tokenizer = self.session.tokenizer
         parts = [
             [tokens[start:end] for start, end in windows_apart(len(tokens), tokenizer.room // 2)]

@@ -38,12 +38,7 @@ class Similarities:
 
 
 class SentenceEncoder:
-    """Compares sentences by the cosines of their vectors.
-
-    Args:
-        session: of the model.
-        settings: of batches and limits.
-    """
+    """Compares sentences by the cosines of their vectors."""
 
     def __init__(self, session: ModelSession, settings: ModelsSettings) -> None:
         self.session = session
@@ -92,7 +87,6 @@ class SentenceEncoder:
         return await self.similarities(sentences.question, sentences.plain_response, documents)
 
     async def _read(self, parts: Sequence[bytes]) -> list[Logits]:
-        """Return the vectors of texts, given the bytes of their tokens; known ones are not computed again."""
         found = {part: self._vectors[part] for part in parts if part in self._vectors}
         new = [part for part in parts if part not in found]
         single = self.session.tokenizer.single
@@ -106,7 +100,6 @@ class SentenceEncoder:
         return [found[part] for part in parts]
 
     def _parts(self, question: str, response: Sequence[str], documents: Sequence[str]) -> list[list[Ints]]:
-        """Return the parts of the question, of each sentence of the response and of each document sentence."""
         tokenizer = self.session.tokenizer
         room = tokenizer.room_of_one
 

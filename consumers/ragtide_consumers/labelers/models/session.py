@@ -45,7 +45,6 @@ class ModelSession:
     """A model in onnxruntime with its tokenizer. `run` may be called in any thread, by one caller at a time.
 
     Args:
-        files: of the model.
         settings: threads and processor.
         per_token: whether the model labels tokens; otherwise it labels whole inputs.
         form: of the sentences of an encoder, which gives vectors; None for a model that labels.
@@ -93,19 +92,12 @@ class ModelSession:
         return found if self._form is None or found.ndim == 2 else pool(found, mask, self._form.pooling)
 
     def _numbers(self, inputs: Sequence[ModelInput]) -> tuple[Logits, Ints]:
-        """Return the output of a batch, and its mask."""
         ids, mask, types = together(inputs, self.tokenizer.pad, self.tokenizer.max_tokens)
         given = dict(zip(INPUTS, (ids, mask, types), strict=True))
         fed = {name: given[name].astype(kind) for name, kind in self._inputs.items()}
         return np.asarray(self._session.run([self._output], fed)[0], dtype=np.float32), mask
 
     def _checked_pooling(self, form: SentenceForm, *, alone: bool) -> str:
-        """Return the pooling; refuse a model that gives no vectors of sentences, or others in other batches.
-
-        Args:
-            form: of its sentences.
-            alone: whether each sentence is a batch of its own.
-        """
         name = self.files.name
         if not self._output:
             raise ConfigurationError(
@@ -144,7 +136,6 @@ class ModelSession:
         return str(form.pooling) if numbers.ndim == 3 else "model"
 
     def _labels(self, *, per_token: bool) -> tuple[str, ...]:
-        """Return the labels' names, after a batch of two inputs of different lengths has shown their number."""
         text = self.tokenizer.tokens("a").ids
         probes = [self.tokenizer.pair(text, np.repeat(text, n)) for n in (1, 9)]
         name = self.files.name

@@ -62,8 +62,6 @@ class TokenClassifier:
     """Marks unsupported tokens.
 
     Args:
-        session: of the model.
-        settings: of windows, batches, prompt and threshold.
         positive: indexes of the labels that mean supported.
     """
 
@@ -88,7 +86,6 @@ class TokenClassifier:
         return self._marked(answer, self._supported(inputs, logits), places)
 
     def _inputs(self, question: str, documents: Sequence[str], text: str) -> tuple[Tokens, list[list[ModelInput]]]:
-        """Return the tokens of the response, and for each of its parts the inputs of all windows."""
         tokenizer = self.session.tokenizer
         answer = tokenizer.tokens(text)
         # A response may be longer than half an input: then its parts are marked one after another.
@@ -100,7 +97,6 @@ class TokenClassifier:
         return answer, [[tokenizer.pair(context, part) for context in contexts] for part in parts]
 
     def _contexts(self, question: str, documents: Sequence[str], room: int) -> list[Ints]:
-        """Return the prompt with all documents if it has room, else one prompt for each window of the documents."""
         tokenizer = self.session.tokenizer
         template = (self._settings.support_prompt or RAGTRUTH).replace("{n}", str(len(documents)))
         head, _, tail = template.partition("{documents}")
@@ -117,7 +113,6 @@ class TokenClassifier:
         return [np.concatenate([before, middle[start:end], after]) for start, end in parts]
 
     def _supported(self, inputs: Sequence[Sequence[ModelInput]], logits: Sequence[Logits]) -> Floats:
-        """Return for each token of the response the probability that it is supported, by its best window."""
         found = iter(logits)
         parts = []
         for row in inputs:

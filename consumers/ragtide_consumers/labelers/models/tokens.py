@@ -108,7 +108,6 @@ class ModelTokenizer:
         return ModelInput(tuple(run for run, _ in runs), tuple(kind for _, kind in runs), n_tokens, n_tokens, 0)
 
     def _special_tokens_of_one(self) -> tuple[list[tuple[Ints, int]], list[tuple[Ints, int]]]:
-        """Return the special tokens before and after one text, as runs of one token with its type."""
         encoded = self._tokenizer.encode("a")
         places = [place for place, number in enumerate(encoded.sequence_ids) if number is not None]
         self._type = encoded.type_ids[places[0]]
@@ -118,7 +117,6 @@ class ModelTokenizer:
         return runs[: places[0]], runs[places[-1] + 1 :]
 
     def _special_tokens(self, name: str) -> list[list[tuple[Ints, int]]]:
-        """Return the special tokens before, between and after two texts, as runs with the type of their tokens."""
         encoded = self._tokenizer.encode("a", "a")
         numbers = [-1 if number is None else number for number in encoded.sequence_ids]
         places = [place for place, number in enumerate(numbers) if number >= 0]
@@ -145,7 +143,6 @@ def windows(n_tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
     The last window is as long as the others if the text is.
 
     Args:
-        n_tokens: of the text.
         size: most tokens of a window, more than `overlap`.
         overlap: tokens that neighbours share at least.
 
@@ -174,7 +171,6 @@ def together(inputs: Sequence[ModelInput], pad: int, most: int, multiple: int = 
     """Return tokens, mask and types of a batch, each as rows of one length.
 
     Args:
-        inputs: of the batch.
         pad: token that fills a row.
         most: most tokens of a row, unless an input has more.
         multiple: the length is a multiple of it, so that a model meets few different lengths.

@@ -237,7 +237,6 @@ class Endpoint:
             self.last_error = ""
 
     def _failed(self, failure: CallFailure, latency_s: float) -> Exception:
-        """Update the state after a failed call, and return the error to raise."""
         if failure.overloaded:
             self.in_flight.overloaded(latency_s)
         if failure.kind is FailureKind.MISCONFIGURED:

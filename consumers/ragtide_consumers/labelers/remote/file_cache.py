@@ -148,7 +148,6 @@ class FileCache:
         )
 
     def _put_aside(self) -> None:
-        """Rename a damaged file."""
         aside = self._path.with_suffix(".damaged")
         log.warning("the file of answers is damaged: a new one is begun", file=str(self._path), kept_as=str(aside))
         self._path.replace(aside)

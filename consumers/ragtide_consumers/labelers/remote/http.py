@@ -43,7 +43,6 @@ class HttpService:
     """A service of the settings, called through its cache, its limits and its circuit breaker.
 
     Args:
-        settings: of the service.
         access: its cache, limits and state.
         path: added to its address, such as `/predict`.
     """
@@ -64,7 +63,6 @@ class HttpService:
         """Return the labeling that `labels` makes, with its cost and its calls.
 
         Args:
-            interaction: to label.
             metrics: qualified names of the metrics that are absent if the service gives no labels.
             labels: makes the labeling with the function that calls the service.
 

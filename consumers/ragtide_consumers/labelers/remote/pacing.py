@@ -107,7 +107,6 @@ class AdaptiveLimit:
         self._fall(self._in_flight - 1.0, latency_s)
 
     def _fall(self, taken: float, latency_s: float) -> None:
-        """Cut the limit: the endpoint takes so many calls."""
         now = self._clock()
         self._peak = max(1.0, taken)
         if now - self._cut_at >= max(latency_s, self._recent_s, 0.05):

@@ -23,8 +23,6 @@ class ErrorReply(Exception):  # noqa: N818  # reads as what it carries
     """A reply with a status of 300 or more.
 
     Args:
-        status: of the reply.
-        headers: of the reply.
         text: the beginning of its body.
     """
 
@@ -43,7 +41,6 @@ class Poster:
 
     Args:
         url: address.
-        headers: of every request, beside those of JSON.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:

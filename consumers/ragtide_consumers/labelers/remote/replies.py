@@ -53,8 +53,6 @@ def failure_of_status(
     """Return the failure that an HTTP status of 300 or more means.
 
     Args:
-        status: of the reply.
-        headers: of the reply.
         message: message of the endpoint, cleaned.
         clean: removes secrets and control characters from a text of the endpoint.
 
@@ -81,7 +79,6 @@ def retry_after_s(headers: Any, *, longest_s: float = LONGEST_RETRY_AFTER_S) -> 
     """Return the seconds to wait that an endpoint asks for: `retry-after-ms`, or `retry-after` as seconds or date.
 
     Args:
-        headers: of the reply.
         longest_s: most seconds that are obeyed.
 
     >>> retry_after_s({"retry-after": "2"}), retry_after_s({}), retry_after_s({"retry-after-ms": "250"})
@@ -101,7 +98,6 @@ def retry_after_s(headers: Any, *, longest_s: float = LONGEST_RETRY_AFTER_S) -> 
 
 
 def _seconds_until(date: str) -> float:
-    """Return the seconds until an HTTP date; negative if the text is no date."""
     try:
         return max((parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds(), 0.0)
     except (ValueError, TypeError):

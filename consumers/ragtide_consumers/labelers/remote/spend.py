@@ -120,7 +120,6 @@ def reserve_spend(
         labeler: its name.
         periods: names of the hour and of the day.
         amount_usd: dollars to reserve.
-        limits: of the hour and of the day.
         alert: to fire when a limit is reached.
         key: names the reservation among the calls in flight.
     """

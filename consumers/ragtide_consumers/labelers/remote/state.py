@@ -42,7 +42,6 @@ class StateReporter:
         prefix: of the deployment or of one of its workspaces.
         labeler: name of the labeler that calls the endpoint.
         state: returns the present state.
-        counts: of the calls of this process.
         evaluator: that calls it; each has an endpoint of its own.
     """
 

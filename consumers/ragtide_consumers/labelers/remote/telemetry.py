@@ -11,12 +11,7 @@ from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 
 class EndpointTelemetry:
-    """The metrics of the calls of one endpoint.
-
-    Args:
-        metrics: of its kind.
-        registry: of the process.
-    """
+    """The metrics of the calls of one endpoint."""
 
     def __init__(self, metrics: EndpointMetrics, registry: CollectorRegistry) -> None:
         self._metrics = metrics

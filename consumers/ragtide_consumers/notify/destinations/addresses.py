@@ -120,7 +120,6 @@ def connector(*, allow_private: bool) -> TCPConnector:
 
 
 def _checked_socket(info: Any) -> socket.socket:
-    """Return a socket for one resolved address; each connection of aiohttp begins here."""
     family, kind, protocol, _, address = info
     check_public(str(address[0]))
     opened = socket.socket(family, kind, protocol)

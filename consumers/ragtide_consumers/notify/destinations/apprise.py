@@ -30,7 +30,6 @@ class AppriseService:
     """One service that Apprise knows.
 
     Args:
-        settings: of the destination.
         notify: settings of all notifications.
 
     Raises:
@@ -106,7 +105,6 @@ class AppriseService:
 
     @staticmethod
     def _kind(notification: Notification) -> str:
-        """Return Apprise's type of a message, which selects its color or picture."""
         if notification.status == "resolved":
             return "success"
         severities = {alert.severity for alert in notification.alerts}
@@ -135,11 +133,6 @@ _installed: Final[list[bool]] = []
 
 @contextmanager
 def _checked_connections(refused: list[str]) -> Iterator[None]:
-    """Let this thread connect to public addresses only.
-
-    Args:
-        refused: gets the addresses that were refused, because libraries hide the error.
-    """
     if not _installed:
         sys.addaudithook(_check)  # for the life of the process: Python has no way to remove it
         _installed.append(True)
@@ -151,7 +144,6 @@ def _checked_connections(refused: list[str]) -> Iterator[None]:
 
 
 def _check(event: str, arguments: tuple[Any, ...]) -> None:
-    """Refuse a connection to an address that is not public, while a delivery runs."""
     if event not in {"socket.connect", "socket.sendto"}:
         return
     refused = _refused.get()

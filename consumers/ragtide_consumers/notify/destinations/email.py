@@ -45,7 +45,6 @@ class Email:
     """People who read e-mail.
 
     Args:
-        settings: of the destination.
         notify: settings of all notifications.
     """
 
@@ -119,7 +118,6 @@ class Email:
         """Return the message about a notification.
 
         Args:
-            notification: to send.
             now: wall time of the attempt.
         """
         text, sender = message_text(notification), self._settings.sender or ""
@@ -140,7 +138,6 @@ class Email:
         return message
 
     def _meaning(self, error: smtplib.SMTPException) -> TryLater | Refused:
-        """Return whether an error of the server may pass: codes from 400 to 499 may, those from 500 on do not."""
         if isinstance(error, smtplib.SMTPRecipientsRefused):
             codes = [code for code, _ in error.recipients.values()]
             reason = f"{self.name} refuses all recipients ({', '.join(str(code) for code in sorted(set(codes)))})"
@@ -171,11 +168,6 @@ def header_text(text: str) -> str:
 
 
 def _address(text: str) -> Address:
-    """Return an address without a name.
-
-    Raises:
-        ValueError: it is none, or more than one.
-    """
     if header_text(text) != text:
         raise ValueError("an address must have no encoded words and no control characters")
     found = Address(addr_spec=text)
@@ -238,7 +230,6 @@ class _MailConnection:
                 self._opened.shutdown(socket.SHUT_RDWR)
 
     def _connected(self) -> socket.socket:
-        """Return a connection to the first address of the host that takes it; each address is checked."""
         failure = OSError("no address")
         for family, kind, protocol, _, address in socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM):
             opened = socket.socket(family, kind, protocol)

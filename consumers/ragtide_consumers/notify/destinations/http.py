@@ -92,7 +92,6 @@ class HttpDestination(ABC):
     """A destination that takes HTTP requests.
 
     Args:
-        settings: of the destination.
         notify: settings of all notifications.
         session: that `open_session` returned; it stays open when the destination is closed.
     """
@@ -114,7 +113,6 @@ class HttpDestination(ABC):
         """Return the requests that carry a notification, in their order.
 
         Args:
-            notification: to send.
             now: wall time of the attempt.
         """
 
@@ -202,7 +200,6 @@ class HttpDestination(ABC):
         raise Refused(reason)
 
     def _unanswered(self, request: HttpRequest, error: Exception, proxy: Proxy | None) -> TryLater | Refused:
-        """Return the failure of a request that got no answer. Messages of aiohttp may hold the address: show none."""
         if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, PrivateAddressError):
             return Refused(f"{self.name} is not reached: {error.os_error}{through(proxy)}")
         # An error about a certificate is a ValueError, too.

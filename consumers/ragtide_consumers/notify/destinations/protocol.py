@@ -92,9 +92,6 @@ class DeliveryThreads:
     """Threads of one destination, so that a server that hangs takes no thread from other destinations.
 
     The event loop resolves names in its own threads, so a destination must not fill these.
-
-    Args:
-        name: of the destination.
     """
 
     def __init__(self, name: str) -> None:

@@ -109,7 +109,6 @@ class Slack(HttpDestination):
         )
 
     def _read(self, answer: HttpAnswer) -> str:
-        """Return channel and time stamp of a message. Slack's API answers most errors with status 200."""
         found = answer.json()
         if not isinstance(found, dict):
             raise TryLater(f"{self.name} answered without JSON")
@@ -152,7 +151,6 @@ def blocks_of(text: NotificationText) -> list[dict[str, Any]]:
 
 
 def _answer_of(answer: LinkedAnswer) -> dict[str, Any]:
-    """Return a line with a link; no character of a rich text is markup."""
     elements = [{"type": "link", "url": answer.link, "text": answer.label}]
     elements += [{"type": "text", "text": answer.because}] if answer.because else []
     return {"type": "rich_text_section", "elements": [*elements, {"type": "text", "text": "\n"}]}
@@ -176,7 +174,6 @@ def _plain(text: str, most: int) -> dict[str, Any]:
 
 
 def _fit(text: str, most: int, escape: Callable[[str], str] = escape) -> str:
-    """Return an escaped text of at most so many characters; no escape is cut in two."""
     found = escape(text)
     while len(found) > most:
         text = text[: max(len(text) - max((len(found) - most) // 5, 1) - 3, 0)] + "..."

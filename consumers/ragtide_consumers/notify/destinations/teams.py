@@ -34,7 +34,6 @@ def card_of(text: NotificationText, *, resolved: bool) -> dict[str, Any]:
     """Return a message as an Adaptive Card.
 
     Args:
-        text: of the message.
         resolved: whether the alert ended; its title is green then.
     """
     title = _run(text.title, weight="bolder", size="large", color="good" if resolved else "attention")

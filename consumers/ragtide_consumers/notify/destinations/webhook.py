@@ -31,7 +31,6 @@ class Webhook(HttpDestination):
     """A webhook of the user.
 
     Args:
-        settings: of the destination.
         notify: settings of all notifications.
         session: that `open_session` returned.
         prefix: of the keys in Redis, which names the deployment in `source`.
@@ -75,7 +74,6 @@ def cloud_event(alert: Alert, notification: Notification, source: str) -> dict[s
     Args:
         alert: as it is now.
         notification: that carries it.
-        source: of the event.
     """
     status = "test" if notification.status == "test" else alert.status
     repeat = f":{notification.repeat}" if notification.repeat else ""
@@ -117,7 +115,6 @@ def signature(secret: SecretStr, message_id: str, timestamp: str, body: bytes) -
 
     Args:
         secret: `whsec_` and the key in base64.
-        message_id: of the message.
         timestamp: of the attempt, in seconds since 1970.
         body: exactly as it is sent.
     """
