@@ -40,7 +40,6 @@ class CriterionTrial(LabelerRun[None]):
         settings: of the process; the judge answers the criterion about every interaction, with reasons, and nothing
             else.
         criterion: that is asked.
-        rows: of a file.
     """
 
     keeps_answers = False

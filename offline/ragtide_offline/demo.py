@@ -144,7 +144,6 @@ async def run_demo(
 
 
 async def _result_of(redis: Redis, settings: Settings, published: int, started: float) -> DemoResult:
-    """Return the result once every interaction is aggregated or a dead letter, or once nothing moves any more."""
     deployment = Deployment(redis, settings)
     last, moved = -1, time.monotonic()
     while True:
@@ -163,7 +162,6 @@ async def _result_of(redis: Redis, settings: Settings, published: int, started: 
 
 
 async def _first_alert_s(redis: Redis, settings: Settings, started: float) -> float | None:
-    """Return the seconds from the start to the first entry of the stream of alerts, whose id is its time."""
     entries: Any = await redis.xrange(Streams(settings.prefix, 0).alerts, count=1)
     if not entries:
         return None

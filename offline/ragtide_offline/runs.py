@@ -103,7 +103,6 @@ class RunResult:
         """Count a row, and return whether it was labeled.
 
         Args:
-            outcome: of the row.
             where: place of the row, for its problem.
         """
         if outcome.labeling is None:
@@ -145,7 +144,6 @@ class LabelerRun(ABC, Generic[Asked]):
 
     Args:
         settings: labeler, profiles and endpoints.
-        seed: of drawn rows and of the bootstrap.
     """
 
     keeps_answers = True
@@ -215,7 +213,6 @@ def drawn_places(rows: Iterable[tuple[str, str]], count: int, seed: int) -> list
     Args:
         rows: id and subset of each row.
         count: most rows to draw.
-        seed: of the draw.
     """
     named = [(blake2b(f"{seed}\0{name}".encode(), digest_size=8).digest(), subset) for name, subset in rows]
     taken: Counter[str] = Counter()

@@ -63,7 +63,6 @@ def scored_metrics(settings: Settings, pipeline: str = "*") -> frozenset[str] | 
     """Return the metrics that workers with these settings may publish; None if a custom labeler does not declare them.
 
     Args:
-        settings: of the deployment.
         pipeline: name or pattern of pipelines: evaluators of other pipelines, and criteria that are asked of others, do
             not count.
 
@@ -81,7 +80,6 @@ def scored_metrics(settings: Settings, pipeline: str = "*") -> frozenset[str] | 
 
 
 def _labelings(settings: Settings, pipeline: str) -> list[Settings]:
-    """Return the settings of each labeler of some pipelines."""
     if not settings.evaluators:
         return [settings]
     return [
@@ -140,11 +138,7 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
 
 
 def default_rules_sentence(names: Sequence[str]) -> str:
-    """Return a sentence with the default rules that are in force beside the operator's own.
-
-    Args:
-        names: of these rules.
-    """
+    """Return a sentence with the default rules that are in force beside the operator's own."""
     if not names:
         return "No default rule is in force."
     return f"Default rules in force: {', '.join(names)} (alert_defaults = false turns them off)."

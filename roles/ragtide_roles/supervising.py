@@ -63,7 +63,6 @@ class ProcessPlace:
     """The place of a process among those of a command."""
 
     slot: ReportSlot
-    """For its reports."""
     parent: Connection
     """Readable when the parent has ended."""
     is_restarted: bool
@@ -109,7 +108,6 @@ def supervise(
     kills all processes.
 
     Args:
-        works: of the processes, by their names in messages.
         slots: for the reports of each.
         context: how they are started (`process_context`).
         stdin_is_terminal: whether SIGHUP means that the terminal was closed, so that it ends the command.
@@ -153,7 +151,6 @@ class _Supervisor:
         return [member for member in self._members if member.process is not None]
 
     def _timeout_s(self) -> float | None:
-        """Return the seconds until the next start or kill; None if there is none."""
         if self._ending is not None:
             return max(0.0, self._kill_at - monotonic())
         waiting = [member.starts_at for member in self._members if member.process is None]
@@ -179,7 +176,6 @@ class _Supervisor:
         log.info("process started", name=member.name, process_id=process.pid)
 
     def _received(self, timeout_s: float | None) -> bytes:
-        """Return the numbers of the signals that came, after at most so many seconds."""
         return self._signals.recv(4096) if wait([self._signals], timeout_s) else b""
 
     def _obey(self, number: int) -> None:
@@ -202,7 +198,6 @@ class _Supervisor:
                 os.kill(member.process.pid, number)
 
     def _look_at(self, member: _Member) -> None:
-        """Decide what follows if a process has ended."""
         code = None if member.process is None else member.process.exitcode
         if member.process is None or code is None:
             return
@@ -232,7 +227,6 @@ class _Supervisor:
 
 
 def _run(work: Work, place: ProcessPlace, held: Connection) -> None:
-    """Do the work in a new process."""
     spawned()
     held.close()  # only the parent's may be open, so that its end shows
     signal.set_wakeup_fd(-1)
@@ -251,7 +245,6 @@ def _run(work: Work, place: ProcessPlace, held: Connection) -> None:
 
 @contextmanager
 def _signals(*, hangups: bool) -> Iterator[socket.socket]:
-    """Yield a socket from which the numbers of signals can be read for the body of a `with`."""
     received, written = socket.socketpair()
     written.setblocking(False)
     numbers = (*STOP_SIGNALS, signal.SIGCHLD, *((signal.SIGHUP,) if hangups else ()))

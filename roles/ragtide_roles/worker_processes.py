@@ -24,7 +24,6 @@ def process_count(settings: Settings, processors: int, memory_bytes: int | None)
     flight, and not more than processors. Another labeler has one, because each process loads it.
 
     Args:
-        settings: of the worker.
         processors: that are left for it; 0 if other work uses them all.
         memory_bytes: that the machine gives it; None without a limit.
 

@@ -111,11 +111,6 @@ def application(context: Context, experiments: PageReader | None) -> ASGIApp:
 
 
 def _without_last_slash(app: ASGIApp) -> ASGIApp:
-    """Return the application with one address for `/v1/traces` and `/v1/traces/`.
-
-    Exporters put a slash there, and follow no redirect of a POST.
-    """
-
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST":
             scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
@@ -139,7 +134,6 @@ def _routed(routers: Sequence[APIRouter]) -> FastAPI:
 
 
 async def _problem(request: Request, error: Exception) -> Response:
-    """Return the answer to a request that is not served: a page for a browser, JSON for a client of the API."""
     assert isinstance(error, HttpProblem)  # noqa: S101 - registered for this class
     if isinstance(error, RedisProblem):
         await error.name_cause(request.app.state.context.redis)
@@ -159,7 +153,6 @@ async def _unreadable(request: Request, error: Exception) -> Response:
 
 
 async def _login(request: Request, error: Exception) -> Response:
-    """Lead a browser to the form for a token."""
     assert isinstance(error, LoginNeededError)  # noqa: S101 - registered for this class
     found = RedirectResponse(error.location, 303, headers=HEADERS)
     if cookie_of(request, SESSION_COOKIE) is not None:  # it is old, and would count as a wrong token again and again
@@ -172,7 +165,6 @@ def _wants_page(request: Request) -> bool:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """Return the answer to a wrong parameter, in the form of all other answers."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
     found = "; ".join(
         f"{'.'.join(str(part) for part in problem['loc'][1:])}: {problem['msg']}" for problem in error.errors()[:5]
@@ -183,7 +175,6 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
-    """Return the answer to an unknown path or method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
     detail = OTHER_SIGNALS.get(request.url.path) or {
         404: f"there is no {printable(request.url.path[:200])}: GET {prefix_of(request)}/openapi.json lists every path",

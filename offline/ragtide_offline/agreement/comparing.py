@@ -117,7 +117,6 @@ def compare(
 
 
 def _with_pipelines(reference: ReferenceScores, predictions: Predictions) -> ReferenceScores:
-    """Return a reference in which a line without a pipeline has the pipeline of the only prediction with its id."""
     if all(pipeline for pipeline, _ in reference.scores):
         return reference
     by_id: dict[str, list[Key]] = {}

@@ -118,11 +118,6 @@ def references_of(predictions: Predictions, gold: Path | None, against: Path | N
 
 
 def _declare(path: Path, number: int, line: dict[str, Any], known: dict[str, MetricDeclaration]) -> None:
-    """Add the declarations of a line.
-
-    Raises:
-        UnusablePredictionsError: a declaration is malformed, or differs from that of another line.
-    """
     for metric, fields in (line.get("declared") or {}).items():
         try:
             declaration = MetricDeclaration.from_fields(fields)

@@ -48,7 +48,6 @@ async def ask_in_batches(
     """Ask the judge about all rows of files whose answers are not stored, and store the answers.
 
     Args:
-        settings: of the judge.
         paths: files of interactions.
         limit: most rows of each file; None for all.
         wait: whether to wait until the batches end.

@@ -241,7 +241,6 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
         )
 
     def _pairs(self, corruption: str, metric: str) -> "_ScoresOfPairs":
-        """Return the scores of the rows that were labeled clean and spoilt, and have a clean score of a metric."""
         clean, after = self._scores.get(None, {}), self._scores.get(corruption, {})
         rows = [row for row in sorted(clean.keys() & after.keys()) if metric in clean[row]]
         sizes = Counter(self._rows[row].subset for row in rows)

@@ -61,7 +61,6 @@ def simulated_delay(
         spoilt: scores of the same interactions after they were spoilt, NaN for an absent one.
         weights: probability with which each is drawn.
         key: of the metric, with its range and direction.
-        seed: of the draws.
         rule: a drift rule on the key that learns its baseline; the default rule unless given.
         runs: number of simulated streams.
     """

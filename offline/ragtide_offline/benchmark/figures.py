@@ -131,7 +131,6 @@ def _mean(values: Floats, _: Floats) -> float:
 
 
 def _biases(subsets: Mapping[str, SubsetScores], confidence: float, seed: int) -> list[Figure]:
-    """Return the figures of the biases of position and length, as far as they were measured."""
     found = []
     moved = {}
     for name, scores in subsets.items():
@@ -197,8 +196,6 @@ def figure_of(
     """Return a figure: of each subset with at least `FEWEST` rows, and their mean with its interval.
 
     Args:
-        name: of the figure.
-        statistic: of predicted and true scores.
         subsets: scores by subset.
         confidence: level of the interval.
         seed: of the bootstrap, which draws questions within subsets.
@@ -226,7 +223,6 @@ def figures_of(
 
 
 def _figure(name: str, values: Mapping[str, float], drawn: Sequence[Sequence[float]], confidence: float) -> Figure:
-    """Return a figure from its value in each subset, and its values in the samples of each subset."""
     if not values:
         return Figure(name, Measured(None), {})
     means = np.mean(drawn, axis=0)

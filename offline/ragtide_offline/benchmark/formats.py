@@ -66,7 +66,6 @@ def _row(record: Record, fields: Fields, convert: Callable[[Fields], Fields | No
 
 
 def _converter(path: Path, fields: Fields) -> Callable[[Fields], Fields | None]:
-    """Return the function that converts rows like this one; it returns None for rows that are read as everywhere."""
     if "passage_sentences" in fields and "selected_sentence_ids" in fields:
         return _clapnq
     if "claims" in fields and "contexts" in fields:
@@ -80,7 +79,6 @@ def _converter(path: Path, fields: Fields) -> Callable[[Fields], Fields | None]:
 
 
 def _clapnq(row: Fields) -> Fields:
-    """Return a row of ClapNQ (Rosenthal et al., arXiv:2404.02103): the sentences that people used for the answer."""
     sentences = [str(sentence) for sentence in row["passage_sentences"]]
     if not row["answer"]:
         return {"question": row["question"], "documents": [row["passage"]], "response": "", "gold_scores": {}}
@@ -94,7 +92,6 @@ def _clapnq(row: Fields) -> Fields:
 
 
 def _expertqa(row: Fields) -> Fields:
-    """Return a row of ExpertQA (Malaviya et al., arXiv:2309.07852): whether experts found every claim supported."""
     judged = [claim["support"] for claim in row["claims"] if claim["support"]]
     return {
         "question": row["question"],
@@ -106,7 +103,6 @@ def _expertqa(row: Fields) -> Fields:
 
 
 def _halubench(row: Fields) -> Fields:
-    """Return a row of HaluBench (Ravi et al., Lynx, arXiv:2407.08488): `label` is PASS or FAIL."""
     verdicts = {"PASS": 1.0, "FAIL": 0.0}
     if row["label"] not in verdicts:
         raise ValueError("label")
@@ -120,7 +116,6 @@ def _halubench(row: Fields) -> Fields:
 
 
 def _ragtruth(row: Fields, sources: Mapping[str, Fields]) -> Fields:
-    """Return a response of RAGTruth (Niu et al., arXiv:2401.00396), of its tasks with a question and passages."""
     source = sources[str(row["source_id"])]
     info = source["source_info"]
     asked = info["question"] if isinstance(info, Mapping) and "question" in info else str(source["prompt"])

@@ -56,7 +56,6 @@ def answer_of_pair(fields: Mapping[str, Any], place: int) -> dict[str, Any]:
     """Return an answer of a pair as an interaction.
 
     Args:
-        fields: of the pair.
         place: 1 or 2.
     """
     opinions_of(fields)
@@ -94,7 +93,6 @@ class PreferencePairs:
         Args:
             place: 1 or 2.
             scores: by metric; None if the answer could not be labeled, which leaves the pair out.
-            fields: of the pair.
         """
         if place == 1:
             self._first = scores

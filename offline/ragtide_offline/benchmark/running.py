@@ -66,7 +66,6 @@ class Benchmark(LabelerRun[_Asked]):
         paths: labeled files.
         limit: most rows of each file; None for all.
         reorder: share of the rows, chosen by a hash, that are labeled again with their documents in reverse order.
-        seed: of the bootstrap.
     """
 
     def __init__(
@@ -150,7 +149,6 @@ class Benchmark(LabelerRun[_Asked]):
             self._latest.append((metric, found))
 
     def _take_again(self, event: MetricEvent | None) -> None:
-        """Take the scores of the latest row with its documents in another order."""
         if event is None:
             return
         self.result.counts["reordered"] += 1

@@ -74,10 +74,6 @@ def true_spans(interaction: RagInteraction, fields: Mapping[str, Any]) -> TrueSp
     RAGTruth has spans, RAGBench the keys of unsupported sentences. The claims of ExpertQA are parts of the response; a
     row counts if experts judged each of them.
 
-    Args:
-        interaction: of the row.
-        fields: of the row.
-
     Raises:
         LookupError, TypeError, ValueError, AttributeError: the parts have another form than in these data.
     """
@@ -159,8 +155,6 @@ class ComparedSpans:
 
         Args:
             subset: name of the row's subset.
-            interaction: of the row.
-            fields: of the row.
             labelings: labels that the labeler gave.
         """
         try:

@@ -41,7 +41,6 @@ class JudgedScale:
     """Interactions of a session or another cluster; 1 without clusters."""
 
     def _variance(self, judged: int, interactions: float, *, proxy: bool) -> tuple[float, float]:
-        """Return the variance of the estimate, and the design effect of clusters in it."""
         r2, dependence = (self.correlation**2, self.dependence) if proxy else (0.0, self.dependence_alone)
         independent = (1 - r2) / judged + r2 / interactions
         effect = 1 + dependence / interactions / independent
@@ -159,7 +158,6 @@ def sample_plan(
         scale: what is known about the judge's answers.
         half_width: half of the wanted width, in the metric's unit.
         days: until the interval has that width.
-        interactions_a_day: of the pipeline.
         confidence: level of the interval.
         usd_each: US dollars of one judged item; None if the price is not known.
     """
@@ -235,7 +233,6 @@ def scale_of_mean(judged: Estimate) -> JudgedScale | None:
 
 
 def _cluster_items(estimate: Estimate, interactions: float) -> float:
-    """Return the interactions of a cluster: with as many the judged items are spread over as many clusters as now."""
     if not estimate.n_clusters or estimate.n_clusters >= estimate.n:
         return 1.0
     rate, wanted = estimate.n / interactions, estimate.n / estimate.n_clusters
@@ -247,7 +244,6 @@ def _cluster_items(estimate: Estimate, interactions: float) -> float:
 
 
 def _judged_of_cluster(items: float, rate: float) -> float:
-    """Return how many items of a cluster are judged if at least one is: items are drawn independently at a rate."""
     if rate >= 1:
         return items
     return rate * items / -expm1(items * log1p(-rate))

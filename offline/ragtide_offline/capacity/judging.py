@@ -81,10 +81,8 @@ async def usd_of_judgement(
     """Return the US dollars of one interaction's calls of the judge; None without a model or a price.
 
     Args:
-        settings: of the judge.
         metric: that is judged: if it is a criterion, it is asked.
         pipeline: of the interaction, for the other criteria that are asked of it; None for all of them.
-        documents: of an interaction.
         kib: KiB of text of each document.
     """
     if settings.judge.model is None:
@@ -130,7 +128,6 @@ def example_interactions(
 
 
 def _text(sentences: Iterator[str], size: int, mark: str) -> str:
-    """Return sentences of about so many characters, with a mark that no other text has."""
     parts, length = [mark], len(mark)
     while length < size:
         sentence = next(sentences)

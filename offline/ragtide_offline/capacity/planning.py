@@ -154,14 +154,12 @@ def changed_keys(traffic: PlannedTraffic, keys: float, interval_s: float) -> flo
 
     Args:
         traffic: its rate is spread over the pipelines.
-        keys: of a pipeline.
         interval_s: seconds between two commits; 0 commits after each event.
     """
     return keys * _with_events(traffic.pipelines, traffic.rate, interval_s)
 
 
 def _with_events(count: int, rate: float, interval_s: float) -> float:
-    """Return how many of so many pipelines or partitions have an event between two commits, in a second."""
     if interval_s == 0:
         return rate
     return count * -expm1(-rate / count * interval_s) / interval_s
@@ -182,7 +180,6 @@ def capacity_of(traffic: PlannedTraffic, settings: Settings, costs: UnitCosts) -
     """Return what a deployment with these settings needs for a traffic.
 
     Args:
-        traffic: of the whole deployment.
         settings: partitions, windows of known ids, commits, specimens.
         costs: measured on a machine; processors are processors of that machine.
 
@@ -249,7 +246,6 @@ def ten_times(traffic: PlannedTraffic, costs: UnitCosts) -> dict[str, PlannedTra
     """Return the traffic with each of its sizes ten times as large, by the name of the size.
 
     Args:
-        traffic: of the whole deployment.
         costs: have the keys of a pipeline, unless the traffic states them.
     """
     keys = costs.keys if traffic.keys is None else traffic.keys
@@ -355,7 +351,6 @@ def _limits(stages: _Stages, idle: float, aggregators: float, redis: float) -> l
 
 
 def _memory(stages: _Stages) -> tuple[MemoryPart, ...]:
-    """Return the memory of Redis in the steady state."""
     traffic, settings, stored = stages.traffic, stages.settings, stages.costs.stored
     history, specimens = settings.history, settings.specimens
     series = min(stages.costs.keys * traffic.pipelines, history.series_max * settings.partitions)

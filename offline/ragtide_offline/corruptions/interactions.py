@@ -108,7 +108,6 @@ def _with_response(interaction: RagInteraction, response: str | None) -> RagInte
 
 
 def _with_documents(interaction: RagInteraction, texts: Sequence[str]) -> RagInteraction:
-    """Return an interaction with other texts of its documents, one for each."""
     documents = [
         document.model_copy(update={"text": text}) for document, text in zip(interaction.documents, texts, strict=True)
     ]
@@ -206,7 +205,6 @@ def _cut_documents(interaction: RagInteraction, _: RagInteraction | None, __: Ra
 
 
 def _first_half(text: str) -> str:
-    """Return the first half of a text, to the end of a word."""
     middle = len(text) // 2
     end = next((place for place in range(middle, len(text)) if text[place].isspace()), len(text))
     half = text[:end] if end < len(text) else text[: max(middle, 1)]

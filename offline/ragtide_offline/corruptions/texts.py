@@ -92,7 +92,6 @@ _CURRENCIES: Final = ("$", "€", "£", "¥")
 
 
 def _groups(*families: Sequence[Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Return the group of each word in lower case; the first group that has a word counts."""
     found: dict[str, Sequence[str]] = {}
     for group in chain(*families):
         for word in group:
@@ -232,7 +231,6 @@ def swap_entity(text: str, names: Sequence[str], rng: Random) -> str | None:
 
 
 def _other_number(number: str, rng: Random) -> str:
-    """Return another number of the same form; years stay near, small numbers small."""
     if number.isascii() and number.isdecimal():
         value = int(number) if len(number) < 10 else 10**9
         if len(number) == 4 and 1100 <= value <= 2100:
@@ -256,8 +254,6 @@ def _other_number(number: str, rng: Random) -> str:
 def _other_words(
     groups: Mapping[str, Sequence[str]], known: dict[str, str], rng: Random
 ) -> Callable[[re.Match[str]], str]:
-    """Return a function that changes a word into another word of its group, with the same capital letter."""
-
     def change(found: re.Match[str]) -> str:
         word = found[0]
         group = groups.get(word.lower())
@@ -276,7 +272,6 @@ def _other(word: str, group: Sequence[str], rng: Random) -> str:
 
 
 def _replace(text: str, facts: str, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> str:
-    """Return a text with the changes of the matches in `facts`, which has the same length."""
     parts, at = [], 0
     for found in pattern.finditer(facts):
         parts += [text[at : found.start()], change(found)]

@@ -114,12 +114,9 @@ def interaction_of(
     """Return the interaction in which a config's answer is published.
 
     Args:
-        plan: of the experiment.
         config: that answered.
-        index: of the item.
         item: that was answered.
         answer: the answer. Counts and a cost of 0 are those of a target that does not state them.
-        scores: by the target itself.
         latency_s: seconds of the call; None if it was not measured.
 
     Raises:

@@ -204,7 +204,6 @@ class Board:
         return short_repr("Board", fields)
 
     def _repr_html_(self) -> str:
-        """Return the leaderboard as a table, for notebooks."""
         columns = ("#", "config", "status", self.metric, "lower", "upper", "items", "failed", "cost $", "p50 s")
         rows = [
             (
@@ -249,7 +248,6 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
     """Return the leaderboard.
 
     Args:
-        state: of the experiment.
         metrics: metrics to estimate; all scored metrics unless given.
         confidence: level of the estimates' intervals; that of the plan unless given.
     """
@@ -300,7 +298,6 @@ ADVICE: Final = (
 
 
 def _warning(state: ExperimentState) -> str | None:
-    """Return sentences if the metric of the race is not fit for the choice between the configs."""
     found = [*filter(None, (_other_documents(state), _longer_contexts(state)))]
     return " ".join([*found, ADVICE]) if found else None
 
@@ -314,7 +311,6 @@ class _Work:
 
 
 def _work_of(state: ExperimentState) -> _Work:
-    """Return the calls of all configs that were ever added: made and saved ones, and the cost of the saved ones."""
     size, made, saved, saved_usd = state.plan.population_size, 0, 0, 0.0
     for status in state.configs.values():
         results = [result for result in state.results.by_config[status.config.name].values() if result.execution]
@@ -327,7 +323,6 @@ def _work_of(state: ExperimentState) -> _Work:
 
 
 def _labeled(rows: Sequence[BoardRow]) -> list[BoardRow]:
-    """Return the rows with labels that differ."""
     names = dict.fromkeys(name for row in rows for name in row.parameters)
     texts = [{name: value_text(value) for name, value in row.parameters.items()} for row in rows]
     # A single config has no difference to show, so all its parameters are shown.
@@ -356,7 +351,6 @@ def _repeats(name: str, parameters: Mapping[str, Any]) -> bool:
 
 
 def _longer_contexts(state: ExperimentState) -> str | None:
-    """Return a sentence if the metric is a share of the context, and the contexts of the configs differ in length."""
     definition = METRICS.get(state.plan.metric)
     if definition is None or not definition.of_context:
         return None
@@ -385,10 +379,6 @@ def _longer_contexts(state: ExperimentState) -> str | None:
 
 
 def _other_documents(state: ExperimentState) -> str | None:
-    """Return a sentence if the metric does not follow a broken retriever, and the configs retrieve other documents.
-
-    `retrieval.match` depends on question and documents alone: configs that differ in it have different documents.
-    """
     metric, labelers = state.plan.metric, set[str]()
     matches: dict[int, list[float]] = {}
     for status in state.shown:
@@ -413,7 +403,6 @@ def _other_documents(state: ExperimentState) -> str | None:
 def _outlook(
     state: ExperimentState, leader: BoardRow, counted: list[Result], options: IntervalOptions
 ) -> Projection | None:
-    """Return the leader's mean with its interval for other items."""
     metric = state.plan.metric
     at = leader.estimates[metric]
     if not at.exact or at.kind is Kind.DISTRIBUTIVE:
@@ -447,7 +436,6 @@ def _metrics(counted: Iterable[Sequence[Result]], first: str) -> list[str]:
 def _estimates(
     state: ExperimentState, counted: dict[str, list[Result]], metrics: Sequence[str], options: IntervalOptions
 ) -> dict[str, dict[str, Projection]]:
-    """Return the estimates of every config by metric."""
     plan = state.plan
     result: dict[str, dict[str, Projection]] = {name: {} for name in counted}
     for metric in metrics:
@@ -515,7 +503,6 @@ def price_of(row: BoardRow, price: Price) -> float | None:
 
 
 def _with_pareto(rows: list[BoardRow], metric: str, sign: float, price: Price) -> list[BoardRow]:
-    """Return the rows, marking a row if no other is as good in quality and price, and better in one of them."""
     points = [
         (None if (v := _value(row, metric)) is None else sign * v, inf if (p := price_of(row, price)) is None else p)
         for row in rows

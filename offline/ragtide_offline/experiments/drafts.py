@@ -145,7 +145,6 @@ def plan_of(
     """Return a draft's plan over items, and the items in the order in which they are run.
 
     Args:
-        draft: of the experiment.
         items: of the data set, in its order.
         labeler: default for a draft without a labeler.
         criteria: that the metric may be one of, beside the built-in ones.

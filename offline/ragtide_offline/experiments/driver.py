@@ -183,9 +183,6 @@ async def drive(
     """Drive an experiment that has begun, until it is complete or paused, or `stop` is set.
 
     Args:
-        settings: of the deployment.
-        url: of its Redis.
-        plan: of the experiment.
         items: in the order in which they are run.
         target: function or endpoint that answers.
         measure: function for the experiment's own metrics.

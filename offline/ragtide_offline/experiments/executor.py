@@ -90,7 +90,6 @@ class Schedule:
         return None if best is None else (best[2], best[0])
 
     def _first_missing(self, status: ConfigStatus, state: ExperimentState, running: int) -> int | None:
-        """Return the first item to call a config on: after the last comparison point or, once all are compared, any."""
         name, size = status.config.name, state.plan.population_size
         first, end = state.compared, min(state.compared + ahead(state.plan, running), size)
         if state.all_compared:
@@ -228,7 +227,6 @@ class Executor:
     async def _copy_of(
         self, state: ExperimentState, status: ConfigStatus, index: int
     ) -> tuple[Execution, RagInteraction] | None:
-        """Return the answer of another config with the same parameters to an item; None without one."""
         source = next((name for name in _twins(state, status) if _has_answer(state, name, index)), None)
         if source is None:
             return None

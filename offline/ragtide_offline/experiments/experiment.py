@@ -192,7 +192,6 @@ class Experiment:
         )
 
     def _function(self) -> Callable[..., Any] | None:
-        """Return the target if it is a function, and None if it is an endpoint."""
         if not isinstance(self._target, str):
             return self._target
         is_endpoint = self._target.startswith(("http://", "https://"))

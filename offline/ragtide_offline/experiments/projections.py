@@ -54,7 +54,6 @@ def projection_of(
         definition: of the metric; None for a metric between 0 and 1.
         missing: for each config the items without a score, which the mean leaves out.
         population: number of all items.
-        options: of the intervals.
     """
     kind = Kind.ALGEBRAIC if definition is None else definition.kind
     lowest, highest = (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
@@ -91,10 +90,6 @@ def _of_counts(
     value_range: tuple[float, float],
     options: IntervalOptions,
 ) -> list[list[float]]:
-    """Return the table with asymptotic intervals where there are enough counts.
-
-    A betting interval allows for the largest possible count, which is far above usual counts.
-    """
     lowest, width = value_range[0], value_range[1] - value_range[0]
     moments = MomentTable()
     rows = np.array([moments.add_row() for _ in scores], dtype=np.intp)
@@ -169,7 +164,6 @@ def _table(
     value_range: tuple[float, float],
     sizes: Sequence[int | None],
 ) -> list[list[float]]:
-    """Return estimate, lower and upper end for each list of values."""
     if not values:
         return []
     table = RunningIntervals(
@@ -209,7 +203,6 @@ def differences(
     """Return the mean of one config minus the mean of each other; None without a common item.
 
     Args:
-        state: of the experiment.
         first: a config.
         others: other configs, further down the leaderboard.
         raced: whether to use the race's intervals as of now, each of which is slow to compute.

@@ -153,7 +153,6 @@ class ResultsTable:
         self.tokens += result.event.tokens
 
     def _comparable(self, event: MetricEvent) -> MetricEvent:
-        """Return an event without the metrics that have another measure than in an earlier event."""
         declared = event.declared or {}
         others = set()
         for metric in event.scores:

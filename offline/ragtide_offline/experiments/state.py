@@ -47,7 +47,6 @@ class ExperimentRace:
     """The race of an experiment up to a comparison point.
 
     Args:
-        plan: of the experiment.
         value_range: lowest and highest possible score.
     """
 
@@ -297,7 +296,6 @@ class ExperimentState:
         return _unknown_parameter(command, known) if known else None
 
     def _follow(self, command: Command) -> int | None:
-        """Let a command take effect; return the number of compared items if the counted items change."""
         if command.op == "limits":
             self.limits, self.paused = command.limits or Limits(), None
             return None

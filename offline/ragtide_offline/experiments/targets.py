@@ -64,7 +64,6 @@ class HttpTarget:
     """An endpoint that takes `{"question", "item_id", "parameters"}` and returns `{"documents", "response"}`.
 
     Args:
-        url: of the endpoint.
         session: an aiohttp session that does not decompress replies by itself.
     """
 

@@ -135,7 +135,6 @@ def _is_known(metric: str, known: Collection[str]) -> bool:
 
 
 def _guess(parts: list[str]) -> tuple[str, str]:
-    """Return the metric and the field of an unknown metric's name."""
     for length in (2, 1):
         field = ".".join(parts[-length:])
         if len(parts) > length and field in FIELDS:

@@ -109,7 +109,6 @@ def _condition(
 
 
 def _check_field(metric: str, field: str, measurements: Sequence[Measurement]) -> None:
-    """Raise ValueError if the command never measures the quantity of a field."""
     if not measurements or any(measurement.estimate is not None for measurement in measurements):
         return
     # The absences of two sides are not one number.
@@ -118,7 +117,6 @@ def _check_field(metric: str, field: str, measurements: Sequence[Measurement]) -
 
 
 def _quantity_of(field: str) -> str | None:
-    """Return the quantity that a field is about; None for a count."""
     if field in COUNTS:
         return None
     return DIFFERENCE if field.split(".", maxsplit=1)[0] == DIFFERENCE else ESTIMATE
@@ -145,7 +143,6 @@ def _scope(condition: Condition, field: str, measurement: Measurement) -> ScopeO
 
 
 def _interval(condition: Condition, quantity: Quantity, measurement: Measurement) -> ScopeOutcome:
-    """Decide by the whole interval: all of it on one side, or undecided."""
     if quantity.lower is None or quantity.upper is None:
         why = f"{measurement.metric} has no interval: write {measurement.metric}.mean to decide by the mean alone"
         return ScopeOutcome(measurement.scope, GateOutcome.UNDECIDED, why, measured=False)
@@ -175,7 +172,6 @@ def _count(condition: Condition, field: str, measurement: Measurement) -> ScopeO
 
 
 def _not_measured(condition: Condition, field: str, scope: str, why: str) -> ScopeOutcome:
-    """Return the outcome without a measurement: undecided, but a condition on `n` that holds for 0 fails."""
     if field == "n" and condition.holds(0):
         return ScopeOutcome(scope, GateOutcome.FAILED, f"{why}: n is 0", measured=False)
     return ScopeOutcome(scope, GateOutcome.UNDECIDED, why, measured=False)
@@ -191,7 +187,6 @@ def _no_values(measurement: Measurement) -> str:
 
 
 def _under_policy(found: ScopeOutcome, policy: UndecidedPolicy) -> ScopeOutcome:
-    """Return an outcome after the policy; without values an undecided condition never becomes a pass."""
     if found.outcome is not GateOutcome.UNDECIDED or policy is UndecidedPolicy.KEEP:
         return found
     if policy is UndecidedPolicy.PASSED and not found.measured:
@@ -208,7 +203,6 @@ def _worst(outcomes: Iterable[GateOutcome]) -> GateOutcome:
 
 
 def _number_text(value: float, threshold: float) -> str:
-    """Return a number with four digits, or with as many as show that it is not the threshold."""
     for digits in (4, 6, 9):
         shown = f"{value:.{digits}g}"
         if value == threshold or float(shown) != threshold:

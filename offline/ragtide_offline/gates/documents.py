@@ -35,7 +35,6 @@ def junit_xml(result: GateResult, suite: str) -> bytes:
     """Return the result as JUnit XML with a test case for each condition; an undecided one is skipped.
 
     Args:
-        result: of the gate.
         suite: name of the test suite, such as `ragtide score`.
     """
     count = {outcome: sum(condition.outcome is outcome for condition in result.conditions) for outcome in GateOutcome}
@@ -65,7 +64,6 @@ def markdown_summary(result: GateResult, title: str) -> str:
     """Return the result as Markdown for a step summary; names from outside cannot add markup.
 
     Args:
-        result: of the gate.
         title: of the section, such as `ragtide score`.
     """
     lines = [f"### {_plain(title)}: {_MARKS[result.outcome]}", "", "| | condition | scope | |", "|---|---|---|---|"]
@@ -107,7 +105,6 @@ def _plain(text: str) -> str:
 
 
 def _code(name: str) -> str:
-    """Return a name as code; characters that end code or a cell are written as references."""
     text = _name(name)
     if not text:
         return ""

@@ -75,7 +75,6 @@ def of_experiment(state: ExperimentState, config: str | None = None, baseline: s
     The leader is chosen by the data, so its intervals hold together with those of all other configs (Bonferroni).
 
     Args:
-        state: of the experiment.
         config: name; the leader unless given.
         baseline: config whose mean is subtracted, for the metric of the race.
 

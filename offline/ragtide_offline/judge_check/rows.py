@@ -106,7 +106,6 @@ def check_rows(
         criteria: that were asked.
         profile: variant of TRACe's formulas.
         confidence: level of each interval.
-        seed: of the bootstrap of tokens and dollars.
     """
     metrics = _metrics(items)
     differences = {check: _differences(check, items, metrics, criteria, profile) for check in CHANGES}
@@ -120,7 +119,6 @@ def check_rows(
 
 
 def _metrics(items: Sequence[ItemAnswers]) -> dict[str, tuple[float, float]]:
-    """Return the range of each metric that some item has a score of."""
     found: dict[str, tuple[float, float]] = {}
     for labeling in (labeling for item in items for labeling in item.labelings.values()):
         for metric in labeling.scores:
@@ -131,7 +129,6 @@ def _metrics(items: Sequence[ItemAnswers]) -> dict[str, tuple[float, float]]:
 
 
 def _scores(items: Iterable[ItemAnswers], variant: Variant, metric: str) -> list[tuple[float, float]]:
-    """Return the scores of each item that has one in both: in the variant, and as it is."""
     pairs = (item.pair(variant) for item in items)
     return [
         (second.scores[metric], first.scores[metric])
@@ -183,7 +180,6 @@ def _share(
     metric: str | None = None,
     width: float = 1.0,
 ) -> CheckRow:
-    """Return the row of a mean of values in [0, width], with Wilson's interval, which is too wide for other values."""
     if not values:
         return CheckRow(check, measure, metric, verdict="not applicable")
     mean = min(max(float(np.mean(values)), 0.0), width)
@@ -221,11 +217,6 @@ def _differences(
 
 
 def _by_copy(item: ItemAnswers, profile: str) -> ItemAnswers:
-    """Return an item whose scores of the repeated answer are means over its two copies, each scored by itself.
-
-    One wrong verdict among twice as many sentences is enough for adherence to be 0. That is no effect of the length on
-    the judge: it happens to a judge that errs as often in each sentence of any answer.
-    """
     labeling = item.labelings.get("answer_repeated")
     labels = None if labeling is None else _sentences(labeling)
     if labeling is None or labels is None or labels.response_keys is None:
@@ -246,7 +237,6 @@ def _by_copy(item: ItemAnswers, profile: str) -> ItemAnswers:
 
 
 def _changed(items: Iterable[ItemAnswers], check: Variant) -> list[tuple[float, float]]:
-    """Return for each item the share of its labels that is another in the variant, and when it was asked again."""
     found = []
     for item in items:
         changed, again = item.pair(check), item.pair("asked_again")
@@ -261,7 +251,6 @@ _KEY: Final = re.compile("([0-9]+)([a-z]+)")
 
 
 def _as_it_was(answer: Answer, labeling: Labeling, check: Variant, documents: int) -> Answer:
-    """Return the facts of an answer to a variant with the keys that the sentences have in the item as it is."""
     if check == "documents_reversed":
         return frozenset(_renamed(fact, documents) for fact in answer)
     if check == "answer_repeated":
@@ -278,7 +267,6 @@ def _renamed(fact: str, documents: int) -> str:
 
 
 def _relevance_by_place(items: Iterable[ItemAnswers]) -> list[tuple[float, float]]:
-    """Return for each item the relevance of its two outer documents, in the first and in the last place."""
     found = []
     for item in items:
         pair = item.pair("documents_reversed")
@@ -291,7 +279,6 @@ def _relevance_by_place(items: Iterable[ItemAnswers]) -> list[tuple[float, float
 
 
 def _relevant_share(labeling: Labeling) -> dict[int, float]:
-    """Return the share of relevant sentences of each document by its place; nothing if it is not known."""
     labels = _sentences(labeling)
     if labels is None or labels.relevant is None or labels.document_keys is None:
         return {}
@@ -322,7 +309,6 @@ def _difference_row(row: _ComparedScores, level: float, joint: float) -> CheckRo
 
 
 def _failures(items: Sequence[ItemAnswers], level: float) -> list[CheckRow]:
-    """Return the shares of items whose first answer failed: an item as it is, asked once."""
     firsts = [item.labelings["as_it_is"] for item in items if "as_it_is" in item.labelings]
     kinds: dict[str, Callable[[Labeling], bool]] = {
         "refused": lambda labeling: AbsentReason.JUDGE_REFUSED in labeling.absent.values(),
@@ -352,7 +338,6 @@ def _costs(items: Sequence[ItemAnswers], level: float, seed: int) -> list[CheckR
 
 
 def _mean_cost(measure: str, values: Floats, level: float, seed: int) -> CheckRow:
-    """Return the row of a mean of numbers without a largest one."""
     samples = resamples(values.size, seed=seed) if values.size else []
     mean = measured(lambda places: float(values[places].mean()), values.size, samples, confidence=level)
     made = None if mean.lower is None else "bootstrap"

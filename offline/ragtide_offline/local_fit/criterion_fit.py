@@ -105,7 +105,6 @@ class CriterionFit:
 
         Args:
             before: the content of the file until now, whose other numbers stay; None for a new file.
-            proxy: of the criterion.
             similarity_sha256: of the sentence encoder, if the proxy reads one.
 
         Raises:

@@ -144,7 +144,6 @@ class InteractionExaminer:
         """Return the inputs of a fit, or the reason why the local labeler does not score the interaction.
 
         Args:
-            interaction: to examine.
             judged: scores of a judge or of people, by their names without family.
             weight: number of interactions of the traffic that it stands for.
         """
@@ -226,7 +225,6 @@ def examine_pairs(
         each: called before each interaction.
         similar: a sentence encoder, whose similarities are more inputs of the fit.
         model: instead of the shipped one.
-        seed: of the corruptions.
     """
     rows = [*interactions]
     others: dict[tuple[str, str], list[RagInteraction]] = {}

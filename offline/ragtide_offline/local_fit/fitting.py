@@ -292,7 +292,6 @@ def _fit_to_pairs(
 
 
 def _pairs_of(score: str, every: Sequence[ExaminedPair]) -> list[ExaminedPair]:
-    """Return the pairs that a score should follow, of corruptions that apply to enough questions."""
     pairs = [
         pair
         for pair in every
@@ -309,7 +308,6 @@ def _sides(pairs: Sequence[ExaminedPair]) -> tuple[list[ExaminedInteraction], li
 
 
 def _pair_weights(pairs: Sequence[ExaminedPair]) -> Floats:
-    """Return weights with which every corruption counts the same, and a spoilt interaction as `PAIRS_SHARE`."""
     counts = Counter(pair.corruption for pair in pairs)
     interactions = len({id(pair.clean) for pair in pairs})
     each = PAIRS_SHARE * interactions / len(counts)
@@ -322,7 +320,6 @@ def _inputs(rows: Sequence[ExaminedInteraction], shipped: Floats, *, similarity:
 
 
 def _worsens_fraction(rows: Sequence[ExaminedInteraction], adherence: Floats, confidence: float) -> bool:
-    """Return whether the share of supported sentences, which moves with adherence, becomes surely worse."""
     kept = [number for number, row in enumerate(rows) if SUPPORTED_FRACTION in row.judged.keys() & row.shipped.keys()]
     some = [rows[number] for number in kept]
     if len({row.question for row in some}) < LEAST_QUESTIONS:

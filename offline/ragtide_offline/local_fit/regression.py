@@ -129,8 +129,6 @@ def expit(logits: Floats) -> Floats:
 
 
 def _newton(z: Floats, offset: Floats, y: Floats, weights: Floats, penalty: Floats) -> Floats:
-    """Return the minimum of a penalized cross entropy, by Newton's method with shorter steps where it overshoots."""
-
     def loss(theta: Floats) -> float:
         logits = offset + z @ theta
         return float(weights @ (np.logaddexp(0, logits) - y * logits) + penalty @ theta**2 / 2)
@@ -152,11 +150,7 @@ def _newton(z: Floats, offset: Floats, y: Floats, weights: Floats, penalty: Floa
 
 
 def folds_of(questions: Sequence[str]) -> Folds:
-    """Return the fold of each interaction: equal questions are in one fold, and folds have as many questions.
-
-    Args:
-        questions: of the interactions.
-    """
+    """Return the fold of each interaction: equal questions are in one fold, and folds have as many questions."""
     order = sorted(set(questions), key=lambda question: blake2b(question.encode(), digest_size=16).digest())
     fold = {question: number % FOLDS for number, question in enumerate(order)}
     return np.array([fold[question] for question in questions], np.intp)
@@ -232,7 +226,6 @@ def cross_fit_pairs(
         x: inputs, as of `fit`.
         y: true scores in [0, 1].
         weights: of the interactions, positive.
-        questions: of the interactions.
         pairs: clean and spoilt interactions.
         level_penalty: as of `fit`.
     """
@@ -261,8 +254,6 @@ def loss_difference(
         y: true scores.
         shipped: scores of the shipped labeler.
         fitted: scores of the fitted labeler, each predicted by a fit to other questions.
-        weights: of the interactions.
-        questions: of the interactions.
         confidence: level of the interval.
     """
     groups, members = np.unique(np.array(questions, dtype=object), return_inverse=True)

@@ -29,8 +29,6 @@ def separation(
     Source: the placement values of DeLong, DeLong and Clarke-Pearson (1988), added by cluster as by Obuchowski (1997).
 
     Args:
-        corruptions: of the n pairs.
-        questions: of the n pairs.
         shipped: scores of the shipped labeler.
         fitted: scores of the fitted labeler, each predicted by a fit to other questions.
         confidence: level of the interval.
@@ -66,7 +64,6 @@ def separation(
 
 
 def _share_below(values: Floats, others: Floats) -> Floats:
-    """Return for each value the share of others below it; equal ones count half."""
     order = np.sort(others)
     places = np.searchsorted(order, values, "left") + np.searchsorted(order, values, "right")
     return np.asarray(places / (2 * len(others)))

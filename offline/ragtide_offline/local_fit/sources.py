@@ -67,7 +67,6 @@ class WantedScores:
 
         Args:
             by: labeler or people that gave them.
-            scores: by metric.
             versions: of metrics that are not ragtide's own; people's scores have none.
         """
         if self.criterion is not None:
@@ -132,7 +131,6 @@ class Judgements:
 
         Args:
             by: the reference.
-            digest: of the interaction's pipeline and id.
             judgement: scores by qualified metric name.
         """
         usable = self.wanted.usable(by, judgement.scores, judgement.versions)
@@ -256,7 +254,6 @@ def of_recording(
     """Return the judged interactions of a recording: those of a cascade's sample, and those with feedback.
 
     Args:
-        recording: with interactions, metric events and feedback.
         selection: the part to read.
         run: only interactions of this run.
         reference: name of the labeler whose scores count; `gold` for people's; None if there is only one.
@@ -291,8 +288,6 @@ def of_recording(
 def _add_event(
     judgements: Judgements, digest: str, event: MetricEvent, given: Sequence[Feedback], reference: str | None
 ) -> None:
-    """Add all scores of one interaction that are not the proxy's."""
-
     def judgement(scores: Mapping[str, float], probability: float | None = None) -> Judgement:
         return Judgement(scores, event.occurred_at, (probability or 1.0) * event.sampling_probability, versions)
 

@@ -179,7 +179,6 @@ def missing_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int]) -> li
 
     Args:
         folder: of the parts; it need not exist.
-        plan: of the run.
         numbers: of the shards, from 1.
 
     Raises:
@@ -200,7 +199,6 @@ def write_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int], show: S
 
     Args:
         folder: of the parts; made if it does not exist.
-        plan: of the run.
         numbers: of the shards, from 1, rising: each file of text is read once.
         show: takes the progress.
 
@@ -246,7 +244,6 @@ def write_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int], show: S
 
 
 def _check_labeler(folder: Path, labeler: str) -> None:
-    """Refuse to go on with the parts of another version of a labeler, whose settings are not in the plan."""
     for path, _, _ in _parts_in(folder)[:1]:
         found = read_part(path).labeler
         if found != labeler:
@@ -257,11 +254,6 @@ def _check_labeler(folder: Path, labeler: str) -> None:
 
 @contextmanager
 def _whole_file(path: Path) -> Iterator[IO[bytes] | None]:
-    """Yield a file that gets its name when it is whole; None if another process has written it meanwhile.
-
-    Raises:
-        UnusablePartsError: another process is writing it.
-    """
     temporary = path.with_name(f".{path.name}.tmp")
     with os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+b") as file:
         try:
@@ -411,7 +403,6 @@ def read_part(path: Path) -> ScoredPart:
 
 
 def _parts_in(folder: Path) -> list[tuple[Path, int, int]]:
-    """Return the parts in a folder with their numbers and the number of shards, in order."""
     if not folder.is_dir():
         return []
     found = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()]
@@ -462,7 +453,6 @@ def merge_parts(
     `running`) are computed from the scores of all rows, in their order.
 
     Args:
-        folder: with all parts of one run.
         strategy: method of the intervals.
         confidence: level of the intervals.
         show: takes the progress of rows that are read.
@@ -510,7 +500,6 @@ def merge_parts(
 
 
 def _columns_in(path: Path) -> Iterator[Any]:
-    """Yield the scores of a part as columns of metric events, in their order."""
     with parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=10_000):
             yield columns_of_results(pa.Table.from_batches([batch]).drop_columns(["file"]))
@@ -548,7 +537,6 @@ def recorded(table: Any) -> Any:
 
 
 def _by_metric(maps: Any) -> dict[str, Any]:
-    """Return the values of a map column by key, each as a column; null for a row without the key."""
     if isinstance(maps, pa.ChunkedArray):
         maps = pa.concat_arrays(maps.chunks) if maps.num_chunks else pa.nulls(0, maps.type)
     offsets = np.asarray(maps.offsets)

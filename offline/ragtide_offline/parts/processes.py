@@ -57,8 +57,6 @@ def write_parts_together(
     missing.
 
     Args:
-        folder: of the parts.
-        plan: of the run.
         numbers: of the shards, from 1, rising.
         processes: number of processes.
         show: takes the progress.
@@ -113,7 +111,6 @@ def _ending(code: int) -> _Problem:
 
 @contextmanager
 def _ended(readers: dict[Connection, BaseProcess]) -> Iterator[None]:
-    """End all processes at an error, such as Ctrl-C."""
     try:
         yield
     finally:
@@ -126,7 +123,6 @@ def _ended(readers: dict[Connection, BaseProcess]) -> Iterator[None]:
 
 
 def _run(work: _PartWork, writer: Connection) -> None:
-    """Write the parts of a process, until the end of the parent."""
     spawned()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes
     Thread(target=_end_with_parent, name="ragtide parent", daemon=True).start()
@@ -138,7 +134,6 @@ def _run(work: _PartWork, writer: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent has ended, however it ended: nobody waits for the rest."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

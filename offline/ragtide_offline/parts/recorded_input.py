@@ -54,9 +54,7 @@ class RecordedInput:
         """Return the selected interactions of a recording, after a pass over it.
 
         Args:
-            recording: with the interactions.
             selection: the part to score.
-            run: of every row.
             options: what else the scores depend on, as values of JSON.
             sizes: number of selected interactions of each pipeline.
 
@@ -121,14 +119,12 @@ class RecordedReader:
             first += step.rows
 
     def _step(self, step: RecordedStep) -> Any:
-        """Return the table of a step; that of the last call is kept."""
         if self._open is None or self._open[0] != step:
             self._open = step, _table(self._of.recording, self._of.selection, step)
         return self._open[1]
 
 
 def _table(recording: Recording, selection: Selection, step: RecordedStep) -> Any:
-    """Return the selected interactions of a step, in the order of the stream."""
     recorded = recording.partitions[step.partition]
     files = tuple(file for file in recorded.files if file.step == step.number)
     alone = replace(recording, partitions={step.partition: replace(recorded, files=files)})

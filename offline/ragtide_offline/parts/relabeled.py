@@ -91,7 +91,6 @@ class _LabeledPart:
 
 
 def _as_recorded(table: Any) -> Any:
-    """Return rows with scores as a table of a recording."""
     places = pc.split_pattern(table["file"].cast(pa.string()).combine_chunks(), "-").flatten().to_numpy(False)
     ms, numbers, partitions = places.reshape(-1, 3).T
     found = recorded(table.drop_columns(["file"]))
@@ -113,7 +112,6 @@ def _place(text: str) -> Place:
 
 
 def _reason_of(problem: str) -> tuple[Reason, str]:
-    """Return the reason and the sentence of a row's problem."""
     code, _, detail = problem.partition(": ")
     try:
         return Reason(code), detail
@@ -202,7 +200,6 @@ def relabeled(folder: Path, recording: Recording) -> Relabeled:
     """Return the metric events of all parts of a folder, after a pass over them.
 
     Args:
-        folder: with all parts.
         recording: whose interactions were labeled.
 
     Raises:
@@ -292,7 +289,6 @@ def _number(name: tuple[str, str]) -> int:
 
 
 def _repeated(paths: Sequence[Path], digests: Sequence[NDArray[np.uint64]]) -> list[tuple[int, ...]]:
-    """Return the rows of each part with the id of an interaction that was published earlier, over all partitions."""
     numbers, counts = np.unique(np.concatenate(digests), return_counts=True)
     doubtful = numbers[counts > 1]
     found: defaultdict[tuple[str, str], list[tuple[Place, int, int]]] = defaultdict(list)

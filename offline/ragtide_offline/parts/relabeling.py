@@ -48,7 +48,6 @@ class PartsRelabeling:
     """Labels the interactions of a recording again, in processes, and aggregates them in a workspace.
 
     Args:
-        settings: of the deployment.
         plan: of the replay, with `in_parts`.
         processes: number of processes.
         max_cost_usd: dollars at which all processes together stop; None for no limit.
@@ -130,11 +129,6 @@ class PartsRelabeling:
         return await replay.result(counts, time.monotonic() - started)
 
     async def _label(self, stop: asyncio.Event, show: ShowLabeled) -> None:
-        """Write the missing parts.
-
-        Raises:
-            CostLimitReached: the limit of cost is reached.
-        """
         folder, plan = self._folder, self._scoring
         waiting = missing_parts(folder, plan, plan.numbers)
         done, spent = self._done(), 0.0
@@ -160,7 +154,6 @@ class PartsRelabeling:
             await labeling
 
     def _done(self) -> int:
-        """Return the number of interactions in the parts that are whole."""
         plan = self._scoring
         return self.total - sum(self._rows(number) for number in missing_parts(self._folder, plan, plan.numbers))
 
@@ -181,7 +174,6 @@ class PartsRelabeling:
         return of_parts if math.isclose(spent, of_parts, rel_tol=1e-9) else max(spent, of_parts)
 
     async def _write_dead_letters(self, redis: Redis, found: Relabeled, layout: dict[int, Streams]) -> None:
-        """Write the dead letters with the ids of their entries: Redis refuses one that was written before."""
         letters = found.letters(self._input, UserIds.of(self._scoring.settings), layout)
         while (letter := await asyncio.to_thread(next, letters, None)) is not None:
             streams, entry_id, content = letter

@@ -53,7 +53,6 @@ def summarize_batches(results: Any, *, strategy: str = "normal", confidence: flo
 
 
 def _results(table: Any) -> Any:
-    """Return the columns of results with their types, which an engine may have changed."""
     missing = sorted(set(SCHEMA.names) - set(table.column_names))
     if missing:
         raise UnreadableFileError(

@@ -26,7 +26,6 @@ def count_selected(recording: Recording, kind: EntryKind, selection: Selection, 
     """Return the number of selected entries, in all and by scope, in one pass over the recording.
 
     Args:
-        recording: with the entries.
         kind: interactions or metric events.
         selection: the part to count.
         fields: names of the fields that separate scopes.
@@ -51,11 +50,6 @@ def count_selected(recording: Recording, kind: EntryKind, selection: Selection, 
 def _check_segments(
     recording: Recording, kind: EntryKind, selection: Selection, selected_rows: Collection[str | None]
 ) -> None:
-    """Check that the recording has every segment value that the selection names; a second pass only if one is missing.
-
-    Raises:
-        ConfigurationError: a segment value is in no entry.
-    """
     missing = [value for value in map("=".join, selection.segments) if value not in selected_rows]
     if not missing:
         return
@@ -70,10 +64,6 @@ def _check_segments(
 def _scope_counts(
     recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]
 ) -> Iterator[ScopeCount]:
-    """Yield the numbers of entries by scope.
-
-    Entries about whole sessions are scopes of their own: they are no part of the population of answers.
-    """
     since, pipelines = first_entry(selection), selection.pipelines
     if any(file.format != "jsonl" for file in recording.files(kind, since=since, pipelines=pipelines)):
         from .tables import scope_counts, selected_rows  # noqa: PLC0415 - JSON Lines need no pyarrow
@@ -92,7 +82,6 @@ def _scope_counts(
 
 
 def _metric_versions(event: MetricEvent) -> frozenset[MetricVersion]:
-    """Return the metrics of an event, and those that it declares, with their versions."""
     declared = event.declared or {}
     return frozenset(
         MetricVersion(metric, declared[metric].version if metric in declared else None)

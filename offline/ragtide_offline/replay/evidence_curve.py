@@ -99,7 +99,6 @@ class EvidenceCurve:
         """Add a point, once the rule has a state.
 
         Args:
-            state: with the rule.
             at: time of the last applied interaction.
             events: number of metric events applied so far.
         """

@@ -64,10 +64,8 @@ class MetricsReplay:
     Args:
         redis: client.
         layout: of the workspace, with as many partitions as the recording has.
-        recording: with the metric events.
         selection: the part to replay.
         counted: number of selected events, by `SCOPE_FIELDS`.
-        options: of the replay.
     """
 
     def __init__(

@@ -132,11 +132,6 @@ class PartitionReplay:
 
     @contextmanager
     def _countable(self) -> Iterator[None]:
-        """Let the step fail if the body of the `with` raises an error that an entry may have caused.
-
-        Raises:
-            StepFailedError: the body raised such an error.
-        """
         try:
             with countable(self._taken_entries):
                 yield
@@ -189,7 +184,6 @@ class PartitionReplay:
                 self._feedback.join_waiting(entry_id, event)
 
     def _apply_table(self, table: Any, feedback: Sequence[RecordedEntry]) -> None:
-        """Apply a table of metric events, with the feedback in between, to the bit as `_apply_event` does."""
         from .tables import columns_of, count_interactions  # noqa: PLC0415 - pyarrow is an extra
 
         # The population is the selected part, not the recorded one.
@@ -215,7 +209,6 @@ class PartitionReplay:
     def _feedback_and_its_rows(
         self, table: Any, feedback: Sequence[RecordedEntry]
     ) -> Iterator[tuple[int, RecordedEntry | None]]:
-        """Yield feedback with the row that it comes before, and each row that feedback is about, in their order."""
         if self._feedback.idle:
             return iter(())
         rows = zip(table["pipeline"].to_pylist(), table["interaction_id"].to_pylist(), strict=True)
@@ -225,7 +218,6 @@ class PartitionReplay:
         return heapq.merge(given, concerned, key=lambda found: found[0])
 
     def _join_row(self, row: Any) -> None:
-        """Store the event of a row for later feedback, and join the feedback that waited for it."""
         from ragtide_runtime.recordings.parquet import entries_of  # noqa: PLC0415 - pyarrow is an extra
 
         with self._countable():
@@ -244,7 +236,6 @@ class PartitionReplay:
     def _add_gold(
         self, event: MetricEvent, gold_scores: Mapping[str, float], probability: float, arrived_ms: int
     ) -> None:
-        """Add gold scores to the state or, while the feedback of a table is joined, to the columns of the table."""
         if self._row is None:
             self._state.apply_gold(event, gold_scores, probability, arrived_ms)
         else:
@@ -252,7 +243,6 @@ class PartitionReplay:
             self._later_gold += [(self._row, part) for part in parts]
 
     def _take(self, entry_id: str, feedback: Feedback) -> None:
-        """Join feedback with its event, now or when the event is applied."""
         self.at = self.at._replace(feedback=entry_id)
         self._newest_ms = max(self._newest_ms, order(entry_id)[0])
         self.counts.feedback += 1

@@ -190,7 +190,6 @@ def check_cost_limit(settings: Settings, max_cost_usd: float | None) -> None:
     """Check that the cost of labeling is known, if it is limited.
 
     Args:
-        settings: of the workspace.
         max_cost_usd: the limit; None for no limit.
 
     Raises:

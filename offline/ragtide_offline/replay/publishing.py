@@ -40,7 +40,6 @@ class RecordedInteractions:
     The sessions about which a criterion is asked come after all of them.
 
     Args:
-        recording: with the interactions.
         selection: the part to replay.
         criteria: that are asked.
         quiet_s: seconds without a turn after which a session has ended.

@@ -51,7 +51,6 @@ class RecordedEntries:
     """The selected metric events of a recording, and the feedback about their pipelines.
 
     Args:
-        recording: with the entries.
         selection: the part to read.
     """
 
@@ -78,7 +77,6 @@ class RecordedEntries:
         """Yield the entries after the positions of partitions, one partition after the other, in large batches.
 
         Args:
-            positions: by partition.
             cut: by partition, a function that returns the parts of a table, in order, of at least one row each.
 
         Raises:
@@ -97,7 +95,6 @@ class RecordedEntries:
             yield RecordedBatch(entry.partition, [entry])
 
     def _in_order(self, partition: int, at: ReplayPosition) -> Iterator[RecordedEntry]:
-        """Yield metric events and feedback by entry id; of two with one id the event is first."""
         metrics = self._entries(EntryKind.METRICS, partition, at.metrics)
         feedback = self._entries(EntryKind.FEEDBACK, partition, at.feedback)
         return heapq.merge(metrics, feedback, key=lambda entry: (entry.order, isinstance(entry.model, Feedback)))
@@ -118,7 +115,6 @@ class RecordedEntries:
         yield from _batches(partition, chain(feedback, rest))
 
     def _entries(self, kind: EntryKind, partition: int, position: str) -> Iterator[RecordedEntry]:
-        """Yield the entries of a kind after a position: selected metric events, or all feedback about the pipelines."""
         last = order(position)
         entries: Iterable[RecordedEntry] = self._recording.entries(
             kind, since=self._since(position), pipelines=self._selection.pipelines, partitions=[partition]
@@ -128,7 +124,6 @@ class RecordedEntries:
                 yield entry
 
     def _tables(self, partition: int, position: str) -> Iterator[Any]:
-        """Yield the selected metric events after a position as tables of 1 to `TABLE_ROWS` rows."""
         from .tables import after, selected_rows  # noqa: PLC0415 - pyarrow is an extra
 
         tables = self._recording.tables(

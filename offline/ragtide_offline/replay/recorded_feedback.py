@@ -23,7 +23,6 @@ class RecordedFeedback:
         window_ms: milliseconds for which feedback finds its event, and waits for it.
         expected: by digest of the interaction, the number of feedback entries still to come.
         rejected: counts rejected feedback by reason.
-        fields: of the checkpoint.
     """
 
     def __init__(
@@ -102,7 +101,6 @@ class RecordedFeedback:
         self._rejected[reason] += 1
 
     def _release(self, digest: str) -> None:
-        """Drop what is stored about an interaction if no more feedback about it will come."""
         if self._expected[digest] > 0:
             return
         del self._expected[digest]

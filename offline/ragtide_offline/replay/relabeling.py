@@ -159,11 +159,8 @@ class Relabeling:
     """Labels recorded interactions again in this process; workers of other processes may join.
 
     Args:
-        settings: of the workspace.
-        url: of Redis.
         items: interactions to replay.
         counted: number of interactions, by pipeline.
-        options: of the replay.
     """
 
     def __init__(
@@ -240,7 +237,6 @@ class Relabeling:
         return RelabelProgress(published, await counter.read(), self._counted.total)
 
     def _room(self, out: int, labeling: LabelingProgress) -> int:
-        """Return how many more interactions may be published while `out` are not yet labeled."""
         limit = self._options.max_cost_usd
         if limit is None:
             return max(LEAD - out, 0)

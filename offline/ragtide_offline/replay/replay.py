@@ -90,7 +90,6 @@ class WorkspaceReplay:
         """Return the result, with the estimates and alerts in the workspace.
 
         Args:
-            counts: of the result.
             seconds: since the start.
         """
         plan, deployment = self.plan, Deployment(self.redis, settings_of_replay(self.settings, self.workspace))
@@ -107,7 +106,6 @@ class RecordingReplay:
     """Replays a recording into a workspace: its metric events, or its interactions, which are labeled again.
 
     Args:
-        settings: of the deployment.
         plan: the recording, the selection and the workspace.
         speed: pace of the replay.
         max_cost_usd: cost of the judge at which a replay of interactions stops.

@@ -45,8 +45,6 @@ async def restore_lost(redis: Redis, settings: Settings, recording: Recording, s
 
     Args:
         redis: client of the deployment.
-        settings: of the deployment.
-        recording: of the deployment.
         stop: ends it between two batches; the same call continues later.
 
     Raises:
@@ -67,7 +65,6 @@ async def restore_lost(redis: Redis, settings: Settings, recording: Recording, s
 async def _publish(
     redis: Redis, route: InteractionRoute | FeedbackRoute, commands: list[PublishCommand], stop: asyncio.Event
 ) -> list[Publication]:
-    """Publish in batches until all are there, or `stop` is set; return the outcomes so far."""
     found: list[Publication] = []
     pause = Backoff()
     while commands and not stop.is_set():

@@ -62,10 +62,7 @@ class RuleTest:
     The alerts are those of `ragtide replay` with the same rules, to the bit.
 
     Args:
-        settings: of the deployment.
-        recording: with the metric events.
         selection: the part to replay.
-        rules: to test.
         followed: the rule whose evidence the result has.
 
     Raises:
@@ -148,7 +145,6 @@ class RuleTest:
         }
 
     def _total_of(self, followed: FollowedRule) -> int:
-        """Return the number of selected metric events in the range of a followed rule."""
         since = max(filter(None, (followed.start, self._selection.since)))
         until = min(filter(None, (followed.end, self._selection.until)))
         part = replace(self._selection, since=since, until=until)
@@ -164,9 +160,7 @@ def open_rule_test(
     """Return the test of one rule on a part of a recording.
 
     Args:
-        settings: of the deployment.
         place: folder or URL of the recording.
-        rule: to test.
         since: a date or time (ISO 8601, UTC).
         until: the same, itself not included.
         pipeline: the only one; None for all.

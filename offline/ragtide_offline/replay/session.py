@@ -60,7 +60,6 @@ class ReplaySession:
         feedback_window_s: seconds for which feedback finds its event, and waits for it.
         commit_s: most seconds between two commits.
         speed: pace of the replay.
-        curves: by partition, the curve of a followed rule.
     """
 
     def __init__(
@@ -95,7 +94,6 @@ class ReplaySession:
         """Replay from the last commits until the end, or until `stop` is set; then commit what was applied.
 
         Args:
-            stores: by partition.
             stop: set to end.
             show: shows the progress, after each commit.
             check: called often; raises an error once this process may no longer write to the stores.
@@ -140,12 +138,10 @@ class ReplaySession:
         )
 
     async def _replay(self, stop: asyncio.Event, show: Show, check: Callable[[], None]) -> bool:
-        """Replay, and return whether the end was reached."""
         pace, last = ReplayPace(self._speed), None
         self._due = monotonic() + self._commit_s
 
         async def turn() -> None:
-            """Let other tasks run, and commit if that is due."""
             check()
             await asyncio.sleep(0)
             if monotonic() >= self._due:
@@ -174,7 +170,6 @@ class ReplaySession:
         return True
 
     def _batches(self) -> Iterator[RecordedBatch]:
-        """Yield the entries after the positions: one by one at a recorded pace, and during a search until its end."""
         if self._speed.factor is not None or (self._curves and not self.source.in_tables):
             yield from self.source.read_one_by_one(self._positions)
             return

@@ -50,7 +50,6 @@ class ReplayPace:
         """Return the seconds until an entry is due; 0 if it is due.
 
         Args:
-            time: of the entry.
             now: seconds of a monotonic clock.
         """
         if self._factor is None:

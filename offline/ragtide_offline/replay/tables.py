@@ -74,7 +74,6 @@ def scope_counts(table: Any, fields: Sequence[str]) -> Iterator[ScopeCount]:
 
 
 def _metric_versions(table: Any) -> frozenset[MetricVersion]:
-    """Return the metrics that rows have, and those that they declare, with their versions."""
     names = set(_scores(table, "scores"))
     names |= {name for absent in _column(table, "absent", _NAMES).to_pylist() for name, _ in absent or ()}
     texts = pc.unique(_column(table, "declared", pa.string()).cast(pa.string())).to_pylist()
@@ -88,7 +87,6 @@ def _metric_versions(table: Any) -> frozenset[MetricVersion]:
 
 
 def _scopes(table: Any, fields: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
-    """Yield values of the fields, a segment value (None for all), and the number of rows that have them."""
     named = {name: table[name].combine_chunks().cast(pa.string()) for name in fields}
     yield from _count_groups(named, pa.nulls(table.num_rows, pa.string()))
     segments = table["segments"].combine_chunks()
@@ -183,7 +181,6 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
     """Return the events of a table as columns, in the order of its rows.
 
     Args:
-        table: with a recording's columns.
         processed_ms: time of scoring of each event; its field `labeled_at` unless given.
     """
     table = table.combine_chunks()
@@ -238,7 +235,6 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
 def _declarations(
     table: Any, scores: Iterable[dict[str, Floats]], row_wise: NDArray[np.bool_]
 ) -> tuple[Codes, DeclaredMetrics]:
-    """Return equal codes for equal declarations, and the most frequent declarations; other rows become `row_wise`."""
     texts = _column(table, "declared", pa.string()).cast(pa.string()).dictionary_encode()
     codes = _codes(texts)
     if not codes.any():
@@ -256,7 +252,6 @@ def _declarations(
 
 
 def _column(table: Any, name: str, kind: Any) -> Any:
-    """Return a column as one array; nulls if the replay has left it out, as it does with population sizes."""
     if name not in table.column_names:
         return pa.nulls(table.num_rows, kind)
     chunks = table[name].unify_dictionaries().chunks
@@ -297,7 +292,6 @@ def _scores(table: Any, field: str) -> dict[str, Floats]:
 
 
 def _sets(maps: Any, *, values: bool) -> Codes:
-    """Return equal codes for maps with the same names and, with `values`, the same values."""
     offsets = _numbers(maps.offsets).astype(np.intp)
     begins, lengths = offsets[:-1], np.diff(offsets)
     lengths[_numbers(pc.is_null(maps))] = 0

@@ -206,7 +206,6 @@ def confidence_each(confidence: float, names: Names) -> float:
 
 
 def _metrics(first: ExperimentState, second: ExperimentState) -> tuple[list[str], list[str]]:
-    """Return the metrics that one labeler scored in both, and a sentence about the others."""
     names = [
         dict.fromkeys(
             metric
@@ -247,7 +246,6 @@ def _scores(state: ExperimentState, config: str, metric: str) -> dict[str, _Item
 
 
 def _shared_size(first: ExperimentState, second: ExperimentState, metric: _ComparedMetric, pairs: int) -> int | None:
-    """Return the number of pairs if both ran on all items; None if the experiments have different data."""
     if first.plan.data_digest != second.plan.data_digest:
         return None
     lost: set[str] = set()
@@ -287,7 +285,6 @@ def clusters_of(moments: Moments, *, counts: bool) -> int | None:
     """Return the number of clusters that the interval of a mean rests on; None where each value counts by itself.
 
     Args:
-        moments: of one key.
         counts: whether the values are counts, whose intervals may be `asymptotic`.
     """
     return clusters_used(moments)[0] if resolved(AUTO, moments, counts)[0] == "running" else None

@@ -116,7 +116,6 @@ def item_view(state: ExperimentState, item: ScoredItem, texts: Texts, names: Seq
     """Return an item with the answer of every config.
 
     Args:
-        state: of the experiment.
         item: the item.
         texts: texts of answers.
         names: configs in the order to show them.
@@ -240,11 +239,6 @@ def experiment_report(
 
 
 def _published_means(board: Board, dataset: str) -> PublishedMeans | None:
-    """Return the published means of a data set for the metrics of the best config; None if no config has a score.
-
-    Raises:
-        ValueError: there are no published results of that data set.
-    """
     results = reference_results(dataset)
     if board.leader is None:
         return None

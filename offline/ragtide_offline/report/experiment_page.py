@@ -81,7 +81,6 @@ def headline(report: ExperimentReport) -> str:
 
 
 def _lead(leader: BoardRow, report: ExperimentReport) -> str:
-    """Return the score of the leader, and the interval for other items once all items have run."""
     board, at = report.board, leader.estimates[report.board.metric]
     values = f" with {parameters(leader.parameters)}" if leader.own_name and leader.parameters else ""
     lead = f"{leader.title}{values} leads: {board.metric} {number(at.estimate)}"

@@ -90,7 +90,6 @@ async def read_explained_differences(
 
 
 def _views(state: AggregatorState, side: PipelineSide, window: str) -> dict[EstimateKey, tuple[View, EstimateKey]]:
-    """Return the view and the key of every metric of a whole pipeline, under keys without the pipeline's name."""
     return {
         state.keys[row]._replace(pipeline="", run=None): (view, state.keys[row])
         for view, rows in _of_window(state, side, window)

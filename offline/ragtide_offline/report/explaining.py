@@ -43,7 +43,6 @@ def explained_by(
 
     Args:
         values: of the segment, as `lang=de`.
-        name: of the segment.
         views: before the change, and since.
         wholes: keys without a segment, one for each view.
         confidence: level of the intervals.
@@ -132,8 +131,6 @@ async def moment_of_alert(
     """Return the time at which an alert says that a change began.
 
     Args:
-        deployment: of the alert.
-        pipeline: of the change.
         metric: of the change; that of the alert unless given.
         alert_id: the alert; unless given, the latest one of the pipeline and metric, first of those about the whole
             pipeline, then of those about one segment value, whose time is used for the whole pipeline.
@@ -188,9 +185,7 @@ async def explain_drift(
     Panes are whole: the pane that holds the time belongs to the stretch since.
 
     Args:
-        deployment: of the pipeline.
         pipeline: its name.
-        moment: of the change.
         metric: qualified name.
         by: name of a segment; the one that explains most unless given.
         before_ms: length of the stretch before; everything that is kept unless given.
@@ -262,7 +257,6 @@ async def explain_drift(
 
 
 def _with_panes(states: Sequence[AggregatorState]) -> tuple[AggregatorState, int]:
-    """Return the first state with windows, and the milliseconds of its panes."""
     for state in states:
         if state.panes is not None:
             return state, Panes(state.panes.windows(), 0).pane_ms
@@ -272,7 +266,6 @@ def _with_panes(states: Sequence[AggregatorState]) -> tuple[AggregatorState, int
 def _keys_of_metric(
     state: AggregatorState, scopes: Sequence[tuple[str, str | None]], metric: str, labeler: str | None
 ) -> list[EstimateKey]:
-    """Return the keys of the whole pipeline with a metric, one for each way in which it was measured."""
     keys = [key for key in state.keys if (key.pipeline, key.run) in scopes and key.segment is None]
     keys = [key for key in keys if not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED]
     if not keys:
@@ -287,7 +280,6 @@ def _keys_of_metric(
 
 
 def _kept_since(state: AggregatorState, key: EstimateKey, pane_ms: int) -> tuple[int, int]:
-    """Return the start of the oldest pane that is kept of a key, and the end of the newest."""
     row = state.index(key)
     first_ms = None if row is None or state.panes is None else state.panes.first_ms(row)
     end_ms = (state.newest_ms(key) // pane_ms + 1) * pane_ms

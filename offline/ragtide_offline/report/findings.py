@@ -144,7 +144,6 @@ def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str], s
     """Return the cautions about an experiment, the most important first.
 
     Args:
-        state: of the experiment.
         board: its leaderboard.
         labelers: ids of the labelers that scored it.
         stated: purposes of labelers that the settings state.

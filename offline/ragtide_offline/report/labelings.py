@@ -241,11 +241,6 @@ def _add_recorded(
 
 
 def _selection(info: Workspace) -> Selection:
-    """Return which part of its recording a workspace replays.
-
-    Raises:
-        ConfigurationError: the options of the workspace cannot be read.
-    """
     given = {name: info.options.get(name) for name in ("since", "until", "segment")}
     if not all(value is None or isinstance(value, str) for value in given.values()):
         raise ConfigurationError(
@@ -296,7 +291,6 @@ def named_recording(settings: Settings, info: Workspace, given: str | None) -> R
 
 
 def _of_parts(settings: Settings, info: Workspace) -> Recording | None:
-    """Return the recording with the scores in the parts of a workspace; None if they or the recording are elsewhere."""
     from ..parts.part_files import UnusablePartsError  # noqa: PLC0415 - needs pyarrow, and few workspaces have parts
     from ..parts.relabeled import relabeled  # noqa: PLC0415 - as above
 

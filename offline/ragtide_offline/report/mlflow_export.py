@@ -147,7 +147,6 @@ class _Export:
         self._end(run, done=row.status != "running" or self._report.board.completed)
 
     def _run(self, name: str, *, config: str, tags: Mapping[str, str]) -> str:
-        """Return the id of the run of an earlier export, or of a new run."""
         key = blake2b(f"{self._identity}\0{config}".encode(), digest_size=16).hexdigest()
         found = self._client.search_runs([self._experiment], f"tags.`{_PREFIX}id` = '{key}'", max_results=1)
         if found:

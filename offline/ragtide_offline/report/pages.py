@@ -74,7 +74,6 @@ def ends(value: Projection | Interval[float, float] | Evidence, n: int | None = 
     """Return an interval as its ends; a closed interval has words in their place, because it says nothing of others.
 
     Args:
-        value: with the interval.
         n: number of questions of a difference; the others know it.
         things: word for the scored objects.
 

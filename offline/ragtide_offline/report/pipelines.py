@@ -182,7 +182,6 @@ def reading_order(comparison: Compared) -> tuple[str, int, str, str, str, str, s
 
 
 def _share_interactions(first: PipelineSide, second: PipelineSide) -> bool:
-    """Return whether equal ids mean equal interactions: in the same workspace, and in replays."""
     if first.info is None or second.info is None:
         return False
     return first.info.run == second.info.run or first.info.kind == second.info.kind == "replay"
@@ -264,10 +263,6 @@ PER: Final = (ANSWER_COST, ANSWER_LATENCY)
 
 
 def _by_usage(first: _Moments, second: _Moments, level: float) -> list[Compared]:
-    """Return the differences of quality per dollar and per second, of one metric of each labeler and scope.
-
-    The interval holds whenever those of four means do. Without an upper end of both ratios there is no difference.
-    """
     found: dict[EstimateKey, Compared] = {}
     for key in sorted(filter(_is_quality, first), key=_quality_order):
         for use in PER:
@@ -296,12 +291,10 @@ def _by_usage(first: _Moments, second: _Moments, level: float) -> list[Compared]
 
 
 def _quality_order(key: EstimateKey) -> tuple[bool, int]:
-    """Return the sort key of a quality metric: adherence first, then the registry's order."""
     return key.metric != ADHERENCE, list(METRICS).index(key.metric)
 
 
 def _is_quality(key: EstimateKey) -> bool:
-    """Return whether a metric is better when it is higher, and 0 at least."""
     definition = METRICS.get(key.metric)
     return (
         definition is not None
@@ -315,7 +308,6 @@ def _is_quality(key: EstimateKey) -> bool:
 def _ratio(
     quality: tuple[Moments, float, float], used: tuple[Moments, float, float], level: float
 ) -> tuple[Interval[float | None, float | None], int]:
-    """Return the ratio of two means of one scope, and the smaller number of values."""
     ends = []
     for (moments, lowest, width), counts in ((quality, False), (used, True)):
         lower, upper = moments_interval(AUTO, moments, confidence=level, counts=[counts])
@@ -358,10 +350,6 @@ def _versions_of(metric: str, found: Mapping[str, Collection[str]]) -> str:
 
 
 def _moments(state: AggregatorState, side: PipelineSide, window: str) -> _Moments:
-    """Return the moments of every metric of a pipeline, under keys without the pipeline's name.
-
-    A workspace holds metrics that were labeled in it, and metrics of live traffic if it replays metric events.
-    """
     run = workspace_of(side.deployment.settings.prefix)
     rows = [
         row

@@ -201,11 +201,6 @@ def _configs(experiment: ReportedExperiment) -> list[str]:
 def _names(
     request: ReportRequest, workspaces: tuple[Workspace, Workspace], first: Collection[str], second: Collection[str]
 ) -> Names:
-    """Return the pairs of names to compare.
-
-    Raises:
-        ConfigurationError: a name is unknown, or the two have no name in common.
-    """
     if request.configs:
         try:
             return [names_given(text, first, second) for text in request.configs]

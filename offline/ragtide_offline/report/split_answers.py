@@ -97,7 +97,6 @@ def _recorded_events(recording: Recording, pipelines: tuple[str, str]) -> Iterab
 
 
 async def _is_trimmed(redis: Redis, streams: Sequence[Streams], since: datetime | None) -> bool:
-    """Return whether events that may belong to the split are not on the streams any more."""
     for stream in streams:
         first = await read_range(redis, stream.metrics, count=1)
         if not first or (since is not None and order(first[0].entry_id)[0] < to_milliseconds(since)):
@@ -109,10 +108,7 @@ async def _is_trimmed(redis: Redis, streams: Sequence[Streams], since: datetime 
 
 
 def _once(events: Iterable[_Event], pipelines: tuple[str, str]) -> list[SplitAnswer]:
-    """Return the answers, each once, in the order in which they were published.
-
-    In the order of their scores, an answer's place would reveal its pipeline if one is scored faster.
-    """
+    # In the order of their scores, an answer's place would reveal its pipeline if one is scored faster.
     found, seen = [], set[tuple[str, str]]()
     for place, event in sorted(((_place_and_time(*pair), pair[1]) for pair in events), key=lambda pair: pair[0]):
         known = event.pipeline, event.interaction_id
@@ -127,7 +123,6 @@ def _once(events: Iterable[_Event], pipelines: tuple[str, str]) -> list[SplitAns
 
 
 def _place_and_time(place: tuple[int, int, int], event: MetricEvent) -> tuple[int, int, int]:
-    """Return the place of an interaction in its stream; the place of its metric event if it has none."""
     try:
         return place if event.entry_id is None else (*order(event.entry_id), place[2])
     except ValueError:  # an id of another program
@@ -135,7 +130,6 @@ def _place_and_time(place: tuple[int, int, int], event: MetricEvent) -> tuple[in
 
 
 def _divided(answers: Sequence[SplitAnswer], split: TrafficSplit, by: str | None) -> list[SplitAnswer]:
-    """Return the answers of the time in which the traffic is divided."""
     if split.since is not None:
         since_ms = to_milliseconds(split.since)
         begin = next((n for n, answer in enumerate(answers) if answer.order[0] >= since_ms), len(answers))

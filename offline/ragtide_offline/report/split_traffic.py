@@ -60,7 +60,6 @@ async def read_split_comparison(
 
     Args:
         redis: client.
-        settings: of the deployment.
         pipelines: names of two live pipelines.
         split: how the traffic is divided.
         recording: to read the metric events from; by default those that are still on the streams.
@@ -124,7 +123,6 @@ class _Traffic:
         return [value for value in found if value is not None]
 
     def _items_of(self, here: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-        """Return the places of each item's answers, of the answers at these places."""
         if self._split.unit == "interaction":
             return list(here[:, None])
         own = self._settings.clusters
@@ -200,7 +198,6 @@ class _Traffic:
         )
 
     def _features(self) -> Floats:
-        """Return the features of all answers, shape (answers, features), without those that depend on the pipeline."""
         names = self._split.covariates
         segments = sum(name.startswith(SEGMENT) for name in names)
         places = MOST_FEATURES - (len(names) - segments)

@@ -128,7 +128,6 @@ async def outcomes_of(
         keep_answers: whether answers of remote labelers are kept for a later run.
         ready: called with the id of the labeler before the empty list.
         rules: of a worker, in whose place the rows are scored.
-        account: of the run.
 
     Raises:
         ConfigurationError: the labeler or a profile is unknown, or a criterion is about sessions.
@@ -198,7 +197,6 @@ def batch_of(outcomes: Sequence[Outcome], *, labels: bool) -> Any:
     """Return outcomes as a record batch with the columns of `SCHEMA`.
 
     Args:
-        outcomes: of rows.
         labels: whether the column `labels` is filled.
     """
     events = [outcome.event for outcome in outcomes]

@@ -142,11 +142,6 @@ async def _score_all(rows: list[Row], settings: Settings, own: Labeler | None) -
 
 
 def _rows(source: Rows, options: FileOptions) -> Iterator[Row]:
-    """Yield the rows of a source.
-
-    Raises:
-        UnreadableFileError: the source cannot be opened, or a row is no interaction.
-    """
     if isinstance(source, RagInteraction | Mapping) or not isinstance(source, str | Path | Iterable):
         shown = type(source).__name__
         raise UnreadableFileError(f"the data are of type {shown}: give a path, or a list of interactions")

@@ -114,7 +114,6 @@ class ScoredFile:
             self._export(options.export)
 
     def _new_rows(self, rows: Iterable[Row], done: Mapping[tuple[str, str], deque[MetricEvent]]) -> Iterator[Row]:
-        """Yield the rows that are not scored yet."""
         user_ids = UserIds.of(self.settings)
         given = islice(rows, self.options.limit)
         for row in with_sessions(given, session_criteria(self.settings), self.settings.clusters.quiet_s):

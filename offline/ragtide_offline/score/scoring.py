@@ -112,7 +112,6 @@ async def score_rows(
 
 
 async def _in_order(waiting: deque[asyncio.Task[Outcome]]) -> AsyncIterator[Outcome]:
-    """Wait for the rows in flight, and yield those that were labeled."""
     while waiting:
         try:
             outcome = await waiting[0]
@@ -158,7 +157,6 @@ async def _score(row: Row, label: Label, labeler: LabelerId, rules: WorkerRules 
 
 
 def _refusal(interaction: RagInteraction) -> str:
-    """Return the reason and the sentence with which a worker refuses to read an interaction; empty if it reads it."""
     payload = interaction.encode()
     if len(payload) <= ENTRY_MAX_BYTES:
         return ""

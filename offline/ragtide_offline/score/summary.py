@@ -214,7 +214,6 @@ class Summary:
         return "\n".join([f"Summary of {len(self.estimates):,} estimates", *lines[:MOST_LINES], *more, *bad])
 
     def _repr_html_(self) -> str:
-        """Return the estimates as a table, for notebooks."""
         always = ("pipeline", "segment", "labeler")
         scope = [name for name in _SCOPE if name in (*always, *self._distinguishing(_SCOPE))]
         columns = (*scope, "metric", "mean", "lower", "upper", "n", "absent", "band")
@@ -287,7 +286,6 @@ def decoded(data: bytes) -> Summary:
 
 
 def _scope_name(estimate: Estimate, fields: Iterable[str]) -> str:
-    """Return the fields of an estimate before its metric; empty without a field that has a value."""
     names = [str(value) for value in (getattr(estimate, name) for name in fields) if value is not None]
     shown = [name if len(name) <= MOST_NAME_CHARS else f"{name[:MOST_NAME_CHARS]}…" for name in names]
     return f"{' · '.join(shown)} · " if shown else ""
@@ -320,8 +318,6 @@ def summary_of(
         state: with `OPTIONS`; it is settled.
         strategy: method of the intervals.
         confidence: level of the intervals.
-        problems: of the summary.
-        events: of the summary.
         ordered: whether the state took all events in their order.
     """
     state.settle()
@@ -333,7 +329,6 @@ def summary_of(
 
 
 def _unknown(estimate: Estimate, *, ordered: bool) -> dict[str, None]:
-    """Return the fields of an estimate that are not known."""
     times: dict[str, None] = {"updated_at": None} if estimate.updated_at == NO_TIME else {}
     return times if ordered else {**times, "recent": None}
 

@@ -129,7 +129,6 @@ def check_nats_subject(name: str, subject: str, *, sends: bool) -> None:
 
     Args:
         name: of the option or setting, for errors.
-        subject: from an address.
         sends: whether messages are sent to it, so that it may have no wildcards.
 
     Raises:
@@ -147,7 +146,6 @@ def check_mqtt_topic(name: str, topic: str, *, sends: bool) -> None:
 
     Args:
         name: of the option or setting, for errors.
-        topic: from an address.
         sends: whether messages are sent to it, so that it may be no filter.
 
     Raises:

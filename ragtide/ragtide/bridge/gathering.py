@@ -24,11 +24,7 @@ class Gatherer:
         self._task = asyncio.create_task(self._run())
 
     async def take(self, message: Received) -> bool:
-        """Return whether a message is in Redis now, so that it may be acknowledged.
-
-        Args:
-            message: of the broker.
-        """
+        """Return whether a message is in Redis now, so that it may be acknowledged."""
         taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.put_nowait((message, taken))
         return await taken

@@ -52,8 +52,6 @@ class RedisWriter:
 
     Args:
         redis: client.
-        settings: of the deployment.
-        telemetry: of the bridge.
         stop: ends waiting for Redis or for room.
         direction: whose health it reports.
     """
@@ -95,7 +93,6 @@ class RedisWriter:
         """Wait after an error of Redis.
 
         Args:
-            error: of Redis.
             pause: between tries.
 
         Raises:
@@ -108,7 +105,6 @@ class RedisWriter:
         """Wait before the next try; the broker keeps its messages meanwhile.
 
         Args:
-            why: for the health report.
             pause: between tries.
 
         Raises:
@@ -124,8 +120,6 @@ class Intake(RedisWriter):
 
     Args:
         redis: client.
-        settings: of the deployment.
-        address: of the topic.
         telemetry: counts items.
         stop: ends waiting for Redis or for room.
     """
@@ -139,9 +133,6 @@ class Intake(RedisWriter):
 
     async def take(self, messages: Sequence[Received]) -> None:
         """Return once all interactions of the messages are in their stream, or among the dead letters.
-
-        Args:
-            messages: of the topic.
 
         Raises:
             StoppedError: the bridge stops first.
@@ -197,8 +188,6 @@ def read_message(
 
     Args:
         message: an object, a list of objects, or lines of objects, as `POST /v1/interactions` takes them.
-        address: of its topic.
-        route: of interactions.
         left_out: counts values that are left out of items.
     """
     found: list[PublishCommand | DeadLetter] = []
@@ -233,7 +222,6 @@ def dead_letter(body: bytes, entry_id: str, address: BrokerAddress, reason: Reas
     Args:
         body: the message or the item.
         entry_id: names it in its topic.
-        address: of the topic.
         reason: as a code.
         detail: as a sentence.
     """

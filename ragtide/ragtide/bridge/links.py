@@ -151,9 +151,6 @@ _MODULES: Final[dict[Kind, tuple[str, str]]] = {
 def link_class(kind: Kind) -> Callable[[BrokerAddress, str, int], Link]:
     """Return the class of links to a kind of broker: of an address, the name of the consumer, and a size of batches.
 
-    Args:
-        kind: of broker.
-
     Raises:
         ConfigurationError: the client of the broker is not installed.
     """

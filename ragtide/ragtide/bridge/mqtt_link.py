@@ -52,7 +52,6 @@ class MqttLink:
     The client works in a thread of its own; its callbacks continue in the event loop.
 
     Args:
-        address: of the topic.
         group: names the session at the broker, together with the topic.
         batch: most messages of a batch. The broker is asked for at most twice as many in flight.
     """

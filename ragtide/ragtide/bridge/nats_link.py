@@ -64,7 +64,6 @@ class NatsLink:
     """A link to a subject of a JetStream stream.
 
     Args:
-        address: of the subject.
         group: name of the durable consumer.
         batch: most messages of a batch.
     """
@@ -233,5 +232,4 @@ def _security(address: BrokerAddress) -> NatsSecurity | None:
 
 
 async def _ignore(error: Exception) -> None:
-    """Ignore an error that the client reports aside: `check` and each call report it, too."""
     del error

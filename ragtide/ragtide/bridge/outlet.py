@@ -35,7 +35,6 @@ def stream_of(output: Output, streams: Streams) -> str:
 
     Args:
         output: what is sent.
-        streams: of a partition.
     """
     return streams.metrics if output == "events" else streams.alerts if output == "alerts" else streams.estimates
 
@@ -45,7 +44,6 @@ def group_of(output: Output, address: BrokerAddress) -> str:
 
     Args:
         output: what is sent.
-        address: of the topic.
     """
     return f"bridge-{output}-{blake2b(address.shown.encode(), digest_size=4).hexdigest()}"
 
@@ -64,11 +62,7 @@ class Outlet:
         self.unreadable = Unreadable(output.removesuffix("s"))
 
     def messages(self, entries: Sequence[tuple[str, Entry]]) -> list[Outgoing]:
-        """Return the messages of entries, without ticks; an entry that is no JSON object is counted and left out.
-
-        Args:
-            entries: with their streams.
-        """
+        """Return the messages of entries, without ticks; an entry that is no JSON object is counted and left out."""
         found = []
         for stream, entry in entries:
             try:
@@ -92,7 +86,6 @@ def source_of(outlet: Outlet, address: BrokerAddress, redis: Any, *, at_once: in
 
     Args:
         outlet: makes the messages.
-        address: of the topic.
         redis: client.
         at_once: most entries of a stream that are read at once.
     """

@@ -35,7 +35,6 @@ class RabbitLink:
     """A link to a queue.
 
     Args:
-        address: of the queue.
         group: name of the connection.
         batch: most messages of a batch. RabbitMQ sends twice as many before the first is acknowledged.
     """

@@ -10,9 +10,6 @@ async def unparsed(raw: Any) -> StreamMessage[Any]:
 
     FastStream's own parsers raise at headers that are no text: the handler never gets such a batch, and the next
     acknowledgement passes over it. They also answer a sender that asks for a reply.
-
-    Args:
-        raw: of the client.
     """
     return StreamMessage(raw_message=raw, body=b"")
 

@@ -30,7 +30,6 @@ class RedisLink:
     """A link to a stream.
 
     Args:
-        address: of the stream.
         group: name of the consumer group.
         batch: most entries of a batch.
     """

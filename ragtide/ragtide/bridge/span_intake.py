@@ -24,8 +24,6 @@ class SpanIntake(Intake):
 
     Args:
         redis: client.
-        settings: of the deployment.
-        address: of the topic.
         telemetry: counts spans.
         stop: ends waiting for Redis or for room.
         ingest: counts spans as the HTTP service does.
@@ -45,9 +43,6 @@ class SpanIntake(Intake):
 
     async def take(self, messages: Sequence[Received]) -> None:
         """Return once all spans of the messages are in Redis, or the message is a dead letter.
-
-        Args:
-            messages: of the topic.
 
         Raises:
             StoppedError: the bridge stops first.

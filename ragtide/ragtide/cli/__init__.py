@@ -38,5 +38,4 @@ def run() -> None:
 
 
 def _end(number: int, _: object) -> NoReturn:
-    """End at once, as any process but the first of a container does without a handler; a role sets its own."""
     os._exit(128 + number)

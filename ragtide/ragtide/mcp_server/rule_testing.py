@@ -44,7 +44,6 @@ class RuleTester:
     """Tests rules on a recording of this machine or of a store, as `ragtide rules test` does.
 
     Args:
-        settings: of the deployment.
         open_test: opens the recording for the test of a rule, between two times, on a pipeline.
     """
 

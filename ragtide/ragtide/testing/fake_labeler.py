@@ -18,8 +18,6 @@ class FakeLabeler:
     Args:
         always: result after the script, or a function that returns the result of an interaction.
         script: results of the first calls, in order.
-        name: of the labeler.
-        version: of the labeler.
         profile: variant of the formulas.
     """
 

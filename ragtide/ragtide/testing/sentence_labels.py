@@ -104,7 +104,6 @@ class Labels:
         }
 
     def _support(self, sentence: str, documents: Mapping[str, frozenset[str]]) -> list[str]:
-        """Return the keys of the document sentences that support a response sentence."""
         scripted = self.supported.get(sentence)
         if scripted is False:
             return []

@@ -37,7 +37,6 @@ def criterion_findings(criteria: Sequence[Criterion], beside: Sequence[Criterion
     """Return the problems of criteria, in their order.
 
     Args:
-        criteria: to check.
         beside: criteria that are asked already, to find overlaps with.
 
     >>> asked = Criterion(name="polite", question="Is the response polite and correct?", scale="yes_no")
@@ -98,7 +97,6 @@ def _triples(text: str) -> Counter[str]:
 
 
 def _likeness(first: Counter[str], second: Counter[str]) -> float:
-    """Return the share of equal triples of letters (Dice)."""
     return 2 * (first & second).total() / max(first.total() + second.total(), 1)
 
 

@@ -26,7 +26,6 @@ def criterion_rows(
     Args:
         of_settings: criteria of the settings, which come first.
         stored: criteria of the store.
-        estimates: of whole pipelines over all time.
         may_use: whether the viewer may see a pipeline. A criterion of other pipelines alone is left out.
     """
     by_metric: dict[str, list[Estimate]] = {}

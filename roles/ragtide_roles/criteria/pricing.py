@@ -119,7 +119,6 @@ def _typical_sessions(
 async def _prices(
     settings: Settings, criteria: Sequence[Criterion], interactions: Sequence[RagInteraction]
 ) -> tuple[CriterionPrice | None, list[CriterionPrice]]:
-    """Return the price of all criteria together, None without any, and of each."""
     if not criteria:
         return None, []
     asked = [criterion.asked_of_all() for criterion in criteria]
@@ -136,7 +135,6 @@ async def _prices(
 async def _plans(
     settings: Settings, criteria: Sequence[Criterion], interactions: Sequence[RagInteraction], *, reasons: bool
 ) -> tuple[list[PlannedCalls], bool]:
-    """Return what all criteria, and each alone, add to the calls; and whether the price is known."""
     judge = settings.judge
     changes = {
         "model": judge.model or NO_MODEL,

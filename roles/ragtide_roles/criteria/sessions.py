@@ -78,7 +78,6 @@ def with_sessions(rows: Iterable[Row], criteria: Sequence[Criterion], quiet_s: f
     """Yield the rows of a file, and after them a row for each session that a criterion is asked about.
 
     Args:
-        rows: of the file.
         criteria: those about sessions; without any the rows are yielded alone.
         quiet_s: seconds without a turn after which a session has ended.
     """
@@ -96,7 +95,6 @@ def only_sessions(rows: Iterable[Row], criterion: Criterion, quiet_s: float) -> 
     """Return a row for each session among rows, in the order of their first turns, and the rows with a problem.
 
     Args:
-        rows: of a file.
         criterion: that is asked about the sessions.
         quiet_s: seconds without a turn after which a session has ended.
     """

@@ -43,7 +43,6 @@ async def notification_findings(settings: Settings, reports: Sequence[SettingsRe
 
     Args:
         settings: as the file has them.
-        reports: of the running processes.
     """
     notify = settings.notify
     problems = await asyncio.gather(*(_address_problem(destination, settings) for destination in notify.destinations))
@@ -55,7 +54,6 @@ async def notification_findings(settings: Settings, reports: Sequence[SettingsRe
 
 
 def _not_notified(settings: Settings, notifiers: Sequence[SettingsReport]) -> list[Finding]:
-    """Return a problem if no running notifier sends to a destination of the settings."""
     wanted = {destination.name for destination in settings.notify.destinations}
     if wanted and not notifiers:
         found = f"{count_of(len(wanted), 'destination')} in the settings, and no notifier runs: no alert is sent"
@@ -68,7 +66,6 @@ def _not_notified(settings: Settings, notifiers: Sequence[SettingsReport]) -> li
 
 
 async def _address_problem(destination: DestinationSettings, settings: Settings) -> Finding | None:
-    """Return a problem if the host of a destination has no address, or none that may be called."""
     host = host_of(destination)
     name = f"destination {destination.name}"
     try:
@@ -129,7 +126,6 @@ def _unheard(rules: Sequence[AlertRule], destinations: Sequence[DestinationSetti
 
 
 def _may_match(match: MatchSettings, rule: AlertRule) -> bool:
-    """Return whether a destination may receive an alert of a rule, whatever its pipeline and segment value."""
     return (
         any_matches(match.rule, rule.name)
         and any_matches(match.metric, rule.metric)
@@ -147,7 +143,6 @@ async def alert_group_findings(redis: Redis, settings: Settings, now_ms: int) ->
 
     Args:
         redis: client.
-        settings: of the deployment.
         now_ms: Redis's clock.
     """
     findings: list[Finding] = []
@@ -183,7 +178,6 @@ async def _groups(redis: Redis, stream: str) -> list[dict[str, Any]]:
 
 
 async def _oldest_unfinished(redis: Redis, stream: str, group: dict[str, Any], first: str) -> str | None:
-    """Return the id of the oldest entry, from `first` on, that a group has not finished; None if there is none."""
     found = []
     if group["pending"]:
         reply = await redis.xpending_range(stream, group["name"], min=first, max="+", count=1)

@@ -112,8 +112,6 @@ def covariate_findings(
     """Return a warning for each rule on a covariate that no interaction of a pipeline has.
 
     Args:
-        states: of the partitions.
-        settings: of the deployment.
         keys: of the rules on covariates of which values came.
     """
     values = {(key.pipeline, key.metric) for key in keys}

@@ -50,7 +50,6 @@ async def examine(
 
     Args:
         redis: client.
-        settings: of the deployment.
         description: of the Redis in use, for the first finding.
         check_labeler: whether to load the labeler, which takes as long and as much memory as in a worker.
         further: examines what only the command line knows.
@@ -102,7 +101,6 @@ async def _covariate_keys(deployment: Deployment) -> list[EstimateKey]:
 
 
 def _rules(settings: Settings) -> list[Finding]:
-    """Return the alert rules that can never fire, or the number of rules."""
     found = rule_findings(settings.alerts, settings)
     if not found:
         defaults = default_rules_of(settings.alerts)
@@ -118,7 +116,6 @@ def _rules(settings: Settings) -> list[Finding]:
 
 
 def _roles(partitions: Sequence[PartitionStatus]) -> Finding:
-    """Return a finding about the running roles, judged by their traces in Redis alone."""
     running = RunningRoles.of(partitions)
     if running.workers or running.owned:
         seen = [status.backlog.seen_s for status in partitions if status.backlog.seen_s is not None]

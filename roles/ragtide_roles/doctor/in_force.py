@@ -20,7 +20,6 @@ def settings_findings(settings: Settings, reports: Sequence[SettingsReport]) -> 
 
     Args:
         settings: as the file, the environment and the files of secrets have them here.
-        reports: of the running processes.
     """
     if not reports:
         return []
@@ -63,7 +62,6 @@ def _refusals(reports: Sequence[SettingsReport]) -> Mapping[str, list[str]]:
 
 
 def _pending(settings: Settings, reports: Sequence[SettingsReport]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Return the settings that are not in force, with the roles: those that are taken by themselves, and the others."""
     ours = digests(settings)
     live: defaultdict[str, set[str]] = defaultdict(set)
     restart: defaultdict[str, set[str]] = defaultdict(set)

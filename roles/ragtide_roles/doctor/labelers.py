@@ -24,7 +24,6 @@ async def labeler_findings(redis: Redis, settings: Settings, workers: int) -> li
 
     Args:
         redis: client.
-        settings: of this process.
         workers: number of workers that run. They have settings of their own, so with a worker it is a warning only.
     """
     from ragtide_consumers.labelers.evaluators import EvaluatorSet  # noqa: PLC0415 - the other checks need no labeler
@@ -50,7 +49,6 @@ async def labeler_findings(redis: Redis, settings: Settings, workers: int) -> li
 
 
 def _evaluator_finding(evaluator: EvaluatorSettings, hidden_by: str | None) -> Finding:
-    """Return the finding that says which part of the traffic an evaluator scores, or which other one hides it."""
     subject = f"evaluator {evaluator.name}"
     if hidden_by is not None:
         from ragtide_consumers.labelers.evaluators import hidden_sentence  # noqa: PLC0415 - as above
@@ -69,7 +67,6 @@ async def sentinel_findings(redis: Redis, settings: Settings) -> list[Finding]:
 
     Args:
         redis: client.
-        settings: of this process.
     """
     if settings.judge.sentinels is None:
         return []

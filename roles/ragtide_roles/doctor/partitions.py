@@ -55,7 +55,6 @@ def partition_findings(status: PartitionStatus, settings: Settings) -> list[Find
 
 
 def _deliveries(backlog: Backlog, name: str) -> list[Finding]:
-    """Return findings about what other clients did to the stream of interactions, and about ids ahead of the clock."""
     findings: list[Finding] = []
     numbers = {what: int(backlog.deliveries.get(what, 0)) for what in CHANGED}
     found = [": ".join(CHANGED[what]).format(f"{number:,}") for what, number in numbers.items() if number]
@@ -105,7 +104,6 @@ def _aggregator(status: PartitionStatus, name: str) -> Finding:
 
 
 def _keys(summary: dict[str, Any], settings: Settings) -> tuple[str, str]:
-    """Return how many keys a partition has and, if some are shared, the advice."""
     found = f"{summary['keys']:,} of {settings.partition_keys_cap:,}"
     if not summary["pipelines"]:
         return found, ""
@@ -134,7 +132,6 @@ def _recorder(status: PartitionStatus, name: str, behind_s: float, settings: Set
 
 
 def _losses(status: PartitionStatus, name: str) -> list[Finding]:
-    """Return findings about dropped interactions and alerts, and about streams that ended before the checkpoint."""
     findings: list[Finding] = []
     dropped = dict(status.backlog.dropped)
     unread = dropped.pop("alerts", 0)

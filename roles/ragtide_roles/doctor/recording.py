@@ -15,11 +15,7 @@ READ_S: Final = 20.0
 
 
 async def recording_findings(settings: Settings) -> list[Finding]:
-    """Return a finding about entries that Redis lost and the recording has; none without `recorder.url`.
-
-    Args:
-        settings: of the deployment.
-    """
+    """Return a finding about entries that Redis lost and the recording has; none without `recorder.url`."""
     url = settings.recorder.url
     if url is None:
         return []

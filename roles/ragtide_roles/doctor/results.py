@@ -14,9 +14,6 @@ async def result_findings(settings: OtelSettings) -> list[Finding]:
     """Return a finding on whether the backend takes the form in which results leave; none if they stay here.
 
     The backend is asked with a request without results.
-
-    Args:
-        settings: of the export.
     """
     if not settings.results:
         return []

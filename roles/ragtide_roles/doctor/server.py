@@ -73,7 +73,6 @@ def _version(info: dict[str, Any]) -> Finding:
 
 
 def _refusals(info: dict[str, Any]) -> list[Finding]:
-    """Return why the server refuses writes now."""
     found = []
     if info.get("role") == "slave":
         found.append(Finding("problem", "writes", "this server is a replica", FAILURES["READONLY"].remedy))
@@ -147,7 +146,6 @@ async def known_ids_finding(redis: Redis, settings: Settings) -> Finding:
 
 
 async def _maxmemory(redis: Redis) -> tuple[float, float] | None:
-    """Return used memory and maxmemory of a server; None without INFO, and for a cluster, whose nodes share both."""
     if isinstance(redis, RedisCluster):
         return None
     try:

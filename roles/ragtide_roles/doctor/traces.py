@@ -25,7 +25,6 @@ async def trace_findings(redis: Redis, settings: Settings, now_ms: int) -> list[
 
     Args:
         redis: client.
-        settings: of the deployment.
         now_ms: time of Redis, in milliseconds since 1970.
     """
     services = await read_outcomes(redis, settings.layout.all(), from_milliseconds(now_ms))

@@ -134,7 +134,6 @@ class StoredAnnotations:
 
     Args:
         redis: client.
-        prefix: of the keys.
     """
 
     def __init__(self, redis: Redis, prefix: str) -> None:
@@ -167,7 +166,6 @@ class StoredAnnotations:
         """Store an annotation in place of the person's annotation of the same kind.
 
         Args:
-            annotation: about an item.
             keep_s: seconds after which all annotations of this kind about the item expire.
 
         Raises:

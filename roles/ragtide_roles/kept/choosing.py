@@ -35,7 +35,6 @@ async def chosen_of_alert(kept: KeptSpecimens, alert: Alert, limit: int | None =
 
     Args:
         kept: the specimens of the deployment.
-        alert: of the deployment.
         limit: most specimens.
     """
     found = {
@@ -142,7 +141,6 @@ def score_of(specimen: Specimen, metric: str, labeler: str | None = None) -> flo
 
 
 def _in_turn(lists: Sequence[Sequence[ChosenSpecimen]]) -> list[ChosenSpecimen]:
-    """Return the specimens of lists, the first of each list first; a specimen of several lists has all reasons."""
     together: dict[tuple[str, str], ChosenSpecimen] = {}
     for turn in zip_longest(*lists):
         for specimen in turn:

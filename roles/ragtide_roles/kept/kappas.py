@@ -78,7 +78,6 @@ def _versions(specimen: Specimen) -> list[tuple[str, str]]:
 
 
 def _tables(specimen: Specimen) -> Iterator[tuple[str, SentenceMark, Floats]]:
-    """Yield for each verdict the numbers of sentences: both yes, only the first, only the second, both no."""
     first, second = (_verdicts(specimen, labeling) for labeling in specimen.labelings)
     cluster = (
         f"session {specimen.interaction.session_id}"
@@ -135,7 +134,6 @@ def _kappa(
 
 
 def _kappa_of_table(table: Floats) -> float:
-    """Return kappa of numbers of sentences; NaN if chance alone always agrees."""
     both, first, second, _ = table / table.sum()
     mine, theirs = both + first, both + second
     crossed = mine * (1 - theirs) + theirs * (1 - mine)

@@ -95,7 +95,6 @@ async def queue_of(
         kept: the specimens of the deployment.
         pipelines: names of the pipelines.
         options: sources, share and metrics.
-        annotations: of the deployment.
     """
     annotated = {(annotation.pipeline, annotation.interaction_id) for annotation in annotations}
     found: list[ItemToAnnotate] = []
@@ -187,7 +186,6 @@ def annotation_of(
     """Return the annotation that follows from answers.
 
     Args:
-        item: of the queue.
         annotator: the person.
         skipped: whether the person skipped the item.
         supported: for each response sentence, by its key, whether the documents support it.
@@ -217,8 +215,6 @@ async def store(
 
     Args:
         stored: the annotations of the deployment.
-        annotation: about the item.
-        item: of the queue.
         publish: publishes feedback.
 
     Raises:

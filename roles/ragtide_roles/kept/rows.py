@@ -86,7 +86,6 @@ def write_new(path: Path, text: str, *, force: bool = False) -> None:
     """Write a file beside its place, then move it there. Only its owner may read it.
 
     Args:
-        path: of the file.
         text: its text.
         force: whether a file that exists is replaced.
 

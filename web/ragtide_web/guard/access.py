@@ -91,7 +91,6 @@ def addresses_of(peer: str, forwarded: str, settings: ServeSettings) -> tuple[st
 
 
 def _counted(text: str) -> str | None:
-    """Return an address in the form in which it is counted; None for anything else."""
     try:
         found = ip_address(text.strip("[]").partition("%")[0])
     except ValueError:
@@ -206,7 +205,6 @@ class Clients:
 
         Args:
             peer: address of the connection; None if it has none.
-            headers: of the request.
         """
         return addresses_of(peer or "", headers.get("x-forwarded-for", ""), self._settings)
 
@@ -313,10 +311,6 @@ def _client(token: TokenSettings, settings: ServeSettings) -> Client:
 
 
 def _tokens_in(headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield the tokens of a request: a bearer token, both parts of basic authentication, or `x-api-key`.
-
-    Langfuse's SDK sends its public key as the user and its secret key as the password.
-    """
     given = headers.get("authorization", "")[:HEADER_MAX_CHARS]
     scheme, _, rest = given.partition(" ")
     if scheme.lower() == "bearer":

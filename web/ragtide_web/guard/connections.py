@@ -154,7 +154,6 @@ class LimitedProtocol(H11Protocol):
         self.transport.abort()
 
     def _look(self) -> None:
-        """Begin the time for what the client owes now, if it did not owe that before."""
         owes = self._owed()
         if owes == IDLE and self._owes == HEAD:  # blank lines before a head are part of it
             return
@@ -193,7 +192,6 @@ class LimitedProtocol(H11Protocol):
         self._owe(TAKING)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request by the service, or say that there are too many connections."""
         state: dict[str, Any] = scope["state"]
         body = _Body(self, state, receive)
         state["item_came"] = body.item_came

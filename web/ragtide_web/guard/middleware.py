@@ -178,7 +178,6 @@ def foreign_site(method: str, headers: Mapping[str, str], forwarded_host: str | 
     """Return why a request of a browser is refused; None if it is not.
 
     Args:
-        method: of the request.
         headers: of the request, by their names in lower case.
         forwarded_host: what a trusted proxy states in place of the header Host.
     """

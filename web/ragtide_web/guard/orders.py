@@ -151,7 +151,6 @@ async def read_orders(redis: Redis, settings: Settings, *, before: str | None = 
 
     Args:
         redis: client.
-        settings: of the deployment.
         before: id of the order before which the page begins; the newest unless given.
         count: orders of a page.
 

@@ -129,7 +129,6 @@ class BehindProxy:
 
 
 def _begins(path: Sequence[str], prefix: Sequence[str]) -> bool:
-    """Whether a path of a route can begin with a prefix; the route's variables are in braces."""
     for name, part in zip(path, prefix, strict=False):
         if name.endswith(":path}"):
             return True
@@ -139,7 +138,6 @@ def _begins(path: Sequence[str], prefix: Sequence[str]) -> bool:
 
 
 def _without(prefix: str, scope: Scope) -> dict[str, object]:
-    """Return the paths of a request without the prefix, which the proxy may have kept or stripped."""
     path, raw = scope["path"], scope.get("raw_path") or scope["path"].encode("utf-8", "replace")
     if not prefix or not f"{path}/".startswith(f"{prefix}/"):
         return {}

@@ -79,7 +79,6 @@ class HeadlineCollector(Collector):
     """Reports the headlines of whole live pipelines, as every screen shows them.
 
     Args:
-        deployment: to read them from.
         settings: most headlines, and how often they are read.
         process: telemetry of the process, until `close`.
     """

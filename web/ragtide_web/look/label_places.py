@@ -91,7 +91,6 @@ def place_labels(
 def _place(
     point: tuple[float, float], size: LabelSize, inside: Box, taken: Sequence[Box], marks: Sequence[Box]
 ) -> LabelPlace | None:
-    """Return the nearest free place; one that covers a point only if there is no other."""
     covering: LabelPlace | None = None
     for place in _tries(*point, size, inside):
         if not inside.contains(place.box) or any(place.box.overlaps(other, GAP) for other in taken):
@@ -103,7 +102,6 @@ def _place(
 
 
 def _tries(x: float, y: float, size: LabelSize, inside: Box) -> Iterator[LabelPlace]:
-    """Yield places around a point, the nearest first, and then places everywhere."""
     for ring, (across, down) in product(RINGS, _SIDES):
         centre_x = x + across * (ring + size.width / 2)
         centre_y = y + down * ((ring if across == 0 or ring > RINGS[0] else GAP) + size.height / 2)

@@ -15,8 +15,6 @@ def item_address(pipeline: str, interaction_id: str, query: Mapping[str, str] | 
     """Return the path of an item's page.
 
     Args:
-        pipeline: of the item.
-        interaction_id: of the item.
         query: further fields of the query, such as the list that the item is from.
 
     >>> item_address("shop", "a b?", {"list": "newest"})

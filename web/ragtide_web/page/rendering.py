@@ -141,7 +141,6 @@ def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...], folders: F
 
 
 def _sees(labeler: str, metric: str) -> str:
-    """Return which failures a labeler's numbers of a metric follow; empty if unknown."""
     failures = failures_of(labeler, metric)
     return "; ".join(f"{sight}: {', '.join(failures[sight])}" for sight in SIGHTS if failures.get(sight))
 

@@ -34,7 +34,6 @@ def in_words(
     """Return an alert in words.
 
     Args:
-        alert: in its latest state.
         muted: silences and acknowledgements of the deployment.
         now: present time.
         current: how its statistic is now, if that is known.
@@ -93,8 +92,6 @@ async def alert_with_items(shared: Context, alert: Alert, now: datetime, *, text
     """Return one alert in words, and the answers that it names.
 
     Args:
-        shared: of the service.
-        alert: in its latest state.
         now: present time.
         texts: whether the words may quote questions.
     """

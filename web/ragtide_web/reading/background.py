@@ -93,7 +93,6 @@ class BackgroundRead(Generic[T]):
     """A read that pages share, made only while a page asks.
 
     Args:
-        name: of the read, for logs.
         read: makes it.
         fresh_s: seconds for which a result is shown before it is read again; `FRESH_S` unless given.
         wait_s: most seconds that a page waits for a new result; unless given it shows the old one meanwhile, and waits

@@ -151,7 +151,6 @@ def fleet(
 
     Args:
         headlines: of the pipelines that the viewer may see.
-        alerts: in their latest state.
         metrics: to show; those that fire, and the most important ones, unless given.
         state: only pipelines in this state; all unless given.
         text: only pipelines whose name contains this text.
@@ -197,7 +196,6 @@ def fleet(
 
 
 def _state(of: Mapping[str, Headline], shown: Sequence[str], *, fires: bool) -> HeadlineState:
-    """Return the worst state of the shown metrics of a pipeline."""
     states = [of[name].state for name in shown if name in of and has_interval(of[name])]
     return "firing" if fires else min(states, key=HEADLINE_STATES.index, default="too few")
 
@@ -209,7 +207,6 @@ def important(names: Sequence[str]) -> Sequence[str]:
 
 
 def _columns(known_metrics: Sequence[str], fires: Collection[str]) -> Sequence[str]:
-    """Return the metrics with a column: those that fire, and others up to `COLUMNS`; by their importance."""
     firing = [name for name in known_metrics if name in fires][:FIRING_MAX]
     others = [name for name in important(known_metrics) if name not in firing]
     return sorted([*firing, *others[: max(COLUMNS - len(firing), 0)]], key=importance)
@@ -250,7 +247,6 @@ def cell_of(headline: Headline, targets: Mapping[tuple[str, str], float] | None 
     """Return the cell of a headline; None without a number.
 
     Args:
-        headline: of a metric.
         targets: value of a target by pipeline (or `*`) and metric.
     """
     if headline.estimate is None:
@@ -274,7 +270,6 @@ def cell_of(headline: Headline, targets: Mapping[tuple[str, str], float] | None 
 
 
 def _good(metric: str) -> float | None:
-    """Return the edge of the band `good` of a metric; None without bands."""
     definition = METRICS.get(metric)
     if definition is None or definition.bands is None or definition.direction is Direction.NEITHER:
         return None

@@ -103,6 +103,5 @@ class ShownHeadlines:
 
 
 def _forget_error(task: asyncio.Task[None]) -> None:
-    """Take the error of a reading for which no request waits: the next request reads anew."""
     if not task.cancelled():
         task.exception()

@@ -73,8 +73,6 @@ async def read_list(kept: KeptSpecimens, pipeline: str, choice: ItemChoice, aler
 
     Args:
         kept: the specimens of the deployment.
-        pipeline: of the list.
-        choice: of the list.
         alert: the alert that the choice names, if it names one.
     """
     if choice.alert:

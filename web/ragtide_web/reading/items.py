@@ -207,7 +207,6 @@ def _reason(text: str | None, sees_texts: bool) -> ForeignText | None:
 
 
 def _place(text: str, place: int) -> int:
-    """Return a place of a text in the text as it is shown, in which controls are escaped."""
     return len(printable(text[:place], keep="\n\t"))
 
 

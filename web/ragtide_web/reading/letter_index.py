@@ -132,7 +132,6 @@ class PartitionLetters:
         self._end = self._end._replace(length=self._end.length - len(gone))
 
     async def _read_new(self, last: str) -> int:
-        """Add the dead letters after the last known one, up to `last`, and return how many entries there were."""
         count, page = 0, list[Entry]()
         async for entry in read_all(
             self._redis, self._streams.dead_letters, after=self._end.last, page_bytes=PAGE_BYTES
@@ -148,7 +147,6 @@ class PartitionLetters:
         return count
 
     async def _read_everything(self) -> None:
-        """Read the newest dead letters, the newest first."""
         self.letters, self.unreadable, self._read_entries = {}, 0, 0
         last, count, left = "+", 8, self._most_bytes
         while self._read_entries < self._most and left > 0:

@@ -93,7 +93,6 @@ def sparkline(metric: str, histories: Sequence[History], end: datetime) -> Spark
     Args:
         metric: name.
         histories: of the last day, of one labeler in its versions.
-        end: of the day.
     """
     found = max(
         (history for history in histories if history.points), key=lambda history: history.points[-1].start, default=None

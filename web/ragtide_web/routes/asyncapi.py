@@ -158,7 +158,6 @@ def _channel(name: str, stream: _Stream) -> dict[str, Any]:
 
 
 def _dropped() -> dict[str, Any]:
-    """Return the one channel that is no stream: a hash of counts."""
     counts = {reason.value: {"type": "integer", "minimum": 0} for reason in Dropped}
     payload = {"type": "object", "properties": counts}
     return {

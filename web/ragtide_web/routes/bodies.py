@@ -182,7 +182,6 @@ async def _sent(request: Request, client: Client, encoding: str) -> AsyncIterato
 
 
 def _encoding(request: Request) -> str:
-    """Return the name of the compression; empty for none."""
     found = ", ".join(request.headers.getlist("content-encoding")).strip().lower()
     if found in ("", "identity"):
         return ""

@@ -48,7 +48,6 @@ async def save_criterion(
     """Store a criterion in place of the one with its name.
 
     Args:
-        shared: of the service.
         viewer: operator who orders it.
         criterion: the criterion.
         paused: whether it is asked no longer; None for as before.

@@ -250,7 +250,6 @@ async def get_why(
 
 
 def _is_visible(viewer: Viewer, station: TraceStation, pipeline: str | None) -> bool:
-    """Whether a fact is of a pipeline that the viewer may see; one without a pipeline is for viewers of all."""
     if station.pipeline is None:
         return not viewer.patterns
     return viewer.may_use(station.pipeline) and pipeline in (None, station.pipeline)
@@ -267,7 +266,6 @@ def explained(
 
     Args:
         stations: the facts about it.
-        settings: of the service.
         reason: of its newest dead letter; None without one.
         dropped: interactions that the deployment dropped, by reason; None if the client may not see them.
     """

@@ -42,7 +42,6 @@ async def metrics(request: Request, shared: Shared) -> Response:
 
 
 def _visible(request: Request, shared: Context) -> tuple[Callable[[str], bool] | None, bool]:
-    """Return whether the client may see a pipeline, None for all; and whether it may see the deployment."""
     clients = shared.clients
     if is_loopback(shared.settings.serve.host) and not clients.has_token(request.headers):
         return ((lambda _: False) if clients.need_tokens else None), True

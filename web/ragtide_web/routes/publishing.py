@@ -189,7 +189,6 @@ async def publish(
 
 
 async def _batches(items: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    """Yield items in batches of limited number and bytes; the items before an error are a batch, too."""
     batch: list[bytes] = []
     size = 0
     try:
@@ -267,7 +266,6 @@ def items_in_json(parts: Iterable[bytes], most: int) -> ItemsInJson:
     """Return the items of a body, up to the place from which it is no JSON of items.
 
     Args:
-        parts: of the body.
         most: most items.
 
     Raises:

@@ -217,7 +217,6 @@ async def _stored_letter(
 
 
 def _may_see(client: Client, letter: LetterSummary, pipeline: str | None) -> bool:
-    """Whether a dead letter is wanted, and of a pipeline that the client may read; an unreadable one has none."""
     if letter.pipeline is None:
         return not client.patterns and pipeline is None
     return client.may_use(letter.pipeline) and pipeline in (None, letter.pipeline)

@@ -23,7 +23,6 @@ def described_fields(schema: Mapping[str, Any], definitions: Mapping[str, Any]) 
     """Return the fields of an object; none for another value.
 
     Args:
-        schema: of the object.
         definitions: schemas by the name that references have.
     """
     required = schema.get("required", ())

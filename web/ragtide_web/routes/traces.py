@@ -127,7 +127,6 @@ def _encoded(answer: ExportTraceServiceResponse, encoding: Literal["protobuf", "
 
 
 def _status(message: str) -> bytes:
-    """Return `google.rpc.Status` with a message: field 2, which the OTLP asks for in the answer to a protobuf."""
     text = message.encode()
     size = len(text)
     length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])

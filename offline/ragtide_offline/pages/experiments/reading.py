@@ -137,7 +137,6 @@ class ExperimentsReading:
         return one
 
     async def _newest(self, redis: Redis, one: _FollowedExperiment) -> None:
-        """Bring an experiment to the end of its log; begin again if Redis lost that end, for example in a failover."""
         last = await last_id(redis, one.streams.experiment)
         if order(last) < order(one.reader.last_entry):
             one.reader = ExperimentReader(redis, one.streams)

@@ -59,10 +59,7 @@ def command_of(
     """Return the command that a form means.
 
     Args:
-        fields: of the form.
         by: name of the user.
-        reason: of the user.
-        parameters: of the config in the form.
         grid: values of each parameter among all configs.
 
     Raises:
@@ -234,11 +231,6 @@ async def _screen(
 
 
 async def _workspace(shared: Context, name: str) -> Workspace:
-    """Return the workspace of an experiment.
-
-    Raises:
-        HttpProblem: 404, there is none; 503, Redis does not answer.
-    """
     missing = HttpProblem(404, f"there is no experiment {name[:60]!r}: /x has the list")
     if not is_workspace_name(name):
         raise missing
@@ -303,7 +295,6 @@ async def give_order(request: Request, shared: Shared, viewer: Operator, name: s
 async def _given(
     reading: ExperimentsReading, shared: Context, viewer: Viewer, workspace: Workspace, command: Command, *, seen: str
 ) -> bool:
-    """Give a command that the stream of orders has first; an order that lost a race to another is in it twice."""
     meant = await reading.check(workspace, command, seen)
     details = {
         "seen": seen,

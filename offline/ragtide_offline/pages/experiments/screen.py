@@ -120,7 +120,6 @@ def experiment_view(
     """Return the screen of an experiment.
 
     Args:
-        workspace: of the experiment.
         state: after the entry `seen` of its log.
         seen: id of the last entry of the log.
         driven: whether a process executes the experiment.
@@ -167,7 +166,6 @@ def _leader_row(state: ExperimentState, row: BoardRow, ends: tuple[float, float]
 
 
 def _common(state: ExperimentState, first: str, second: str) -> int:
-    """Return the number of questions on which both configs have a score."""
     scored = [
         {item for item, result in state.counted(name) if not isnan(result.score(state.plan.metric))}
         for name in (first, second)

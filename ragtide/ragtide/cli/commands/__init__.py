@@ -121,10 +121,6 @@ class CommandGroup(_WithHelp, TyperGroup):
 
 
 def _unless_absent(parameter: Any) -> Callable[[Any, Any], Any]:
-    """Return a function that returns the value of an option; None at once if it is not given.
-
-    Typer imports pydantic to convert None. No callback of an option does anything without a value.
-    """
     process = type(parameter).process_value.__get__(parameter)
     return lambda context, value: None if value is None else process(context, value)
 

@@ -237,11 +237,6 @@ def replay_recording(
 
 
 def _restore(context: typer.Context, settings: "Settings", url: str, *, as_json: bool) -> None:
-    """Put back what Redis lost, and print the counts.
-
-    Raises:
-        ConfigurationError: another option is given beside --restore, or there is no recording.
-    """
     import asyncio
 
     from redis.asyncio import Redis
@@ -277,11 +272,6 @@ def _restore(context: typer.Context, settings: "Settings", url: str, *, as_json:
 
 
 def _check_processes(processes: int | None, *, relabel: bool, speed: str) -> None:
-    """Refuse options that a replay in parts does not have.
-
-    Raises:
-        ConfigurationError: one of them is given.
-    """
     from ragtide_runtime.errors import ConfigurationError
 
     if processes is None:

@@ -197,7 +197,6 @@ def score_files(
 
 
 def _check_summary(strategy: str, reference: str | None) -> None:
-    """Refuse intervals and published results that do not exist."""
     from ragtide_aggregator.estimates.estimates import STRATEGIES
     from ragtide_offline.score.reference_results import reference_results
     from ragtide_schemas.suggestions import unknown
@@ -267,7 +266,6 @@ def _end(
     reference: str | None,
     summary_json: Path | None,
 ) -> None:
-    """Print the summary of parts, decide the gate, write the summary, and end the command."""
     from ragtide_offline.gates.measurements import of_estimates
 
     from ..running.files import columns_lines, exit_for, with_gate

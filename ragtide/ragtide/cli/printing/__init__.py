@@ -134,7 +134,6 @@ def shortened(name: str, width: int, head: int | None = None) -> str:
     """Return a name of at most `width` characters; a longer name loses its middle.
 
     Args:
-        name: to shorten.
         width: most characters.
         head: characters that stay at the beginning; half unless given.
 
@@ -275,7 +274,6 @@ def _text(cell: str | Text) -> Text:
 
 
 def _within(text: str, width: int) -> str:
-    """Return the beginning of a text that has at most `width` cells."""
     used = 0
     for place, character in enumerate(text):
         used += cell_len(character)

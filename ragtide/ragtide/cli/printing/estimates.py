@@ -101,7 +101,6 @@ def trend(estimate: Estimate) -> Text:
 
 
 def _against_before(estimate: Estimate) -> Text:
-    """Return an arrow if a window differs for certain from the window before, and the mean of the window before."""
     if estimate.trend is None or estimate.previous is None:
         return Text("·", style="bright_black")
     if estimate.trend == "steady":
@@ -243,7 +242,6 @@ def groups_of(estimates: Iterable[Estimate]) -> list[EstimateGroup]:
 
 
 def _titles(keys: Iterable[GroupKey]) -> dict[GroupKey, tuple[str, ...]]:
-    """Return scope and labeler of each group; two versions of one labeler have their versions as names."""
     short = {key: (*_scope(key), labeler_title(key.labeler, key.labeler_version, key.profile)) for key in keys}
     count = Counter(short.values())
     return {
@@ -316,7 +314,6 @@ def _by_reason(found: Sequence[Estimate]) -> str:
 
 
 def _by_count(found: Sequence[Estimate]) -> str:
-    """Return names with numbers of absences; metrics with the same absences are named together."""
     named: dict[str, list[str]] = {}
     for estimate in found:
         named.setdefault(absent_text(estimate) or "no interaction yet", []).append(short_name(estimate.metric_name))
@@ -456,7 +453,6 @@ def _bars(rows: Sequence[Estimate]) -> Column:
 
 
 def _estimator_column(rows: Sequence[Estimate]) -> list[Column]:
-    """Return the column that names the estimators, if any row is not a mean."""
     proxies: defaultdict[_RowKey, set[str]] = defaultdict(set)
     for row in rows:
         if row.estimator != "mean":
@@ -469,14 +465,12 @@ def _estimator_column(rows: Sequence[Estimate]) -> list[Column]:
 
 
 def _estimator_name(one: Estimate, proxies: Collection[str] | None) -> str:
-    """Return the estimator, with its proxy if there are several; empty for a metric with a mean only."""
     if proxies is None:
         return ""
     return f"{ESTIMATOR_NAMES[one.estimator]}{f' ({one.proxy})' if one.proxy and len(proxies) > 1 else ''}"
 
 
 def _quantile_columns(rows: Sequence[Estimate]) -> list[Column]:
-    """Return the quantiles of numbers such as latency, tokens and dollars; scores between 0 and 1 have none here."""
     found = [row.quantiles or {} if _is_number(row) else {} for row in rows]
     if not any(found):
         return []
@@ -500,7 +494,6 @@ def _effective(one: Estimate) -> str:
 
 
 def _cluster_column(rows: Sequence[Estimate]) -> list[Column]:
-    """Return the number of clusters, such as sessions, that each interval rests on, if any row has clusters."""
     if all(row.n_clusters is None for row in rows):
         return []
     counts = ["" if row.n_clusters is None or row.exact else f"{row.n_clusters:,}" for row in rows]
@@ -513,7 +506,6 @@ def _trend_column(rows: Sequence[Estimate]) -> Column:
 
 
 def _band_column(rows: Sequence[Estimate]) -> list[Column]:
-    """Return the quality of each estimate, with the direction in which the metric gets better and its limit."""
     bands = [Text(row.band or "", style=BAND_STYLES.get(row.band or "", "")) for row in rows]
     known = any(row.band for row in rows)
     title = "band" if known else "better"
@@ -550,7 +542,6 @@ def _absent_column(rows: Sequence[Estimate]) -> list[Column]:
 
 
 def _notes(groups: Sequence[EstimateGroup], width: int) -> Notes:
-    """Return the headings of groups, and the lines at their ends."""
     above: dict[int, list[Text]] = {}
     row = 0
     for group in groups:
@@ -564,7 +555,6 @@ def _notes(groups: Sequence[EstimateGroup], width: int) -> Notes:
 
 
 def _around(group: EstimateGroup, width: int) -> list[Text]:
-    """Return the heading of a group, and the lines about its metrics without an interval or without a value."""
     wide = [Text(TOO_WIDE_NOTE, style="bright_black")] if any(map(too_wide, group.measured)) else []
     line = unmeasured_line(group)
     return [heading(group.title, width), *wide, *(each for each in (fitness_line(group), line) if each is not None)]
@@ -649,7 +639,6 @@ def headlines_table(headlines: Sequence[Headline], width: int, *, small: bool = 
     """Return headlines as a table with a heading for each pipeline and segment value.
 
     Args:
-        headlines: to show.
         width: columns of the terminal.
         small: whether small metrics have rows, too.
     """
@@ -692,7 +681,6 @@ def _headline_scope(members: Sequence[Headline]) -> _HeadlineScope:
 
 
 def _detail(row: Headline, scope: _HeadlineScope) -> Text:
-    """Return what the columns of a row and its heading do not say."""
     parts = [row.state_text] if row.state in ("moved", "firing", "silent") else []
     if row.judge is not None:
         parts.append(row.judge_text)
@@ -706,7 +694,6 @@ def _detail(row: Headline, scope: _HeadlineScope) -> Text:
 
 
 def _below(members: Sequence[Headline], shown: Sequence[Headline]) -> list[Text]:
-    """Return the lines at the end of a group: fitness, metrics without a row, and other labelers."""
     lines: list[str] = []
     named = Counter(each.labeler for each in shown)
     if members[0].segment is None and named:
@@ -764,7 +751,6 @@ def headlines_note(headlines: Sequence[Headline], *, options: bool = True) -> st
     """Return a sentence about level and validity of the intervals.
 
     Args:
-        headlines: to name the level of.
         options: whether to name the options that change the range.
     """
     level = f"{headlines[0].confidence:.0%} intervals" if headlines else "no numbers"
@@ -815,7 +801,6 @@ def _pair_counts(one: Compared) -> str:
 
 
 def _pair_clusters(found: Sequence[Compared]) -> list[Column]:
-    """Return the clusters that each interval rests on, if any row has clusters."""
     known = [[] if row.exact else [n for n in row.n_clusters if n is not None] for row in found]
     if not any(known):
         return []
@@ -861,8 +846,6 @@ def segments_table(
     """Return the parts of segment values in a change, the largest first, and the whole.
 
     Args:
-        change: to show.
-        name: of the segment.
         width: columns of the terminal.
         stretches: names of the two stretches.
     """

@@ -496,7 +496,6 @@ def scores_table(result: FitResult, reference: str, width: int) -> RenderableTyp
 
 
 def _figures(score: ScoreResult) -> tuple[str, str, str, str]:
-    """Return the shipped figure, the fitted one, the difference and its interval."""
     if (found := score.separation) is not None:
         interval = f"{found.lower:+.3f} to {found.upper:+.3f}"
         return f"{found.shipped:.3f}", f"{found.fitted:.3f}", f"{found.gain:+.3f}", interval
@@ -522,7 +521,6 @@ def decisions(result: FitResult, missing: int) -> Sequence[str]:
 
 
 def _meaning(result: FitResult) -> Iterator[str]:
-    """Yield sentences that say what the figures are."""
     if not result.spoilt:
         yield f"Mean squared errors; each of {result.questions:,} questions was predicted by a fit to others."
         return
@@ -627,7 +625,6 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
 
 
 def _parameters(rows: Sequence[BoardRow]) -> list[Column]:
-    """Return a column for each parameter that differs between configs."""
     names = dict.fromkeys(name for row in rows for name in row.parameters)
     found = {name: [_value(row.parameters, name) for row in rows] for name in names}
     # A single config has no difference to show, so all its parameters are shown.
@@ -681,7 +678,6 @@ def _cost(row: BoardRow) -> str:
 
 
 def _per_dollar(board: Board, rows: Sequence[BoardRow]) -> list[Column]:
-    """Return the quality per dollar of the answers, if any config has costs."""
     found = [board.quality_per_usd(row) for row in rows]
     if not any(found):
         return []
@@ -715,7 +711,6 @@ def _head(board: Board, *, driven: bool) -> Text:
 
 
 def _work(board: Board) -> str:
-    """Return the calls that were made, saved and still to be made, which are all calls together."""
     saved = board.calls_saved / board.calls_total if board.calls_total else 0.0
     left = board.calls_total - board.executed - board.calls_saved
     to_come = f", {left:,} to come" if left > 0 else ""
@@ -723,7 +718,6 @@ def _work(board: Board) -> str:
 
 
 def _notes(board: Board) -> list[Text]:
-    """Return the lines below the table: the meaning of exact numbers, and why configs were stopped."""
     notes = []
     if any(row.estimates[board.metric].exact for row in board.rows):
         notes.append(f"exact: all {board.population_size:,} items have run. {_outlook(board)}".rstrip())
@@ -912,8 +906,6 @@ def capacity_view(
     """Return what a traffic needs, with the assumptions behind it.
 
     Args:
-        traffic: of the deployment.
-        needs: of the traffic.
         bill: of the judge; None without one.
         costs: behind the needs.
         width: of the tables, in characters.

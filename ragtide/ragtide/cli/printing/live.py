@@ -176,7 +176,6 @@ def _response_table(sentences: Sequence[ResponseSentence]) -> RenderableType:
 
 
 def _marked_parts(sentence: ResponseSentence, style: str) -> Text:
-    """Return the text of a sentence with its unsupported parts underlined."""
     found = Text(style=style)
     at = 0
     for start, end in sentence.unsupported:
@@ -210,7 +209,6 @@ def _scores(labeling: SpecimenLabeling) -> RenderableType:
 
 
 def _note(text: str, reason: str | None) -> Text:
-    """Return a formula or an absence, and below it the judge's reason."""
     return Text("\n".join(part for part in (text, _reason(reason) if reason else "") if part))
 
 
@@ -254,7 +252,6 @@ def fields_of_item(specimen: Specimen, labeler: str | None = None) -> dict[str, 
     """Return a specimen as values that JSON can hold, with its marked sentences and the formulas of its scores.
 
     Args:
-        specimen: to show.
         labeler: whose marks are shown; by default those of the judge, if it labeled.
     """
     labeling = labeling_to_show(specimen, labeler)
@@ -458,7 +455,6 @@ def interaction_lines(number: int, mapped: Mapped, content: ExplainedContent) ->
 
 
 def _content_lines(content: ExplainedContent) -> Iterator[Text]:
-    """Yield the question, the documents, the prompts and the response, each with its place."""
     if content.question is not None:
         yield _line("question", content.question, content.question_from)
     for place, document in enumerate(content.documents, 1):

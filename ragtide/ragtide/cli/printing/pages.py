@@ -124,7 +124,6 @@ def search(words: str, known: Mapping[str, Path]) -> list[FoundSection]:
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the heading and the text of each section of a page; a line of code is no heading."""
     heading, lines, code = "", list[str](), False
     for line in text.split("\n"):
         code ^= line.startswith("```")
@@ -141,7 +140,6 @@ def for_terminal(text: str, name: str, known: dict[str, Path]) -> str:
 
     Args:
         text: the page, in Markdown.
-        name: of the page.
         known: every page by its name.
     """
     parts = _FENCED.split(text)

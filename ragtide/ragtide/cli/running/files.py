@@ -70,7 +70,6 @@ def columns_of(given: Sequence[str] | None) -> dict[str, str | tuple[str, ...]]:
 
 
 def _pairs(text: str) -> list[str]:
-    """Return the parts between commas; a name in quotes may have commas."""
     parts = shlex.shlex(text, posix=True)
     parts.whitespace, parts.whitespace_split, parts.quotes, parts.escape, parts.commenters = ",", True, '"', "", ""
     try:
@@ -102,7 +101,6 @@ class Problems:
     """Prints the first problems of each kind as they come, and counts the others.
 
     Args:
-        console: to print on.
         source: name of the file.
     """
 
@@ -210,7 +208,6 @@ def progress_bar(title: str, total: int | None, console: Console = err) -> Itera
     Args:
         title: the activity, such as scoring.
         total: number of items; None if it is unknown.
-        console: to draw on.
     """
     with _bar(console) as bar:
         task = bar.add_task(title, total=total, note="")
@@ -272,7 +269,6 @@ def write_data_set(
     """Write the chosen specimens, and print what was written and what is missing.
 
     Args:
-        settings: of the deployment.
         choose: returns the specimens.
         output: file to write; None for standard output.
         limit: most rows.

@@ -94,7 +94,6 @@ def text_of_alert(alert: Alert, muted: MutedAlerts, worst: Sequence[WorstAnswer]
     """Return an alert in words, with what people did about it.
 
     Args:
-        alert: in its latest state.
         muted: silences and acknowledgements of the deployment.
         worst: its answers to read first.
     """

@@ -38,7 +38,6 @@ def with_redis(
     """Run the body with a client of the Redis that the settings name, and return its result.
 
     Args:
-        settings: of the deployment.
         body: coroutine function to run.
         any_layout: whether the deployment may have another layout than the settings.
         convert: whether an embedded server may convert the data of an older one (`resolve_redis`).
@@ -68,7 +67,6 @@ def settings_with(context: typer.Context, workspace: str | None, *, roles: bool 
     """Return the settings of the deployment or, with a name, of one of its workspaces.
 
     Args:
-        context: of the command.
         workspace: its name; None for the deployment.
         roles: whether roles of the workspace are to work on its interactions.
 
@@ -108,11 +106,7 @@ class AskedCriteria:
 
 
 def asked_criteria(settings: Settings) -> AskedCriteria:
-    """Return the settings with the stored criteria, if Redis can be read. It starts no Redis.
-
-    Args:
-        settings: of the deployment.
-    """
+    """Return the settings with the stored criteria, if Redis can be read. It starts no Redis."""
     if workspace_of(settings.prefix) is not None:  # it asks the criteria of its settings only
         return AskedCriteria(settings)
     if not settings.redis_address and not EmbeddedRedis.runs_in(settings.data_dir):
@@ -137,7 +131,6 @@ def criteria_of_metrics(settings: Settings, metrics: Iterable[str]) -> AskedCrit
     """Return the settings with the stored criteria if a metric may be that of one; Redis is not read otherwise.
 
     Args:
-        settings: of the deployment.
         metrics: names of metrics; a field of a gate may follow a name.
     """
     of_settings = {criterion.metric for criterion in all_criteria(settings)}

@@ -44,7 +44,6 @@ def score_all(scored: ScoredFile, *, as_json: bool) -> bool:
 
 
 async def _score_rows(scored: ScoredFile, *, as_json: bool) -> None:
-    """Score the file with a progress bar; print its problems, and the lines if `as_json` is set."""
     problems, total = Problems(err, scored.options.source), scored.total()
     with progress_bar("scoring", total) as show:
         try:
@@ -179,11 +178,6 @@ def is_large(files: Sequence[str], processes: int | None, shard: str | None) -> 
 
 @contextmanager
 def _with_pyarrow() -> Iterator[None]:
-    """Import modules that need pyarrow in the body of the `with`.
-
-    Raises:
-        ConfigurationError: pyarrow is not installed.
-    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -193,7 +187,6 @@ def _with_pyarrow() -> Iterator[None]:
 
 
 def _part_files() -> Any:
-    """Return the module of part files, which needs pyarrow and is slow to import."""
     with _with_pyarrow():
         from ragtide_offline.parts import part_files  # noqa: PLC0415
     return part_files
@@ -309,7 +302,6 @@ def _print_problems(shown: Sequence[tuple[str, int, str]], count: int) -> None:
 
 @contextmanager
 def _folder(output: Path | None) -> Iterator[Path]:
-    """Yield the folder of the parts; one that is removed afterwards, if none is given."""
     if output is not None:
         with removed_if_empty(output):
             yield output

@@ -590,7 +590,6 @@ class LiveWatch:
             await end(reading)
 
     async def _read(self, interval_s: float) -> None:
-        """Read Redis at an interval. A slow answer delays neither keys nor drawing."""
         while True:
             try:
                 await self._screen.refresh()

@@ -174,7 +174,6 @@ def is_about_support(alert: Alert) -> bool:
 
 
 async def _chart(shared: Context, text: AlertText, now: datetime) -> BandChart | None:
-    """Return the mean of the metric around the change; None for an alert without statistics, or without a history."""
     alert = text.alert
     if alert.observed is None or alert.run is not None:
         return None
@@ -223,7 +222,6 @@ async def _chart(shared: Context, text: AlertText, now: datetime) -> BandChart |
 
 
 async def _sent_at(shared: Context, alert_id: str) -> Mapping[str, datetime]:
-    """Return the time of the last message to each destination, as far as the outboxes remember."""
     found: dict[str, datetime] = {}
     for streams in shared.settings.layout.all():
         async for name, data in shared.redis.hscan_iter(streams.outbox, match=f"{GROUP}*", count=1000):

@@ -93,7 +93,6 @@ def timeline(
     """Return the life of an alert in the order of time.
 
     Args:
-        alert: in its latest state.
         acknowledged: its acknowledgement.
         silences: that match it; those of the past are forgotten.
         sent: time of the last message by destination, as far as the outbox remembers.

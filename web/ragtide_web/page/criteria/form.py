@@ -100,7 +100,6 @@ def make_criterion(fields: Mapping[str, str], before: Criterion | None = None) -
 
 
 def _exact(value: float) -> str:
-    """Return the shortest text of a number that is read as the same number."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
 
@@ -125,7 +124,6 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def _pair(part: str) -> tuple[str, str]:
-    """Return what stands before the first equals sign outside of quotes, and behind it; empty texts without one."""
     quoted = re.match(_QUOTED, part)
     start = 0 if quoted is None else quoted.end()
     between, sign, value = part[start:].partition("=")

@@ -188,16 +188,6 @@ async def _stored(shared: Context, name: str) -> Criterion:
 
 
 async def _criterion(shared: Context, form: Mapping[str, str], *, changes: str) -> Criterion:
-    """Return the criterion of the form.
-
-    Args:
-        shared: of the service.
-        form: its fields.
-        changes: name of the stored criterion that the form changes; empty for a new one.
-
-    Raises:
-        ValueError: a field is wrong, or another criterion has the name.
-    """
     before = (await read_stored_criteria(shared.redis, shared.settings.prefix)).find(form.get("name", ""))
     if before is not None and changes != form.get("name"):
         raise WrongFieldError(

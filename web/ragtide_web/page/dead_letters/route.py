@@ -198,11 +198,6 @@ async def _one(
 async def _found(
     shared: Context, viewer: Viewer, partition: int, letter_id: str
 ) -> tuple[StoredDeadLetter, LetterSummary]:
-    """Return a dead letter that the viewer may see.
-
-    Raises:
-        HttpProblem: 404, there is no such dead letter; 503, Redis does not answer.
-    """
     missing = HttpProblem(404, f"there is no dead letter {letter_id[:50]!r}: it was published again, or trimmed")
     wanted = [streams for streams in shared.settings.layout.all() if streams.partition == partition]
     if not wanted or re.fullmatch(LETTER_ID, letter_id) is None:
@@ -252,7 +247,6 @@ async def retry_group(request: Request, shared: Shared, viewer: Operator) -> Res
 
 
 async def _retried(shared: Context, wanted: Sequence[LetterSummary]) -> tuple[int, int]:
-    """Publish dead letters again for a limited time, and return how many were tried and how many were published."""
     loop = asyncio.get_running_loop()
     ends, tried, published = loop.time() + RETRY_S, 0, 0
     for start in range(0, len(wanted), AT_ONCE):

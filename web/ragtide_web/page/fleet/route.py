@@ -32,7 +32,6 @@ router = APIRouter(include_in_schema=False)
 
 
 async def _judge_today(shared: Context) -> float:
-    """Return the dollars of the judge today: of the account of its limit if there is one, else as counted."""
     spend = await shared.deployment.spend()
     if spend.day_usd:
         return spend.day_usd
@@ -105,7 +104,6 @@ async def _facts(shared: Context, viewer: Viewer) -> Facts:
 
 
 async def _first_contact(request: Request, shared: Context, chosen: FleetChoice) -> FirstContact | None:
-    """Return what the empty screen shows; None if only a filter makes it empty."""
     if chosen.text or chosen.state or chosen.segment:
         return None
     address = address_seen(request)

@@ -60,7 +60,6 @@ async def _changed(
 async def _carried_out(
     shared: Context, viewer: Viewer, kept: KeptSpecimens, item: tuple[str, str], fields: Mapping[str, str]
 ) -> str:
-    """Carry out the order of a form, and return a sentence that says what was done."""
     stored = StoredAnnotations(shared.redis, shared.settings.prefix)
     before = next((each for each in await stored.of(*item, saw_scores=True) if each.annotator == viewer.name), None)
     wanted: Annotation | None = None
@@ -99,11 +98,6 @@ async def _carried_out(
 
 
 def _of_form(viewer: Viewer, item: tuple[str, str], fields: Mapping[str, str], before: Annotation | None) -> Annotation:
-    """Return the opinion in a form.
-
-    Raises:
-        HttpProblem: 422, there is no rating from 1 to 5, or the reason is too long.
-    """
     rating, reason = fields.get("rating", ""), printable(fields.get("reason", ""))
     if rating not in {str(number) for number in range(LOWEST, HIGHEST + 1)}:
         raise HttpProblem(422, f"the opinion has no rating: choose one from {LOWEST} to {HIGHEST}")

@@ -177,7 +177,6 @@ def endpoint_view(
         name: of the labeler that calls it.
         remote: its limits in the settings of this process; None if it has none.
         history: its calls.
-        model: in the settings of this process.
         spend: account of its limit.
         states: of the endpoint in each process.
     """

@@ -161,7 +161,6 @@ def _may_answer(viewer: Viewer) -> bool:
 async def _queue(
     shared: Context, viewer: Viewer, chosen: LabelChoice, annotations: Sequence[Annotation]
 ) -> tuple[list[str], list[ItemToAnnotate]]:
-    """Return the pipelines with kept items, and the queue of the chosen one."""
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     names = [name for name in await kept.pipelines() if viewer.may_use(name)]
     pipeline = chosen.pipeline or (names[0] if names else "")

@@ -83,7 +83,6 @@ class PipelineContent(PageContent):
 
     template = "pipeline.html"
     row: FleetRow
-    """Its row in the fleet."""
     span: TimeSpan
     panels: Sequence[MetricPanel]
     history: HistorySettings
@@ -189,7 +188,6 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
 
 
 def _diagnoses(pipeline: str, headlines: Sequence[Headline], texts: Sequence[AlertText]) -> list[tuple[str, str]]:
-    """Return the diagnoses of the alerts that fire, or of metrics that moved; each with the labeler of several."""
     of_alerts = dict.fromkeys(sentence for text in texts if text.alert.segment is None for sentence in text.diagnosis)
     if of_alerts:
         return [("", sentence) for sentence in of_alerts]
@@ -200,10 +198,7 @@ def _diagnoses(pipeline: str, headlines: Sequence[Headline], texts: Sequence[Ale
 
 
 async def _worst(shared: Context, row: FleetRow) -> tuple[str, list[RagInteraction]]:
-    """Return the worst kept answers by a metric that fires, or by an important one, and the name of their list.
-
-    They are by the labeler of its headline, or else by its proxy; the name of the list says by whom.
-    """
+    # They are by the labeler of its headline, or else by its proxy; the name of the list says by whom.
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     lists = await kept.lists(row.pipeline)
     headlines = [cell.headline for cell in row.worst_first]
@@ -221,7 +216,6 @@ async def _worst(shared: Context, row: FleetRow) -> tuple[str, list[RagInteracti
 async def _histories(
     shared: Context, pipeline: str, span: TimeSpan, apart: Mapping[str, Sequence[datetime]]
 ) -> list[Sequence[History]]:
-    """Return the histories of metrics, each given with the times at which its values may have changed."""
     reading = (
         shared.deployment.history(
             pipeline, name, start=span.start, end=span.end, points_max=POINTS_MAX, least_n=LEAST_N, apart=times
@@ -232,7 +226,6 @@ async def _histories(
 
 
 async def _deploys(shared: Context, pipeline: str, metrics: Sequence[str], span: TimeSpan) -> list[Mark]:
-    """Return marks of the first values of each version, where the history keeps versions."""
     versions = sorted(
         {
             key.segment
@@ -252,7 +245,6 @@ async def _deploys(shared: Context, pipeline: str, metrics: Sequence[str], span:
 
 
 async def _estimates(shared: Context, pipeline: str) -> list[Estimate]:
-    """Return all estimates of all time of a pipeline, its segment values among them."""
     states = await shared.deployment.states(pipeline)
     confidence = shared.settings.confidence
 
@@ -267,7 +259,6 @@ async def _estimates(shared: Context, pipeline: str) -> list[Estimate]:
 
 
 async def _compared(shared: Context, viewer: Viewer, pipeline: str, versus: str) -> Sequence[Any]:
-    """Return the differences to another pipeline."""
     if shared.laboratory is None or not versus or versus == pipeline or not viewer.may_use(versus):
         return []
     return await shared.laboratory.compare(shared.redis, shared.deployment, pipeline, versus)

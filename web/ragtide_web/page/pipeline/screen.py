@@ -145,7 +145,6 @@ def panels(row: FleetRow, histories: Mapping[str, Sequence[History]], known: Sur
     A metric without bands and without a history has no panel, either.
 
     Args:
-        row: of the fleet.
         histories: of each metric.
         known: range, alerts, rules and versions.
     """
@@ -186,10 +185,7 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
 
 
 def _rule(headline: Headline) -> str:
-    """Return a rule that watches the level of a metric, in TOML.
-
-    The level before the move is its baseline: a rule that learned now would take the changed level as normal.
-    """
+    # The level before the move is its baseline: a rule that learned now would take the changed level as normal.
     move = headline.move
     normal = (
         "" if move is None else f"\nbaseline = {move.before:.4f}  # learned before the change; {move.after:.3f} since"
@@ -202,13 +198,11 @@ def _rule(headline: Headline) -> str:
 
 
 def _target(rules: Sequence[AlertRule], metric: str) -> float | None:
-    """Return the target of the mean; that of a quantile or of kappa is no value of the chart."""
     of_mean = (rule for rule in rules if rule.metric == metric and rule.kind == "threshold" and rule.quantile is None)
     return next((rule.target for rule in of_mean), None)
 
 
 def _quantiles(numbers: Sequence[Estimate], headline: Headline) -> Mapping[str, float]:
-    """Return the quantiles of a number of the answer over all time, such as its latency; scores have none here."""
     if headline.metric not in {definition.name for definition in USAGE.values()}:
         return {}
     by = (headline.metric, headline.labeler)
@@ -225,7 +219,6 @@ def _marks(alerts: Sequence[Alert], span: TimeSpan) -> list[Mark]:
 
 
 def _move(headline: Headline, alerts: Sequence[Alert], span: TimeSpan) -> list[Mark]:
-    """Return the mark of a move of the level that no alert marks."""
     move = headline.move if headline.state in {"moved", "firing"} else None
     if move is None or any(alert.began_at is not None for alert in alerts):
         return []
@@ -236,8 +229,6 @@ def change_times(headline: Headline, alerts: Sequence[Alert], deploys: Sequence[
     """Return the times at which values of a metric of a whole pipeline may have changed.
 
     Args:
-        headline: of the metric.
-        alerts: of the pipeline.
         deploys: first values of versions.
     """
     found = [mark.at for mark in deploys]
@@ -268,7 +259,6 @@ def use_rows(found: Sequence[Estimate], headlines: Iterable[Headline]) -> list[U
 
     Args:
         found: estimates of all time of the pipeline and its segment values.
-        headlines: of the whole pipeline.
     """
     shown = sorted((headline for headline in headlines if _is_quality(headline)), key=lambda h: importance(h.metric))
     if not shown:
@@ -291,7 +281,6 @@ def use_rows(found: Sequence[Estimate], headlines: Iterable[Headline]) -> list[U
 
 
 def _measures(found: Estimate, headline: Headline) -> bool:
-    """Return whether an estimate is by labeler and estimator of a headline; of a judge of a sample with an interval."""
     names = ("metric", "labeler", "labeler_version", "estimator", "proxy", "profile", "metric_version")
     return (found.has_interval or found.estimator == "mean") and all(
         getattr(found, name) == getattr(headline, name) for name in names
@@ -321,7 +310,6 @@ def segment_rows(headlines: Iterable[Headline], metrics: Sequence[str]) -> dict[
     """Return the segment values of a pipeline by the name of their segment, the most values first.
 
     Args:
-        headlines: of segment values.
         metrics: that have a column.
     """
     by_value: defaultdict[str, dict[str, Headline]] = defaultdict(dict)

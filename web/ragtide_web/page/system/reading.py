@@ -70,7 +70,6 @@ def destination_statuses(
     Args:
         stored: fields of the outbox of each partition.
         settings: name the destinations, and their kinds.
-        reports: of the running processes.
     """
     kinds = {destination.name: destination.kind for destination in settings.notify.destinations}
     groups: list[NotificationGroup] = []

@@ -89,7 +89,6 @@ def without_secrets(value: Any) -> Any:
 
 
 def _without_user(text: str) -> str:
-    """Return a text; of an address without its user and its query."""
     if "@" not in text and "://" not in text:
         return text
     address, query, _ = redact(text).partition("?")
