@@ -187,12 +187,9 @@ capacity --rate 50 --ten-times --judge-share 0.1 --json
 plan criteria.asks_back --half-width 0.05 --traffic 10000 --mean 0.7 --correlation 0.6 --json
 plan trace.adherence --half-width 0.05 --traffic 10000 --pipeline docs-bot --json
 replay recording --workspace again --json
-replay recording --workspace labeled --relabel --labeler local --pipeline shop --json
-compare shop --workspace again --workspace labeled --recording recording --json
 estimates --json --workspace again
 alerts --json --workspace again
 report again --json
-report again --compare labeled --recording recording --format json --output -
 ack $ALERT --by ann
 publish rows.jsonl --json
 feedback --pipeline shop --interaction shop-0001 --gold trace.adherence=1 --json
