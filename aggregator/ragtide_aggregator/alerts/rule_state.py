@@ -525,7 +525,10 @@ class RuleState:
         """
         state = json.loads(data, parse_constant=_not_finite)
         self._phase = state["phase"]
-        self.baseline.load(state, known=state.get("whole_known", self._phase != "learning"))
+        beginnings, known = state.get("beginnings", {}), state.get("whole_known", self._phase != "learning")
+        if (earlier := state.get("first_answers")) is not None:  # 0.1.0 counted single first answers only
+            beginnings, known = {"1": earlier}, earlier["whole_known"]
+        self.baseline.load(state, known=known)
         self.contributors.load(state["contributors"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
@@ -536,7 +539,9 @@ class RuleState:
         self.watch = _WATCH.read(state["watch"]) if "watch" in state else None
         self._set_statistics(self.baseline, self.whole)
         for first in self.beginnings:
-            dumped = state["beginnings"][str(first.length)]
+            dumped = beginnings.get(str(first.length))
+            if dumped is None:
+                continue
             first.baseline.load(dumped["learned"], known=True)
             first.contributors.load(dumped["contributors"])
             first.counts.n, first.counts.answers, first.counts.owed = dumped["counts"]
@@ -554,7 +559,7 @@ class RuleState:
     @staticmethod
     def took_first_answers(data: bytes) -> bool:
         """Return whether a state took first answers when it was stored."""
-        return "beginnings" in json.loads(data)
+        return not {"beginnings", "first_answers"}.isdisjoint(json.loads(data))
 
     @staticmethod
     def withdrawn(data: bytes) -> Sequence[Alert]:
