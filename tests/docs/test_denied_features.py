@@ -59,7 +59,7 @@ TOPICS: Final = (
     Topic(r"\bimages?\b", r"^(?:image|vision)\."),
     Topic(r"BLEU|ROUGE", r"(?i)^(?:bleu|rouge)"),
     Topic(r"cloud service|hosted", r"^cloud|^hosted"),
-    Topic(r"traces?\b|spans", r"^traces?$|^spans?$", "traces"),
+    Topic(r"traces?\b|spans", r"\btraces?$|^spans?$", "traces"),
     Topic(r"prompts?\b|playground", r"(?:^|\.)(?:prompts|playground)$"),
     Topic(r"\bteams?\b|accounts|assigned", r"(?:^|\.)(?:teams?|oidc|saml|sso|assign\w*)(?:\.|$)"),
     Topic(r"dashboards?", r"^dashboards?$"),
