@@ -22,14 +22,22 @@ def of_commit(commit: str) -> dict[str, str]:
         return measures(Path(folder))
 
 
+def has_commit(commit: str) -> bool:
+    """Return whether the tree has a history with this commit; a copy without one, or a shallow one, has not."""
+    asked = ["git", "-C", str(TREE), "cat-file", "-e", commit]
+    return subprocess.run(asked, check=False, capture_output=True).returncode == 0
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "commit", nargs="?", default="HEAD~1", help="the commit beside the tree; default: the one before"
-    )
+    parser.add_argument("commit", nargs="?", help="the commit beside the tree; default: the one before")
     commit = parser.parse_args().commit
-    sys.stdout.write(table({"start": START, commit: of_commit(commit), "tree": measures(TREE), "aim": AIMS}))
+    columns = {"start": START, "tree": measures(TREE), "aim": AIMS}
+    if commit is not None or has_commit("HEAD~1"):
+        commit = commit or "HEAD~1"
+        columns = {"start": START, commit: of_commit(commit), "tree": columns["tree"], "aim": AIMS}
+    sys.stdout.write(table(columns))
 
 
 if __name__ == "__main__":
