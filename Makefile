@@ -97,7 +97,7 @@ record: .venv/.dev ## record 20,000 live interactions while workers and recorder
 journeys: .venv/.dev ## take the journeys of a new user from a fresh wheel, and keep the screens in build/journeys
 	$(BIN)/python -m tests.journeys.record $(ARGS)
 
-check: lint layers types workflows site wheel core test test-pythons test-heavy guard programs instrumentations monitoring brokers browser deploy-files ## everything CI looks at
+check: lint layers types workflows site wheel core house test test-pythons test-heavy guard programs instrumentations monitoring brokers browser deploy-files ## everything CI looks at
 
 lint: .venv/.dev ## style and mistakes
 	$(BIN)/ruff check $(SOURCES)

@@ -149,7 +149,7 @@ class RulesOnRuns:
         for place, run in enumerate(going.tolist()):
             baseline = self.evaluator.of(run)[0].baseline
             assert isinstance(baseline, DistributionBaseline)  # noqa: S101 - for the type checker
-            bins[place] = baseline.take_values(values[place].tolist())
+            bins[place] = baseline.take_values(values[place].tolist(), SOURCE, np.zeros(values.shape[1], dtype=np.intp))
         rows = np.tile(going, values.shape[1])
         nothing = np.zeros(rows.size, dtype=np.intp)
         given = RuleValues(rows, bins.T.ravel(), nothing, np.arange(rows.size) + 1, nothing, SOURCE, nothing)

@@ -28,7 +28,11 @@ def extras() -> list[str]:
 
 EXISTING = {
     "command": list(COMMANDS),
-    "screen": [folder.name for folder in (ROOT / "web" / "ragtide_web" / "page").iterdir()],
+    "screen": [
+        folder.name
+        for page in ("web/ragtide_web/page", "offline/ragtide_offline/pages")
+        for folder in (ROOT / page).iterdir()
+    ],
     "setting": re.findall(r"^\| `([\w.]+)`", settings_table(), re.MULTILINE),
     "metric": list(METRICS),
     "extra": extras(),

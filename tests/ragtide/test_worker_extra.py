@@ -1,5 +1,6 @@
 """An installation with the extra `worker` alone runs a worker, and names the extra that another command needs."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -70,6 +71,6 @@ def test_another_command_names_its_extra(redis_url: str, tmp_path: Path, argumen
         timeout=120,
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("ragtide: this command needs scipy")
+    assert re.match(r"ragtide: this command needs (scipy|jinja2), which", done.stderr.splitlines()[-1])
     assert done.stderr.endswith("pip install 'ragtide[service]'\n")
     assert "Traceback" not in done.stderr

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.settings.evaluators import CascadeOverrides, JudgeOverrides, ModelsOverrides
+from ragtide_runtime.settings.evaluators import CascadeOverrides, JudgeOverrides
 from ragtide_runtime.settings.model import Settings, load_settings
 
 pytestmark = pytest.mark.pure
@@ -104,7 +104,7 @@ def test_a_caller_that_names_a_labeler_has_no_evaluators(tmp_path: Path, monkeyp
         _ = loaded(TWO, tmp_path, monkeypatch).one_labeler
 
 
-@pytest.mark.parametrize("overrides", [JudgeOverrides, CascadeOverrides, ModelsOverrides])
+@pytest.mark.parametrize("overrides", [JudgeOverrides, CascadeOverrides])
 def test_rules_about_several_settings_are_checked_with_the_whole_table_only(overrides: type[BaseModel]) -> None:
     """A table of an evaluator has a few of its settings: the others are those of the deployment."""
     table = overrides.__base__

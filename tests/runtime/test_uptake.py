@@ -59,12 +59,12 @@ def test_only_live_settings_are_taken() -> None:
         "judge": {"model": "m", "reasons": "all"},
         "stall": {"labeling_s": 7},
         "notify": {"group_wait_s": 1},
-        "moves": {"learn": 50},
+        "moves": {"false_per_month": 2},
     }
     found = Settings.model_validate(given)
     taken = with_live_settings(before, found)
     assert changed_settings(before, taken) == ["judge.model", "stall.labeling_s", "notify.group_wait_s"]
-    assert changed_settings(taken, found) == ["judge.reasons", "moves.learn", "log_level"]
+    assert changed_settings(taken, found) == ["judge.reasons", "moves.false_per_month", "log_level"]
 
 
 def test_a_digest_holds_no_secret_and_shows_a_change() -> None:

@@ -142,8 +142,8 @@ class DistributionBaseline(OwnValuesBaseline):
         if not any(known):
             return None
         parts, before = places[known], self.n
-        self._source, self._events = batch.source, batch.places[parts]
-        bins = self.take_values([value for value, is_known in zip(column, known, strict=True) if is_known])
+        given = [value for value, is_known in zip(column, known, strict=True) if is_known]
+        bins = self.take_values(given, batch.source, batch.places[parts])
         numbers, zeros = before + 1 + np.arange(parts.size), np.zeros(parts.size, dtype=np.intp)
         values = RuleValues(
             np.full(parts.size, row), bins, batch.times_ms[parts], numbers, self._events, batch.source, zeros
@@ -153,8 +153,15 @@ class DistributionBaseline(OwnValuesBaseline):
     def _interaction_id(self, position: int) -> str:
         return self._source.interaction_id(int(self._events[position]))
 
-    def take_values(self, values: Sequence[Any]) -> Floats:
-        """Begin a batch of values, of which the first may decide where values are cut; return the bin of each."""
+    def take_values(self, values: Sequence[Any], source: EventSource, events: Rows) -> Floats:
+        """Begin a batch of values, of which the first may decide where values are cut; return the bin of each.
+
+        Args:
+            values: of the covariate; shape (n,).
+            source: has the interactions of the values.
+            events: position of each value's interaction in the source; shape (n,).
+        """
+        self._source, self._events = source, events
         cutting = self._cut_with(values)
         bins = np.full(len(values), _NO_BIN, dtype=np.intp)
         if self.bins is not None:
