@@ -10,10 +10,10 @@ Run it in the tree of each commit, with the Python of that tree. It needs a C co
 - `state`: every key of Redis, checkpoints in a readable form;
 - `recorded_day.jsonl`: what `tools/recorded_day.py` writes.
 
-The story is that of `tests/support/story.py` with less traffic, and feedback. Every process and Redis see one clock
+The story is that of `tests/support/story.py` with less traffic. Every process and Redis see one clock
 that stands still, which this program moves, so that times, ages and ids of entries are equal. Durations are 0, and ids
-that are drawn at random are counted, in this process. Left out are `/metrics`, `/healthz` and `/readyz`, the durations
-of calls of the judge, and the tick that ends sessions.
+that are drawn at random are counted, in this process. Left out are `/metrics`, `/healthz` and `/readyz`, and the
+keys that `LEFT_OUT_KEYS` names. Feedback and ends of sessions are only in the recorded day.
 """
 
 import importlib
