@@ -210,7 +210,7 @@ from ragtide_consumers.labelers.judge.prompts import VERSIONS, rules
 assert all(len(rules(name, language)) > 500 for name in VERSIONS for language in ("en", "ru"))
 from importlib.resources import files
 templates = files("ragtide_offline.report") / "templates"
-pages = [f"{name}.{kind}" for name in ("experiment", "replay", "comparison") for kind in ("html", "md")]
+pages = [f"{name}.html" for name in ("experiment", "replay", "comparison")]
 assert all((templates / page).is_file() for page in pages)
 deployed = ("prometheus/prometheus.yml", "prometheus/ragtide.rules.yml", "grafana/ragtide.json")
 assert all((files("ragtide") / "deploy" / name).is_file() for name in deployed)

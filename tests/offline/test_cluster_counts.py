@@ -34,17 +34,15 @@ def test_a_paired_difference_states_its_clusters() -> None:
     assert difference_of([number // 3 for number in range(60)], closed=True).n_clusters is None
 
 
-@pytest.mark.parametrize("layout", ["md", "html"])
-def test_the_report_of_a_replay_names_clusters_only_where_there_are_some(layout: str) -> None:
+def test_the_report_of_a_replay_names_clusters_only_where_there_are_some() -> None:
     for events, expected in ((SESSIONS, True), (ALONE, False)):
         found = estimates(applied(events), strategy="auto")
-        page = replay_page(replay_report(MAY, found, []), "html" if layout == "html" else "md")
+        page = replay_page(replay_report(MAY, found, []))
         assert ("in 33 clusters" in page) == expected
         assert ("clusters" in page) == expected
 
 
-@pytest.mark.parametrize("layout", ["md", "html"])
-def test_a_comparison_of_replays_names_the_clusters_of_each_side(layout: str) -> None:
+def test_a_comparison_of_replays_names_the_clusters_of_each_side() -> None:
     mine, theirs = moments_of([applied(SESSIONS)]), moments_of([applied(ALONE)])
     names = [("shop", "shop")]
     (by,) = mine["shop"]
@@ -55,6 +53,6 @@ def test_a_comparison_of_replays_names_the_clusters_of_each_side(layout: str) ->
     ):
         report = compare_replays((MAY, mine), (JUNE, theirs), names, pairs=pairs, confidence=0.95, made_at=utc_now())
         assert [gap.n_clusters for gap in report.gaps] == [used]
-        page = comparison_page(report, "html" if layout == "html" else "md")
+        page = comparison_page(report)
         assert shown in page
         assert page.count("clusters") == 1

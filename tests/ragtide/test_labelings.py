@@ -199,7 +199,7 @@ def test_the_commands_compare_two_replays_by_interaction(redis: Any, redis_url: 
     )  # fmt: skip
     if command[0] == "report":
         assert found["cautions"] == ["Another labeler scored each replay: a 1 and b 1."]
-        page = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, "--format", "md", "-o", "-"])
+        page = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, "-o", "-"])
         assert "Paired: by interaction id" in page.stdout
     else:
         labelers = ["--workspace", "one", "--labeler", "a", "--labeler", "c", "--json"]

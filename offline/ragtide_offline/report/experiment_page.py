@@ -12,7 +12,7 @@ from ..experiments.projections import Projection
 from ..experiments.verdict import ExperimentVerdict, stop_text, surely_behind, verdict_of, verdict_text
 from . import charts
 from .content import ExperimentReport
-from .pages import Format, page, parameters
+from .pages import page, parameters
 
 ANYTIME: Final = ("betting", "empirical_bernstein", "running", "auto")
 """Strategies whose intervals are valid at every look."""
@@ -24,13 +24,12 @@ EXACT: Final = (
 """Sentences about exact numbers."""
 
 
-def experiment_page(report: ExperimentReport, layout: Format) -> str:
+def experiment_page(report: ExperimentReport) -> str:
     """Return the report of an experiment as a page."""
     board, verdict = report.board, verdict_of(report.board)
     pairs = report.pairs.pairs if report.pairs is not None else ()
     return page(
         "experiment",
-        layout,
         {
             "report": report,
             "made_at": report.made_at,

@@ -1,12 +1,10 @@
-"""Renders reports as pages: HTML in one file without scripts, or Markdown for GitHub. `templates/` has the layouts."""
+"""Renders reports as pages: HTML in one file without scripts. `templates/` has the layouts."""
 
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from html import escape
-from typing import Any, Final, Literal
+from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ragtide_aggregator.statistics.intervals.intervals import Interval
@@ -19,25 +17,17 @@ from ragtide_web.look.amounts import NOTHING, number, seconds, usd
 from ..experiments.projections import Projection
 from .findings import parameter_value
 
-Format = Literal["html", "md"]
 
-_MARKDOWN: Final = re.compile(r"([\\`*_\[\]|~#])")
-_WWW: Final = re.compile(r"(?i)\b(www)\.")
-ZERO_WIDTH_SPACE: Final = "\u200b"
-
-
-def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
+def page(template: str, content: Mapping[str, Any]) -> str:
     """Return a report as a page.
 
     Args:
         template: name of the template without its ending, such as `experiment`.
-        layout: `html` or `md`.
         content: values for the template.
     """
-    # HTML is escaped everywhere; in Markdown the filter `text` escapes texts that people wrote.
     environment = Environment(
         loader=ChoiceLoader([PackageLoader("ragtide_offline.report"), PackageLoader(PACKAGE)]),
-        autoescape=select_autoescape(("html",)),
+        autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -59,10 +49,9 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
         "label": label,
         "why": why,
         "value": parameter_value,
-        "text": markdown_text,
     }
     style = Markup(style_sheet())  # noqa: S704 - a file of ragtide
-    return environment.get_template(f"{template}.{layout}").render(**content, version=__version__, style=style)
+    return environment.get_template(f"{template}.html").render(**content, version=__version__, style=style)
 
 
 def _fit_for_a_terminal(value: Any) -> Any:
@@ -151,21 +140,3 @@ def bar(low: float, value: float | None, high: float, scale: tuple[float, float]
     span = (highest - lowest) or 1.0
     ends = (low, (low + high) / 2 if value is None else value, high)
     return [round(100 * min(max((end - lowest) / span, 0.0), 1.0), 1) for end in ends]
-
-
-def markdown_text(value: object, most: int | None = None) -> str:
-    r"""Return a text without meaning for Markdown or HTML, in one line for a table's cell.
-
-    >>> markdown_text("a|b\n<b>*x*</b>")
-    'a\\|b &lt;b&gt;\\*x\\*&lt;/b&gt;'
-    >>> markdown_text("https://evil.example www.evil.example")
-    'https:\\/\\/evil.example www\\.evil.example'
-    """
-    text = " ".join(printable(str(value), keep="\n\t\r").split())
-    if most is not None and len(text) > most:
-        text = text[: most - 1] + "…"
-    text = _MARKDOWN.sub(r"\\\1", escape(text, quote=False))
-    text = text.replace("://", r":\/\/")
-    text = _WWW.sub(r"\1\\.", text)
-    # A backslash does not stop GitHub from notifying a user: it looks for names in the rendered page.
-    return text.replace("@", "@" + ZERO_WIDTH_SPACE)

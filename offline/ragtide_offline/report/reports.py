@@ -45,7 +45,7 @@ from .experiment import (
 )
 from .experiment_page import experiment_page
 from .labelings import MeasuredMetric, clustered_by, is_complete, labeling_differences, named_recording, read_scores
-from .pages import Format, ends, page
+from .pages import ends, page
 
 SENTENCES_MAX: Final = 4
 """Up to this number of pairs of configs each pair has a sentence of its own."""
@@ -114,11 +114,11 @@ async def read_report(redis: Redis, settings: Settings, request: ReportRequest) 
     return compare_experiments(mine, theirs, names, confidence=confidence, made_at=utc_now()), []
 
 
-def page_of(report: Report, layout: Format) -> str:
+def page_of(report: Report) -> str:
     """Return a report as a page."""
     if isinstance(report, ExperimentReport):
-        return experiment_page(report, layout)
-    return replay_page(report, layout) if isinstance(report, ReplayReport) else comparison_page(report, layout)
+        return experiment_page(report)
+    return replay_page(report) if isinstance(report, ReplayReport) else comparison_page(report)
 
 
 def fields_of(report: Report) -> dict[str, Any]:
@@ -236,11 +236,10 @@ def _a(workspace: Workspace) -> str:
     return f"{'an' if workspace.kind == 'experiment' else 'a'} {workspace.kind}"
 
 
-def comparison_page(report: RunComparison, layout: Format) -> str:
+def comparison_page(report: RunComparison) -> str:
     """Return the comparison of two workspaces as a page."""
     return page(
         "comparison",
-        layout,
         {
             "report": report,
             "made_at": report.made_at,
@@ -320,9 +319,9 @@ def replay_report(info: Workspace, estimates: Iterable[Estimate], alerts: Iterab
     return ReplayReport(info, utc_now(), found, said, sorted(alerts, key=lambda alert: alert.fired_at))
 
 
-def replay_page(report: ReplayReport, layout: Format) -> str:
+def replay_page(report: ReplayReport) -> str:
     """Return the report of a replay as a page."""
-    return page("replay", layout, {"report": report, "made_at": report.made_at})
+    return page("replay", {"report": report, "made_at": report.made_at})
 
 
 def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[MeasuredMetric, Moments]]:

@@ -282,8 +282,9 @@ def report(
     stem = workspace if compare is None else f"{workspace}-vs-{compare}"
     write_report(found, stem, ReportFormat.JSON if as_json else report_format, output)
     if mlflow and isinstance(found, ExperimentReport):
-        pages = {"report.html": page_of(found, "html"), "report.md": page_of(found, "md")}
-        written = export(found, pages, tracking_uri=tracking_uri, experiment=mlflow_experiment)
+        written = export(
+            found, {"report.html": page_of(found)}, tracking_uri=tracking_uri, experiment=mlflow_experiment
+        )
         err.print(f"exported to MLflow as run {written} of {mlflow_experiment}", highlight=False)
 
 

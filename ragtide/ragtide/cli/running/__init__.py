@@ -179,7 +179,6 @@ class ReportFormat(StrEnum):
     """The format of a report."""
 
     HTML = "html"
-    MD = "md"
     JSON = "json"
 
 
