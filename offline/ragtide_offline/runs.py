@@ -16,15 +16,13 @@ from ragtide_consumers.labelers.remote.file_cache import NAME as ANSWERS
 from ragtide_producers import Row
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas.fitness import KNOWN
 
 from .score.scored_file import labeling_of
 from .score.scoring import Label, Outcome, score_rows
 
 PROBLEMS_KEPT: Final = 20
 """Most problems of rows that are reported one by one."""
-
-FREE: Final = ("local", "model")
-"""Labelers that make no calls."""
 
 Asked = TypeVar("Asked")
 
@@ -60,10 +58,11 @@ async def planned_cost(settings: Settings, rows: Iterable[Row], *, keeps_answers
     Raises:
         ConfigurationError: the labeler's calls cannot be foreseen, or a setting is missing.
     """
-    if settings.one_labeler not in ("judge", *FREE):
+    free = sorted(name for name, known in KNOWN.items() if known.is_free)
+    if settings.one_labeler not in ("judge", *free):
         raise ConfigurationError(
             f"--dry-run cannot foresee the calls of {settings.labeler}: it knows those of judge, and that "
-            f"{' and '.join(FREE)} make none"
+            f"{' and '.join(free)} make none"
         )
     # Metrics of users make no calls that are known here.
     plain = settings.model_copy(update={"metrics": ()})

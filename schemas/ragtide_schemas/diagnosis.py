@@ -5,11 +5,10 @@ A pattern is a conjunction of good and poor metrics, by their bands. It suggests
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 from .metric_definitions import METRICS
-
-Quality = Literal["poor", "good"]
+from .metrics import Pattern, Quality
 
 DIAGNOSED_N: Final = 30
 """Fewest values of each mean in a diagnosis: advice from fewer would often be wrong."""
@@ -27,17 +26,6 @@ class Score:
     upper: float | None = None
     """Upper end of the interval."""
     n: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A pattern of scores with a usual cause."""
-
-    name: str
-    conditions: Mapping[str, Quality]
-    """Quality that each metric must have, by qualified name."""
-    meaning: str
-    advice: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +63,7 @@ PATTERNS: Final = (
         "All four are poor",
         "look at the pipeline as a whole, such as the index, the language and whether these questions are meant for it",
     ),
-    Pattern(
-        "nothing_retrieved",
-        {"retrieval.empty": "poor"},
-        "The retriever finds nothing",
-        "look at the filters, the threshold of scores and the index, and whether these questions are meant for it",
-    ),
-    Pattern(
-        "no_response",
-        {"response.empty": "poor"},
-        "The pipeline gives no response",
-        "look for errors and timeouts of the generator and its tools, and for refusals",
-    ),
+    *(pattern for metric in METRICS.values() for pattern in metric.patterns),
     Pattern(
         "context_ignored",
         {"trace.context_relevance": "good", "trace.context_utilization": "poor"},
@@ -178,7 +155,7 @@ PATTERNS: Final = (
         "look at the pipeline as a whole, the retriever first: a generator cannot be better than what it is given",
     ),
 )
-"""The usual patterns."""
+"""The usual patterns; a pattern of one metric is beside that metric."""
 
 
 def enough_for_advice(

@@ -27,6 +27,8 @@ class KnownLabeler:
     """Purposes of its numbers of metrics that come from labels; docs/scores/labelers.md has the measurements."""
     is_as_measured: bool = False
     """Whether you choose its model: the other purposes are open until its agreement with people is measured."""
+    is_free: bool = False
+    """Whether it makes no calls."""
     kind: Literal["LLM", "CODE"] | None = None
     """Kind of annotator, as OpenInference has it."""
     answers_criteria: bool = True
@@ -48,9 +50,9 @@ KNOWN: Final[Mapping[str, KnownLabeler]] = {
         answers_criteria=False,
         built_by="ragtide_consumers.labelers.nli:NliLabeler",
     ),
-    "model": KnownLabeler(3, PURPOSES[:2], is_as_measured=True, answers_criteria=False),
+    "model": KnownLabeler(3, PURPOSES[:2], is_as_measured=True, is_free=True, answers_criteria=False),
     # It compares words. Means move with quality, and are wrong by an amount that differs between domains.
-    "local": KnownLabeler(4, PURPOSES[:2], kind="CODE"),
+    "local": KnownLabeler(4, PURPOSES[:2], is_free=True, kind="CODE"),
     "none": KnownLabeler(5),
 }
 """Labelers by their name."""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from .limits import DOCUMENTS_MAX
-from .metrics import Bands, Direction, Kind, MetricDefinition
+from .metrics import Bands, Direction, Kind, MetricDefinition, Pattern
 
 _RAGBENCH: Final = "Friel et al., RAGBench (arXiv:2407.11005), section 3"
 _RAGCHECKER: Final = "Ru et al., RAGChecker (arXiv:2408.08067), section 3"
@@ -358,7 +358,7 @@ MATCH: Final = MetricDefinition(
 
 
 def _outcome(
-    name: str, definition: str, meaning: str, *, does_not_tell: str, related: tuple[str, ...]
+    name: str, definition: str, meaning: str, *, does_not_tell: str, related: tuple[str, ...], poor: Pattern
 ) -> MetricDefinition:
     return MetricDefinition(
         name,
@@ -373,6 +373,7 @@ def _outcome(
         bands=Bands(0.2, 0.1, 0.02),
         does_not_tell=does_not_tell,
         related=related,
+        patterns=(poor,),
     )
 
 
@@ -382,6 +383,12 @@ EMPTY_RETRIEVAL: Final = _outcome(
     "Share of the interactions for which nothing was retrieved.",
     does_not_tell="Whether the retrieved documents are relevant.",
     related=("retrieval.match", "trace.context_relevance", "response.empty"),
+    poor=Pattern(
+        "nothing_retrieved",
+        {"retrieval.empty": "poor"},
+        "The retriever finds nothing",
+        "look at the filters, the threshold of scores and the index, and whether these questions are meant for it",
+    ),
 )
 
 EMPTY_RESPONSE: Final = _outcome(
@@ -390,6 +397,12 @@ EMPTY_RESPONSE: Final = _outcome(
     "Share of the interactions without a response, such as refusals and errors of tools.",
     does_not_tell="Why a response is empty: refusals, errors and timeouts count alike.",
     related=("retrieval.empty",),
+    poor=Pattern(
+        "no_response",
+        {"response.empty": "poor"},
+        "The pipeline gives no response",
+        "look for errors and timeouts of the generator and its tools, and for refusals",
+    ),
 )
 
 

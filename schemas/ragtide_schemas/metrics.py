@@ -1,11 +1,12 @@
 """The definition of a metric: name, range, direction, kind, bands and meaning."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from math import isfinite
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import StringConstraints
 
@@ -52,6 +53,20 @@ class Bands:
     excellent: float
 
 
+Quality = Literal["poor", "good"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A pattern of scores with a usual cause."""
+
+    name: str
+    conditions: Mapping[str, Quality]
+    """Quality that each metric must have, by qualified name."""
+    meaning: str
+    advice: str
+
+
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
     """One metric: its qualified name, range, direction, kind, meaning, source, formula, needs, bands and edges."""
@@ -78,6 +93,8 @@ class MetricDefinition:
     """Name of the rule in force by default, which detects a change for the worse from a learned baseline."""
     diagnosis_bands: Bands | None = None
     """Bands in diagnoses only, of a metric whose level depends on the documents."""
+    patterns: tuple[Pattern, ...] = ()
+    """Diagnoses that it takes part in; those of several metrics together are in `diagnosis.py`."""
     from_labels: bool = False
     """Whether it is as right as the labels of its labeler; otherwise it is a count, or people gave it."""
     of_context: bool = False

@@ -57,8 +57,8 @@ def all_criteria(settings: Settings) -> tuple[Criterion, ...]:
 def labelers_of(metric: str) -> list[str]:
     """Return the labelers of ragtide that may give one of its own metrics, in words; empty for another metric.
 
-    >>> labelers_of("trace.adherence"), labelers_of("retrieval.empty")
-    (['local', 'nli', 'judge', 'labels stored in a file'], ['every labeler'])
+    >>> labelers_of("trace.completeness"), labelers_of("retrieval.empty")
+    (['judge', 'labels stored in a file'], ['every labeler'])
     >>> labelers_of("answer.relevance")
     ['judge with this criterion, of the settings or stored']
     """

@@ -72,8 +72,7 @@ class AbsentReason(StrEnum):
     CONTEXT_TOO_LONG = "context_too_long"
     """A single sentence or document is longer than the judge's model takes."""
     TOO_LONG = "too_long"
-    """Response and documents exceed the limit of the labeler: for `local` 20 million matches of a word, for `nli` 2,000
-    pairs of texts, for `model` 2,000 inputs."""
+    """Response and documents exceed the limit of the labeler."""
     METRIC_FAILED = "metric_failed"
     """A custom metric raised an error or left its range; the worker's log names it."""
 

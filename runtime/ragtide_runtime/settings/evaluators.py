@@ -63,8 +63,7 @@ class EvaluatorSettings(BaseModel):
     name: EvaluatorName
     """Name of the evaluator. It determines the draw: with another name `rate` chooses other interactions."""
     labeler: Annotated[str, StringConstraints(min_length=1, max_length=500)]
-    """Its labeler, as in the setting `labeler`: `local`, `judge`, `nli`, `model`, `cascade`, the name of an installed
-    labeler, or `module:attribute`."""
+    """Its labeler, as in the setting `labeler`."""
     pipelines: Annotated[tuple[Pattern, ...], Field(min_length=1)] = ("*",)
     """Shell-style patterns of the pipelines that it scores."""
     segments: dict[SegmentName, Annotated[tuple[SegmentName, ...], Field(min_length=1)]] = Field(default_factory=dict)

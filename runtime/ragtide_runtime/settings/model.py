@@ -129,8 +129,8 @@ class Settings(BaseSettings):
     feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
     """Seconds for which later gold scores find their interaction, or wait for an interaction that is not yet scored."""
     labeler: str = "local"
-    """Labeler of the workers: `local`, `judge`, `nli`, `model`, `cascade`, the name of an installed labeler, or
-    `module:attribute`."""
+    """Labeler of the workers: `local`, `judge`, `cascade`, another one of ragtide or of an installed package by its
+    name (docs/scores/labelers.md), or `module:attribute`."""
     evaluators: Annotated[tuple[EvaluatorSettings, ...], Field(max_length=EVALUATORS_MAX)] = ()
     """Several labelers, each for a part of the traffic, in place of `labeler`: `[[evaluators]]` in the TOML file, or
     JSON in `RAGTIDE_EVALUATORS` (docs/scores/evaluators.md)."""

@@ -54,7 +54,7 @@ def score_files(
     labeler: Annotated[
         str | None,
         typer.Option(
-            help="local, judge, nli, model, cascade, stored (labels of the file), or your own [RAGTIDE_LABELER]."
+            help="Name of a labeler, such as local; stored (labels of the file); or your own [RAGTIDE_LABELER]."
         ),
     ] = None,
     profile: Annotated[
