@@ -298,32 +298,6 @@ RAGCHECKER: Final = (
 """Claims of response and reference answer, and the texts that entail them."""
 
 
-CONSISTENT: Final = MetricDefinition(
-    "response.consistent",
-    0.0,
-    1.0,
-    Direction.HIGHER,
-    Kind.ALGEBRAIC,
-    "Share of the response's sentences that no retrieved document contradicts.",
-    "ragtide",
-    "mean over response sentences of [contradicted by no document]",
-    needs=_RESPONSE,
-    bands=Bands(0.8, 0.9, 0.98),
-    does_not_tell="Whether the other sentences are supported: read trace.adherence.",
-    related=("trace.adherence", "ragchecker.faithfulness"),
-    default_rule="consistency-drift",
-    patterns=(
-        Pattern(
-            "contradicts_documents",
-            {"response.consistent": "poor"},
-            "The answers contradict the documents",
-            "look whether documents of different versions are in the index, and restrict the prompt to the documents",
-        ),
-    ),
-    from_labels=True,
-    given_by="nli",
-)
-
 SIMILARITY_SUPPORT: Final = MetricDefinition(
     "similarity.support",
     0.0,
@@ -619,7 +593,6 @@ RAGTIDE_METRICS: Final = (
     *TRACE,
     *COUNTS,
     *RAGCHECKER,
-    CONSISTENT,
     MATCH,
     *SIMILARITY,
     SELF_CONSISTENCY,

@@ -71,7 +71,6 @@ async def test_sentences_are_supported_by_the_documents_that_entail_them(nli: Nl
     assert event.profile == "ragbench+ragchecker_strict"
     assert labeling.scores["trace.supported_fraction"] == 0.5
     assert labeling.scores["trace.adherence"] == 0.0
-    assert labeling.scores["response.consistent"] == 1.0
     assert labeling.scores["ragchecker.faithfulness"] == 0.5
     assert labeling.scores["ragchecker.precision"] == 0.5
     assert labeling.scores["ragchecker.recall"] == 0.5

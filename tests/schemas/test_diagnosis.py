@@ -8,7 +8,6 @@ from ragtide_schemas.diagnosis import PATTERNS, Score, band_of, diagnose
 CASES = {
     "nothing_retrieved": {"retrieval.empty": 0.4, "response.empty": 0.0},
     "no_response": {"retrieval.empty": 0.0, "response.empty": 0.4},
-    "contradicts_documents": {"response.consistent": 0.4},
     "context_ignored": {"trace.context_relevance": 0.6, "trace.context_utilization": 0.05},
     "too_conservative": {"trace.completeness": 0.2, "trace.adherence": 0.95},
     "unsupported_answers": {"trace.context_relevance": 0.5, "trace.adherence": 0.4},

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, ClaimLabels, Entailment, RagInteraction, SentenceLabels
-from ragtide_schemas.metric_definitions import CONSISTENT
 
 from ..metrics.ragchecker import RAGCHECKER, ragchecker_metrics
 from ..metrics.scores import AbsentReason, nothing_to_label
@@ -80,7 +79,6 @@ class NliLabeler:
     metrics: Final = (
         "trace.adherence",
         "trace.supported_fraction",
-        CONSISTENT.name,
         *(name for name in METRICS if name.startswith(RAGCHECKER)),
     )
 
@@ -154,11 +152,6 @@ class NliLabeler:
         claim_scores, claim_absent = ragchecker_metrics(labels, profile=self._claim_profile).by_qualified_name(
             RAGCHECKER
         )
-        if labels.retrieved2response:
-            consistent = ["Contradiction" not in row for row in labels.retrieved2response]
-            scores[CONSISTENT.name] = sum(consistent) / len(consistent)
-        else:
-            absent[CONSISTENT.name] = str(AbsentReason.NO_RESPONSE_SENTENCES)
         return Labeling(
             scores | claim_scores, absent | claim_absent, labels=(support, labels), splitter=sentences.splitter
         )
