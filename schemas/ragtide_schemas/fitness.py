@@ -53,14 +53,6 @@ KNOWN: Final[Mapping[str, KnownLabeler]] = {
     "model": KnownLabeler(3, PURPOSES[:2], is_as_measured=True, is_free=True, answers_criteria=False),
     # It compares words. Means move with quality, and are wrong by an amount that differs between domains.
     "local": KnownLabeler(4, PURPOSES[:2], is_free=True, kind="CODE"),
-    "quoting": KnownLabeler(
-        4,
-        PURPOSES[:1],
-        is_free=True,
-        kind="CODE",
-        answers_criteria=False,
-        built_by="ragtide_consumers.labelers.quoting:QuotingLabeler",
-    ),
     "none": KnownLabeler(5),
 }
 """Labelers by their name."""
