@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .errors import Dropped as Dropped, InvalidEntryError as InvalidEntryError, Reason as Reason
     from .estimate import Estimate as Estimate
     from .feedback import Feedback as Feedback
-    from .headline import Headline as Headline
+    from .headline import Headline as Headline, Move as Move
     from .interaction import (
         AnswerUsage as AnswerUsage,
         EarlierTurn as EarlierTurn,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         SentenceProbabilities as SentenceProbabilities,
         UnsupportedSpan as UnsupportedSpan,
     )
-    from .level_watch import LevelWatch as LevelWatch, Move as Move
     from .metric_definitions import METRICS as METRICS, RAGTIDE_METRICS as RAGTIDE_METRICS
     from .metric_event import (
         EvaluatorScores as EvaluatorScores,
@@ -73,10 +72,9 @@ __getattr__ = late(
         ".errors": "Dropped InvalidEntryError Reason",
         ".estimate": "Estimate",
         ".feedback": "Feedback",
-        ".headline": "Headline",
+        ".headline": "Headline Move",
         ".interaction": "AnswerUsage EarlierTurn RagInteraction RetrievedDocument",
         ".labels": "ClaimLabels Entailment Labels SentenceLabels SentenceProbabilities UnsupportedSpan",
-        ".level_watch": "LevelWatch Move",
         ".metric_definitions": "METRICS RAGTIDE_METRICS",
         ".metric_event": "EvaluatorScores JudgedScores MetricEvent",
         ".metrics": "Bands Direction Kind MetricDefinition",

@@ -8,7 +8,6 @@ from pydantic import Field, StringConstraints
 from .base import AnswerModel, Count, Name, SegmentValue, UtcTime, WindowTime, WireInterval
 from .declared import range_of
 from .fitness import Purpose
-from .level_watch import Move
 from .metrics import Direction, MetricName
 
 HeadlineState = Literal[
@@ -100,6 +99,23 @@ class JudgeProgress(AnswerModel):
     def count_text(self) -> str:
         """The number of scores, and about how many are needed."""
         return f"{self.n:,} of about {self.needed:,} answers" if self.needed else f"{self.n:,} answers"
+
+
+class Move(AnswerModel):
+    """A change of a metric's level that a quiet detector found."""
+
+    began_at: UtcTime
+    """Probable beginning of the change: time of the first interaction since the estimated change point."""
+    found_at: UtcTime
+    """Time of the interaction at which it was found."""
+    direction: Literal["fall", "rise"]
+    """Direction of the change."""
+    before: float
+    """Mean before the change, as it was learned."""
+    after: float
+    """Mean of the values since the change, up to `found_at`."""
+    n_after: Count
+    """Number of these values."""
 
 
 class Headline(AnswerModel):

@@ -28,9 +28,10 @@ from ragtide_aggregator.estimates.headline import (
 from ragtide_aggregator.estimates.means import MetricMean
 from ragtide_aggregator.events.keys import EstimateKey, PairKey
 from ragtide_aggregator.reading.versions import last_deploy
+from ragtide_aggregator.state.level_rows import Level
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import HistorySettings
-from ragtide_schemas import AlertRule, Headline, JudgedScores, LevelWatch, Move, utc_now
+from ragtide_schemas import AlertRule, Headline, JudgedScores, Move, utc_now
 
 METRIC = "trace.adherence"
 NOW = utc_now().replace(microsecond=0)
@@ -176,12 +177,9 @@ def test_people_never_mix_with_other_segments_and_metrics() -> None:
     }
 
 
-def watch(**changes: Any) -> dict[tuple[str, str, str], list[LevelWatch]]:
-    found = LevelWatch(
-        pipeline="shop", metric=METRIC, profile="ragbench", labeler="local", labeler_version="1",
-        **{"baseline": 0.8, "since": NOW - timedelta(days=9), **changes},
-    )  # fmt: skip
-    return {("shop", METRIC, "local"): [found]}
+def watch(**changes: Any) -> dict[tuple[str, str, str], list[Level]]:
+    key = EstimateKey("shop", None, None, METRIC, "ragbench", "local", "1")
+    return {("shop", METRIC, "local"): [Level(key, **{"since": NOW - timedelta(days=9), **changes})]}
 
 
 def moved(hours_ago: float) -> Move:

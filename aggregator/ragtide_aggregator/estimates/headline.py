@@ -25,12 +25,13 @@ from fnmatch import fnmatchcase
 from math import ceil
 from typing import Final, NamedTuple
 
-from ragtide_schemas import METRICS, Alert, AlertRule, Headline, LevelWatch
+from ragtide_schemas import METRICS, Alert, AlertRule, Headline
 from ragtide_schemas.alert_rule import duration_ms
 from ragtide_schemas.fitness import Stated, authority, certain_band, fit_for
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, JudgeProgress, MeanOfAll, StopReason
 
 from ..events.keys import GOLD_LABELER, UNBOUNDED, PairKey
+from ..state.level_rows import Level
 from .means import MetricMean
 from .over_time import HistoryPoint
 
@@ -124,7 +125,7 @@ class Circumstances:
     """Alerts that fire about each metric."""
     suspected: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """By pipeline and metric: the evidence of a rule that does not fire, as a part of what it fires at."""
-    watches: Mapping[tuple[str, str, str], Sequence[LevelWatch]] = field(default_factory=dict)
+    watches: Mapping[tuple[str, str, str], Sequence[Level]] = field(default_factory=dict)
     """By pipeline, metric and labeler."""
     rules: Sequence[AlertRule] = ()
     stated: Stated = field(default_factory=dict)
@@ -459,13 +460,13 @@ def beginning_of(mean: MetricMean, around: Circumstances) -> Beginning | None:
     return max(found, default=None, key=lambda beginning: beginning.at)
 
 
-def watch_of(mean: MetricMean, around: Circumstances) -> LevelWatch | None:
+def watch_of(mean: MetricMean, around: Circumstances) -> Level | None:
     """Return the watch of a mean's level: by its labeler, or by the proxy of a prediction-powered mean."""
     if mean.segment is not None:
         return None
     labeler = (mean.proxy if mean.estimator == "prediction_powered" else None) or mean.labeler
     found = around.watches.get((mean.pipeline, mean.metric, labeler), ())
-    exact = [watch for watch in found if watch.labeler_version == mean.labeler_version]
+    exact = [watch for watch in found if watch.key.labeler_version == mean.labeler_version]
     return max(exact or found, default=None, key=lambda watch: 0.0 if watch.since is None else watch.since.timestamp())
 
 
@@ -535,7 +536,7 @@ def _watches_level(rule: AlertRule, mean: MetricMean) -> bool:
     return rule.kind in ("drift", "threshold") and rule.quantile is None and watches(rule, mean)
 
 
-def _since(watch: LevelWatch | None, firing: Sequence[Alert]) -> datetime | None:
+def _since(watch: Level | None, firing: Sequence[Alert]) -> datetime | None:
     began = [alert.began_at for alert in firing if alert.began_at is not None]
     return max(began) if began else None if watch is None else watch.since
 
@@ -544,7 +545,7 @@ def _state(
     mean: MetricMean,
     number: HeadlineNumber,
     around: Circumstances,
-    watch: LevelWatch | None,
+    watch: Level | None,
     judge: JudgeProgress | None,
     *,
     firing: bool,

@@ -18,7 +18,7 @@ from ragtide_runtime.redis.layout import check_layout
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.workspaces import list_workspaces
-from ragtide_schemas import Alert, Estimate, Headline, LevelWatch, Workspace, to_milliseconds, utc_now
+from ragtide_schemas import Alert, Estimate, Headline, Workspace, to_milliseconds, utc_now
 from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 
 from ..checkpoint.options import level_options, reader_options
@@ -28,6 +28,7 @@ from ..estimates.means import MetricMean
 from ..estimates.over_time import History, Joining
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey
+from ..state.level_rows import Level
 from ..state.options import StateOptions
 from ..state.state import AggregatorState
 from ..statistics.means.strategies import AUTO
@@ -291,7 +292,7 @@ class Deployment:
             return []
         return await covariate_keys(self._redis, self._partitions, self._with_rules, self._names)
 
-    async def level_watches(self, pipeline: str | None = None) -> list[LevelWatch]:
+    async def level_watches(self, pipeline: str | None = None) -> list[Level]:
         """Return since when each watched metric of each live pipeline is as it is, and its last move.
 
         Args:

@@ -8,7 +8,7 @@ from typing import Final
 
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Alert, Headline, LevelWatch, utc_now
+from ragtide_schemas import Alert, Headline, utc_now
 
 from ..estimates.headline import (
     CHANGED,
@@ -36,6 +36,7 @@ from ..estimates.headline import (
 )
 from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
+from ..state.level_rows import Level
 from ..statistics.means.strategies import AUTO
 from .history import HistoryReader
 from .judge_stops import JudgeStops
@@ -81,7 +82,7 @@ class Headlines:
         *,
         alerts: Sequence[Alert],
         suspicions: Sequence[Suspicion],
-        watches: Sequence[LevelWatch],
+        watches: Sequence[Level],
         labeler: str | None = None,
     ) -> list[Headline]:
         """Return the headlines of some means, ordered by pipeline, segment and metric.
@@ -96,9 +97,9 @@ class Headlines:
         Raises:
             DamagedFieldError: a pane of the history cannot be read.
         """
-        by_watch: defaultdict[tuple[str, str, str], list[LevelWatch]] = defaultdict(list)
+        by_watch: defaultdict[tuple[str, str, str], list[Level]] = defaultdict(list)
         for watch in watches:
-            by_watch[watch.pipeline, watch.metric, watch.labeler].append(watch)
+            by_watch[watch.key.pipeline, watch.key.metric, watch.key.labeler].append(watch)
         suspected: defaultdict[tuple[str, str], float] = defaultdict(float)
         for suspicion in suspicions:
             name = suspicion.pipeline, suspicion.metric

@@ -5,13 +5,14 @@ of a move. No clock, no I/O.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_runtime.redis.keys import CheckpointField
-from ragtide_schemas import METRICS, Direction, LevelWatch, Move, from_milliseconds
+from ragtide_schemas import METRICS, Direction, Move, from_milliseconds
 
 from ..alerts.levels import MOST_AT_ONCE
 from ..alerts.rule_values import RuleValues, in_order
@@ -39,13 +40,19 @@ def is_watched(key: EstimateKey) -> bool:
     return definition is not None and definition.bands is not None
 
 
-class FoundLevel(NamedTuple):
-    """What a quiet detector knows about a level, before anything else explains its move."""
+class Level(NamedTuple):
+    """What a quiet detector knows about the level of a metric."""
 
-    watch: LevelWatch
     key: EstimateKey
-    change: LevelChange | None
-    """Its last move; None if none was found."""
+    needed: int = 0
+    """Number of values that it still learns from; 0 once the normal level is known."""
+    since: datetime | None = None
+    """Time since which the level is as it is: the beginning of the last move, or the first value. None where something
+    else explains the move."""
+    move: Move | None = None
+    """The last move; None if none was found, or something else explains it."""
+    change: LevelChange | None = None
+    """The same move, for what else may explain it."""
 
 
 class _LevelPlaces(RowTable):
@@ -101,49 +108,26 @@ class LevelRows(StatePart):
         places = self._places.place[values.rows[which]]
         self._levels.update(places, values.values[which], values.times_ms[which], costs, sizes)
 
-    def found(self) -> list[FoundLevel]:
+    def found(self) -> list[Level]:
         """Return what is known about each level that has a value."""
-        table, rows = self._levels.table, self._watched
-        return [
-            FoundLevel(
-                self._watch(place),
-                self._rows.keys[rows[place]],
-                None if table.found_ms[place] < 0 else self._levels.change(place),
-            )
-            for place in range(len(rows))
-            if table.since_ms[place] >= 0
-        ]
+        return [self._level(place) for place in range(len(self._watched)) if self._levels.table.since_ms[place] >= 0]
 
-    def _watch(self, place: int) -> LevelWatch:
+    def _level(self, place: int) -> Level:
         key, table = self._rows.keys[self._watched[place]], self._levels.table
+        needed = 0 if table.known[place] else max(int(table.next_n[place]) - self._levels.n_learned(place), 1)
+        since = from_milliseconds(int(table.since_ms[place]))
+        if table.found_ms[place] < 0:
+            return Level(key, needed, since)
         lowest, highest = key.value_range
-
-        def unscaled(mean: float) -> float:
-            return lowest + (highest - lowest) * float(mean)
-
-        known = bool(table.known[place])
-        move = None
-        if table.found_ms[place] >= 0:
-            move = Move(
-                began_at=from_milliseconds(int(table.since_ms[place])),
-                found_at=from_milliseconds(int(table.found_ms[place])),
-                direction="rise" if table.rose[place] else "fall",
-                before=unscaled(table.before[place]),
-                after=unscaled(table.after[place]),
-                n_after=int(table.n_after[place]),
-            )
-        return LevelWatch(
-            pipeline=key.pipeline,
-            metric=key.metric,
-            metric_version=None if key.measure is None else key.measure.version,
-            profile=key.profile,
-            labeler=key.labeler,
-            labeler_version=key.labeler_version,
-            needed=0 if known else max(int(table.next_n[place]) - self._levels.n_learned(place), 1),
-            baseline=unscaled(table.baseline[place]) if known else None,
-            since=from_milliseconds(int(table.since_ms[place])),
-            move=move,
+        move = Move(
+            began_at=since,
+            found_at=from_milliseconds(int(table.found_ms[place])),
+            direction="rise" if table.rose[place] else "fall",
+            before=lowest + (highest - lowest) * float(table.before[place]),
+            after=lowest + (highest - lowest) * float(table.after[place]),
+            n_after=int(table.n_after[place]),
         )
+        return Level(key, needed, since, move, self._levels.change(place))
 
     def _changed(self) -> tuple[Rows, Rows]:
         rows = np.array(sorted(self._rows.changed), dtype=np.intp)
