@@ -31,7 +31,7 @@ from .page.label.route import router as label
 from .page.live.route import router as live
 from .page.login.route import router as login
 from .page.pipeline.route import router as pipeline
-from .page.rendering import ProblemContent, render
+from .page.rendering import render
 from .page.screen_files import own_folders
 from .page.screen_files import router as frame
 from .page.streams.route import router as streams
@@ -141,7 +141,7 @@ async def _problem(request: Request, error: Exception) -> Response:
         return await answer(request, error)
     if error.close:
         await drain(request)
-    found = render(request, None, ProblemContent(error.detail), status=error.status)
+    found = render(request, None, "problem.html", detail=error.detail, status=error.status)
     found.headers.update(error.headers())
     return found
 
@@ -170,7 +170,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
         f"{'.'.join(str(part) for part in problem['loc'][1:])}: {problem['msg']}" for problem in error.errors()[:5]
     )
     if _wants_page(request):
-        return render(request, None, ProblemContent(printable(found)[:1000]), status=422)
+        return render(request, None, "problem.html", detail=printable(found)[:1000], status=422)
     return JSONResponse({"detail": printable(found)[:1000]}, 422)
 
 
@@ -181,7 +181,7 @@ async def _unknown(request: Request, error: Exception) -> Response:
         405: f"{printable(request.url.path[:200])} does not take {printable(request.method[:20])}",
     }.get(error.status_code, str(error.detail))
     if _wants_page(request):
-        return render(request, None, ProblemContent(detail), status=error.status_code)
+        return render(request, None, "problem.html", detail=detail, status=error.status_code)
     return JSONResponse({"detail": detail}, error.status_code, headers=dict(error.headers or {}))
 
 

@@ -1,13 +1,16 @@
-"""The content of a screen has the values of its template: none is missing, and none is for nothing."""
+"""The routes give a template each of its names, and no other name."""
 
-from dataclasses import fields
+import ast
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from jinja2 import meta, nodes
 
-import ragtide_web.app  # noqa: F401 - the contents of all screens
+import ragtide_offline.pages
+import ragtide_web
 from ragtide_offline.pages.laboratory import LABORATORY
-from ragtide_web.page.rendering import PageContent, environment
+from ragtide_web.page.rendering import environment
 from ragtide_web.page.screen_files import own_folders
 
 EVERYWHERE = {"done", "now", "parts_of_tabs", "path", "root", "status", "tab", "tabs", "theme", "version", "viewer"}
@@ -33,13 +36,19 @@ def names_of(template: str) -> tuple[set[str], set[str]]:
     return taken, own
 
 
-# A class with slots has a twin without them, which came first.
-CONTENTS = {content.__name__: content for content in PageContent.__subclasses__()}
+def renderings() -> Iterator[tuple[str, set[str | None]]]:
+    """Yield the template of each call of `render`, and the names that it gives."""
+    for package in (ragtide_web, ragtide_offline.pages):
+        for file in Path(*package.__path__).rglob("*.py"):
+            for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "render":
+                    template = call.args[2]
+                    assert isinstance(template, ast.Constant), f"{file}:{call.lineno} names no template"
+                    yield str(template.value), {keyword.arg for keyword in call.keywords} - {"status"}
 
 
-@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
-def test_a_content_has_the_names_of_its_template(content: type[PageContent]) -> None:
-    given = {field.name for field in fields(content)}
-    taken, own = names_of(content.template)
+@pytest.mark.parametrize(("template", "given"), [*renderings()])
+def test_a_route_gives_a_template_its_names(template: str, given: set[str | None]) -> None:
+    taken, own = names_of(template)
     assert taken - given - own - EVERYWHERE == set()
     assert given - taken == set()

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -50,37 +49,24 @@ _TAB_OF: Final = {
 THEME_COOKIE: Final = "ragtide_theme"
 
 
-@dataclass(frozen=True, slots=True)
-class PageContent:
-    """The values that a template shows: a screen has a subclass whose fields are the names in its template."""
-
-    template: ClassVar[str]
-    """Name of the template, such as `fleet.html`."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProblemContent(PageContent):
-    """The answer to a request that is not served."""
-
-    template = "problem.html"
-    detail: str
-
-
-def render(request: Request, viewer: Viewer | None, content: PageContent, *, status: int = 200) -> HTMLResponse:
+def render(
+    request: Request, viewer: Viewer | None, template: str, *, status: int = 200, **content: object
+) -> HTMLResponse:
     """Return a screen.
 
     Args:
         request: the request.
         viewer: its user; None before a login.
-        content: values of its template; texts are escaped.
+        template: name of its template, such as `fleet.html`.
         status: HTTP status.
+        content: values of its template by their names there; texts are escaped.
     """
     context, theme = request.app.state.context, cookie_of(request, THEME_COOKIE)
     text = (
         environment(tuple(context.settings.fit_for.items()), request.app.state.folders)
-        .get_template(content.template)
+        .get_template(template)
         .render(
-            **{field.name: getattr(content, field.name) for field in fields(content)},
+            content,
             status=status,
             viewer=viewer,
             theme=theme if theme in ("dark", "light") else "auto",

@@ -1,8 +1,7 @@
 """`/x`: replays and experiments; `/x/NAME`: an experiment, live, with orders to its configs."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, cast
 from urllib.parse import urlencode
@@ -21,16 +20,15 @@ from ragtide_web.guard.headers import HEADERS
 from ragtide_web.guard.orders import form_of, reason_in, record_order, same_site
 from ragtide_web.guard.problems import HttpProblem
 from ragtide_web.guard.viewers import Operator, Reader, Viewer
-from ragtide_web.page.rendering import PageContent, render
+from ragtide_web.page.rendering import render
 from ragtide_web.reading.context import Context, Shared
 
-from ...experiments.board import BoardRow
 from ...experiments.drafts import name_from, value_text
 from ...experiments.errors import CommandConflictError, ExperimentError
-from ...report.charts import FRAME, ChartFrame
+from ...report.charts import FRAME
 from ...report.experiment_page import meaning_of
 from .reading import ExperimentsReading, read_runs
-from .screen import ExperimentView, RunRow, shown_reason
+from .screen import ExperimentView, shown_reason
 
 OPERATIONS: Final = ("stop", "resume", "clone", "delete")
 """Orders of the screen; limits have a command line only."""
@@ -132,43 +130,6 @@ def value_of(name: str, text: str, known: Sequence[Any]) -> Any:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class RunsContent(PageContent):
-    """A page of the list of replays and experiments."""
-
-    template = "runs.html"
-    rows: Sequence[RunRow]
-    total: int
-    page: int
-    pages: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExperimentContent(PageContent):
-    """An experiment, with the orders to one of its configs."""
-
-    template = "experiment.html"
-    view: ExperimentView
-    chosen: BoardRow | None
-    """The config whose orders are shown."""
-    meaning: Mapping[str, str]
-    """Explanations of the leaderboard and of the race."""
-    problem: str
-    """Why the last order was refused; empty if none was."""
-    given: Mapping[str, str]
-    """Fields of the form of this order."""
-    suggested: Mapping[str, Sequence[str]]
-    """Values of each parameter that the form suggests."""
-    wide: bool
-    """Whether a config has too many parameters for a form."""
-    reason_of: Callable[[Command], str]
-    """Returns the reason of a command as the viewer may see it."""
-    value: Callable[[Any], str] = value_text
-    """Returns the text of a parameter's value."""
-    frame: ChartFrame = FRAME
-    parameter: str = PARAMETER
-
-
 def _sees_everything(viewer: Viewer) -> None:
     if viewer.patterns:
         raise HttpProblem(403, f"the token {viewer.name!r} is for some pipelines, and a run may hold any pipeline")
@@ -187,7 +148,7 @@ async def get_runs(
     pages = max(1, -(-len(newest_first) // RUNS_N))
     page = min(page, pages)
     rows = await read_runs(shared.redis, shared.settings, newest_first[(page - 1) * RUNS_N : page * RUNS_N])
-    return render(request, viewer, RunsContent(rows, len(newest_first), page, pages))
+    return render(request, viewer, "runs.html", rows=rows, total=len(newest_first), page=page, pages=pages)
 
 
 @router.get("/x/{name}")
@@ -217,7 +178,11 @@ async def _screen(
     view = await _view(request, workspace)
     chosen = next((row.config for row in view.rows if row.config.number == config), None)
     wide = chosen is not None and len(view.grid) > PARAMETERS_MAX
-    content = ExperimentContent(
+    return render(
+        request,
+        viewer,
+        "experiment.html",
+        status=status,
         view=view,
         chosen=chosen,
         meaning=meaning_of(view.plan, view.board),
@@ -226,8 +191,10 @@ async def _screen(
         suggested={name: [value_text(value) for value in values[:VALUES_MAX]] for name, values in view.grid.items()},
         wide=wide,
         reason_of=partial(shown_reason, sees_texts=viewer.sees_texts),
+        value=value_text,
+        frame=FRAME,
+        parameter=PARAMETER,
     )
-    return render(request, viewer, content, status=status)
 
 
 async def _workspace(shared: Context, name: str) -> Workspace:

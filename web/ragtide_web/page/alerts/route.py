@@ -17,7 +17,7 @@ from ragtide_consumers.notify.outbox import GROUP
 from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence, new_silence_id
 from ragtide_roles.kept.choosing import chosen_of_alert
 from ragtide_runtime.settings_reports import destinations_in_force, read_reports
-from ragtide_schemas import Alert, AlertRule, RagInteraction, Specimen, utc_now
+from ragtide_schemas import Alert, RagInteraction, Specimen, utc_now
 from ragtide_schemas.alert_text import AlertText
 from ragtide_schemas.base import describe
 from ragtide_schemas.details import KeptItem
@@ -30,10 +30,10 @@ from ...reading.alerts import alert_texts, alert_with_items, find_alert, visible
 from ...reading.bands import LEAST_N, BandChart, Level, Mark, chart_start
 from ...reading.context import Context, Shared
 from ...reading.items import item_view
-from ...reading.rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, rule_of
+from ...reading.rule_replays import ReplayIsRunningError, ReplayOrder, rule_of
 from ..data_set import data_set
-from ..rendering import PageContent, render
-from .screen import REPLAYS, SILENCES, AlertList, EvidenceChart, TimelineEntry, alert_list, chart_range, timeline
+from ..rendering import render
+from .screen import REPLAYS, SILENCES, EvidenceChart, alert_list, chart_range, timeline
 
 POINTS_MAX = 200
 
@@ -41,18 +41,6 @@ ANSWER_CHARS: Final = 900
 """Most characters of the texts of an answer beside others."""
 
 router = APIRouter(include_in_schema=False)
-
-
-@dataclass(frozen=True, slots=True)
-class AlertsContent(PageContent):
-    """The list of alerts."""
-
-    template = "alerts.html"
-    found: AlertList
-    texts: Sequence[AlertText]
-    """The alerts of this page of the list, in words."""
-    state: str
-    """Only alerts in this state; empty for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,40 +56,6 @@ class ShownAnswer:
     """The judge's reason of this score; None without one, or where the viewer sees no texts."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlertContent(PageContent):
-    """One alert."""
-
-    template = "alert.html"
-    alert: Alert
-    text: AlertText
-    """All its facts in words."""
-    problem: str
-    """Why the last order was refused; empty if none was."""
-    chart: BandChart | None
-    timeline: Sequence[TimelineEntry]
-    worst: Sequence[ShownAnswer]
-    """Answers that the alert names and that are kept, the worst first."""
-    marks_support: bool
-    """Whether their sentences are marked."""
-    not_kept: Sequence[str]
-    """Ids of those that are no longer kept."""
-    notifies: bool
-    """Whether alerts are sent anywhere."""
-    query: Mapping[str, str]
-    """Fields of the address of an answer: the list that its neighbours are from."""
-    replay: ReplayState | None
-    """The last replay of the rule."""
-    evidence: EvidenceChart | None
-    """Evidence of the rule in this replay."""
-    replayed_rule: AlertRule | None
-    """The rule as the settings have it now."""
-    recording: str | None
-    """Place of the recording; None without a recorder, or without the laboratory."""
-    lengths: Sequence[str] = tuple(SILENCES)
-    replay_lengths: Sequence[str] = tuple(REPLAYS)
-
-
 @router.get("/a")
 @router.get("/a/")
 async def get_alerts(
@@ -114,26 +68,24 @@ async def get_alerts(
     """Show the alerts, those that fire first."""
     found = alert_list(await visible_alerts(shared, viewer), state=state, page=page)
     texts = await alert_texts(shared, found.alerts)
-    return render(request, viewer, AlertsContent(found, texts, state))
+    return render(request, viewer, "alerts.html", found=found, texts=texts, state=state)
 
 
 async def _alert_page(
     request: Request, shared: Context, viewer: Viewer, alert_id: str, *, status: int = 200, problem: str = ""
 ) -> Response:
-    alert = await find_alert(shared, viewer, alert_id)
-    content = await _content(shared, viewer, alert, problem)
-    return render(request, viewer, content, status=status)
-
-
-async def _content(shared: Context, viewer: Viewer, alert: Alert, problem: str) -> AlertContent:
-    now = utc_now()
+    alert, now = await find_alert(shared, viewer, alert_id), utc_now()
     found = await alert_with_items(shared, alert, now, texts=viewer.sees_texts)
     text, muted = found.text, found.muted
     worst = [_shown(viewer, alert, specimen) for kept in found.specimens.values() for specimen in kept]
     replay, evidence = shared.rule_replays.of(alert.alert_id), None
     if replay is not None and replay.result is not None and any(point.once_in for point in replay.result.points):
         evidence = EvidenceChart(replay.result.points, replay.start, replay.end)
-    return AlertContent(
+    return render(
+        request,
+        viewer,
+        "alert.html",
+        status=status,
         alert=alert,
         text=text,
         problem=problem,
@@ -153,6 +105,8 @@ async def _content(shared: Context, viewer: Viewer, alert: Alert, problem: str) 
         evidence=evidence,
         replayed_rule=rule_of(shared.settings, alert),
         recording=None if shared.laboratory is None else shared.settings.recorder.url,
+        lengths=tuple(SILENCES),
+        replay_lengths=tuple(REPLAYS),
     )
 
 

@@ -21,7 +21,7 @@ from ragtide_roles.criteria.pricing import (
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.labelers import check_criteria, check_sessions
 from ragtide_runtime.stored_criteria import criteria_in_force, read_stored_criteria
-from ragtide_schemas.criterion import BUILT_IN, Criterion, ListedCriterion
+from ragtide_schemas.criterion import BUILT_IN, Criterion
 
 from ...guard.headers import HEADERS
 from ...guard.orders import form_of, reason_in, same_site
@@ -29,7 +29,7 @@ from ...guard.problems import HttpProblem
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
 from ...routes.criterion_changes import check_operator, drop_criterion, save_criterion
-from ..rendering import PageContent, render
+from ..rendering import render
 from .form import CHOICES, EMPTY, NEEDS, WrongFieldError, criterion_fields, make_criterion
 
 router = APIRouter(include_in_schema=False)
@@ -65,40 +65,6 @@ class CriterionCheck:
         return bool(self.version and self.version_before) and self.version != self.version_before
 
 
-@dataclass(frozen=True, slots=True)
-class CriterionCheckContent(PageContent):
-    """The result of a check alone, which the script of the form puts into the page."""
-
-    template = "criterion_check.html"
-    check: CriterionCheck | None
-    per: int = PER
-
-
-@dataclass(frozen=True, slots=True)
-class CriteriaContent(PageContent):
-    """The screen of the criteria."""
-
-    template = "criteria.html"
-    rows: Sequence[ListedCriterion]
-    unreadable: Sequence[str]
-    """Names of stored criteria that this release cannot read."""
-    form: Mapping[str, str]
-    """The fields of the form."""
-    changes: str
-    """Name of the criterion that the form changes; empty for a new one."""
-    check: CriterionCheck | None
-    problem: str
-    """Why the last order was refused; empty if none was."""
-    wrong: str
-    """Name of the field that the problem is about, of the order or of the check; empty for none."""
-    may_change: bool
-    has_judge: bool
-    built_in: Sequence[str]
-    needs: Sequence[str] = NEEDS
-    scales: Sequence[str] = CHOICES
-    per: int = PER
-
-
 @router.get("/criteria")
 async def get_criteria(
     request: Request,
@@ -116,7 +82,7 @@ async def post_check(request: Request, shared: Shared, viewer: Operator) -> Resp
     check_operator(viewer)
     form = await form_of(request)
     check = await _check(shared, form)
-    return render(request, viewer, CriterionCheckContent(check))
+    return render(request, viewer, "criterion_check.html", check=check, per=PER)
 
 
 @router.post("/criteria", dependencies=[Depends(same_site)])
@@ -250,7 +216,11 @@ async def _screen(
     changed = stored.find(change if form is None else form.get("name", ""))
     if form is None:
         form = EMPTY if changed is None else criterion_fields(changed.criterion)
-    content = CriteriaContent(
+    return render(
+        request,
+        viewer,
+        "criteria.html",
+        status=status,
         rows=criterion_rows(settings.judge.criteria, stored, estimates, viewer.may_use),
         unreadable=stored.unreadable,
         form={**EMPTY, **form},
@@ -261,5 +231,7 @@ async def _screen(
         may_change=viewer.is_operator and not viewer.patterns,
         has_judge="judge" in settings.labelers or settings.judge.model is not None,
         built_in=tuple(BUILT_IN),
+        needs=NEEDS,
+        scales=CHOICES,
+        per=PER,
     )
-    return render(request, viewer, content, status=status)

@@ -2,8 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Final
 from urllib.parse import urlencode
 
@@ -25,7 +24,7 @@ from ...reading.context import Context, Shared
 from ...reading.dead_letters import ShownLetter, may_see, shown_detail, shown_letter
 from ...reading.hiding import indented
 from ...reading.letter_index import LetterSummary, summary_of
-from ..rendering import PageContent, render
+from ..rendering import render
 from .screen import LetterList, failed_field, letter_list, reason_groups
 
 router = APIRouter(include_in_schema=False)
@@ -41,46 +40,6 @@ SHOWN_CHARS: Final = 200_000
 
 LETTER_ID: Final = r"^\d{1,19}-\d{1,19}$"
 ReasonName = Annotated[str, Query(max_length=40, description="Only dead letters with this reason.")]
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLettersContent(PageContent):
-    """A page of the list of dead letters."""
-
-    template = "dead.html"
-    found: LetterList
-    details: Mapping[tuple[int, str], str]
-    """Details by partition and id, redacted."""
-    fields: Mapping[tuple[int, str], str | None]
-    """The field that each detail is about."""
-    reason: str
-    """Only dead letters with this reason; empty for all."""
-    problem: str
-    """Why the last order was refused; empty if none was."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetterContent(PageContent):
-    """One dead letter."""
-
-    template = "dead_letter.html"
-    letter: LetterSummary
-    meaning: str
-    field: str | None
-    """The field that the detail is about."""
-    detail: str
-    payload: str | None
-    """Beginning of the payload; None if it is hidden."""
-    cut: bool
-    """Whether the payload is longer."""
-    whole: bool
-    """Whether the payload is stored whole."""
-    cannot: bool
-    """Whether the payload is hidden because it cannot be redacted."""
-    redacts: bool
-    """Whether redaction removes parts of texts."""
-    problem: str
-    """Why the last order was refused; empty if none was."""
 
 
 @router.get("/dead")
@@ -99,14 +58,17 @@ async def _listed(
     request: Request, shared: Context, viewer: Viewer, reason: str, page: int, *, status: int = 200, problem: str = ""
 ) -> Response:
     found = letter_list(await shared.letters.read(), viewer, reason=_known(reason), page=page)
-    content = DeadLettersContent(
+    return render(
+        request,
+        viewer,
+        "dead.html",
+        status=status,
         found=found,
         details=await _details(shared, viewer, found),
         fields={(letter.partition, letter.letter_id): failed_field(letter) for letter in found.letters},
         reason=reason,
         problem=problem,
     )
-    return render(request, viewer, content, status=status)
 
 
 async def _details(shared: Context, viewer: Viewer, found: LetterList) -> dict[tuple[int, str], str]:
@@ -180,7 +142,11 @@ async def _one(
     if shown.payload is not None:
         payload = indented(shown.payload) or shown.payload.decode(errors="replace")
     (group,) = reason_groups([summary])
-    content = DeadLetterContent(
+    return render(
+        request,
+        viewer,
+        "dead_letter.html",
+        status=status,
         letter=summary,
         meaning=group.meaning,
         field=failed_field(summary),
@@ -192,7 +158,6 @@ async def _one(
         redacts=shared.hiding.hides,
         problem=problem,
     )
-    return render(request, viewer, content, status=status)
 
 
 async def _found(

@@ -1,7 +1,5 @@
 """`GET /`: the fleet."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -9,12 +7,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.reading.partitions import RunningRoles
-from ragtide_aggregator.reading.versions import Deploy
 from ragtide_runtime.calls.endpoint_states import read_calls
 from ragtide_runtime.settings.serve import DEFAULT_PORT
-from ragtide_schemas import Alert, utc_now
+from ragtide_schemas import utc_now
 from ragtide_schemas.alert_rule import SEVERITIES
-from ragtide_schemas.alert_text import AlertText
 from ragtide_schemas.headline import HEADLINE_STATES
 
 from ...guard.proxy import address_seen
@@ -22,11 +18,10 @@ from ...guard.viewers import Reader, Viewer
 from ...reading.alerts import alert_texts, visible_alerts
 from ...reading.context import Context, Shared
 from ...reading.dead_letters import may_see
-from ...reading.fleet import IN_VIEW, Fleet, FleetChoice, FleetFilter, fleet_of
+from ...reading.fleet import IN_VIEW, FleetChoice, FleetFilter, fleet_of
 from ...reading.headlines import CHOICES
 from ...reading.item_lists import lasting
-from ...reading.sparklines import Sparkline
-from ..rendering import PageContent, render
+from ..rendering import render
 
 router = APIRouter(include_in_schema=False)
 
@@ -60,33 +55,6 @@ class FirstContact(NamedTuple):
     has_default_address: bool
     """Whether `ragtide.otel.configure` finds this service by itself."""
     running: RunningRoles
-
-
-@dataclass(frozen=True, slots=True)
-class FleetContent(PageContent):
-    """The screen of all pipelines."""
-
-    template = "fleet.html"
-    fleet: Fleet
-    sparklines: Mapping[str, Sparkline]
-    """Drawings by pipeline."""
-    deploys: Mapping[str, Deploy]
-    """Newest versions by pipeline."""
-    without_segment: str
-    """Query of the same screen for whole pipelines."""
-    chosen: FleetChoice
-    firing: Sequence[Alert]
-    recent: Sequence[AlertText]
-    """Alerts beside the pipelines: those that fire, and the newest resolved ones."""
-    facts: Facts
-    first: FirstContact | None
-    """Only for a deployment without a score."""
-    before: str | None
-    """Query of the page before; None without one."""
-    after: str | None
-    """Query of the next page; None without one."""
-    states: Sequence[str] = HEADLINE_STATES
-    ranges: Sequence[str] = CHOICES
 
 
 async def _facts(shared: Context, viewer: Viewer) -> Facts:
@@ -144,7 +112,10 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         ("range", chosen.range),
         *(("metric", name) for name in chosen.metrics),
     ]
-    content = FleetContent(
+    return render(
+        request,
+        viewer,
+        "fleet.html",
         fleet=drawn,
         before=urlencode([*query, ("first", max(drawn.first - IN_VIEW, 0))]) if drawn.first else None,
         after=urlencode([*query, ("first", drawn.first + IN_VIEW)]) if drawn.first + IN_VIEW < drawn.total else None,
@@ -156,5 +127,6 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         recent=recent,
         facts=facts,
         first=first,
+        states=HEADLINE_STATES,
+        ranges=CHOICES,
     )
-    return render(request, viewer, content)

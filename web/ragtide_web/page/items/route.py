@@ -1,7 +1,6 @@
 """`/i/PIPELINE/ID`: one kept item with its marks and scores, also as a row of a data set; `/i`: leads to the lists."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -13,7 +12,6 @@ from ragtide_roles.kept.annotations import HIGHEST, LOWEST, REASON_CHARS, Annota
 from ragtide_roles.kept.choosing import ChosenSpecimen
 from ragtide_runtime.redis.keys import worst_list
 from ragtide_schemas import Alert, RagInteraction, Specimen
-from ragtide_schemas.details import KeptItem
 
 from ...guard.headers import HEADERS
 from ...guard.problems import HttpProblem
@@ -21,10 +19,10 @@ from ...guard.viewers import Reader, Viewer
 from ...reading.alerts import visible_alerts
 from ...reading.context import Context, Shared
 from ...reading.item_lists import ItemChoice, missing_item, read_list
-from ...reading.items import ScoreRow, item_view, score_rows
+from ...reading.items import item_view, score_rows
 from ..data_set import data_set
 from ..item_address import item_address, names_in
-from ..rendering import PageContent, render
+from ..rendering import render
 
 router = APIRouter(include_in_schema=False)
 
@@ -57,56 +55,6 @@ async def _query(
 
 
 Asked = Annotated[ItemQuery, Depends(_query)]
-
-
-@dataclass(frozen=True, slots=True)
-class ItemChoiceContent(PageContent):
-    """The pipelines that have an item with the same id."""
-
-    template = "item_choice.html"
-    interaction_id: str
-    addresses: Mapping[str, str]
-    """Address of the item by pipeline."""
-
-
-@dataclass(frozen=True, slots=True)
-class ItemContent(PageContent):
-    """One item."""
-
-    template = "item.html"
-    specimen: Specimen
-    interaction: RagInteraction
-    """Interaction of the specimen."""
-    view: KeptItem
-    rows: Sequence[ScoreRow]
-    choice: ItemChoice
-    """The list that the item is from."""
-    place: int | None
-    """Its place there, from 1; None if it is not on the list."""
-    total: int
-    """Items of the list."""
-    list_name: str
-    """Stored name of the list, or that of the choice."""
-    before: str | None
-    """Address of the item before it; None without one."""
-    before_question: str
-    after: str | None
-    after_question: str
-    here: str | None
-    whole: str | None
-    """Address of the same screen with all texts whole."""
-    download: str | None
-    by_labeler: Mapping[str, str | None]
-    """Address of the same screen with the marks of each labeler."""
-    trace_url: str | None
-    """Address of its trace in a tracing program; None without one."""
-    opinions: Sequence[Annotation]
-    """The newest first."""
-    mine: Annotation | None
-    """Opinion of the viewer."""
-    may_opine: bool
-    ratings: Sequence[int] = range(LOWEST, HIGHEST + 1)
-    reason_chars: int = REASON_CHARS
 
 
 @router.get("/i")
@@ -156,7 +104,7 @@ async def _item(
             kept_item.interaction.pipeline: item_address(kept_item.interaction.pipeline, interaction_id)
             for kept_item in found
         }
-        return render(request, viewer, ItemChoiceContent(interaction_id, addresses))
+        return render(request, viewer, "item_choice.html", interaction_id=interaction_id, addresses=addresses)
     (specimen,) = found
     stored = StoredAnnotations(shared.redis, shared.settings.prefix)
     opinions = (await stored.of(specimen.interaction.pipeline, interaction_id, saw_scores=True))[::-1]
@@ -164,22 +112,23 @@ async def _item(
         choice = asked.choice
         reason = {"list": choice.name, **choice.query} if choice.query else {"page": "item"}
         return data_set(viewer, [ChosenSpecimen(specimen, [reason, *reasons_of(opinions)])])
-    return render(request, viewer, await _content(shared, viewer, kept, asked, specimen, opinions=opinions))
+    return await _screen(request, shared, viewer, asked, specimen, opinions=opinions)
 
 
-async def _content(
+async def _screen(
+    request: Request,
     shared: Context,
     viewer: Viewer,
-    kept: KeptSpecimens,
     asked: ItemQuery,
     specimen: Specimen,
     *,
     opinions: Sequence[Annotation],
-) -> ItemContent:
+) -> Response:
     interaction, choice = specimen.interaction, asked.choice
     around, total, name = None, 0, choice.name
     if choice.query:
         alert = await _alert(shared, viewer, choice.alert)
+        kept = KeptSpecimens(shared.redis, shared.settings.layout)
         listed = await read_list(kept, interaction.pipeline, choice, alert)
         around, total = listed.around(interaction.interaction_id), len(listed.items)
         name = worst_list(listed.metric, listed.labeler) if listed.metric else name
@@ -190,7 +139,10 @@ async def _content(
 
     template = shared.settings.web.trace_url
     view = item_view(specimen, asked.labeler, sees_texts=viewer.sees_texts, whole=asked.whole)
-    return ItemContent(
+    return render(
+        request,
+        viewer,
+        "item.html",
         specimen=specimen,
         interaction=interaction,
         view=view,
@@ -211,6 +163,8 @@ async def _content(
         opinions=opinions,
         mine=next((opinion for opinion in opinions if opinion.annotator == viewer.name), None),
         may_opine=viewer.is_operator and viewer.sees_texts,
+        ratings=range(LOWEST, HIGHEST + 1),
+        reason_chars=REASON_CHARS,
     )
 
 

@@ -2,8 +2,6 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from fastapi import APIRouter, Request
@@ -19,14 +17,12 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, utc_now
 
 from ...guard.viewers import Reader
-from ...reading.background import BackgroundResult
 from ...reading.context import Shared
-from ..rendering import PageContent, render
+from ..rendering import render
 from .screen import (
     HOURS,
     ROWS,
     EndpointView,
-    PipelineUsage,
     agreement_rows,
     endpoint_view,
     gold_error_rows,
@@ -90,26 +86,6 @@ async def read_paired(_: Redis, deployment: Deployment) -> list[Estimate]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeContent(PageContent):
-    """The screen of the judge and of services."""
-
-    template = "judge.html"
-    endpoints: Sequence[EndpointView] | None
-    """None for a user of some pipelines: dollars and calls are of the whole deployment."""
-    usage: Sequence[PipelineUsage]
-    paired: BackgroundResult[list[Estimate]]
-    agreement: Sequence[Estimate]
-    kappas: BackgroundResult[list[LabelerKappa]]
-    kappa_rows: Sequence[LabelerKappa]
-    """Those that the viewer may see."""
-    consistency: Sequence[Estimate]
-    errors: Sequence[Estimate]
-    has_judge: bool
-    """Whether there is a judge, as far as the viewer may know; without one, panels without a number are left out."""
-    least_items: int = LEAST_ITEMS
-
-
 @router.get("/judge")
 async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Response:
     """Show the judge and the services that labelers call."""
@@ -120,7 +96,10 @@ async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Respons
     usage, consistency, errors = pipeline_usage(overview), self_consistency_rows(overview), gold_error_rows(overview)
     agreement = agreement_rows(mean for mean in paired.value or () if viewer.may_use(mean.pipeline))
     kappa_rows = [kappa for kappa in kappas.value or () if viewer.may_use(kappa.pipeline)][:ROWS]
-    content = JudgeContent(
+    return render(
+        request,
+        viewer,
+        "judge.html",
         endpoints=endpoints,
         usage=usage,
         paired=paired,
@@ -130,5 +109,5 @@ async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Respons
         consistency=consistency,
         errors=errors,
         has_judge=endpoints is None or bool(endpoints),
+        least_items=LEAST_ITEMS,
     )
-    return render(request, viewer, content)

@@ -1,7 +1,6 @@
 """`/label`: a person answers questions about kept items, blind to their scores."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -12,9 +11,9 @@ from pydantic import ValidationError
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.text.keys import letters
 from ragtide_producers.publishing.routes import FeedbackRoute
-from ragtide_roles.kept.annotated import DoubleAnnotations, double_annotations
+from ragtide_roles.kept.annotated import double_annotations
 from ragtide_roles.kept.annotations import Annotation, StoredAnnotations
-from ragtide_roles.kept.questions import RATINGS, WHOLE, ItemQuestion, questions
+from ragtide_roles.kept.questions import RATINGS, WHOLE, questions
 from ragtide_roles.kept.queue import (
     AnnotationOutcome,
     ItemSource,
@@ -26,7 +25,7 @@ from ragtide_roles.kept.queue import (
     store,
 )
 from ragtide_runtime.redis.scripts import run_script
-from ragtide_schemas import Feedback, RagInteraction
+from ragtide_schemas import Feedback
 from ragtide_schemas.base import describe
 
 from ...guard.headers import HEADERS
@@ -34,7 +33,7 @@ from ...guard.orders import form_of, record_order, same_site
 from ...guard.problems import HttpProblem
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
-from ..rendering import PageContent, render
+from ..rendering import render
 
 ANSWER: Final = "a:"
 """Begin of the name of a field with an answer; the name of the question follows."""
@@ -80,39 +79,6 @@ async def _choice(
 Chosen = Annotated[LabelChoice, Depends(_choice)]
 
 
-@dataclass(frozen=True, slots=True)
-class LabelContent(PageContent):
-    """The next item of a queue, with its questions."""
-
-    template = "label.html"
-    may_answer: bool
-    item: ItemToAnnotate | None
-    """None if the queue is empty."""
-    interaction: RagInteraction | None
-    """Interaction of the item."""
-    asked: Sequence[ItemQuestion]
-    ratings: Mapping[str, str]
-    left: int
-    """Items in the queue."""
-    names: Sequence[str]
-    """Pipelines with kept items."""
-    chosen: LabelChoice
-    query: str
-    """The choices as a query."""
-    double: DoubleAnnotations
-    """Agreement of people on items that several of them annotated."""
-    mine: int
-    """Annotations of the viewer."""
-    problem: str
-    """Why the last answers were refused; empty if none were."""
-    answers: Mapping[str, str]
-    """Fields of the form of these answers."""
-    whole: str = WHOLE
-    letters: Callable[[int], str] = letters
-    sources: Sequence[ItemSource] = tuple(ItemSource)
-    prefix: str = ANSWER
-
-
 @router.get("/label")
 async def get_label(request: Request, shared: Shared, viewer: Reader, chosen: Chosen) -> Response:
     """Show the next item of the viewer's queue."""
@@ -136,7 +102,11 @@ async def _label_page(
         names, items = await _queue(shared, viewer, chosen, annotations)
         items = left(items, annotations, viewer.name)
     item = items[0] if items else None
-    content = LabelContent(
+    return render(
+        request,
+        viewer,
+        "label.html",
+        status=status,
         may_answer=_may_answer(viewer),
         item=item,
         interaction=None if item is None else item.specimen.interaction,
@@ -150,8 +120,11 @@ async def _label_page(
         mine=sum(given.annotator == viewer.name for given in annotations),
         problem=problem,
         answers=answers or {},
+        whole=WHOLE,
+        letters=letters,
+        sources=tuple(ItemSource),
+        prefix=ANSWER,
     )
-    return render(request, viewer, content, status=status)
 
 
 def _may_answer(viewer: Viewer) -> bool:

@@ -1,6 +1,5 @@
 """`/login` and `/logout`; the choice of the theme."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
@@ -15,23 +14,12 @@ from ...guard.problems import HttpProblem
 from ...guard.proxy import prefix_of, seen
 from ...guard.viewers import SESSION_COOKIE, Reader, Sessions, Viewer, cookie_of, viewer_of
 from ...reading.context import Shared
-from ..rendering import THEME_COOKIE, PageContent, render
+from ..rendering import THEME_COOKIE, render
 
 NextPath = Annotated[str, Query(max_length=2000, description="Path of the page after the login.")]
 YEAR_S: Final = 31_536_000
 
 router = APIRouter(include_in_schema=False)
-
-
-@dataclass(frozen=True, slots=True)
-class LoginContent(PageContent):
-    """The form for a token."""
-
-    template = "login.html"
-    next: str
-    """Path of the page after the login."""
-    problem: str = ""
-    """Why the last token was refused; empty if none was."""
 
 
 def seen_elsewhere(request: Request, location: str, max_age: int = YEAR_S, **cookies: str) -> RedirectResponse:
@@ -81,7 +69,7 @@ async def get_login(request: Request, shared: Shared, next: NextPath = "/") -> R
         viewer = None
     if viewer is not None:
         return seen_elsewhere(request, local_path(next, prefix_of(request)))
-    return render(request, None, LoginContent(local_path(next, prefix_of(request))))
+    return render(request, None, "login.html", next=local_path(next, prefix_of(request)), problem="")
 
 
 @router.post("/login", dependencies=[Depends(same_site)])
@@ -97,10 +85,10 @@ async def post_login(request: Request, shared: Shared) -> Response:
         if token is None:
             shared.clients.wrong_guess(addresses)
     except TooManyGuessesProblem as error:
-        return render(request, None, LoginContent(after, error.detail), status=429)
+        return render(request, None, "login.html", next=after, problem=error.detail, status=429)
     if token is None or "read" not in token.access:
         problem = "the token is not known" if token is None else "the token may not read: add 'read' to its access"
-        return render(request, None, LoginContent(after, problem), status=401)
+        return render(request, None, "login.html", next=after, problem=problem, status=401)
     cookie = {SESSION_COOKIE: await sessions.begin(token)}
     answer = seen_elsewhere(request, after, int(shared.settings.web.session_s), **cookie)
     viewer = Viewer(token.name, is_operator=False, sees_texts=False, patterns=())

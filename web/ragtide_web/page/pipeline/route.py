@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
@@ -14,7 +13,6 @@ from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.reading.diagnoses import headline_diagnoses
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_runtime.settings.open_sessions import waiting_sentence
-from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import Estimate, Headline, RagInteraction, utc_now
 from ragtide_schemas.alert_text import AlertText
 
@@ -25,15 +23,12 @@ from ...reading.bands import LEAST_N, Mark
 from ...reading.context import Context, Shared
 from ...reading.fleet import FleetRow, fleet, importance, important
 from ...reading.headlines import CHOICES
-from ..rendering import PageContent, render
+from ..rendering import render
 from .screen import (
     USES,
     VERSION_IS,
-    MetricPanel,
-    SegmentRow,
     Surroundings,
     TimeSpan,
-    UseRow,
     change_times,
     deploy_marks,
     panels,
@@ -77,49 +72,6 @@ async def _choice(
 Chosen = Annotated[PipelineChoice, Depends(_choice)]
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineContent(PageContent):
-    """The screen of one pipeline."""
-
-    template = "pipeline.html"
-    row: FleetRow
-    span: TimeSpan
-    panels: Sequence[MetricPanel]
-    history: HistorySettings
-    numbers: Sequence[Estimate]
-    """Estimates of all time of the whole pipeline."""
-    labelers: Sequence[str]
-    """Names of the labelers that score the pipeline, if there are several."""
-    labeler: str
-    """The labeler that the user chose; empty for the recommended one."""
-    segments: Mapping[str, Sequence[SegmentRow]]
-    """Segment values by the name of the segment."""
-    uses: Sequence[UseRow]
-    """Quality per dollar and per second, of the whole pipeline and of its versions."""
-    use_names: Sequence[str]
-    """Metrics with a column there."""
-    ratio_confidence: float
-    """Least probability with which the interval of each ratio holds."""
-    segment_metrics: Sequence[str]
-    """Metrics with a column there."""
-    alerts: Sequence[AlertText]
-    diagnoses: Sequence[tuple[str, str]]
-    """Labeler and sentence of each."""
-    others: Sequence[str]
-    """Names of the other pipelines."""
-    versus: str
-    """The pipeline to compare with; empty for none."""
-    compared: Sequence[Any]
-    """Differences to it, as the laboratory compares pipelines."""
-    waiting: str
-    """How many answers wait in open sessions, and when they count; empty for none."""
-    worst: Sequence[RagInteraction]
-    """The worst kept answers of the metric that fires, else of the first one."""
-    worst_list: str
-    """Name of their list; empty without kept answers."""
-    ranges: Sequence[str] = CHOICES
-
-
 @router.get("/p")
 async def get_named_pipeline(
     request: Request,
@@ -135,10 +87,6 @@ async def get_named_pipeline(
 @router.get("/p/{pipeline:path}")
 async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipeline: str, chosen: Chosen) -> Response:
     """Show the metrics of a pipeline over time, its segments, and its alerts."""
-    return render(request, viewer, await _content(shared, viewer, pipeline, chosen))
-
-
-async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: PipelineChoice) -> PipelineContent:
     span, versus, labeler = chosen
     names_of_all = sorted({mean.pipeline for mean in await shared.deployment.means() if viewer.may_use(mean.pipeline)})
     if pipeline not in names_of_all:
@@ -163,7 +111,10 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
     labelers = sorted({name for headline in mine for name in (headline.labeler, *headline.other_labelers)})
     worst_list, worst = await _worst(shared, row)
     waiting = max((estimate.n_waiting for estimate in numbers), default=0)
-    return PipelineContent(
+    return render(
+        request,
+        viewer,
+        "pipeline.html",
         row=row,
         span=span,
         panels=panels(row, histories, Surroundings(span, alerts, rules, deploys, numbers)),
@@ -184,6 +135,7 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
         worst=worst,
         worst_list=worst_list,
         waiting=waiting_sentence(waiting, shared.settings.clusters) if waiting else "",
+        ranges=CHOICES,
     )
 
 

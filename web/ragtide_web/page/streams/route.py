@@ -1,8 +1,7 @@
 """`/asyncapi.json` and `/asyncapi`: the streams of a deployment, without a token, as `/openapi.json` is."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from fastapi import APIRouter, Request
@@ -11,41 +10,22 @@ from fastapi.responses import Response
 from ...guard.problems import REDIS_ERRORS, HttpProblem
 from ...guard.viewers import viewer_of
 from ...reading.context import Shared
-from ...routes.asyncapi import DescribedStream, asyncapi_document, described_streams
+from ...routes.asyncapi import asyncapi_document, described_streams
 from ...routes.schema_words import DescribedField, described_fields
-from ..rendering import PageContent, render
+from ..rendering import render
 
 router = APIRouter(include_in_schema=False)
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedMessage:
-    """A message of a stream."""
-
-    name: str
-    summary: str
-    fields: Sequence[DescribedField]
-
-
-@dataclass(frozen=True, slots=True)
-class StreamsContent(PageContent):
-    """The screen of every stream and every message."""
-
-    template = "streams.html"
-    description: str
-    streams: Sequence[DescribedStream]
-    messages: Sequence[DescribedMessage]
-
-
 @cache
-def _content() -> StreamsContent:
-    document = asyncapi_document()
-    schemas = document["components"]["schemas"]
-    messages = [
-        DescribedMessage(name, message["summary"], described_fields(schemas[name], schemas))
-        for name, message in document["components"]["messages"].items()
-    ]
-    return StreamsContent(document["info"]["description"], described_streams(), messages)
+def _messages() -> Mapping[str, tuple[str, Sequence[DescribedField]]]:
+    """Return the summary and the fields of each message by its name."""
+    components = asyncapi_document()["components"]
+    schemas = components["schemas"]
+    return {
+        name: (message["summary"], described_fields(schemas[name], schemas))
+        for name, message in components["messages"].items()
+    }
 
 
 @cache
@@ -66,4 +46,11 @@ async def get_streams(request: Request, shared: Shared) -> Response:
         viewer = await viewer_of(request, shared)
     except (HttpProblem, *REDIS_ERRORS):  # the screen needs neither a right token nor Redis
         viewer = None
-    return render(request, viewer, _content())
+    return render(
+        request,
+        viewer,
+        "streams.html",
+        description=asyncapi_document()["info"]["description"],
+        streams=described_streams(),
+        messages=_messages(),
+    )

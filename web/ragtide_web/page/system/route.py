@@ -1,54 +1,23 @@
 """`/system`: processes, partitions, streams, Redis, checks, settings, notifications, and the orders of users."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic_core import to_json
 
-from ragtide_roles.doctor.finding import Finding
-
 from ...guard.orders import OrdersPage, read_orders
 from ...guard.viewers import Reader, sees_all_pipelines
-from ...reading.background import BackgroundResult
 from ...reading.context import Shared
-from ..rendering import PageContent, render
+from ..rendering import render
 from .reading import read_system
-from .screen import SystemView, system_view
-from .shown_settings import ShownSetting, shown_settings
+from .screen import system_view
+from .shown_settings import shown_settings
 
 router = APIRouter(include_in_schema=False)
 
 NEWEST: Final = 10
 """Orders on the screen of the system; `/system/orders` has all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class SystemContent(PageContent):
-    """The screen of the system."""
-
-    template = "system.html"
-    view: SystemView
-    checks: BackgroundResult[list[Finding]]
-    settings: Sequence[ShownSetting] | None
-    """None for a user who is no operator."""
-    newest: OrdersPage
-    """The newest orders of users."""
-    details: Mapping[str, str]
-    """Details of orders as JSON, by the id of the order."""
-
-
-@dataclass(frozen=True, slots=True)
-class OrdersContent(PageContent):
-    """A page of the orders of users."""
-
-    template = "orders.html"
-    found: OrdersPage
-    details: Mapping[str, str]
-    before: str | None
-    """Id of the order before which the page begins; None for the newest."""
 
 
 def _details(page: OrdersPage) -> dict[str, str]:
@@ -61,14 +30,16 @@ async def get_system(request: Request, shared: Shared, viewer: Reader) -> Respon
     sees_all_pipelines(viewer)
     facts = await read_system(shared.redis, shared.settings)
     newest = await read_orders(shared.redis, shared.settings, count=NEWEST)
-    content = SystemContent(
+    return render(
+        request,
+        viewer,
+        "system.html",
         view=system_view(facts, shared.settings),
         checks=await shared.checks.read(),
         settings=shown_settings(shared.settings) if viewer.is_operator else None,
         newest=newest,
         details=_details(newest),
     )
-    return render(request, viewer, content)
 
 
 @router.get("/system/orders")
@@ -83,4 +54,4 @@ async def get_orders(
     """Show the orders that users gave, the newest first."""
     sees_all_pipelines(viewer)
     found = await read_orders(shared.redis, shared.settings, before=before)
-    return render(request, viewer, OrdersContent(found, _details(found), before))
+    return render(request, viewer, "orders.html", found=found, details=_details(found), before=before)

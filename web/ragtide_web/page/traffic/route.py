@@ -1,7 +1,7 @@
 """`/t`: kept answers with their scores: the newest, the worst, the random sample, or those that an alert names."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from math import isfinite
 from typing import Annotated, Final
 
@@ -20,45 +20,13 @@ from ...reading.alerts import visible_alerts
 from ...reading.context import Context, Shared
 from ...reading.item_lists import MOST, WORST, ItemChoice, ItemList, lasting, read_list
 from ..data_set import data_set
-from ..rendering import PageContent, render
-from .screen import SHOWN, TrafficChoice, TrafficRows, traffic
+from ..rendering import render
+from .screen import SHOWN, TrafficChoice, traffic
 
 READ_MOST: Final = 500
 """Most answers that are read, the newest, before those that do not match are left out."""
 
 router = APIRouter(include_in_schema=False)
-
-
-@dataclass(frozen=True, slots=True)
-class TrafficContent(PageContent):
-    """Kept answers."""
-
-    template = "traffic.html"
-    found: TrafficRows
-    chosen: TrafficChoice
-    pipelines: Sequence[str]
-    """Pipelines with kept answers."""
-    lists: Mapping[str, int]
-    """Lists of the pipeline, with the number of their answers."""
-    current: str
-    """Name of the list that is shown."""
-    alert: Alert | None
-    """The alert whose answers are shown."""
-    query: Mapping[str, str]
-    """Fields of an answer's address: the list that its neighbours are from."""
-    choices: Mapping[str, object]
-    """Fields of the address of another page."""
-    enabled: bool
-    """Whether answers are kept at all."""
-    newest_n: int
-    gone: int
-    """Answers that were on the list and are no longer kept."""
-    most: int
-    """Most answers of a list; 0 if the list has no more than these."""
-    keep: str
-    """How long answers are kept, in words."""
-    unreadable: str | None
-    """A sentence about answers that cannot be read; None without any."""
 
 
 @router.get("/t")
@@ -109,7 +77,10 @@ async def get_traffic(
         return data_set(viewer, [ChosenSpecimen(specimen, [reason]) for specimen in specimens])
     settings = shared.settings.specimens
     listed = chosen.pipeline or (names[0] if len(names) == 1 else "")
-    content = TrafficContent(
+    return render(
+        request,
+        viewer,
+        "traffic.html",
         found=traffic(specimens, chosen, page),
         chosen=chosen,
         pipelines=names,
@@ -129,7 +100,6 @@ async def get_traffic(
         keep=lasting(settings.keep_s),
         unreadable=kept.unreadable.warning(),
     )
-    return render(request, viewer, content)
 
 
 async def _alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert | None:
