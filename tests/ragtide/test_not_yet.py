@@ -13,7 +13,7 @@ from ragtide import Deployment
 from ragtide.cli.printing.estimates import headlines_table
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Headline, utc_now
-from ragtide_web.reading.fleet import cell_of
+from ragtide_web.reading.fleet import patch, positions
 
 ADHERENCE, TOKENS, UNSUPPORTED = "trace.adherence", "answer.prompt_tokens", "sentences.unsupported"
 
@@ -57,8 +57,6 @@ async def test_a_screen_has_an_interval_or_says_that_there_is_none_yet(async_red
             continue
         assert found[metric].state == "too few"
         assert "not yet" in drawn(found[metric])
-        cell = cell_of(found[metric])
-        assert cell is not None
-        assert cell.patch()[1] == ""
-        assert cell.at[0::2] == (0.0, 100.0)
+        assert patch(found[metric])[1] == ""
+        assert positions(found[metric])[0::2] == (0.0, 100.0)
     assert "not yet" not in drawn(tokens)

@@ -15,9 +15,8 @@ from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import Headline, Move
 from ragtide_schemas.headline import MeanOfAll
-from ragtide_web.page.pipeline.screen import MetricPanel, Surroundings, panels, time_span
+from ragtide_web.page.pipeline.screen import MetricPanel, panels, time_span
 from ragtide_web.reading.bands import HEIGHT, WIDTH, BandChart, Mark, chart_start
-from ragtide_web.reading.fleet import FleetRow, cell_of
 
 START = datetime(2026, 11, 23, tzinfo=UTC)
 STEP = timedelta(minutes=5)
@@ -170,13 +169,10 @@ def panel_of(n_of_all: int, **changes: Any) -> MetricPanel:
         all_time=MeanOfAll(n=n_of_all, estimate=0.5, lower=0.4, upper=0.6),
         **{"state": "steady", **changes},
     )
-    cell = cell_of(headline, {})
-    assert cell is not None
-    row = FleetRow("shop", "steady", 30, None, {"trace.adherence": cell}, [])
     key = EstimateKey("shop", None, None, "trace.adherence", "ragbench", "local", "1")
     history = History(key, STEP, (point(0), point(1), point(2)), young=n_of_all == 30)
     span = time_span("24h", "", "", START + timedelta(hours=1))
-    (found,) = panels(row, {"trace.adherence": [history]}, Surroundings(span))
+    (found,) = panels([headline], {"trace.adherence": [history]}, span)
     return found
 
 

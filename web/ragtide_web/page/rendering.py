@@ -21,6 +21,7 @@ from ..guard.headers import DONE_COOKIE, HEADERS, done_digest
 from ..guard.proxy import prefix_of
 from ..guard.viewers import Viewer, cookie_of
 from ..look.amounts import number, seconds, usd
+from ..reading.fleet import bounds, good_position, number_key, positions
 from ..reading.item_lists import lasting
 from .item_address import item_address, pipeline_address
 from .screen_files import Folders, template_loader
@@ -120,6 +121,11 @@ def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...], folders: F
         "seconds_long": seconds_long,
         "in_bytes": in_bytes,
         "in_code": in_code,
+        "by_metric": lambda headlines: {headline.metric: headline for headline in headlines},
+        "bounds": bounds,
+        "positions": positions,
+        "good_position": good_position,
+        "number_key": number_key,
     }
     found.filters |= filters
     found.globals["now"] = utc_now

@@ -4,12 +4,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Final, NamedTuple
 
 from fastapi import Depends, Query
 
 from ragtide_schemas import METRICS, Alert, Direction, Headline
+from ragtide_schemas.details import FleetPipeline
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState
 
 from ..guard.viewers import Viewer
@@ -37,74 +37,10 @@ PREFERRED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """The headline of one metric of one pipeline, with positions on the metric's whole range from 0 to 100."""
-
-    headline: Headline
-    lower: float
-    """Lower end of the interval."""
-    upper: float
-    at: tuple[float, float, float]
-    """Positions of lower end, estimate and upper end."""
-    target: float | None
-    """Position of the target of a rule, or of the edge of the band `good`; None without one."""
-
-    @property
-    def key(self) -> str:
-        """Identifies the cell on the page."""
-        return f"{self.headline.pipeline}\n{self.headline.metric}"
-
-    @property
-    def metric(self) -> str:
-        """Name of the metric."""
-        return self.headline.metric
-
-    @property
-    def estimate(self) -> float:
-        """The number."""
-        return self.headline.estimate or 0.0
-
-    @property
-    def state(self) -> HeadlineState:
-        """How the metric stands."""
-        return self.headline.state
-
-    def patch(self) -> list[object]:
-        """Return the numbers that change, as `live.js` reads them."""
-        ends = f"{self.lower:z.3f} – {self.upper:z.3f}" if self.headline.has_interval else ""
-        return [f"{self.estimate:z.3f}", ends, *self.at, self.state]
-
-
-@dataclass(frozen=True, slots=True)
-class FleetRow:
-    """One pipeline."""
-
-    pipeline: str
-    state: HeadlineState
-    n: int
-    """Most values of a metric in the range."""
-    updated_at: datetime | None
-    cells: Mapping[str, Cell]
-    firing: Sequence[tuple[str, str]]
-    """Metric and segment value, or nothing, of the alerts that fire."""
-
-    @property
-    def key(self) -> str:
-        """Identifies the row on the page."""
-        return f"row:{self.pipeline}"
-
-    @property
-    def worst_first(self) -> Sequence[Cell]:
-        """The cells, those whose metric fires first, then by importance."""
-        fires = {metric for metric, _ in self.firing}
-        return sorted(self.cells.values(), key=lambda cell: (cell.metric not in fires, importance(cell.metric)))
-
-
-@dataclass(frozen=True, slots=True)
 class Fleet:
     """The rows of the fleet, the worst state first, and the shown metrics."""
 
-    rows: Sequence[FleetRow]
+    rows: Sequence[FleetPipeline]
     """The rows in view."""
     total: int
     """Number of all pipelines that match the filters."""
@@ -118,8 +54,8 @@ class Fleet:
         """Return all numbers of the screen by the key of their place."""
         found: dict[str, list[object]] = {}
         for row in self.rows:
-            found[row.key] = [row.state, f"{row.n:,}"]
-            found |= {cell.key: cell.patch() for cell in row.cells.values()}
+            found[f"row:{row.pipeline}"] = [row.state, f"{row.n:,}"]
+            found |= {number_key(headline): patch(headline) for headline in row.headlines}
         return found
 
     @property
@@ -129,7 +65,7 @@ class Fleet:
             (
                 row.pipeline,
                 row.state,
-                tuple((name, cell.headline.labeler_text, cell.headline.judge_text) for name, cell in row.cells.items()),
+                tuple((number.metric, number.labeler_text, number.judge_text) for number in row.headlines),
             )
             for row in self.rows
         )
@@ -145,7 +81,6 @@ def fleet(
     text: str = "",
     first: int = 0,
     limit: int | None = None,
-    targets: Mapping[tuple[str, str], float] | None = None,
 ) -> Fleet:
     """Return the fleet.
 
@@ -156,7 +91,6 @@ def fleet(
         text: only pipelines whose name contains this text.
         first: place of the first row in view; beyond the last page, that page is in view.
         limit: most rows in view; None for all.
-        targets: value of a target by pipeline (or `*`) and metric.
     """
     firing: defaultdict[str, dict[tuple[str, str], None]] = defaultdict(dict)
     for alert in alerts:
@@ -182,15 +116,16 @@ def fleet(
     if limit is not None and first >= len(chosen):
         first = max(len(chosen) - 1, 0) // limit * limit
     rows = [
-        _row(
-            pipeline,
-            states[pipeline],
-            by_pipeline[pipeline],
-            firing=[*firing[pipeline]],
-            shown=shown,
-            targets=targets or {},
+        FleetPipeline(
+            pipeline=pipeline,
+            state=states[pipeline],
+            n=max((headline.n for headline in of.values()), default=0),
+            updated_at=max((headline.updated_at for headline in of.values() if headline.updated_at), default=None),
+            firing=tuple(f"{metric}, {segment}" if segment else metric for metric, segment in firing[pipeline]),
+            headlines=tuple(of[name] for name in shown if name in of and of[name].estimate is not None),
         )
         for pipeline in chosen[first : None if limit is None else first + limit]
+        for of in (by_pipeline[pipeline],)
     ]
     return Fleet(rows, len(chosen), first, shown, known_metrics)
 
@@ -218,62 +153,56 @@ def importance(name: str) -> tuple[int, str]:
     return (PREFERRED.index(short) if short in PREFERRED else len(PREFERRED), name)
 
 
-def _row(
-    pipeline: str,
-    state: HeadlineState,
-    of: Mapping[str, Headline],
-    *,
-    firing: Sequence[tuple[str, str]],
-    shown: Sequence[str],
-    targets: Mapping[tuple[str, str], float],
-) -> FleetRow:
-    cells = {name: cell for name in shown if name in of and (cell := cell_of(of[name], targets)) is not None}
-    return FleetRow(
-        pipeline,
-        state,
-        max((headline.n for headline in of.values()), default=0),
-        max((headline.updated_at for headline in of.values() if headline.updated_at is not None), default=None),
-        cells,
-        firing,
-    )
-
-
 def has_interval(headline: Headline) -> bool:
     """Return whether a headline has a number with an interval."""
     return headline.estimate is not None and headline.lower is not None and headline.upper is not None
 
 
-def cell_of(headline: Headline, targets: Mapping[tuple[str, str], float] | None = None) -> Cell | None:
-    """Return the cell of a headline; None without a number.
-
-    Args:
-        targets: value of a target by pipeline (or `*`) and metric.
-    """
-    if headline.estimate is None:
-        return None
+def bounds(headline: Headline) -> tuple[float, float]:
+    """Return the ends of the interval; those of the metric's range where an end is not known."""
     lowest, highest = headline.value_range
-    lower = lowest if headline.lower is None else headline.lower
-    upper = highest if headline.upper is None else headline.upper
-    span, given = (highest - lowest) or 1.0, targets or {}
-
-    def place(value: float) -> float:
-        return round(100 * min(max((value - lowest) / span, 0.0), 1.0), 1)
-
-    target = given.get((headline.pipeline, headline.metric), given.get(("*", headline.metric), _good(headline.metric)))
-    return Cell(
-        headline,
-        lower,
-        upper,
-        (place(lower), place(headline.estimate), place(upper)),
-        None if target is None else place(target),
+    return (
+        lowest if headline.lower is None else headline.lower,
+        highest if headline.upper is None else headline.upper,
     )
 
 
-def _good(metric: str) -> float | None:
-    definition = METRICS.get(metric)
-    if definition is None or definition.bands is None or definition.direction is Direction.NEITHER:
+def position(headline: Headline, value: float) -> float:
+    """Return the position of a value on the metric's range, from 0 to 100."""
+    lowest, highest = headline.value_range
+    return round(100 * min(max((value - lowest) / ((highest - lowest) or 1.0), 0.0), 1.0), 1)
+
+
+def positions(headline: Headline) -> tuple[float, float, float]:
+    """Return the positions of lower end, estimate and upper end, from 0 to 100."""
+    lower, upper = bounds(headline)
+    return position(headline, lower), position(headline, headline.estimate or 0.0), position(headline, upper)
+
+
+def good_position(headline: Headline) -> float | None:
+    """Return the position of the edge of the band `good`; None without one."""
+    known = METRICS.get(headline.metric)
+    if known is None or known.bands is None or known.direction is Direction.NEITHER:
         return None
-    return definition.bands.good
+    return position(headline, known.bands.good)
+
+
+def number_key(headline: Headline) -> str:
+    """Return what identifies the number on an open page."""
+    return f"{headline.pipeline}\n{headline.metric}"
+
+
+def patch(headline: Headline) -> list[object]:
+    """Return the numbers that change on an open page, as `live.js` reads them."""
+    lower, upper = bounds(headline)
+    ends = f"{lower:z.3f} – {upper:z.3f}" if headline.has_interval else ""
+    return [f"{headline.estimate or 0.0:z.3f}", ends, *positions(headline), headline.state]
+
+
+def worst_first(row: FleetPipeline) -> Sequence[Headline]:
+    """Return the headlines of a pipeline, those whose metric fires first, then by importance."""
+    fires = {name.partition(", ")[0] for name in row.firing}
+    return sorted(row.headlines, key=lambda headline: (headline.metric not in fires, importance(headline.metric)))
 
 
 IN_VIEW: Final = 50
@@ -328,11 +257,6 @@ async def _filter(  # noqa: PLR0917 - each parameter of the address is described
 
 
 FleetFilter = Annotated[FleetChoice, Depends(_filter)]
-
-
-def filter_of(chosen: FleetChoice) -> tuple[object, ...]:
-    """Return the filters as a value that identifies them."""
-    return tuple(chosen)
 
 
 async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice, limit: int | None = IN_VIEW) -> Fleet:

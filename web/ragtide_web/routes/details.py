@@ -75,19 +75,7 @@ async def get_fleet(
     limit: Annotated[int | None, Query(ge=1, description="Most pipelines of the answer; all unless given.")] = None,
 ) -> Response:
     """Return the pipelines, the worst first, each with its state and the numbers of its most important metrics."""
-    found = await fleet_of(shared, viewer, chosen, limit)
-    pipelines = [
-        FleetPipeline(
-            pipeline=row.pipeline,
-            state=row.state,
-            n=row.n,
-            updated_at=row.updated_at,
-            firing=tuple(f"{metric}, {segment}" if segment else metric for metric, segment in row.firing),
-            headlines=tuple(cell.headline for cell in row.cells.values()),
-        )
-        for row in found.rows
-    ]
-    return await encoded_list(FLEET, pipelines)
+    return await encoded_list(FLEET, [*(await fleet_of(shared, viewer, chosen, limit)).rows])
 
 
 @router.get("/v1/alert", responses=NOT_FOUND)

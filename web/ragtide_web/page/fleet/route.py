@@ -18,7 +18,7 @@ from ...guard.viewers import Reader, Viewer
 from ...reading.alerts import alert_texts, visible_alerts
 from ...reading.context import Context, Shared
 from ...reading.dead_letters import may_see
-from ...reading.fleet import IN_VIEW, FleetChoice, FleetFilter, fleet_of
+from ...reading.fleet import IN_VIEW, FleetChoice, FleetFilter, fleet_of, worst_first
 from ...reading.headlines import CHOICES
 from ...reading.item_lists import lasting
 from ..rendering import render
@@ -98,9 +98,9 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
     first = await _first_contact(request, shared, chosen) if not drawn.rows else None
     sparklines = await shared.sparklines.read(
         (
-            (row.pipeline, cell.metric, cell.headline.labeler)
+            (row.pipeline, worst.metric, worst.labeler)
             for row in drawn.rows
-            if has_history and (cell := next(iter(row.worst_first), None)) is not None
+            for worst in worst_first(row)[: int(has_history)]
         ),
         chosen.scope,
     )

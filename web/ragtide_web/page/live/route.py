@@ -10,7 +10,7 @@ from ...guard.headers import HEADERS
 from ...guard.problems import REDIS_ERRORS, HttpProblem
 from ...guard.viewers import Reader, viewer_of
 from ...reading.context import Shared
-from ...reading.fleet import FleetFilter, filter_of, fleet_of
+from ...reading.fleet import FleetFilter, fleet_of
 from ...reading.live import SOURCES, events
 
 router = APIRouter(include_in_schema=False)
@@ -33,7 +33,7 @@ async def get_live(
     topic, draw = None, None
     if view == "fleet":
         # Viewers with the same rights and filters share one drawing.
-        topic = repr((viewer.patterns, filter_of(chosen)))
+        topic = repr((viewer.patterns, tuple(chosen)))
 
         async def draw_fleet() -> tuple[object, dict[str, list[object]]]:
             drawn = await fleet_of(shared, viewer, chosen)

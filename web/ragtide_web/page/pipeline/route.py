@@ -15,24 +15,24 @@ from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_schemas import Estimate, Headline, RagInteraction, utc_now
 from ragtide_schemas.alert_text import AlertText
+from ragtide_schemas.details import FleetPipeline
 
 from ...guard.problems import HttpProblem
 from ...guard.viewers import Reader, Viewer
 from ...reading.alerts import alert_texts, visible_alerts
 from ...reading.bands import LEAST_N, Mark
 from ...reading.context import Context, Shared
-from ...reading.fleet import FleetRow, fleet, importance, important
+from ...reading.fleet import fleet, importance, important, worst_first
 from ...reading.headlines import CHOICES
 from ..rendering import render
 from .screen import (
     USES,
     VERSION_IS,
-    Surroundings,
     TimeSpan,
     change_times,
     deploy_marks,
     panels,
-    segment_rows,
+    segments_of,
     time_span,
     use_rows,
 )
@@ -100,9 +100,10 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
     alerts = [alert for alert in await visible_alerts(shared, viewer) if alert.pipeline in (pipeline, "*")]
     metrics = sorted({headline.metric for headline in mine if headline.estimate is not None})
     (row,) = fleet(mine, alerts, metrics=metrics).rows
-    names = sorted(row.cells, key=importance)
+    shown = {headline.metric: headline for headline in row.headlines}
+    names = sorted(shown, key=importance)
     deploys = await _deploys(shared, pipeline, names, span)
-    apart = {name: change_times(row.cells[name].headline, alerts, deploys) for name in names}
+    apart = {name: change_times(shown[name], alerts, deploys) for name in names}
     histories = dict(zip(names, await _histories(shared, pipeline, span, apart), strict=True))
     whole = await _estimates(shared, pipeline)
     numbers = [estimate for estimate in whole if estimate.segment is None]
@@ -116,13 +117,14 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
         viewer,
         "pipeline.html",
         row=row,
+        shown=shown,
         span=span,
-        panels=panels(row, histories, Surroundings(span, alerts, rules, deploys, numbers)),
+        panels=panels(row.headlines, histories, span, alerts=alerts, rules=rules, deploys=deploys, numbers=numbers),
         history=shared.settings.history,
         numbers=numbers,
         labelers=labelers if len(labelers) > 1 else [],
         labeler=labeler,
-        segments=segment_rows(headlines, columns),
+        segments=segments_of(headlines, columns),
         uses=(uses := use_rows(whole, mine)),
         use_names=[name for name in USES if any(name in use.used for use in uses)],
         ratio_confidence=max(2 * shared.settings.confidence - 1, 0.0),
@@ -149,14 +151,13 @@ def _diagnoses(pipeline: str, headlines: Sequence[Headline], texts: Sequence[Ale
     ]
 
 
-async def _worst(shared: Context, row: FleetRow) -> tuple[str, list[RagInteraction]]:
+async def _worst(shared: Context, row: FleetPipeline) -> tuple[str, list[RagInteraction]]:
     # They are by the labeler of its headline, or else by its proxy; the name of the list says by whom.
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     lists = await kept.lists(row.pipeline)
-    headlines = [cell.headline for cell in row.worst_first]
     names = [
         f"worst:{headline.metric}:{labeler}"
-        for headline in headlines
+        for headline in worst_first(row)
         for labeler in (headline.labeler, headline.proxy)
         if labeler is not None
     ]

@@ -15,7 +15,7 @@ from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Estimate, Head
 from ragtide_schemas.metric_definitions import ANSWER_COST, ANSWER_LATENCY, USAGE
 
 from ...reading.bands import BandChart, Mark, chart_start
-from ...reading.fleet import Cell, FleetRow, cell_of, importance
+from ...reading.fleet import importance
 
 DEFAULT: Final = "24h"
 LEAST: Final = timedelta(minutes=1)
@@ -82,7 +82,7 @@ def _time(text: str) -> datetime | None:
 class MetricPanel:
     """One metric of the pipeline."""
 
-    cell: Cell
+    headline: Headline
     chart: BandChart
     quantiles: Mapping[str, float]
     """Of a number of the answer, such as its latency, over all time, by `p50` and so on; empty for others."""
@@ -92,23 +92,12 @@ class MetricPanel:
     @property
     def metric(self) -> str:
         """Name of the metric."""
-        return self.cell.metric
+        return self.headline.metric
 
     @property
     def definition(self) -> MetricDefinition | None:
         """Meaning, bands and direction of one of ragtide's own metrics; None of another."""
         return METRICS.get(self.metric)
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRow:
-    """One segment value."""
-
-    value: str
-    n: int
-    cells: Mapping[str, Cell]
-    pending: Mapping[str, Headline]
-    """Headlines of metrics without a number that their judge has not scored enough answers of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,39 +112,61 @@ class UseRow:
     """By `answer.cost_usd` and `answer.latency_s`: its mean, and the quality divided by it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The facts that the panels of a pipeline share."""
-
-    span: TimeSpan
-    """The shown range."""
-    alerts: Sequence[Alert] = ()
-    """Alerts of the pipeline, the newest first."""
-    rules: Sequence[AlertRule] = ()
-    """Rules on the whole pipeline."""
-    deploys: Sequence[Mark] = ()
-    """First values of `version`."""
-    numbers: Sequence[Estimate] = ()
-    """Estimates of all time of the whole pipeline."""
-
-
-def panels(row: FleetRow, histories: Mapping[str, Sequence[History]], known: Surroundings) -> list[MetricPanel]:
+def panels(
+    headlines: Iterable[Headline],
+    histories: Mapping[str, Sequence[History]],
+    span: TimeSpan,
+    *,
+    alerts: Sequence[Alert] = (),
+    rules: Sequence[AlertRule] = (),
+    deploys: Sequence[Mark] = (),
+    numbers: Sequence[Estimate] = (),
+) -> list[MetricPanel]:
     """Return the panels of the metrics of a pipeline, the most important first; small metrics are among the numbers.
 
     A metric without bands and without a history has no panel, either.
 
     Args:
         histories: of each metric.
-        known: range, alerts, rules and versions.
+        span: the shown range.
+        alerts: of the pipeline, the newest first.
+        rules: on the whole pipeline.
+        deploys: first values of `version`.
+        numbers: estimates of all time of the whole pipeline.
     """
-    shown = [name for name in sorted(row.cells, key=importance) if not row.cells[name].headline.is_small]
-    found = [_panel(row.cells[name], histories.get(name, ()), known) for name in shown]
-    return [panel for panel in found if panel.chart.points or (panel.definition and panel.definition.bands)]
+    found = []
+    for headline in sorted(headlines, key=lambda headline: importance(headline.metric)):
+        if headline.is_small:
+            continue
+        mine = [alert for alert in alerts if alert.metric == headline.metric and alert.segment is None]
+        marks = [*_marks(mine, span), *_move(headline, mine, span), *deploys]
+        panel = MetricPanel(
+            headline=headline,
+            chart=_chart(
+                headline,
+                histories.get(headline.metric, ()),
+                span,
+                alerts=mine,
+                target=_target(rules, headline.metric),
+                marks=marks,
+            ),
+            quantiles=_quantiles(numbers, headline),
+            rule=_rule(headline) if headline.state == "moved" and not headline.rules else "",
+        )
+        if panel.chart.points or (panel.definition and panel.definition.bands):
+            found.append(panel)
+    return found
 
 
-def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> MetricPanel:
-    span, headline = known.span, cell.headline
-    mine = [alert for alert in known.alerts if alert.metric == cell.metric and alert.segment is None]
+def _chart(
+    headline: Headline,
+    histories: Sequence[History],
+    span: TimeSpan,
+    *,
+    alerts: Sequence[Alert],
+    target: float | None,
+    marks: Sequence[Mark],
+) -> BandChart:
     # Labelers are never mixed in one line: the chart has the labeler of the number above it, in its version.
     found = [history for history in histories if history.key.labeler == headline.labeler and history.points]
     version = headline.labeler_version
@@ -165,22 +176,18 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
         default=None,
     )
     lowest, highest = headline.value_range
-    chart = BandChart(
+    return BandChart(
         points=() if chosen is None else chosen.points,
         start=chart_start(chosen, span.start),
         end=span.end,
         lowest=lowest,
         highest=highest,
-        target=_target(known.rules, cell.metric),
-        baseline=next((alert.normal for alert in mine if alert.normal is not None and alert.quantity == "mean"), None),
-        marks=sorted((*_marks(mine, span), *_move(headline, mine, span), *known.deploys), key=lambda mark: mark.at),
-        changed_at=next((alert.began_at for alert in mine if alert.status != "resolved" and alert.began_at), None),
-    )
-    return MetricPanel(
-        cell=cell,
-        chart=chart,
-        quantiles=_quantiles(known.numbers, headline),
-        rule=_rule(headline) if headline.state == "moved" and not headline.rules else "",
+        target=target,
+        baseline=next(
+            (alert.normal for alert in alerts if alert.normal is not None and alert.quantity == "mean"), None
+        ),
+        marks=sorted(marks, key=lambda mark: mark.at),
+        changed_at=next((alert.began_at for alert in alerts if alert.status != "resolved" and alert.began_at), None),
     )
 
 
@@ -306,8 +313,12 @@ def _ends(found: Estimate) -> Interval[float, float]:
     )
 
 
-def segment_rows(headlines: Iterable[Headline], metrics: Sequence[str]) -> dict[str, list[SegmentRow]]:
-    """Return the segment values of a pipeline by the name of their segment, the most values first.
+Segments = dict[str, dict[str, dict[str, Headline]]]
+"""Headlines by the name of a segment, its value and the metric."""
+
+
+def segments_of(headlines: Iterable[Headline], metrics: Sequence[str]) -> Segments:
+    """Return the headlines of the segment values of a pipeline, the values with the most interactions first.
 
     Args:
         metrics: that have a column.
@@ -316,17 +327,8 @@ def segment_rows(headlines: Iterable[Headline], metrics: Sequence[str]) -> dict[
     for headline in headlines:
         if headline.segment is not None and headline.metric in metrics:
             by_value[headline.segment][headline.metric] = headline
-    rows = [
-        SegmentRow(
-            value,
-            max(headline.n for headline in of.values()),
-            {name: cell for name, headline in of.items() if (cell := cell_of(headline)) is not None},
-            {name: headline for name, headline in of.items() if not headline.is_measured},
-        )
-        for value, of in by_value.items()
-    ]
-    rows.sort(key=lambda row: (-row.n, row.value))
-    groups: defaultdict[str, list[SegmentRow]] = defaultdict(list)
-    for row in rows[:SEGMENT_ROWS]:
-        groups[row.value.partition("=")[0]].append(row)
-    return dict(groups)
+    most_first = sorted(by_value, key=lambda value: (-max(one.n for one in by_value[value].values()), value))
+    found: Segments = {}
+    for value in most_first[:SEGMENT_ROWS]:
+        found.setdefault(value.partition("=")[0], {})[value] = by_value[value]
+    return found
