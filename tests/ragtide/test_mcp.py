@@ -22,7 +22,6 @@ from tests.web.test_details import OPERATOR, READER, SECRET, TOKENS, seed
 
 from ragtide import LocalLabeler
 from ragtide.mcp_server.serving import ANSWER_CHARS, answered, service_of
-from ragtide.mcp_server.tools import FleetArguments, ReadingTool
 from ragtide.testing import interaction
 from ragtide_offline.replay.plan import open_recording
 from ragtide_offline.replay.rule_test import RuleTest
@@ -316,24 +315,22 @@ async def test_the_settings_of_the_page_lead_to_the_pipelines_of_its_token(
     ],
 )
 async def test_a_tool_that_breaks_answers_with_a_sentence(error: Exception, words: str) -> None:
-    async def broken(service: ServiceClient, asked: FleetArguments) -> dict[str, Any]:
+    async def broken(service: ServiceClient) -> dict[str, Any]:
         raise error
 
-    tool = ReadingTool("fleet", FleetArguments, broken)
     async with service_of(McpSettings()) as service:
-        found = await answered(tool, service, {})
+        found = await answered(broken, service, {})
     (block,) = found.content
     assert block.type == "text"
     assert (found.is_error, words in block.text, "secret" in block.text) == (True, True, False)
 
 
 async def test_an_answer_that_is_too_long_is_refused_with_what_to_ask() -> None:
-    async def endless(service: ServiceClient, asked: FleetArguments) -> dict[str, Any]:
+    async def endless(service: ServiceClient) -> dict[str, Any]:
         return {"pipelines": [{"pipeline": "x" * ANSWER_CHARS}], "left_out": 0}
 
-    tool = ReadingTool("fleet", FleetArguments, endless)
     async with service_of(McpSettings()) as service:
-        found = await answered(tool, service, {})
+        found = await answered(endless, service, {})
     assert found.is_error
     assert found.structured_content is None
     assert len(str(found.content)) < 1000

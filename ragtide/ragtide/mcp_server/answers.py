@@ -1,8 +1,10 @@
-"""What tools are asked, and how they return the records of the HTTP API."""
+"""What a tool is asked, and how it returns the records of the HTTP API."""
 
+from collections.abc import Awaitable, Callable
+from inspect import Parameter, signature
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
 from ragtide_runtime.service_client import ServiceClient
 from ragtide_runtime.settings.model import Settings
@@ -14,6 +16,7 @@ NAME_CHARS: Final = 500
 """Most characters of a name in the arguments of a tool."""
 
 Text = Annotated[str, Field(min_length=1, max_length=NAME_CHARS)]
+OnlyPipeline = Annotated[Text | None, Field(description="Only this pipeline.")]
 Limit = Annotated[int, Field(ge=1, le=100)]
 
 NUMBER: Final = {
@@ -25,10 +28,17 @@ ALERT: Final = {"alert_id", "severity", "pipeline", "segment", "metric", "rule",
 """Fields of an alert in a line."""
 
 
-class ToolArguments(BaseModel):
-    """The arguments of a tool."""
+Tool = Callable[..., Awaitable[dict[str, Any]]]
+"""A function of the client of the service, and by keyword of what a model asks. Its docstring is for the model."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+
+def arguments_of(tool: Tool) -> type[BaseModel]:
+    """Return the model of the arguments of a tool: the parameters of its function that are given by keyword."""
+    taken = [given for given in signature(tool).parameters.values() if given.kind is Parameter.KEYWORD_ONLY]
+    fields: dict[str, Any] = {
+        given.name: (given.annotation, ... if given.default is Parameter.empty else given.default) for given in taken
+    }
+    return create_model(tool.__name__, __config__=ConfigDict(extra="forbid", hide_input_in_errors=True), **fields)
 
 
 def fields_of(record: BaseModel, **options: Any) -> dict[str, Any]:

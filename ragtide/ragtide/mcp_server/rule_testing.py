@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -14,7 +13,7 @@ from ragtide_schemas import AlertRule
 from ragtide_schemas.criterion import BUILT_IN
 from ragtide_schemas.metric_definitions import CRITERIA_FAMILY
 
-from .answers import Text, ToolArguments, alert_fields, with_asked_criteria
+from .answers import OnlyPipeline, Tool, alert_fields, with_asked_criteria
 
 TEST_S: Final = 120.0
 """Seconds after which a test of a rule ends with what it has replayed."""
@@ -26,40 +25,30 @@ OpenTest = Callable[..., Any]
 """Returns a `RuleTest` of a rule, `since` a time, `until` another one, on a `pipeline`."""
 
 
-class RuleTestArguments(ToolArguments):
-    """Which rule, on which part of the recording."""
-
-    rule: AlertRule
-    """The alert rule, as a table `[[alerts]]` of the settings."""
-    since: Annotated[str, Field(max_length=40)] | None = None
-    """Start, a date or time (ISO 8601, UTC); the whole recording without it."""
-    until: Annotated[str, Field(max_length=40)] | None = None
-    """End, itself not included."""
-    pipeline: Text | None = None
-    """Only this pipeline."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuleTester:
-    """Tests rules on a recording of this machine or of a store, as `ragtide rules test` does.
+def rule_test_tool(settings: Settings, open_test: OpenTest) -> Tool:
+    """Return the tool that tests rules on a recording of this machine or of a store.
 
     Args:
         open_test: opens the recording for the test of a rule, between two times, on a pipeline.
     """
 
-    settings: Settings
-    open_test: OpenTest
-
-    async def test_rule(self, service: ServiceClient, asked: RuleTestArguments) -> dict[str, Any]:
+    async def test_rule(
+        service: ServiceClient,
+        *,
+        rule: Annotated[AlertRule, Field(description="The alert rule, as a table `[[alerts]]` of the settings.")],
+        since: Annotated[
+            str | None,
+            Field(max_length=40, description="Start, a date or time (ISO 8601, UTC); the whole recording without it."),
+        ] = None,
+        until: Annotated[str | None, Field(max_length=40, description="End, itself not included.")] = None,
+        pipeline: OnlyPipeline = None,
+    ) -> dict[str, Any]:
         """Test an alert rule on the recording: which alerts would it have raised, and when? It changes nothing.
 
         Use it before you propose a rule: a good rule fires where people saw a problem, and nowhere else. If the answer
         is not `complete`, choose a shorter time. `cautions` say why the rule could not fire, or never will.
         """
-        rule = asked.rule
-        testing = await asyncio.to_thread(
-            self.open_test, rule, since=asked.since, until=asked.until, pipeline=asked.pipeline
-        )
+        testing = await asyncio.to_thread(open_test, rule, since=since, until=until, pipeline=pipeline)
         stop = asyncio.Event()
         limit = asyncio.get_running_loop().call_later(TEST_S, stop.set)
         try:
@@ -67,7 +56,7 @@ class RuleTester:
         finally:
             limit.cancel()
         raised = [each for each in found.alerts if each.rule == rule.name]
-        cautions = [*found.unfired, *await self._cautions(service, rule)]
+        cautions = [*found.unfired, *await _cautions(service, settings, rule)]
         return {
             "n": found.counts["n"],
             "total": found.counts["population_size"],
@@ -78,11 +67,14 @@ class RuleTester:
             **({"cautions": cautions} if cautions else {}),
         }
 
-    async def _cautions(self, service: ServiceClient, rule: AlertRule) -> list[str]:
-        settings, unread = self.settings, []
-        if rule.metric.startswith(f"{CRITERIA_FAMILY}.") or rule.metric in BUILT_IN:
-            try:
-                settings = await with_asked_criteria(service, settings)
-            except ServiceError as error:
-                unread = [f"Stored criteria are not known: {error}"]
-        return [*(finding.message for finding in rule_findings((rule,), settings)), *unread]
+    return test_rule
+
+
+async def _cautions(service: ServiceClient, settings: Settings, rule: AlertRule) -> list[str]:
+    unread = []
+    if rule.metric.startswith(f"{CRITERIA_FAMILY}.") or rule.metric in BUILT_IN:
+        try:
+            settings = await with_asked_criteria(service, settings)
+        except ServiceError as error:
+            unread = [f"Stored criteria are not known: {error}"]
+    return [*(finding.message for finding in rule_findings((rule,), settings)), *unread]

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from inspect import getdoc
 from typing import Any, Final
 
 from mcp.server import Server, ServerRequestContext
@@ -12,9 +13,9 @@ from mcp_types import (
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
-    Tool,
     ToolAnnotations,
 )
+from mcp_types import Tool as McpTool
 from pydantic import ValidationError
 from pydantic_core import to_json
 
@@ -25,7 +26,7 @@ from ragtide_runtime.settings.serve import McpSettings
 from ragtide_schemas.base import describe
 from ragtide_schemas.suggestions import unknown
 
-from .tools import ReadingTool
+from .answers import Tool, arguments_of
 
 INSTRUCTIONS: Final = (
     "ragtide scores the answers of RAG applications live. These tools read one deployment, and none changes anything. "
@@ -57,15 +58,25 @@ def service_of(settings: McpSettings) -> ServiceClient:
     return ServiceClient(settings.endpoint, settings.token, names, timeout_s=TIMEOUT_S)
 
 
-def server_of(service: ServiceClient, tools: Sequence[ReadingTool[Any]]) -> Server[dict[str, Any]]:
+def server_of(service: ServiceClient, tools: Sequence[Tool]) -> Server[dict[str, Any]]:
     """Return the server with its tools.
 
     Args:
         service: the client of the HTTP service; the caller opens and closes it.
         tools: by `tools_of`.
     """
-    by_name = {tool.name: tool for tool in tools}
-    listed = ListToolsResult(tools=[_described(tool) for tool in tools])
+    by_name = {tool.__name__: tool for tool in tools}
+    listed = ListToolsResult(
+        tools=[
+            McpTool(
+                name=name,
+                description=getdoc(tool) or "",
+                input_schema=arguments_of(tool).model_json_schema(),
+                annotations=READS_ONLY,
+            )
+            for name, tool in by_name.items()
+        ]
+    )
 
     async def list_tools(
         _: ServerRequestContext[dict[str, Any]], params: PaginatedRequestParams | None
@@ -89,16 +100,7 @@ def server_of(service: ServiceClient, tools: Sequence[ReadingTool[Any]]) -> Serv
     )
 
 
-def _described(tool: ReadingTool[Any]) -> Tool:
-    return Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.arguments.model_json_schema(),
-        annotations=READS_ONLY,
-    )
-
-
-async def answered(tool: ReadingTool[Any], service: ServiceClient, given: dict[str, Any]) -> CallToolResult:
+async def answered(tool: Tool, service: ServiceClient, given: dict[str, Any]) -> CallToolResult:
     """Return the answer of a tool; a failure is one sentence that says what to do.
 
     Args:
@@ -106,17 +108,19 @@ async def answered(tool: ReadingTool[Any], service: ServiceClient, given: dict[s
         service: the client of the HTTP service.
         given: the arguments as they came.
     """
+    arguments = arguments_of(tool)
+    for name in given:
+        if name not in arguments.model_fields:
+            return refused(unknown("argument", name, list(arguments.model_fields)))
     try:
-        content = await tool.call(service, _arguments(tool, given))
-    except ValidationError as error:
-        return refused(describe(error))
-    except RagtideError as error:
-        return refused(str(error))
+        content = await tool(service, **dict(arguments.model_validate(given)))
+    except (ValidationError, RagtideError) as error:
+        return refused(describe(error) if isinstance(error, ValidationError) else str(error))
     except ModuleNotFoundError as error:
-        return refused(f"the tool {tool.name} needs {error.name}: pip install 'ragtide[mcp,service,recorder]'")
+        return refused(f"the tool {tool.__name__} needs {error.name}: pip install 'ragtide[mcp,service,recorder]'")
     except Exception:
-        log.exception("the tool %s failed", tool.name)
-        return refused(f"the tool {tool.name} failed, which is a fault of ragtide mcp: its log has the cause")
+        log.exception("the tool %s failed", tool.__name__)
+        return refused(f"the tool {tool.__name__} failed, which is a fault of ragtide mcp: its log has the cause")
     text = to_json(content).decode()
     if len(text) > ANSWER_CHARS:
         return refused(
@@ -126,20 +130,12 @@ async def answered(tool: ReadingTool[Any], service: ServiceClient, given: dict[s
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=content)
 
 
-def _arguments(tool: ReadingTool[Any], given: dict[str, Any]) -> Any:
-    known = tool.arguments.model_fields
-    for name in given:
-        if name not in known:
-            raise RagtideError(unknown("argument", name, list(known)))
-    return tool.arguments.model_validate(given)
-
-
 def refused(sentence: str) -> CallToolResult:
     """Return a failure that a model can read."""
     return CallToolResult(content=[TextContent(type="text", text=sentence)], is_error=True)
 
 
-async def serve_stdio(service: ServiceClient, tools: Sequence[ReadingTool[Any]]) -> None:
+async def serve_stdio(service: ServiceClient, tools: Sequence[Tool]) -> None:
     """Serve one client over standard input and output, until it closes them."""
     async with service, stdio_server() as (received, sent):
         server = server_of(service, tools)
