@@ -9,7 +9,8 @@ from tests.support.screens import WIDTHS, drawn
 from typer.testing import CliRunner
 
 from ragtide.cli.app import cli
-from ragtide.cli.printing.pages import explanation, given_by, metrics_table
+from ragtide.cli.printing import fitted
+from ragtide.cli.printing.pages import METRIC_COLUMNS, explanation, given_by
 from ragtide_schemas import METRICS
 from ragtide_schemas.metric_definitions import definitions_of_errors
 
@@ -74,7 +75,7 @@ def test_without_a_name_all_metrics_are_listed() -> None:
 
 @for_each("width", WIDTHS)
 def test_the_screens_fit(width: int) -> None:
-    listed = drawn(metrics_table(METRICS, width), width)
+    listed = drawn(fitted(METRIC_COLUMNS, [*METRICS.values()], width), width)
     assert all(name in listed for name in METRICS)
     for metric in (*METRICS.values(), *definitions_of_errors(METRICS).values()):
         text = " ".join(drawn(explanation(metric, given_by(metric.name, {}, {})), width).split())

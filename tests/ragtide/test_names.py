@@ -12,9 +12,9 @@ from tests.support.alerts import alert
 from tests.support.cases import for_each
 from tests.support.screens import drawn
 
-from ragtide.cli.printing import Column, fitted
+from ragtide.cli.printing import Column, fitted, folded
 from ragtide.cli.printing.estimates import compared_table, estimates_table, labeling_table, segments_table
-from ragtide.cli.printing.live import alerts_view, contents_table, findings_table, lists_view, rules_table
+from ragtide.cli.printing.live import FINDING_COLUMNS, LIST_COLUMNS, RULE_COLUMNS, alerts_view, contents_table
 from ragtide.cli.running.watching import WatchView, headline_of
 from ragtide_offline.replay.result import RuleAlerts
 from ragtide_roles.doctor.finding import Finding
@@ -57,16 +57,19 @@ def tables() -> dict[str, tuple[Any, list[str]]]:
         "compare": (compared_table([compared((9, 9))], ALIKE[0], ALIKE[1], 80), ALIKE[:2]),
         "compare by metric": (compared_table([compared((9, 9), one) for one in METRICS_ALIKE], "a", "b", 80),
                               METRICS_ALIKE),
-        "items": (lists_view([{"pipeline": one, "list": f"worst:{one}", "items": 9} for one in ALIKE], 80), ALIKE),
+        "items": (fitted(LIST_COLUMNS,
+                         [{"pipeline": one, "list": f"worst:{one}", "items": 9} for one in ALIKE], 80), ALIKE),
         "alerts": (alerts_view([alert_text(alert(str(n), pipeline=name)) for n, name in enumerate(ALIKE)]), ALIKE),
-        "rules of a replay": (rules_table({name: RuleAlerts([], 1) for name in ALIKE}, 80), ALIKE),
+        "rules of a replay": (fitted(RULE_COLUMNS, [(name, RuleAlerts([], 1)) for name in ALIKE], 80), ALIKE),
         "parts of a change": (segments_table(shares(), "of", 80), ALIKE),
         "recording": (
             contents_table([{"day": "2026-11-22", "pipeline": one, **counts, "unreadable": 0} for one in ALIKE], 80),
             ALIKE,
         ),
-        "doctor": (findings_table([Finding("warning", "scores", f"{one} is silent", one) for one in ALIKE]), ALIKE),
-        "any": (fitted([Column("name", ALIKE, shortest=20, yields=1), Column("n", ["1" * 60] * 3)], 80), ALIKE),
+        "doctor": (folded(FINDING_COLUMNS,
+                          [Finding("warning", "scores", f"{one} is silent", one) for one in ALIKE]), ALIKE),
+        "any": (fitted([Column("name", str, shortest=20, yields=1), Column("n", lambda _: "1" * 60)], ALIKE, 80),
+                ALIKE),
     }  # fmt: skip
 
 
@@ -100,6 +103,6 @@ def test_no_two_pipelines_look_alike_on_the_watch_screen() -> None:
 
 def test_a_name_that_is_unlike_all_others_may_lose_its_middle() -> None:
     names = ["checkout-" * 6 + "de", "search-" * 9 + "fr"]
-    text = drawn(fitted([Column("name", names, shortest=20, yields=1), Column("n", ["1" * 50] * 2)], 80), 80)
+    text = drawn(fitted([Column("name", str, shortest=20, yields=1), Column("n", lambda _: "1" * 50)], names, 80), 80)
     assert text.count("…") == 2
     assert len(text.splitlines()) == 3

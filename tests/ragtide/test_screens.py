@@ -13,12 +13,10 @@ from ragtide.cli.printing.estimates import (
     estimates_table,
     labeling_table,
     reference_table,
-    summary_table,
 )
 from ragtide.cli.running.watching import headline_of
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.reading.diagnoses import diagnoses, headline_diagnoses
-from ragtide_offline.score.summary import Summary
 from ragtide_schemas import METRICS, Estimate
 
 LONG = "a-pipeline-with-a-name-" + "that-is-long-" * 6 + "end"
@@ -115,7 +113,7 @@ def test_a_prediction_powered_mean_without_an_interval_does_not_come_first(width
 
 @for_each("width", WIDTHS)
 def test_the_summary_of_a_file_has_intervals_and_n(width: int) -> None:
-    text = drawn(summary_table(Summary(LOCAL_ONLY, ()), width), width)
+    text = drawn(estimates_table(LOCAL_ONLY, width, recent=False), width)
     assert len(INTERVAL.findall(text)) == 4
     assert text.count("12,345,678") == 4
     assert "recent" not in text

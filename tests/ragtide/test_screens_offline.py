@@ -12,9 +12,9 @@ from tests.support.cases import for_each
 from tests.support.screens import WIDTHS, drawn
 
 from ragtide.cli.printing import Column, SafeConsole, fitted, shortened
-from ragtide.cli.printing.estimates import compared_table, differences_table, segments_table
+from ragtide.cli.printing.estimates import DIFFERENCE_COLUMNS, compared_table, segments_table
 from ragtide.cli.printing.laboratory import agreement_table, board_view
-from ragtide.cli.printing.live import contents_table, letters_table, rules_table, workspaces_table
+from ragtide.cli.printing.live import LETTER_COLUMNS, RULE_COLUMNS, WORKSPACE_COLUMNS, contents_table
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_aggregator.statistics.intervals.intervals import Interval
@@ -74,7 +74,7 @@ def test_each_difference_in_two_parts_has_three_numbers_and_two_intervals(width:
     one: Any = SimpleNamespace(
         metric=LONG_METRIC, metric_version="2", change=SimpleNamespace(total=part, mix=part, within=part)
     )
-    text = drawn(differences_table([one], width), width)
+    text = drawn(fitted(DIFFERENCE_COLUMNS, [one], width), width)
     assert (text.count("-0.123"), text.count("-0.456 to +0.789")) == (3, 2)
 
 
@@ -95,7 +95,7 @@ def test_each_segment_value_of_a_change_has_its_shares_means_and_parts(width: in
 @for_each("width", WIDTHS)
 def test_each_rule_of_a_replay_has_both_numbers_and_all_times(width: int) -> None:
     fired: Any = SimpleNamespace(pipeline=LONG, segment=None, fired_at=WHEN)
-    text = drawn(rules_table({LONG: RuleAlerts([fired] * 7, 1_234_567)}, width), width)
+    text = drawn(fitted(RULE_COLUMNS, [(LONG, RuleAlerts([fired] * 7, 1_234_567))], width), width)
     assert re.search(r" 7  +1,234,567", text)
     assert " ".join(text.split()).count("2026-11-22 10:30:00") == 7
 
@@ -132,7 +132,7 @@ def test_a_dead_letter_has_its_whole_detail(width: int) -> None:
     letter = DeadLetter(
         stream="s", entry_id="1-0", reason=Reason.INVALID, detail=detail, payload="", failed_at=WHEN, component="w"
     )
-    text = drawn(letters_table([StoredDeadLetter("1763800000000-0", 0, letter)], width), width)
+    text = drawn(fitted(LETTER_COLUMNS, [StoredDeadLetter("1763800000000-0", 0, letter)], width), width)
     assert "1763800000000-0  2026-11-22 10:30:00" in text
     assert " ".join(text.split()).endswith(detail)
 
@@ -140,9 +140,8 @@ def test_a_dead_letter_has_its_whole_detail(width: int) -> None:
 @for_each("width", WIDTHS)
 def test_a_workspace_has_its_size_and_source(width: int) -> None:
     source = "/data/" + "a-folder/" * 20
-    text = drawn(
-        workspaces_table([Workspace(run="w-1", kind="replay", source=source, population_size=10**9)], width), width
-    )
+    workspace = Workspace(run="w-1", kind="replay", source=source, population_size=10**9)
+    text = drawn(fitted(WORKSPACE_COLUMNS, [workspace], width), width)
     assert "1,000,000,000" in text
     assert source in "".join(text.split())
 
@@ -223,8 +222,8 @@ def test_a_name_loses_its_middle_and_never_its_ends() -> None:
 
 
 def test_columns_that_cannot_fit_move_below_their_row() -> None:
-    columns = [Column("name", ["row"]), *(Column(f"c{place}", ["1" * 30]) for place in range(3))]
-    text = drawn(fitted(columns, 80), 80)
+    columns = [Column("name", str), *(Column(f"c{place}", lambda _: "1" * 30) for place in range(3))]
+    text = drawn(fitted(columns, ["row"], 80), 80)
     assert text.count("1" * 30) == 3
 
 

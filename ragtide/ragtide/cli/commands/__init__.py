@@ -10,14 +10,13 @@ import inspect
 from typing import Final, Any, get_type_hints
 from collections.abc import Sequence, Callable, Mapping, Iterator
 from ragtide_schemas.suggestions import unknown
-from ..printing import out
+from ..printing import UNLIMITED, Column, folded, out
 from typer.core import TyperCommand, TyperGroup
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from rich.console import Group
 from rich.text import Text
 from rich.padding import Padding
-from rich.table import Table
 from enum import Enum
 
 
@@ -225,13 +224,12 @@ def _width(groups: Mapping[str, Rows], title: str) -> int:
 
 
 def _section(title: str, rows: Rows, width: int) -> Iterator[Text | Padding]:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, min_width=width)
-    table.add_column(overflow="fold")
-    for name, text in rows:
-        table.add_row(Text(name, style="cyan"), Text(text))
+    columns: list[Column[tuple[str, str]]] = [
+        Column("", lambda row: Text(row[0].ljust(width), style="cyan")),
+        Column("", lambda row: Text(row[1]), folds=UNLIMITED),
+    ]
     yield Text(title, style="bold")
-    yield Padding(table, (0, 0, 0, 2))
+    yield Padding(folded(columns, rows), (0, 0, 0, 2))
 
 
 def joined(text: str | None) -> str:

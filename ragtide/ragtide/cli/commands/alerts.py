@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..printing import err, out, print_json, warn
+from ..printing import err, fitted, out, print_json, warn
 from ..running import ConfidenceOption, JsonOption, Role, WorkspaceOption, given, user_name
 from . import command, command_group, line_in_list
 
@@ -283,8 +283,7 @@ def show_silences(context: typer.Context, as_json: JsonOption = False) -> None:
     from ragtide_consumers.notify.silences import read_silences
     from ragtide_schemas import utc_now
 
-    from ..printing import Column, fitted
-    from ..printing.live import matched_alerts
+    from ..printing.live import SILENCE_COLUMNS
     from ..running.redis import with_redis
 
     settings = given(context).settings()
@@ -295,14 +294,7 @@ def show_silences(context: typer.Context, as_json: JsonOption = False) -> None:
     elif not found:
         err.print("No silences: ragtide alerts silence add sets one.")
     else:
-        columns = [
-            Column("id", [entry.id for entry in found]),
-            Column("until", [f"{entry.until:%Y-%m-%d %H:%M}" for entry in found]),
-            Column("alerts", [matched_alerts(entry) for entry in found]),
-            Column("by", [entry.by for entry in found]),
-            Column("reason", [entry.reason for entry in found], yields=1, stacks=True),
-        ]
-        out.print(fitted(columns, out.width))
+        out.print(fitted(SILENCE_COLUMNS, found, out.width))
 
 
 @command("ragtide alerts silence add --pipeline 'shop*' --for 2h --reason 'new index'", of=silence, name="add")

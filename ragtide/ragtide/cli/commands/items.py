@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ..printing import out, print_json, warn
+from ..printing import fitted, out, print_json, warn
 from ..running import JsonOption, PipelineOption, WorkspaceOption, given
 from . import command, command_group
 
@@ -61,7 +61,7 @@ def show_items(
     from ragtide_aggregator.reading.specimens import KeptSpecimens
     from ragtide_runtime.redis.url import RedisHandle
 
-    from ..printing.live import ItemGroup, items_view, lines_of_items
+    from ..printing.live import LIST_COLUMNS, ItemGroup, items_view, lines_of_items
     from ..running.reading import (
         alert_of_id,
         forget_item,
@@ -86,7 +86,7 @@ def show_items(
         forget_item(settings, forget, pipeline)
         return
 
-    async def body(redis: Redis, _: RedisHandle) -> list[ItemGroup] | list[dict[str, Any]]:
+    async def body(redis: Redis, _: RedisHandle) -> tuple[list[ItemGroup], list[dict[str, Any]]]:
         kept = KeptSpecimens(redis, settings.layout)
         if alert is not None:
             groups = [await items_of_alert(kept, await alert_of_id(redis, settings, alert))]
@@ -94,7 +94,7 @@ def show_items(
             pipelines = await kept.pipelines() if pipeline is None else [pipeline]
             counts = {name: await kept.lists(name) for name in pipelines}
             if not chosen:
-                return [
+                return [], [
                     {"pipeline": name, "list": list_name, "items": n}
                     for name, found in counts.items()
                     for list_name, n in found.items()
@@ -112,15 +112,18 @@ def show_items(
                 if is_wanted_list(list_name, worst=worst, newest=newest, rule=rule, metric=metric, labeler=labeler)
             ]
         warn(*filter(None, [kept.unreadable.warning()]))
-        return [group for group in groups if group.specimens]
+        return [group for group in groups if group.specimens], []
 
-    found = with_redis(settings, body)
+    groups, counts = with_redis(settings, body)
     if as_json:
-        for entry in found:
-            for line in lines_of_items(entry) if isinstance(entry, ItemGroup) else [entry]:
-                print_json(line)
+        for line in (*counts, *(line for group in groups for line in lines_of_items(group))):
+            print_json(line)
+    elif groups:
+        out.print(items_view(groups, out.width))
+    elif counts:
+        out.print(fitted(LIST_COLUMNS, counts, out.width))
     else:
-        out.print(items_view(found, out.width))
+        out.print("No items are kept for this.", style="bright_black")
 
 
 def _show_item(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..printing import err, out, print_json, warn
+from ..printing import err, fitted, out, print_json, warn
 from ..running import (
     ConfidenceOption,
     FailIfOption,
@@ -80,7 +80,7 @@ def explain(
     It also names the conclusions that the metric does not support, and the metrics to read beside it. A criterion that
     an operator stored is known while Redis can be read.
     """
-    from ..printing.pages import KnownMetrics, UnknownMetricError, explanation, given_by, metrics_table
+    from ..printing.pages import METRIC_COLUMNS, KnownMetrics, UnknownMetricError, explanation, given_by
 
     settings, unread = given(context).settings(), None
     metrics = KnownMetrics.of(settings)
@@ -93,7 +93,7 @@ def explain(
         if as_json:
             print_json([metrics.fields(name) for name in metrics.listed])
         else:
-            out.print(metrics_table(metrics.listed, out.width))
+            out.print(fitted(METRIC_COLUMNS, [*metrics.listed.values()], out.width))
             out.print("ragtide explain METRIC explains one of them.", style="bright_black")
         warn(*filter(None, [unread]))
         return
@@ -130,7 +130,7 @@ def list_dead_letters(
     from ragtide_schemas import Reason
     from ragtide_schemas.suggestions import unknown
 
-    from ..printing.live import SHOWN, letters_table
+    from ..printing.live import LETTER_COLUMNS, SHOWN
     from ..running.redis import settings_with, with_redis
 
     known = [member.value for member in Reason]
@@ -157,7 +157,10 @@ def list_dead_letters(
     count, newest = with_redis(settings, body)
     if as_json:
         return
-    out.print(letters_table(newest, out.width))
+    if newest:
+        out.print(fitted(LETTER_COLUMNS, newest, out.width))
+    else:
+        out.print("No dead letters.", style="green")
     if count > len(newest):
         err.print(f"These are the newest {len(newest):,} of {count:,}; --json prints all.", highlight=False)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ..printing import err, out, print_json, warn
+from ..printing import err, fitted, folded, out, print_json, warn
 from ..running import JsonOption, Role, WorkspaceOption, given
 from . import command
 
@@ -82,7 +82,7 @@ def doctor(
     from ragtide_runtime.redis.url import RedisHandle
 
     from ...bridge.findings import bridge_findings
-    from ..printing.live import findings_table, print_repairs
+    from ..printing.live import FINDING_COLUMNS, print_repairs
     from ..running.redis import with_redis
 
     settings = given(context).settings()
@@ -99,7 +99,7 @@ def doctor(
     if as_json:
         print_json([finding.as_dict() for finding in findings])
     else:
-        out.print(findings_table(findings))
+        out.print(folded(FINDING_COLUMNS, findings))
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)
 
@@ -124,13 +124,13 @@ def docs(
     from ragtide_schemas.suggestions import unknown
 
     from ..printing.pages import (
+        PAGE_COLUMNS,
         TEXT_WIDTH,
         DocumentationPage,
         for_terminal,
         found_lines,
         page_name,
         pages,
-        pages_table,
         search,
     )
 
@@ -150,7 +150,7 @@ def docs(
         out.print(f"{more}To read a page: ragtide docs PAGE", style="bright_black", highlight=False)
         return
     if name is None:
-        out.print(pages_table({name: path for name, path in known.items() if "/" not in name}, out.width))
+        out.print(fitted(PAGE_COLUMNS, [page for page in known.items() if "/" not in page[0]], out.width))
         out.print(
             "ragtide docs PAGE shows a page, ragtide docs --search WORD finds one. A first page: concepts.",
             style="bright_black",

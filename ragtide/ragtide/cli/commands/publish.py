@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..printing import err, out, print_json, warn
+from ..printing import err, fitted, out, print_json, warn
 from ..running import FileArgument, JsonOption, MapOption, PipelineOption, given, user_name
 from . import command, command_group
 
@@ -248,7 +248,7 @@ def explain_traces(
     """
     from rich.text import Text
 
-    from ..printing.live import fields_of_trace, interaction_lines, trace_heading, trace_spans_table, traces_summary
+    from ..printing.live import SPAN_COLUMNS, fields_of_trace, interaction_lines, trace_heading, traces_summary
     from ..running.reading import stored_traces, trace_id_in, traces_of_files
 
     ids = {source: trace_id for source in sources if (trace_id := trace_id_in(source)) is not None}
@@ -260,7 +260,7 @@ def explain_traces(
         return
     for explained in found:
         out.print(Text(trace_heading(explained), style="bold"))
-        out.print(trace_spans_table(explained.spans, out.width))
+        out.print(fitted(SPAN_COLUMNS, explained.spans, out.width))
         for number, (mapped, content) in enumerate(zip(explained.interactions, explained.contents, strict=True), 1):
             out.print(*interaction_lines(number, mapped, content), sep="\n")
         if explained.reason:

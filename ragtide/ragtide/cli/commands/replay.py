@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..printing import err, out, print_json, warn
+from ..printing import Column, err, fitted, out, print_json, warn
 from ..running import JsonOption, PipelinesOption, Role, SinceOption, UntilOption, given
 from . import command, command_group, line_in_list
 
@@ -299,7 +299,7 @@ def show_workspaces(context: typer.Context, as_json: JsonOption = False) -> None
     from ragtide_runtime.redis.url import RedisHandle
     from ragtide_schemas import Workspace
 
-    from ..printing.live import workspaces_table
+    from ..printing.live import WORKSPACE_COLUMNS
     from ..running.redis import with_redis
 
     settings = given(context).settings()
@@ -314,7 +314,7 @@ def show_workspaces(context: typer.Context, as_json: JsonOption = False) -> None
     if as_json:
         print_json([workspace.model_dump(mode="json") for workspace in found])
     elif found:
-        out.print(workspaces_table(found, out.width))
+        out.print(fitted(WORKSPACE_COLUMNS, found, out.width))
     else:
         err.print("No workspaces yet: ragtide replay and ragtide experiment create them.")
 
@@ -421,12 +421,9 @@ def template(
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_schemas.suggestions import unknown
 
-    from ..printing import Column, fitted
-
     if name is None:
-        out.print(
-            fitted([Column("template", TEMPLATES), Column("rules", [about(kind) for kind in TEMPLATES])], out.width)
-        )
+        columns: list[Column[str]] = [Column("template", str), Column("rules", about)]
+        out.print(fitted(columns, [*TEMPLATES], out.width))
         return
     if name not in TEMPLATES:
         raise ConfigurationError(unknown("template", name, TEMPLATES))

@@ -1,22 +1,24 @@
-"""The terminal: its outputs without characters that could control it, and tables that fit its width.
+"""The terminal: its outputs without characters that could control it, and tables of records that fit its width.
 
-A table shortens names in the middle, and its columns yield in a stated order. Numbers are never cut. Names that would
+A record has one list of columns, from which `fitted` makes its table, or `folded` where the texts are long. A table
+shortens names in the middle, and its columns yield in a stated order. Numbers are never cut. Names that would
 look alike are not shortened: each has a line of its own above its row.
 """
 
-import typer
-from typing import Final, Any
-from collections.abc import Iterable, Sequence, Mapping
-from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType, Group
-from rich.segment import Segment
-from ragtide_schemas.printable import printable, printable_json
 from collections import defaultdict
-from dataclasses import dataclass, field
-from functools import cached_property
-from rich.cells import cell_len
-from rich.text import Text
-from rich.padding import Padding
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
+import typer
+from rich.cells import cell_len
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, Group, RenderableType
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from ragtide_schemas.printable import printable, printable_json
 
 UNLIMITED: Final = 10_000
 """Columns of a pipe or a file: a table then has all columns and whole names, and no line is wrapped."""
@@ -75,59 +77,62 @@ BESIDE_CUT = 3
 """Characters on each side of a cut in which a difference of two names is not seen."""
 
 
+Row = TypeVar("Row")
+
+
 @dataclass(frozen=True, eq=False)
-class Column:
-    """One column of a table, with the order in which it yields where the terminal is too narrow."""
+class Column(Generic[Row]):
+    """One column of the table of a record, with the order in which it yields where the terminal is too narrow."""
 
     title: str
-    cells: Sequence[str | Text]
+    cell: Callable[[Row], str | Text]
     right: bool = False
     yields: int = 0
     """Columns yield in rising order; 0 never yields."""
-    narrower: "Column | None" = None
+    narrower: "Column[Row] | None" = None
     """The column that replaces this column when it yields; None removes it."""
     shortest: int | None = None
     """For names: when this column yields, its cells are shortened in the middle to at least this many characters."""
     stacks: bool = False
     """When this column yields, its cells move to a line below their row instead of being removed. A column that has
     `shortest`, too, is shortened first."""
+    optional: bool = False
+    """Whether the column is left out when all its cells are blank."""
+    folds: int = 0
+    """In a table of `folded`: most characters of a line of a cell; 0 for a cell that stays in one line."""
 
-    @cached_property
-    def natural(self) -> int:
+
+class _Cells(Generic[Row]):
+    """A column with its cells."""
+
+    def __init__(self, column: Column[Row], rows: Sequence[Row]) -> None:
+        self.column, self._rows = column, rows
+        self.texts = [_text(column.cell(row)) for row in rows]
+        self.natural = max([cell_len(column.title), *(text.cell_len for text in self.texts)])
         """Characters of the widest cell or the title."""
-        return max([cell_len(self.title), *(_text(cell).cell_len for cell in self.cells)])
+        self._heads: dict[int, int] = {}
+        self._alike: dict[int, frozenset[str]] = {}
+
+    def narrower(self) -> "_Cells[Row] | None":
+        """Return the column that replaces this column."""
+        return None if self.column.narrower is None else _Cells(self.column.narrower, self._rows)
 
     def head(self, width: int) -> int:
         """Return how many characters stay at the beginning of cells that are shortened to a width."""
         if width not in self._heads:
-            self._heads[width] = telling_head([_text(cell).plain for cell in self.cells], width)
+            self._heads[width] = telling_head([text.plain for text in self.texts], width)
         return self._heads[width]
 
     def alike(self, width: int) -> frozenset[str]:
         """Return the cells that look like another cell when they are shortened to a width."""
         if width not in self._alike:
-            of: defaultdict[str, set[str]] = defaultdict(set)
-            for name in {_text(cell).plain for cell in self.cells}:
+            names: defaultdict[str, set[str]] = defaultdict(set)
+            for name in {text.plain for text in self.texts}:
                 # Names that differ only beside the cut look alike to a reader.
-                of[shortened(name, max(width - 2 * BESIDE_CUT, 3), max(self.head(width) - BESIDE_CUT, 1))].add(name)
-            self._alike[width] = frozenset(name for names in of.values() if len(names) > 1 for name in names)
+                cut = shortened(name, max(width - 2 * BESIDE_CUT, 3), max(self.head(width) - BESIDE_CUT, 1))
+                names[cut].add(name)
+            self._alike[width] = frozenset(name for same in names.values() if len(same) > 1 for name in same)
         return self._alike[width]
-
-    @cached_property
-    def _heads(self) -> dict[int, int]:
-        return {}
-
-    @cached_property
-    def _alike(self) -> dict[int, frozenset[str]]:
-        return {}
-
-
-@dataclass(frozen=True, slots=True)
-class Notes:
-    """Lines of the whole width between the rows."""
-
-    above: Mapping[int, Sequence[Text]] = field(default_factory=dict)
-    """Lines above a row, by the number of the row; the number after the last row is for lines at the end."""
 
 
 def shortened(name: str, width: int, head: int | None = None) -> str:
@@ -167,71 +172,111 @@ def heading(parts: Sequence[str], width: int) -> Text:
     return Text(between.join(shown), style="bold", overflow="fold")
 
 
-def fitted(columns: Sequence[Column], width: int, notes: Notes | None = None) -> RenderableType:
-    """Return a table that is at most `width` characters wide.
+Lines = Mapping[int, Sequence[Text]]
+"""Lines of the whole width above rows, by the number of the row; the number after the last row is for the end."""
+
+
+def in_sections(sections: Iterable[tuple[Sequence[Text], Sequence[Row], Sequence[Text]]]) -> tuple[list[Row], Lines]:
+    """Return the rows of all sections, and the lines above and below those of each."""
+    rows: list[Row] = []
+    above: dict[int, list[Text]] = {}
+    for head, members, foot in sections:
+        above.setdefault(len(rows), []).extend(head)
+        rows += members
+        above.setdefault(len(rows), []).extend(foot)
+    return rows, above
+
+
+def fitted(
+    columns: Iterable[Column[Row]], rows: Sequence[Row], width: int, above: Lines | None = None
+) -> RenderableType:
+    """Return a table of records that is at most `width` characters wide.
 
     Columns yield until the others fit. If no column can yield any more, all but the first move below their rows.
     """
-    notes = notes or Notes()
-    layout = _FittedColumns(columns, width)
+    above = above or {}
+    layout = _FittedColumns(columns, rows, width)
     lines: list[RenderableType] = [layout.titles()]
-    rows = len(columns[0].cells)
-    for row in range(rows):
-        lines += [*notes.above.get(row, ()), *layout.whole_names(row), layout.line(row)]
-        lines += map(_below, layout.stacked_below(row))
-    return Group(*lines, *notes.above.get(rows, ()))
+    for row in range(len(rows)):
+        lines += [*above.get(row, ()), *layout.whole_names(row), layout.line(row)]
+        lines += (Padding(text, (0, 0, 0, INDENT), expand=False) for text in layout.stacked_below(row))
+    return Group(*lines, *above.get(len(rows), ()))
 
 
-class _FittedColumns:
+def folded(columns: Sequence[Column[Row]], rows: Iterable[Row], gap: int = GAP) -> RenderableType:
+    """Return a table of records with texts: a long text goes on in further lines.
+
+    Args:
+        gap: characters between two columns.
+    """
+    titled = any(column.title for column in columns)
+    padding = (0, gap, 0, 0)
+    table = Table(box=None, pad_edge=False, show_header=titled, padding=padding, header_style="bright_black")
+    for column in columns:
+        table.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            no_wrap=not column.folds,
+            overflow="fold",
+            max_width=column.folds or None,
+        )
+    for row in rows:
+        table.add_row(*(_text(column.cell(row)) for column in columns))
+    return table
+
+
+class _FittedColumns(Generic[Row]):
     """The columns that fit, with their widths."""
 
-    def __init__(self, columns: Sequence[Column], width: int) -> None:
-        self._beside = [*columns]
-        self._below: list[Column] = []
-        self._short: list[Column] = []
+    def __init__(self, columns: Iterable[Column[Row]], rows: Sequence[Row], width: int) -> None:
+        cells = [_Cells(column, rows) for column in columns]
+        self._beside = [each for each in cells if not each.column.optional or any(map(str, each.texts))]
+        self._below: list[_Cells[Row]] = []
+        self._short: list[_Cells[Row]] = []
         while self._least() > width:
             yielding = [
-                column for column in self._beside if column.yields and (column not in self._short or column.stacks)
-            ]
+                each for each in self._beside
+                if each.column.yields and (each not in self._short or each.column.stacks)
+            ]  # fmt: skip
             if not yielding:
                 self._below += self._beside[1:]
                 self._beside = self._beside[:1]
                 self._short = self._beside[:1]
                 break
-            self._yield(min(yielding, key=lambda column: (column.yields, column in self._short)))
+            self._yield(min(yielding, key=lambda each: (each.column.yields, each in self._short)))
         spare = width - self._least()
         self._widths = []
-        for column in self._beside:
-            least = self._width(column)
-            more = min(max(spare, 0), column.natural - least)
+        for each in self._beside:
+            least = self._width(each)
+            more = min(max(spare, 0), each.natural - least)
             spare -= more
             self._widths.append(least + more)
 
-    def _yield(self, column: Column) -> None:
-        place = self._beside.index(column)
-        if column.shortest is not None and column not in self._short:
-            self._short.append(column)
-        elif column.narrower is not None:
-            self._beside[place] = column.narrower
+    def _yield(self, each: _Cells[Row]) -> None:
+        place = self._beside.index(each)
+        if each.column.shortest is not None and each not in self._short:
+            self._short.append(each)
+        elif (narrower := each.narrower()) is not None:
+            self._beside[place] = narrower
         else:
             del self._beside[place]
-            if column.stacks:
-                self._below.append(column)
+            if each.column.stacks:
+                self._below.append(each)
 
-    def _width(self, column: Column) -> int:
-        return min(column.natural, column.shortest or 1) if column in self._short else column.natural
+    def _width(self, each: _Cells[Row]) -> int:
+        return min(each.natural, each.column.shortest or 1) if each in self._short else each.natural
 
     def _least(self) -> int:
-        return sum(self._width(column) for column in self._beside) + GAP * (len(self._beside) - 1)
+        return sum(map(self._width, self._beside)) + GAP * (len(self._beside) - 1)
 
     def titles(self) -> Text:
         """Return the line of the titles."""
-        return self._joined([Text(column.title, style="bold") for column in self._beside])
+        return self._joined([Text(each.column.title, style="bold") for each in self._beside])
 
     def line(self, row: int) -> Text:
         """Return the line of a row."""
         above = self._cells_alike(row)
-        cells = [_text(column.cells[row]) for column in self._beside]
+        cells = [each.texts[row] for each in self._beside]
         return self._joined([cell if name is None else Text() for cell, name in zip(cells, above, strict=True)])
 
     def whole_names(self, row: int) -> list[Text]:
@@ -239,34 +284,28 @@ class _FittedColumns:
         return [Text(cell.plain, style=cell.style, overflow="fold") for cell in self._cells_alike(row) if cell]
 
     def _cells_alike(self, row: int) -> list[Text | None]:
-        found = [
-            (column, width, _text(column.cells[row])) for column, width in zip(self._beside, self._widths, strict=True)
-        ]
+        cells = [(each, width, each.texts[row]) for each, width in zip(self._beside, self._widths, strict=True)]
         return [
-            cell if cell.cell_len > width and cell.plain in column.alike(width) else None
-            for column, width, cell in found
+            cell if cell.cell_len > width and cell.plain in each.alike(width) else None for each, width, cell in cells
         ]
 
     def stacked_below(self, row: int) -> list[Text]:
         """Return the cells of a row that have no column any more, as one text."""
-        cells = [(column.title, _text(column.cells[row])) for column in self._below]
+        cells = [(each.column.title, each.texts[row]) for each in self._below]
         parts = [Text.assemble(f"{title} " if title else "", cell) for title, cell in cells if cell.plain.strip()]
         return [Text("   ").join(parts)] if parts else []
 
     def _joined(self, cells: Sequence[Text]) -> Text:
         line = Text()
-        for column, width, whole in zip(self._beside, self._widths, cells, strict=True):
+        for each, width, whole in zip(self._beside, self._widths, cells, strict=True):
             cell = whole
             if whole.cell_len > width:
-                cell = Text(shortened(whole.plain, width, column.head(width)), style=whole.style)
+                cell = Text(shortened(whole.plain, width, each.head(width)), style=whole.style)
             space = " " * (width - cell.cell_len)
-            line = Text.assemble(line, space if column.right else "", cell, "" if column.right else space, " " * GAP)
+            right = each.column.right
+            line = Text.assemble(line, space if right else "", cell, "" if right else space, " " * GAP)
         line.rstrip()
         return line
-
-
-def _below(text: Text) -> RenderableType:
-    return Padding(text, (0, 0, 0, INDENT), expand=False)
 
 
 def _text(cell: str | Text) -> Text:

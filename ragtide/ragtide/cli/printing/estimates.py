@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from ragtide_aggregator.estimates.estimates import PREDICTION_POWERED
@@ -24,7 +25,7 @@ from ragtide_schemas.metric_definitions import USAGE
 from ragtide_schemas.printable import printable
 from ragtide_schemas.suggestions import unknown
 
-from . import Column, Notes, err, fitted, heading, out, shortened
+from . import Column, err, fitted, folded, heading, in_sections, out, shortened
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from ragtide_aggregator.statistics.intervals.intervals import Interval
     from ragtide_offline.report.explained_pipelines import ExplainedDifference
     from ragtide_offline.report.pipelines import Compared
-    from ragtide_offline.score.summary import Summary
+    from ragtide_offline.score.summary import Comparison
     from ragtide_runtime.settings.alerting import ClusterSettings
     from ragtide_schemas import Estimate, Headline
     from ragtide_schemas.headline import HeadlineState
@@ -397,24 +398,44 @@ def estimates_table(estimates: Sequence[Estimate], width: int, *, recent: bool =
         width: columns of the terminal.
         recent: whether to compare the most recent values with all values, or a window with the window before.
     """
-    groups = groups_of(estimates)
-    rows = [estimate for group in groups for estimate in group.measured]
+    rows, above = in_sections(
+        ([*([Text()] if place else []), heading(group.title, width)], group.measured, _notes(group))
+        for place, group in enumerate(groups_of(estimates))
+    )
     if not rows:
-        return Group(*_notes(groups, width).above.get(0, ()))
-    columns = [
-        Column("metric", [short_name(row.metric_name) for row in rows], yields=8, shortest=SHORTEST_NAME),
-        *_estimator_column(rows),
-        Column("estimate", [number_text(row.estimate) for row in rows], right=True),
-        Column("interval", _intervals(rows)),
-        _bars(rows),
-        *_quantile_columns(rows),
-        Column("n (eff.)" if any(map(_effective, rows)) else "n", _counts(rows), right=True),
-        *_cluster_column(rows),
-        *([_trend_column(rows)] if recent else []),
-        *_band_column(rows),
-        *_absent_column(rows),
-    ]
-    return fitted(columns, width, _notes(groups, width))
+        return Group(*above.get(0, ()))
+    return fitted(_estimate_columns(rows, recent=recent), rows, width, above)
+
+
+def _estimate_columns(rows: Sequence[Estimate], *, recent: bool) -> Iterator[Column[Estimate]]:
+    yield Column("metric", lambda row: short_name(row.metric_name), yields=8, shortest=SHORTEST_NAME)
+    yield from _estimator_column(rows)
+    yield Column("estimate", lambda row: number_text(row.estimate), right=True)
+    shown = [ends_of(row) for row in rows if not (row.exact or too_wide(row))]
+    lower, upper = (max((len(number_text(ends[place])) for ends in shown), default=0) for place in (0, 1))
+
+    def interval(row: Estimate) -> str:
+        if row.exact or too_wide(row):
+            return EXACT if row.exact else TOO_WIDE
+        low, high = map(number_text, ends_of(row))
+        return f"{low:>{lower}} to {high:>{upper}}"
+
+    yield Column("interval", interval)
+    wide, middle, narrow = (partial(bar, width=width) for width in BAR_WIDTHS)
+    yield Column("", wide, yields=2, narrower=Column("", middle, yields=5, narrower=Column("", narrow, yields=9)))
+    for name, yields in (("p50", 12), ("p95", 13)):
+        yield Column(name, partial(_quantile, name), right=True, yields=yields, optional=True)
+    counts = "n (eff.)" if any(map(_effective, rows)) else "n"
+    yield Column(counts, lambda row: f"{row.n:,}{_effective(row)}", right=True)
+    yield Column("clusters", _clusters, right=True, yields=3, optional=True)
+    if recent:
+        yield Column("recent" if all(row.window == ALL_TIME for row in rows) else "before", trend, yields=10)
+    known = any(row.band for row in rows)
+    title = "band" if known else "better"
+    short = Column(title, _band, yields=11) if known else None
+    middle_band = Column(title, lambda row: _band(row, limit_of(row)), yields=7, narrower=short)
+    yield Column(title, lambda row: _band(row, rule_of(row)), yields=4, narrower=middle_band)
+    yield Column("", lambda row: Text(absent_text(row), style="yellow"), yields=1, stacks=True, optional=True)
 
 
 def number_text(value: float | None) -> str:
@@ -433,92 +454,47 @@ def interval_text(ends: tuple[float, float], *, exact: bool = False) -> str:
     return EXACT if exact else f"{number_text(ends[0])} to {number_text(ends[1])}"
 
 
-def _intervals(rows: Sequence[Estimate]) -> list[str]:
-    ends = [[number_text(end) for end in ends_of(row)] for row in rows]
-    words = [EXACT if row.exact else TOO_WIDE if too_wide(row) else "" for row in rows]
-    shown = [two for two, word in zip(ends, words, strict=True) if not word]
-    lower, upper = (max((len(two[place]) for two in shown), default=0) for place in (0, 1))
-    return [word or f"{low:>{lower}} to {high:>{upper}}" for word, (low, high) in zip(words, ends, strict=True)]
-
-
 def too_wide(estimate: Estimate) -> bool:
     """Return whether there is no interval yet: it is the whole range, or too little is known of a count."""
     return estimate.estimate is not None and not (estimate.exact or estimate.has_interval)
 
 
-def _bars(rows: Sequence[Estimate]) -> Column:
-    wide, middle, narrow = ([bar(row, width) for row in rows] for width in BAR_WIDTHS)
-    last = Column("", narrow, yields=9)
-    return Column("", wide, yields=2, narrower=Column("", middle, yields=5, narrower=last))
-
-
-def _estimator_column(rows: Sequence[Estimate]) -> list[Column]:
+def _estimator_column(rows: Sequence[Estimate]) -> Iterator[Column[Estimate]]:
     proxies: defaultdict[_RowKey, set[str]] = defaultdict(set)
     for row in rows:
         if row.estimator != "mean":
             proxies[_row_key(row)[:-2]].add(row.proxy or "")
-    if not proxies:
-        return []
-    names = [_estimator_name(row, proxies.get(_row_key(row)[:-2])) for row in rows]
-    short = [name.replace("prediction-", "pred.-") for name in names]
-    return [Column("estimator", names, yields=6, narrower=Column("estimator", short, yields=12, stacks=True))]
+
+    def name(row: Estimate) -> str:
+        known = proxies.get(_row_key(row)[:-2])
+        if known is None:
+            return ""
+        return f"{ESTIMATOR_NAMES[row.estimator]}{f' ({row.proxy})' if row.proxy and len(known) > 1 else ''}"
+
+    if proxies:
+        short: Column[Estimate] = Column(
+            "estimator", lambda row: name(row).replace("prediction-", "pred.-"), yields=12, stacks=True
+        )
+        yield Column("estimator", name, yields=6, narrower=short)
 
 
-def _estimator_name(one: Estimate, proxies: Collection[str] | None) -> str:
-    if proxies is None:
-        return ""
-    return f"{ESTIMATOR_NAMES[one.estimator]}{f' ({one.proxy})' if one.proxy and len(proxies) > 1 else ''}"
-
-
-def _quantile_columns(rows: Sequence[Estimate]) -> list[Column]:
-    found = [row.quantiles or {} if _is_number(row) else {} for row in rows]
-    if not any(found):
-        return []
-    return [
-        Column(name, [_digits(each[name]) if name in each else "" for each in found], right=True, yields=yields)
-        for name, yields in (("p50", 12), ("p95", 13))
-    ]
-
-
-def _is_number(row: Estimate) -> bool:
+def _quantile(name: str, row: Estimate) -> str:
     lowest, highest = row.value_range
-    return row.metric in OF_USAGE or highest - lowest >= COUNT_RANGE
+    found = (row.quantiles or {}) if row.metric in OF_USAGE or highest - lowest >= COUNT_RANGE else {}
+    return _digits(found[name]) if name in found else ""
 
 
-def _counts(rows: Sequence[Estimate]) -> list[str]:
-    return [f"{row.n:,}{_effective(row)}" for row in rows]
+def _effective(row: Estimate) -> str:
+    return "" if row.n_effective is None or row.exact else f" ({row.n_effective:,.0f})"
 
 
-def _effective(one: Estimate) -> str:
-    return "" if one.n_effective is None or one.exact else f" ({one.n_effective:,.0f})"
+def _clusters(row: Estimate) -> str:
+    return "" if row.n_clusters is None or row.exact else f"{row.n_clusters:,}"
 
 
-def _cluster_column(rows: Sequence[Estimate]) -> list[Column]:
-    if all(row.n_clusters is None for row in rows):
-        return []
-    counts = ["" if row.n_clusters is None or row.exact else f"{row.n_clusters:,}" for row in rows]
-    return [Column("clusters", counts, right=True, yields=3)]
-
-
-def _trend_column(rows: Sequence[Estimate]) -> Column:
-    title = "recent" if all(row.window == ALL_TIME for row in rows) else "before"
-    return Column(title, [trend(row) for row in rows], yields=10)
-
-
-def _band_column(rows: Sequence[Estimate]) -> list[Column]:
-    bands = [Text(row.band or "", style=BAND_STYLES.get(row.band or "", "")) for row in rows]
-    known = any(row.band for row in rows)
-    title = "band" if known else "better"
-    short = Column(title, bands, yields=11) if known else None
-    middle = Column(title, _beside(bands, [limit_of(row) for row in rows]), yields=7, narrower=short)
-    return [Column(title, _beside(bands, [rule_of(row) for row in rows]), yields=4, narrower=middle)]
-
-
-def _beside(bands: Sequence[Text], rules: Sequence[str]) -> list[Text]:
-    return [
-        Text.assemble(band, "; " if band.plain and rule else "", (rule, "bright_black"))
-        for band, rule in zip(bands, rules, strict=True)
-    ]
+def _band(row: Estimate, rule: str = "") -> Text:
+    band = row.band or ""
+    return Text.assemble((band, BAND_STYLES.get(band, "")), "; " if band and rule else "", (rule, "bright_black"))
 
 
 def rule_of(estimate: Estimate) -> str:
@@ -536,28 +512,10 @@ def limit_of(estimate: Estimate) -> str:
     return f"good {'≤' if direction is Direction.LOWER else '≥'} {definition.bands.good:g}"
 
 
-def _absent_column(rows: Sequence[Estimate]) -> list[Column]:
-    cells = [Text(absent_text(row), style="yellow") for row in rows]
-    return [Column("", cells, yields=1, stacks=True)] if any(cell.plain for cell in cells) else []
-
-
-def _notes(groups: Sequence[EstimateGroup], width: int) -> Notes:
-    above: dict[int, list[Text]] = {}
-    row = 0
-    for group in groups:
-        title, *below = _around(group, width)
-        if above:
-            above[row].append(Text())
-        above.setdefault(row, []).append(title)
-        row += len(group.measured)
-        above.setdefault(row, []).extend(below)
-    return Notes(above)
-
-
-def _around(group: EstimateGroup, width: int) -> list[Text]:
+def _notes(group: EstimateGroup) -> list[Text]:
     wide = [Text(TOO_WIDE_NOTE, style="bright_black")] if any(map(too_wide, group.measured)) else []
     line = unmeasured_line(group)
-    return [heading(group.title, width), *wide, *(each for each in (fitness_line(group), line) if each is not None)]
+    return [*wide, *(each for each in (fitness_line(group), line) if each is not None)]
 
 
 def estimates_note(estimates: Sequence[Estimate]) -> str:
@@ -576,26 +534,21 @@ def estimates_note(estimates: Sequence[Estimate]) -> str:
 
 def labeling_table(estimates: Sequence[Estimate], width: int) -> RenderableType:
     """Return a table of the time and cost of labeling, with mean and quantiles, grouped by scope and labeler."""
-    groups = groups_of(estimates)
-    rows = [estimate for group in groups for estimate in (*group.measured, *group.unmeasured)]
-    above, row = {}, 0
-    for group in groups:
-        above[row] = [heading(group.title, width)]
-        row += len(group.measured) + len(group.unmeasured)
-    quantiles = [estimate.quantiles or {} for estimate in rows]
+    rows, above = in_sections(
+        ([heading(group.title, width)], [*group.measured, *group.unmeasured], ()) for group in groups_of(estimates)
+    )
 
-    def numbers(name: str, yields: int = 0) -> Column:
-        cells = [_digits(found.get(name)) for found in quantiles]
-        return Column(name, cells, right=True, yields=yields)
+    def quantile(name: str, yields: int = 0) -> Column[Estimate]:
+        return Column(name, lambda row: _digits((row.quantiles or {}).get(name)), right=True, yields=yields)
 
-    columns = [
-        Column("quantity", [estimate.metric.removeprefix("labeling.") for estimate in rows], yields=3, shortest=8),
-        Column("n", [f"{estimate.n:,}" for estimate in rows], right=True),
-        Column("mean", [_digits(estimate.estimate) for estimate in rows], right=True),
-        numbers("p5", 1), numbers("p50"), numbers("p95"), numbers("p99", 2),
-        Column("max", [_digits(estimate.maximum) for estimate in rows], right=True),
+    columns: list[Column[Estimate]] = [
+        Column("quantity", lambda row: row.metric.removeprefix("labeling."), yields=3, shortest=8),
+        Column("n", lambda row: f"{row.n:,}", right=True),
+        Column("mean", lambda row: _digits(row.estimate), right=True),
+        quantile("p5", 1), quantile("p50"), quantile("p95"), quantile("p99", 2),
+        Column("max", lambda row: _digits(row.maximum), right=True),
     ]  # fmt: skip
-    return fitted(columns, width, Notes(above))
+    return fitted(columns, rows, width, above)
 
 
 def _digits(number: float | None) -> str:
@@ -615,15 +568,6 @@ STATE_STYLES: Final[dict[HeadlineState, str]] = {
     "unwatched": "bright_black",
 }
 """Colours of states; the word says the same."""
-
-
-class _HeadlineScope(NamedTuple):
-    """Rows under one heading, with the labeler and the range of most of them."""
-
-    pipeline: str
-    segment: str | None
-    labeler: str
-    range: str
 
 
 def reading_order(headlines: Sequence[Headline]) -> list[Headline]:
@@ -646,51 +590,37 @@ def headlines_table(headlines: Sequence[Headline], width: int, *, small: bool = 
     groups: dict[tuple[str, str | None], list[Headline]] = {}
     for each in ordered:
         groups.setdefault((each.pipeline, each.segment), []).append(each)
-    rows: list[Headline] = []
-    details: list[Text] = []
-    above: dict[int, list[Text]] = {}
-    for members in groups.values():
+    sections: list[tuple[list[Text], list[Headline], list[Text]]] = []
+    usual: dict[tuple[str, str | None], tuple[str, str]] = {}
+    for scope, members in groups.items():
         shown = [each for each in members if each.estimate is not None and (small or not each.is_small)]
-        scope = _headline_scope(shown or members)
-        lines = [heading((scope.pipeline, scope.segment or "all", scope.labeler, scope.range), width)]
-        above[len(rows)] = [*above.get(len(rows), ()), *([Text()] if above else []), *lines]
-        rows += shown
-        details += [_detail(each, scope) for each in shown]
-        above.setdefault(len(rows), []).extend(_below(members, shown))
+        named = shown or members
+        labeler, span = (
+            Counter(texts).most_common(1)[0][0]
+            for texts in ((each.labeler_text for each in named), (each.range_text for each in named))
+        )
+        usual[scope] = labeler, span
+        title = heading((scope[0], scope[1] or "all", labeler, span), width)
+        sections.append(([*([Text()] if sections else []), title], shown, _below(members, shown)))
+    rows, above = in_sections(sections)
     if not rows:
         return Group(*above.get(0, ()))
-    columns = [
-        Column("metric", [short_name(row.metric) for row in rows], yields=8, shortest=SHORTEST_NAME),
-        Column("now", [number_text(row.estimate) for row in rows], right=True),
-        Column("interval", [_headline_interval(row) for row in rows]),
-        _headline_bars(rows),
-        Column("n", [f"{row.n:,}" for row in rows], right=True),
-        Column("state", [_state(row) for row in rows]),
-        Column("all time", [_all_time(row) for row in rows], right=True, yields=7),
-        *_bands(rows),
-        *([Column("", details, yields=1, stacks=True)] if any(detail.plain for detail in details) else []),
-    ]
-    return fitted(columns, width, Notes(above))
 
+    def detail(row: Headline) -> Text:
+        labeler, span = usual[row.pipeline, row.segment]
+        parts = [row.state_text] if row.state in ("moved", "firing", "silent") else []
+        if row.judge is not None:
+            parts.append(row.judge_text)
+        if row.range_text != span:
+            parts.append(row.range_text)
+        if row.labeler_text != labeler:
+            parts.append(f"by {row.labeler_text}")
+        if row.coverage_text is not None:
+            parts.append(row.coverage_text)
+        return Text("; ".join(parts), style=STATE_STYLES[row.state])
 
-def _headline_scope(members: Sequence[Headline]) -> _HeadlineScope:
-    first = members[0]
-    labelers = Counter(each.labeler_text for each in members)
-    ranges = Counter(each.range_text for each in members)
-    return _HeadlineScope(first.pipeline, first.segment, labelers.most_common(1)[0][0], ranges.most_common(1)[0][0])
-
-
-def _detail(row: Headline, scope: _HeadlineScope) -> Text:
-    parts = [row.state_text] if row.state in ("moved", "firing", "silent") else []
-    if row.judge is not None:
-        parts.append(row.judge_text)
-    if row.range_text != scope.range:
-        parts.append(row.range_text)
-    if row.labeler_text != scope.labeler:
-        parts.append(f"by {row.labeler_text}")
-    if row.coverage_text is not None:
-        parts.append(row.coverage_text)
-    return Text("; ".join(parts), style=STATE_STYLES[row.state])
+    details: Column[Headline] = Column("", detail, yields=1, stacks=True, optional=True)
+    return fitted([*HEADLINE_COLUMNS, details], rows, width, above)
 
 
 def _below(members: Sequence[Headline], shown: Sequence[Headline]) -> list[Text]:
@@ -724,14 +654,10 @@ def _headline_interval(row: Headline) -> str:
     return interval_text((row.lower, row.upper))
 
 
-def _headline_bars(rows: Sequence[Headline]) -> Column:
-    def drawn(row: Headline, width: int) -> Text:
-        lowest, highest = row.value_range
-        ends = lowest if row.lower is None else row.lower, highest if row.upper is None else row.upper
-        return interval_bar(row.estimate, ends, (lowest, highest), width)
-
-    wide, middle, narrow = ([drawn(row, width) for row in rows] for width in BAR_WIDTHS)
-    return Column("", wide, yields=2, narrower=Column("", middle, yields=3, narrower=Column("", narrow, yields=5)))
+def _headline_bar(row: Headline, width: int) -> Text:
+    lowest, highest = row.value_range
+    ends = lowest if row.lower is None else row.lower, highest if row.upper is None else row.upper
+    return interval_bar(row.estimate, ends, (lowest, highest), width)
 
 
 def _state(row: Headline) -> Text:
@@ -743,8 +669,19 @@ def _all_time(row: Headline) -> str:
     return "" if row.range == "all" or row.all_time is None else number_text(row.all_time.estimate)
 
 
-def _bands(rows: Sequence[Headline]) -> list[Column]:
-    return [Column("band", [row.band or "" for row in rows], yields=6)] if any(row.band for row in rows) else []
+_WIDE, _MIDDLE, _NARROW = (partial(_headline_bar, width=width) for width in BAR_WIDTHS)
+
+
+HEADLINE_COLUMNS: Final[Sequence[Column[Headline]]] = (
+    Column("metric", lambda row: short_name(row.metric), yields=8, shortest=SHORTEST_NAME),
+    Column("now", lambda row: number_text(row.estimate), right=True),
+    Column("interval", _headline_interval),
+    Column("", _WIDE, yields=2, narrower=Column("", _MIDDLE, yields=3, narrower=Column("", _NARROW, yields=5))),
+    Column("n", lambda row: f"{row.n:,}", right=True),
+    Column("state", _state),
+    Column("all time", _all_time, right=True, yields=7),
+    Column("band", lambda row: row.band or "", yields=6, optional=True),
+)
 
 
 def headlines_note(headlines: Sequence[Headline], *, options: bool = True) -> str:
@@ -772,53 +709,46 @@ def compared_table(found: Sequence[Compared], first: str, second: str, width: in
     long = max(map(len, names)) > TITLE_CHARS
     a, b = ("A", "B") if long else names
     legend = [heading([f"A: {names[0]}", f"B: {names[1]}"], width)] if long else []
-    gaps = [_signed_text(row.difference.estimate, "+", row) for row in found]
-    columns = [
-        Column("metric", [_compared_name(row, names) for row in found], yields=5, shortest=METRIC_CHARS),
-        *(
-            Column(title, [_signed_text(row.means[place], "", row) for row in found], right=True, yields=4, stacks=True)
-            for place, title in enumerate((a, b))
-        ),
-        Column(f"{a} - {b}", gaps, right=True, yields=1, narrower=Column("difference", gaps, right=True)),
-        Column("interval", [_difference_interval(row) for row in found]),
-        Column("n", [_pair_counts(row) for row in found], right=True, yields=3, stacks=True),
-        *_pair_clusters(found),
-        Column("verdict", [_verdict(row) for row in found]),
+    columns: list[Column[Compared]] = [
+        Column("metric", partial(_compared_name, names), yields=5, shortest=METRIC_CHARS),
+        Column(a, lambda row: _signed_text(row.means[0], "", row), right=True, yields=4, stacks=True),
+        Column(b, lambda row: _signed_text(row.means[1], "", row), right=True, yields=4, stacks=True),
+        Column(f"{a} - {b}", _difference, right=True, yields=1, narrower=Column("difference", _difference, right=True)),
+        Column("interval", _difference_interval),
+        Column("n", lambda row: _both(row.n), right=True, yields=3, stacks=True),
+        Column("clusters", lambda row: "" if row.exact else _both(row.n_clusters), right=True, yields=2, optional=True),
+        Column("verdict", _verdict),
     ]
-    return Group(*legend, fitted(columns, width))
+    return Group(*legend, fitted(columns, found, width))
 
 
-def _compared_name(one: Compared, sides: tuple[str, str]) -> str:
-    name = short_name(shown_metric(one.metric, one.metric_version))
+def _compared_name(sides: tuple[str, str], row: Compared) -> str:
+    name = short_name(shown_metric(row.metric, row.metric_version))
     # Two labelers that are the sides stand above the table already.
-    if one.other_labeler is not None and sides != (one.labeler, one.other_labeler):
-        name = f"{name} · {one.labeler} and {one.other_labeler}"
-    return name if one.segment is None else f"{name} · {one.segment}"
+    if row.other_labeler is not None and sides != (row.labeler, row.other_labeler):
+        name = f"{name} · {row.labeler} and {row.other_labeler}"
+    return name if row.segment is None else f"{name} · {row.segment}"
 
 
-def _pair_counts(one: Compared) -> str:
-    return " and ".join(f"{n:,}" for n in dict.fromkeys(one.n))
+def _both(counts: Iterable[int | None]) -> str:
+    return " and ".join(f"{n:,}" for n in dict.fromkeys(counts) if n is not None)
 
 
-def _pair_clusters(found: Sequence[Compared]) -> list[Column]:
-    known = [[] if row.exact else [n for n in row.n_clusters if n is not None] for row in found]
-    if not any(known):
-        return []
-    cells = [" and ".join(f"{n:,}" for n in dict.fromkeys(counts)) for counts in known]
-    return [Column("clusters", cells, right=True, yields=2)]
+def _difference(row: Compared) -> str:
+    return _signed_text(row.difference.estimate, "+", row)
 
 
-def _difference_interval(one: Compared) -> str:
-    ends = one.difference.lower, one.difference.upper
-    return EXACT if one.exact else " to ".join(_signed_text(end, "+", one) for end in ends)
+def _difference_interval(row: Compared) -> str:
+    ends = row.difference.lower, row.difference.upper
+    return EXACT if row.exact else " to ".join(_signed_text(end, "+", row) for end in ends)
 
 
-def _signed_text(value: float, sign: str, one: Compared) -> str:
-    return format(value, f"{sign}z.{one.decimals}f") if abs(value) < 10_000 else format(value, f"{sign}z,.0f")
+def _signed_text(value: float, sign: str, row: Compared) -> str:
+    return format(value, f"{sign}z.{row.decimals}f") if abs(value) < 10_000 else format(value, f"{sign}z,.0f")
 
 
-def _verdict(one: Compared) -> Text:
-    return Text(one.verdict, style="bright_black" if one.verdict in ("undecided", "equal") else "bold")
+def _verdict(row: Compared) -> Text:
+    return Text(row.verdict, style="bright_black" if row.verdict in ("undecided", "equal") else "bold")
 
 
 def comparison_method(found: Sequence[Compared]) -> str:
@@ -857,34 +787,32 @@ def segments_table(
     before, since = change.mean
     whole = ("all", "", f"{before:.3f} {since:.3f}", f"{change.mix.estimate:+.3f}", f"{change.within.estimate:+.3f}")
     rows.append(tuple(Text(cell, style="bold") for cell in whole))
-    shown, *numbers = zip(*rows, strict=True)
     titles = (*(f"{title} {stretches[0]}, {stretches[1]}" for title in ("share", "mean")), "mix", "within")
-    columns = [Column(title, cells, right=True) for title, cells in zip(titles, numbers, strict=True)]
-    return fitted([Column(printable(name), shown, yields=1, shortest=8), *columns], width)
+    columns: list[Column[tuple[Text | str, ...]]] = [Column(printable(name), itemgetter(0), yields=1, shortest=8)]
+    columns += [Column(title, itemgetter(place), right=True) for place, title in enumerate(titles, 1)]
+    return fitted(columns, rows, width)
 
 
-def parts_table(change: ExplainedChange) -> Table:
+def parts_table(change: ExplainedChange) -> RenderableType:
     """Return the change and its two parts with their intervals."""
-    table = Table(box=None, pad_edge=False, show_header=False, style="bright_black")
-    for title, part in (("change", change.total), ("mix", change.mix), ("within", change.within)):
-        table.add_row(title, f"{part.estimate:+.3f}", _ends(part))
-    return table
-
-
-def differences_table(found: Sequence[ExplainedDifference], width: int) -> RenderableType:
-    """Return differences of two pipelines, split into mix and within, one row a metric."""
-    names = [short_name(shown_metric(difference.metric, difference.metric_version)) for difference in found]
-    parts = [(difference.change.mix, difference.change.within) for difference in found]
-    columns = [
-        Column("metric", names, yields=1, shortest=16),
-        Column("difference", [f"{difference.change.total.estimate:+.3f}" for difference in found], right=True),
+    parts = (("change", change.total), ("mix", change.mix), ("within", change.within))
+    columns: list[Column[tuple[str, Interval[float, float]]]] = [
+        Column("", lambda row: Text(row[0], style="bright_black")),
+        Column("", lambda row: Text(f"{row[1].estimate:+.3f}", style="bright_black")),
+        Column("", lambda row: Text(_ends(row[1]), style="bright_black")),
     ]
-    for place, title in enumerate(("mix", "within")):
-        columns += [
-            Column(title, [f"{both[place].estimate:+.3f}" for both in parts], right=True),
-            Column("interval", [_ends(both[place]) for both in parts], right=True),
-        ]
-    return fitted(columns, width)
+    return folded(columns, parts)
+
+
+DIFFERENCE_COLUMNS: Final[Sequence[Column[ExplainedDifference]]] = (
+    Column("metric", lambda row: short_name(shown_metric(row.metric, row.metric_version)), yields=1, shortest=16),
+    Column("difference", lambda row: f"{row.change.total.estimate:+.3f}", right=True),
+    Column("mix", lambda row: f"{row.change.mix.estimate:+.3f}", right=True),
+    Column("interval", lambda row: _ends(row.change.mix), right=True),
+    Column("within", lambda row: f"{row.change.within.estimate:+.3f}", right=True),
+    Column("interval", lambda row: _ends(row.change.within), right=True),
+)
+"""Of differences of two pipelines, split into mix and within, one row a metric."""
 
 
 def _cells(one: SegmentPart, name: str) -> tuple[Text | str, ...]:
@@ -897,11 +825,6 @@ def _cells(one: SegmentPart, name: str) -> tuple[Text | str, ...]:
 
 def _ends(part: Interval[float, float]) -> str:
     return f"{part.lower:+.3f} to {part.upper:+.3f}"
-
-
-def summary_table(summary: Summary, width: int) -> RenderableType:
-    """Return the estimates of a scored file as a table."""
-    return estimates_table(summary.estimates, width, recent=False)
 
 
 def reference_table(found: Sequence[Estimate], dataset: str, width: int) -> RenderableType:
@@ -921,15 +844,15 @@ def reference_table(found: Sequence[Estimate], dataset: str, width: int) -> Rend
         for gap in compare(found, result)
         if gap.metric == metric
     ]
-    columns = [
-        Column("metric", [metric for metric, _, _ in rows], yields=2, shortest=16),
-        Column("system", [name for _, name, _ in rows], yields=1, shortest=12),
-        Column("published %", [f"{gap.theirs_percent:.1f}" for _, _, gap in rows], right=True),
-        Column("ours %", [f"{gap.ours_percent:.1f}" for _, _, gap in rows], right=True),
-        Column("points", [f"{gap.points:+.1f}" for _, _, gap in rows], right=True),
+    columns: list[Column[tuple[str, str, Comparison]]] = [
+        Column("metric", itemgetter(0), yields=2, shortest=16),
+        Column("system", itemgetter(1), yields=1, shortest=12),
+        Column("published %", lambda row: f"{row[2].theirs_percent:.1f}", right=True),
+        Column("ours %", lambda row: f"{row[2].ours_percent:.1f}", right=True),
+        Column("points", lambda row: f"{row[2].points:+.1f}", right=True),
     ]
     title = Text(f"{published[0].title}: published means, and ours beside them", style="bold")
-    return Group(title, fitted(columns, width))
+    return Group(title, fitted(columns, rows, width))
 
 
 def waiting_lines(shown: Sequence[Estimate] | Sequence[Headline], clusters: ClusterSettings) -> list[str]:

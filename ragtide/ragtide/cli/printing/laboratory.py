@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +24,7 @@ from ragtide_schemas.fitness import failures_in_words, fitness_of, sees_of
 from ragtide_schemas.metric_definitions import OUTCOMES
 from ragtide_schemas.printable import printable
 
-from . import Column, Notes, err, fitted, heading, out, print_json, shortened
+from . import Column, err, fitted, heading, in_sections, out, print_json, shortened
 from .estimates import interval_bar, interval_text
 
 if TYPE_CHECKING:
@@ -31,17 +33,16 @@ if TYPE_CHECKING:
     from ragtide_offline.agreement.comparing import PredictionAgreement
     from ragtide_offline.benchmark.batching import BatchRun
     from ragtide_offline.benchmark.corruptions import CorruptionFigures, SpoiltRows
-    from ragtide_offline.benchmark.figures import MetricFigures
+    from ragtide_offline.benchmark.figures import Figure, MetricFigures
     from ragtide_offline.benchmark.preferences import PreferenceFigures
     from ragtide_offline.benchmark.running import Benchmark
     from ragtide_offline.benchmark.spans import SpanFigures
     from ragtide_offline.capacity.judged_sample import PlannedSample, SamplePlan
     from ragtide_offline.capacity.judging import JudgeBill
-    from ragtide_offline.capacity.planning import Capacity, PlannedTraffic
+    from ragtide_offline.capacity.planning import Capacity, PlannedTraffic, WorkPart
     from ragtide_offline.capacity.unit_costs import UnitCosts
     from ragtide_offline.criterion_trial import CriterionTrial
     from ragtide_offline.experiments.board import Board, BoardRow
-    from ragtide_offline.experiments.projections import Projection
     from ragtide_offline.judge_check.rows import CheckRow
     from ragtide_offline.local_fit.criterion_fit import CriterionFit
     from ragtide_offline.local_fit.fitting import FitResult, ScoreResult
@@ -74,29 +75,38 @@ def show_agreement(compared: PredictionAgreement, confidence: float) -> None:
 
 def agreement_table(compared: PredictionAgreement, width: int) -> RenderableType:
     """Return the agreement of every metric as a table, with a heading for each metric."""
-    rows: list[tuple[str, Measured, str]] = []
-    above: dict[int, list[Text]] = {}
+    sections = []
     for metric, found in compared.metrics.items():
         absent = compared.counts[f"absent {metric}"]
         missing = [f"absent in {absent:,} predictions"] if absent else []
-        above.setdefault(len(rows), []).append(heading([metric, f"n {found.n:,}", *missing], width))
         measures = (
-            ("RMSE", found.rmse, _beside("always the mean", found.constant_rmse)),
-            ("mean error", found.bias, ""),
-            ("Spearman", found.spearman, ""),
-            ("AUROC", found.auroc, "chance 0.500"),
-            ("F1 of the low", found.f1, ""),
-            ("kappa", found.kappa, ""),
-            ("accuracy", found.accuracy, _beside("always the majority", found.majority)),
+            ("  RMSE", found.rmse, _beside("always the mean", found.constant_rmse)),
+            ("  mean error", found.bias, ""),
+            ("  Spearman", found.spearman, ""),
+            ("  AUROC", found.auroc, "chance 0.500"),
+            ("  F1 of the low", found.f1, ""),
+            ("  kappa", found.kappa, ""),
+            ("  accuracy", found.accuracy, _beside("always the majority", found.majority)),
         )
-        rows += measures if found.n else ()
-    columns = [
-        Column("measure", [f"  {name}" for name, _, _ in rows]),
-        Column("value", [measured_text(measured) for _, measured, _ in rows], right=True),
-        Column("interval", [measured_interval(measured) for _, measured, _ in rows]),
-        Column("compare with", [beside for _, _, beside in rows], yields=1, stacks=True),
-    ]
-    return fitted(columns, width, Notes(above))
+        sections.append(([heading([metric, f"n {found.n:,}", *missing], width)], measures if found.n else (), ()))
+    rows, above = in_sections(sections)
+    columns = _measured_columns("measure", "value", Column("compare with", itemgetter(2), yields=1, stacks=True))
+    return fitted(columns, rows, width, above)
+
+
+_MeasuredRow = tuple[str, Measured, str]
+"""Name, figure, and what to compare it with."""
+
+
+def _measured_columns(
+    name: str, value: str, *more: Column[_MeasuredRow], shortest: int | None = None
+) -> Sequence[Column[_MeasuredRow]]:
+    return (
+        Column(name, itemgetter(0), shortest=shortest),
+        Column(value, lambda row: measured_text(row[1]), right=True),
+        Column("interval", lambda row: measured_interval(row[1])),
+        *more,
+    )
 
 
 def _beside(name: str, number: float | None) -> str:
@@ -121,26 +131,20 @@ def figures_table(found: MetricFigures, width: int) -> RenderableType:
         rows.append((f"  {judge.judge}, {judge.n:,} rows", judge.theirs, beside))
     rows += [(bias.name, bias.mean, "") for bias in found.biases]
     low = "" if found.n_low is None else f"{found.n_low:,} low"
-    columns = [
-        Column("figure", [name for name, _, _ in rows]),
-        Column("mean", [measured_text(measured) for _, measured, _ in rows], right=True),
-        Column("interval", [measured_interval(measured) for _, measured, _ in rows]),
-        Column("", [Text(beside, style="bright_black") for _, _, beside in rows], yields=1, stacks=True),
-    ]
+    others: Column[_MeasuredRow] = Column("", lambda row: Text(row[2], style="bright_black"), yields=1, stacks=True)
     title = heading([part for part in (found.metric, f"n {found.n:,}", low) if part], width)
-    return fitted(columns, width, Notes({0: [title]}))
+    return fitted(_measured_columns("figure", "mean", others), rows, width, {0: [title]})
 
 
 def subsets_table(figures: Sequence[MetricFigures], width: int) -> RenderableType:
     """Return the first figure of each metric for every subset."""
     wanted = [(row.metric, figure) for row in figures for figure in row.figures[:1]]
-    names = sorted({name for _, figure in wanted for name in figure.subsets})
-    columns = [
-        Column("subset", names, shortest=8),
+    columns: list[Column[str]] = [
+        Column("subset", str, shortest=8),
         *(
             Column(
                 f"{metric.partition('.')[2].removeprefix('context_')}: {figure.name}",
-                ["" if name not in figure.subsets else f"{figure.subsets[name]:.3f}" for name in names],
+                partial(_of_subset, figure.subsets),
                 right=True,
                 yields=1,
                 stacks=True,
@@ -148,20 +152,20 @@ def subsets_table(figures: Sequence[MetricFigures], width: int) -> RenderableTyp
             for metric, figure in wanted
         ),
     ]
-    return fitted(columns, width, Notes({0: [heading(["by subset"], width)]}))
+    names = sorted({name for _, figure in wanted for name in figure.subsets})
+    return fitted(columns, names, width, {0: [heading(["by subset"], width)]})
+
+
+def _of_subset(figures: Mapping[str, float], name: str) -> str:
+    return "" if name not in figures else f"{figures[name]:.3f}"
 
 
 def spans_table(found: SpanFigures, width: int) -> RenderableType:
     """Return F1, precision and recall of unsupported spans: means over subsets, and F1 of every subset."""
-    rows = [(figure.name, figure.mean) for figure in found.figures]
-    rows += [(f"  F1 of {name}", Measured(value)) for name, value in found.figures[0].subsets.items()]
-    columns = [
-        Column("figure", [name for name, _ in rows], shortest=12),
-        Column("mean", [measured_text(measured) for _, measured in rows], right=True),
-        Column("interval", [measured_interval(measured) for _, measured in rows]),
-    ]
+    rows = [(figure.name, figure.mean, "") for figure in found.figures]
+    rows += [(f"  F1 of {name}", Measured(value), "") for name, value in found.figures[0].subsets.items()]
     title = heading(["unsupported spans", f"n {found.n:,}", f"{found.n_marked:,} with spans"], width)
-    return fitted(columns, width, Notes({0: [title]}))
+    return fitted(_measured_columns("figure", "mean", shortest=12), rows, width, {0: [title]})
 
 
 def preferences_table(found: Sequence[PreferenceFigures], width: int) -> RenderableType:
@@ -171,15 +175,14 @@ def preferences_table(found: Sequence[PreferenceFigures], width: int) -> Rendera
         for row in found
         for place, figure in enumerate(row.figures)
     ]
-    columns = [
-        Column("metric", [metric for metric, _, _ in rows], shortest=8),
-        Column("pairs", [n for _, n, _ in rows], right=True),
-        Column("opinion on", [figure.name for _, _, figure in rows]),
-        Column("Spearman", [measured_text(figure.mean) for _, _, figure in rows], right=True),
-        Column("interval", [measured_interval(figure.mean) for _, _, figure in rows]),
+    columns: list[Column[tuple[str, str, Figure]]] = [
+        Column("metric", itemgetter(0), shortest=8),
+        Column("pairs", itemgetter(1), right=True),
+        Column("opinion on", lambda row: row[2].name),
+        Column("Spearman", lambda row: measured_text(row[2].mean), right=True),
+        Column("interval", lambda row: measured_interval(row[2].mean)),
     ]
-    title = heading(["people's preferences"], width)
-    return fitted(columns, width, Notes({0: [title]}))
+    return fitted(columns, rows, width, {0: [heading(["people's preferences"], width)]})
 
 
 def notes(run: Benchmark) -> list[str]:
@@ -275,27 +278,14 @@ SECTIONS: Final = {"worse": "should get worse", None: "may do either", "same": "
 def corruptions_table(figures: Sequence[CorruptionFigures], width: int) -> RenderableType:
     """Return the figures of one metric: a row for each corruption, in parts by what the metric should do."""
     parts = {expected: [figure for figure in figures if figure.expected == expected] for expected in SECTIONS}
-    rows = [figure for part in parts.values() for figure in part]
-    above = {
-        place: [Text(SECTIONS[rows[place].expected], style="italic")]
-        for place in [
-            0,
-            *(place for place, (before, after) in enumerate(pairwise(rows), 1) if before.expected != after.expected),
+    title = heading([figures[0].metric, f"up to {max(figure.n for figure in figures):,} rows"], width)
+    rows, above = in_sections(
+        [
+            ([title], [], ()),
+            *(([Text(SECTIONS[name], style="italic")], part, ()) for name, part in parts.items() if part),
         ]
-    }
-    above[0] = [heading([figures[0].metric, f"up to {max(figure.n for figure in rows):,} rows"], width), *above[0]]
-    columns = [
-        Column("corruption", [figure.corruption for figure in rows], shortest=14),
-        Column("AUROC", [measured_text(figure.auroc) if figure.n else "absent" for figure in rows], right=True),
-        Column("interval", [measured_interval(figure.auroc) for figure in rows], yields=3),
-        Column("before", [_mean_text(figure.before) for figure in rows], right=True, yields=4),
-        Column("after", [_mean_text(figure.after) for figure in rows], right=True, yields=5),
-        Column("alert after", [delay_text(figure) for figure in rows], right=True),
-        Column("change", [measured_interval(figure.change) for figure in rows], yields=1),
-        Column("applied", [f"{figure.applied:.0%}" for figure in rows], right=True, yields=2),
-        Column("absent", [f"{figure.absent:.0%}" if figure.absent else "" for figure in rows], right=True, yields=2),
-    ]
-    return fitted(columns, width, Notes(above))
+    )
+    return fitted(CORRUPTION_COLUMNS, rows, width, above)
 
 
 def delay_text(figure: CorruptionFigures) -> str:
@@ -303,6 +293,23 @@ def delay_text(figure: CorruptionFigures) -> str:
     if figure.delay is None:
         return "few rows"
     return f"over {figure.delay.within:,}" if figure.delay.median is None else f"{figure.delay.median:,}"
+
+
+def _mean_text(mean: float | None) -> str:
+    return "" if mean is None else f"{mean:.3f}"
+
+
+CORRUPTION_COLUMNS: Final[Sequence[Column[CorruptionFigures]]] = (
+    Column("corruption", lambda figure: figure.corruption, shortest=14),
+    Column("AUROC", lambda figure: measured_text(figure.auroc) if figure.n else "absent", right=True),
+    Column("interval", lambda figure: measured_interval(figure.auroc), yields=3),
+    Column("before", lambda figure: _mean_text(figure.before), right=True, yields=4),
+    Column("after", lambda figure: _mean_text(figure.after), right=True, yields=5),
+    Column("alert after", delay_text, right=True),
+    Column("change", lambda figure: measured_interval(figure.change), yields=1),
+    Column("applied", lambda figure: f"{figure.applied:.0%}", right=True, yields=2),
+    Column("absent", lambda figure: f"{figure.absent:.0%}" if figure.absent else "", right=True, yields=2),
+)
 
 
 def corruption_notes(run: SpoiltRows) -> list[str]:
@@ -334,10 +341,6 @@ def corruption_notes(run: SpoiltRows) -> list[str]:
         if words := failures_in_words(failures):
             found.append(f"{metric} {words}.")
     return found
-
-
-def _mean_text(mean: float | None) -> str:
-    return "" if mean is None else f"{mean:.3f}"
 
 
 CHECKS: Final = {
@@ -388,31 +391,25 @@ FAULTS: Final = frozenset({"unsteady", "moves", "often"})
 
 def check_table(rows: Sequence[CheckRow], width: int, confidence: float) -> RenderableType:
     """Return the rows as a table, in parts by check."""
-    parts = [_heading(row) for row in rows]
-    begins = [0, *(place for place, (one, other) in enumerate(pairwise(parts), 1) if one != other)]
-    above = {place: [Text(parts[place], style="italic")] for place in begins}
-    columns = [
-        Column("check", [f"  {_name(row)}" for row in rows], shortest=24, yields=1),
-        Column("estimate", [_number(row, row.estimate) for row in rows], right=True),
-        Column(f"{confidence:.0%} interval", [_interval(row) for row in rows]),
-        Column("items", [f"{row.n:,}" if row.n else "" for row in rows], right=True),
-        Column("verdict", [_word(row) for row in rows]),
+    columns: list[Column[CheckRow]] = [
+        Column("check", _check_name, shortest=24, yields=1),
+        Column("estimate", lambda row: _number(row, row.estimate), right=True),
+        Column(
+            f"{confidence:.0%} interval",
+            lambda row: "" if row.lower is None else f"{_number(row, row.lower)} to {_number(row, row.upper)}",
+        ),
+        Column("items", lambda row: f"{row.n:,}" if row.n else "", right=True),
+        Column("verdict", _word),
     ]
-    return fitted(columns, width, Notes(above))
+    parts = groupby(rows, lambda row: SIZES if row.measure == "mean_absolute_difference" else CHECKS[row.check])
+    ordered, above = in_sections(([Text(part, style="italic")], list(members), ()) for part, members in parts)
+    return fitted(columns, ordered, width, above)
 
 
-def _heading(row: CheckRow) -> str:
-    return SIZES if row.measure == "mean_absolute_difference" else CHECKS[row.check]
-
-
-def _name(row: CheckRow) -> str:
+def _check_name(row: CheckRow) -> str:
     if row.verdict == "not applicable":
-        return NOT_APPLICABLE[row.check]
-    return row.metric or MEASURES[row.measure]
-
-
-def _is_change(row: CheckRow) -> bool:
-    return row.check not in ("asked_again", "answers", "cost")
+        return f"  {NOT_APPLICABLE[row.check]}"
+    return f"  {row.metric or MEASURES[row.measure]}"
 
 
 def _number(row: CheckRow, number: float | None) -> str:
@@ -421,11 +418,7 @@ def _number(row: CheckRow, number: float | None) -> str:
     if row.check == "cost":
         dollars = {"cost_usd": number, "cost_usd_per_item": 1000 * number}.get(row.measure)
         return f"{number:,.0f}" if dollars is None else f"{dollars:,.2f}"
-    return f"{number:+.3f}" if _is_change(row) else f"{number:.3f}"
-
-
-def _interval(row: CheckRow) -> str:
-    return "" if row.lower is None else f"{_number(row, row.lower)} to {_number(row, row.upper)}"
+    return f"{number:.3f}" if row.check in ("asked_again", "answers") else f"{number:+.3f}"
 
 
 def _word(row: CheckRow) -> str | Text:
@@ -476,23 +469,21 @@ def criterion_sentences(result: CriterionFit, found: GatheredInteractions) -> It
 
 def scores_table(result: FitResult, reference: str, width: int) -> RenderableType:
     """Return the figures of each score, shipped and fitted, with the difference: squared errors, or AUROCs."""
-    rows = [_figures(score) for score in result.scores]
-    names = ("shipped", "fitted", "gain" if result.spoilt else "difference")
-    figures = [Column(name, [row[place] for row in rows], right=True) for place, name in enumerate(names)]
-    columns = [
-        Column("score", [score.score for score in result.scores]),
-        *figures,
-        Column(f"{result.confidence:.0%} interval", [row[3] for row in rows], stacks=True, yields=1),
+    rows = [(score, _figures(score)) for score in result.scores]
+    columns: list[Column[tuple[ScoreResult, Sequence[str]]]] = [
+        Column("score", lambda row: row[0].score),
+        Column("shipped", lambda row: row[1][0], right=True),
+        Column("fitted", lambda row: row[1][1], right=True),
+        Column("gain" if result.spoilt else "difference", lambda row: row[1][2], right=True),
+        Column(f"{result.confidence:.0%} interval", lambda row: row[1][3], stacks=True, yields=1),
         Column(
             "used",
-            [
-                Text("fitted", style="green") if score.is_fitted else Text("shipped", style="yellow")
-                for score in result.scores
-            ],
+            lambda row: Text("fitted", style="green") if row[0].is_fitted else Text("shipped", style="yellow"),
         ),
     ]
     title = "AUROC of spoilt interactions" if result.spoilt else "mean squared errors"
-    return Group(heading([title, f"{result.interactions:,} interactions", reference], width), fitted(columns, width))
+    above = heading([title, f"{result.interactions:,} interactions", reference], width)
+    return Group(above, fitted(columns, rows, width))
 
 
 def _figures(score: ScoreResult) -> tuple[str, str, str, str]:
@@ -595,98 +586,79 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
     rows, metric = board.rows, board.metric
     if not rows:
         return Group(_head(board, driven=driven), *_notes(board))
-    styles = [STYLES.get(row.status, "") for row in rows]
-    main = [row.estimates[metric] for row in rows]
-    means = [_board_number(estimate.estimate) for estimate in main]
-    failed = [Text(f"{row.n_failed:,}" if row.n_failed else "", style="red") for row in rows]
-    names = [f"#{row.number}" if row.own_name is None else f"#{row.number} {row.own_name}" for row in rows]
-    labels = [Text(printable(name), style=style) for name, style in zip(names, styles, strict=True)]
-    columns = [
-        Column("config", labels, yields=6, shortest=NAME_CHARS),
-        *_parameters(rows),
-        Column("status", [Text(row.status, style=style) for row, style in zip(rows, styles, strict=True)]),
-        Column(_last(metric), means, right=True, yields=7, narrower=Column("mean", means, right=True)),
-        Column(
-            "interval", [interval_text((estimate.lower, estimate.upper), exact=estimate.exact) for estimate in main]
-        ),
-        _bars(main, styles),
-        Column("n", [f"{estimate.n:,}" for estimate in main], right=True),
-        *([Column("failed", failed, right=True, yields=7, stacks=True)] if any(row.n_failed for row in rows) else []),
-        *(
-            Column(_last(other), [_board_number(_board_mean(row, other)) for row in rows], right=True, yields=1)
-            for other in others
-        ),
-        Column("$ / item", [_cost(row) for row in rows], right=True, yields=2),
-        *_per_dollar(board, rows),
-        Column("p50 s", [_latency(row) for row in rows], right=True, yields=2),
-        Column("behind", _behind(rows, long=True), yields=3, narrower=Column("behind", _behind(rows, long=False))),
-    ]
-    return Group(_head(board, driven=driven), Text(), fitted(columns, width), *_notes(board))
+    names = {row.name: row.number for row in rows}
+    ratios = {row.name: board.quality_per_usd(row) for row in rows}
 
+    def per_dollar(row: BoardRow) -> str:
+        ratio = ratios[row.name]
+        return "—" if ratio is None or ratio.estimate is None else f"{ratio.estimate:,.4g}"
 
-def _parameters(rows: Sequence[BoardRow]) -> list[Column]:
-    names = dict.fromkeys(name for row in rows for name in row.parameters)
-    found = {name: [_value(row.parameters, name) for row in rows] for name in names}
-    # A single config has no difference to show, so all its parameters are shown.
-    return [
-        Column(name, values, yields=8, shortest=max(TITLE_CHARS, *map(cell_len, values)), stacks=True)
-        for name, values in found.items()
-        if len(rows) == 1 or len(set(values)) > 1
-    ]
+    def interval(row: BoardRow) -> str:
+        main = row.estimates[metric]
+        return interval_text((main.lower, main.upper), exact=main.exact)
 
+    def mean(row: BoardRow, name: str) -> str:
+        value = row.estimates[name].estimate if name in row.estimates else None
+        return "—" if value is None else f"{value:.3f}"
 
-def _value(parameters: Mapping[str, Any], name: str) -> str:
-    return shortened(printable(value_text(parameters[name])), VALUE_CHARS) if name in parameters else ""
-
-
-def _bars(found: Sequence[Projection], styles: Sequence[str]) -> Column:
-    wide, narrow = (
-        [
-            interval_bar(
-                projection.estimate,
-                (projection.lower, projection.upper),
-                projection.value_range,
-                width,
-                style or "cyan",
-            )
-            for projection, style in zip(found, styles, strict=True)
-        ]
-        for width in BAR_WIDTHS
-    )
-    return Column("", wide, yields=2, narrower=Column("", narrow, yields=4))
-
-
-def _behind(rows: Sequence[BoardRow], *, long: bool) -> list[str]:
-    numbers = {row.name: row.number for row in rows}
-    cells: list[str] = []
-    for row in rows:
+    def behind(row: BoardRow, *, long: bool) -> str:
         gap = row.behind
-        short = "" if gap is None else f"{gap.estimate:z.3f}"
-        if long and gap is not None:
-            ends = interval_text((gap.lower, gap.upper), exact=gap.lower == gap.upper)
-            short += f" ({ends}) to #{numbers.get(row.against or '', '?')}"
-        cells.append(short)
-    return cells
+        if gap is None or not long:
+            return "" if gap is None else f"{gap.estimate:z.3f}"
+        ends = interval_text((gap.lower, gap.upper), exact=gap.lower == gap.upper)
+        return f"{gap.estimate:z.3f} ({ends}) to #{names.get(row.against or '', '?')}"
+
+    def drawn(row: BoardRow, width: int) -> Text:
+        main, style = row.estimates[metric], STYLES.get(row.status) or "cyan"
+        return interval_bar(main.estimate, (main.lower, main.upper), main.value_range, width, style)
+
+    main_mean, (wide, narrow) = partial(mean, name=metric), (partial(drawn, width=chars) for chars in BAR_WIDTHS)
+    columns: list[Column[BoardRow]] = [
+        Column("config", _config, yields=6, shortest=NAME_CHARS),
+        *_parameters(rows),
+        Column("status", lambda row: Text(row.status, style=STYLES.get(row.status, ""))),
+        Column(_last(metric), main_mean, right=True, yields=7, narrower=Column("mean", main_mean, right=True)),
+        Column("interval", interval),
+        Column("", wide, yields=2, narrower=Column("", narrow, yields=4)),
+        Column("n", lambda row: f"{row.estimates[metric].n:,}", right=True),
+        Column(
+            "failed",
+            lambda row: Text(f"{row.n_failed:,}" if row.n_failed else "", style="red"),
+            right=True,
+            yields=7,
+            stacks=True,
+            optional=True,
+        ),
+        *(Column(_last(other), partial(mean, name=other), right=True, yields=1) for other in others),
+        Column("$ / item", lambda row: f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—", right=True, yields=2),
+        *([Column(f"{_last(metric)} / $", per_dollar, right=True, yields=6)] if any(ratios.values()) else []),
+        Column(
+            "p50 s",
+            lambda row: f"{row.latency_quantiles_s['p50']:.3f}" if row.latency_quantiles_s else "—",
+            right=True,
+            yields=2,
+        ),
+        Column("behind", partial(behind, long=True), yields=3, narrower=Column("behind", partial(behind, long=False))),
+    ]
+    return Group(_head(board, driven=driven), Text(), fitted(columns, rows, width), *_notes(board))
 
 
-def _board_mean(row: BoardRow, metric: str) -> float | None:
-    return row.estimates[metric].estimate if metric in row.estimates else None
+def _config(row: BoardRow) -> Text:
+    name = f"#{row.number}" if row.own_name is None else f"#{row.number} {row.own_name}"
+    return Text(printable(name), style=STYLES.get(row.status, ""))
 
 
-def _cost(row: BoardRow) -> str:
-    return f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—"
+def _parameters(rows: Sequence[BoardRow]) -> Iterator[Column[BoardRow]]:
+    for name in dict.fromkeys(name for row in rows for name in row.parameters):
+        value = partial(_parameter, name)
+        values = set(map(value, rows))
+        # A single config has no difference to show, so all its parameters are shown.
+        if len(rows) == 1 or len(values) > 1:
+            yield Column(name, value, yields=8, shortest=max(TITLE_CHARS, *map(cell_len, values)), stacks=True)
 
 
-def _per_dollar(board: Board, rows: Sequence[BoardRow]) -> list[Column]:
-    found = [board.quality_per_usd(row) for row in rows]
-    if not any(found):
-        return []
-    cells = ["—" if per is None or per.estimate is None else f"{per.estimate:,.4g}" for per in found]
-    return [Column(f"{_last(board.metric)} / $", cells, right=True, yields=6)]
-
-
-def _latency(row: BoardRow) -> str:
-    return f"{row.latency_quantiles_s['p50']:.3f}" if row.latency_quantiles_s else "—"
+def _parameter(name: str, row: BoardRow) -> str:
+    return shortened(printable(value_text(row.parameters[name])), VALUE_CHARS) if name in row.parameters else ""
 
 
 def _last(metric: str) -> str:
@@ -747,10 +719,6 @@ def _stop(row: BoardRow, board: Board, titles: Mapping[str, str]) -> str:
     return f"{row.title} stopped by {row.stopped_by}{': ' if row.reason else ''}{row.reason}"
 
 
-def _board_number(value: float | None) -> str:
-    return "—" if value is None else f"{value:.3f}"
-
-
 def shown_metrics(board: Board, most: int = 3) -> list[str]:
     """Return the first few scored metrics besides the metric of the race, which get a column each.
 
@@ -768,53 +736,55 @@ def criterion_fields(row: ListedCriterion) -> dict[str, Any]:
     return {**fields, "at": None if row.at is None else row.at.isoformat()}
 
 
+_CriterionRow = tuple["ListedCriterion", "CriterionNumber | None", bool]
+"""A criterion with one of its numbers, and whether it is the first."""
+
+
 def show_criteria(rows: Sequence[ListedCriterion]) -> None:
     """Print the criteria with their numbers."""
     if not rows:
         err.print("No criteria: ragtide criteria add stores one; the settings may have [[judge.criteria]].")
         return
-    lines = [(row, number) for row in rows for number in (row.numbers or (None,))]
-    shown = [row is not lines[place - 1][0] or not place for place, (row, _) in enumerate(lines)]
-    first = list(zip(lines, shown, strict=True))
-    names = [row.criterion.name if is_first else "" for (row, _), is_first in first]
-    columns = [
-        Column("criterion", names, yields=3, shortest=20),
-        Column("state", [_state(row) if is_first else "" for (row, _), is_first in first], yields=2, stacks=True),
-        Column("pipeline", [number.pipeline if number else "" for _, number in lines], yields=6, shortest=8),
-        Column("version", [_version(number) for _, number in lines], yields=5, stacks=True),
-        Column("mean", [_criterion_mean(number) for _, number in lines], right=True),
-        Column("interval", [_criterion_interval(number) for _, number in lines], right=True),
-        Column("asked", [_count(number, "asked") for _, number in lines], right=True),
-        Column("cannot tell", [_count(number, "cannot_tell") for _, number in lines], True, yields=4, stacks=True),
-        Column("", [row.criterion.question if is_first else "" for (row, _), is_first in first], yields=1, stacks=True),
-    ]  # fmt: skip
-    out.print(fitted(columns, out.width))
+    lines = [(row, number, not place) for row in rows for place, number in enumerate(row.numbers or (None,))]
+    out.print(fitted(CRITERION_COLUMNS, lines, out.width))
 
 
-def _state(row: ListedCriterion) -> str:
+def _criterion_state(row: ListedCriterion) -> str:
     where = "in the settings" if row.source == "settings" else f"by {row.by}"
     state = {"in the settings": "not asked: the settings have this name"}.get(row.state, row.state)
     return f"{state}, {row.criterion.rate:.0%}, {where}"
 
 
-def _version(number: CriterionNumber | None) -> str:
-    if number is None:
-        return ""
-    return "present" if number.is_present else number.version
+def _criterion_cell(text: Callable[[CriterionNumber], str]) -> Callable[[_CriterionRow], str]:
+    return lambda row: "" if row[1] is None else text(row[1])
 
 
-def _criterion_mean(number: CriterionNumber | None) -> str:
-    return "" if number is None or number.estimate is None else f"{number.estimate:.3f}"
-
-
-def _count(number: CriterionNumber | None, name: str) -> str:
-    return "" if number is None else f"{getattr(number, name):,}"
-
-
-def _criterion_interval(number: CriterionNumber | None) -> str:
-    if number is None or number.lower is None or number.estimate is None:
+def _criterion_interval(number: CriterionNumber) -> str:
+    if number.lower is None or number.estimate is None:
         return ""
     return f"{number.lower:.3f} – {number.upper:.3f}"
+
+
+CRITERION_COLUMNS: Final[Sequence[Column[_CriterionRow]]] = (
+    Column("criterion", lambda row: row[0].criterion.name if row[2] else "", yields=3, shortest=20),
+    Column("state", lambda row: _criterion_state(row[0]) if row[2] else "", yields=2, stacks=True),
+    Column("pipeline", _criterion_cell(lambda number: number.pipeline), yields=6, shortest=8),
+    Column(
+        "version",
+        _criterion_cell(lambda number: "present" if number.is_present else number.version),
+        yields=5,
+        stacks=True,
+    ),
+    Column(
+        "mean",
+        _criterion_cell(lambda number: "" if number.estimate is None else f"{number.estimate:.3f}"),
+        right=True,
+    ),
+    Column("interval", _criterion_cell(_criterion_interval), right=True),
+    Column("asked", _criterion_cell(lambda number: f"{number.asked:,}"), right=True),
+    Column("cannot tell", _criterion_cell(lambda number: f"{number.cannot_tell:,}"), True, yields=4, stacks=True),
+    Column("", lambda row: row[0].criterion.question if row[2] else "", yields=1, stacks=True),
+)
 
 
 def show_checks(
@@ -840,16 +810,16 @@ def _show_prices(
     from ragtide_roles.criteria.pricing import PER  # noqa: PLC0415 - it imports Redis
 
     rows: list[CriterionPrice] = [*each, *([together] if len(each) > 1 else [])]
-    columns = [
-        Column(f"per {PER:,} {together.unit}s", [row.name or "all together" for row in rows], shortest=12),
-        Column("tokens in", [f"{row.prompt_tokens:,.0f}" for row in rows], right=True),
-        Column("tokens out", [f"{row.completion_tokens:,.0f}" for row in rows], right=True),
-        Column("US dollars", [_dollars(row.cost_usd) for row in rows], right=True),
-        Column("out, no reasons", [f"{row.completion_tokens_bare:,.0f}" for row in rows], right=True, yields=1),
-        Column("US dollars, no reasons", [_dollars(row.cost_usd_bare) for row in rows], right=True, yields=2),
+    columns: list[Column[CriterionPrice]] = [
+        Column(f"per {PER:,} {together.unit}s", lambda row: row.name or "all together", shortest=12),
+        Column("tokens in", lambda row: f"{row.prompt_tokens:,.0f}", right=True),
+        Column("tokens out", lambda row: f"{row.completion_tokens:,.0f}", right=True),
+        Column("US dollars", lambda row: _dollars(row.cost_usd), right=True),
+        Column("out, no reasons", lambda row: f"{row.completion_tokens_bare:,.0f}", right=True, yields=1),
+        Column("US dollars, no reasons", lambda row: _dollars(row.cost_usd_bare), right=True, yields=2),
     ]
     out.print()
-    out.print(fitted(columns, out.width))
+    out.print(fitted(columns, rows, out.width))
     model = prices.model or "no model is set (judge.model), so there are no dollars"
     calls = together.calls / PER
     item, items = ("item", prices.items) if together.unit == "answer" else ("session", prices.sessions)
@@ -947,41 +917,37 @@ def _title(traffic: PlannedTraffic, needs: Capacity) -> Text:
 
 
 def _roles(needs: Capacity, width: int) -> RenderableType:
-    first = {part.role: number for number, part in reversed(list(enumerate(needs.work)))}
-    heads = [first[part.role] == number for number, part in enumerate(needs.work)]
-    processes = [f"{needs.processes(part.role):,}" for part in needs.work]
-    totals = [f"{needs.processors(part.role):,.2f}" for part in needs.work]
+    first = {part.role: part for part in reversed(needs.work)}
 
-    def of_role(cells: list[str]) -> list[str]:
-        return [cell if is_first else "" for cell, is_first in zip(cells, heads, strict=True)]
+    def of_role(text: Callable[[str], str]) -> Callable[[WorkPart], str]:
+        return lambda part: text(part.role) if first[part.role] is part else ""
 
-    columns = [
-        Column("role", of_role([ROLES[part.role] for part in needs.work])),
-        Column("processes", of_role(processes), right=True),
-        Column("processors", of_role(totals), right=True),
-        Column("of these", [f"{part.processors:,.3f}" for part in needs.work], right=True),
-        Column("work", [part.work for part in needs.work]),
+    columns: list[Column[WorkPart]] = [
+        Column("role", of_role(ROLES.__getitem__)),
+        Column("processes", of_role(lambda role: f"{needs.processes(role):,}"), right=True),
+        Column("processors", of_role(lambda role: f"{needs.processors(role):,.2f}"), right=True),
+        Column("of these", lambda part: f"{part.processors:,.3f}", right=True),
+        Column("work", lambda part: part.work),
     ]
-    return fitted(columns, width)
+    return fitted(columns, needs.work, width)
 
 
 def _memory(needs: Capacity, width: int) -> RenderableType:
     rows = [(part.content, part.bytes) for part in needs.memory if part.bytes]
     rows += [("all data", needs.memory_bytes), ("maxmemory of Redis", needs.maxmemory_bytes)]
-    columns = [
-        Column("memory of Redis, steady state", [content for content, _ in rows]),
-        Column("", [_size(size) for _, size in rows], right=True),
+    columns: list[Column[tuple[str, float]]] = [
+        Column("memory of Redis, steady state", itemgetter(0)),
+        Column("", lambda row: _size(row[1]), right=True),
     ]
-    return fitted(columns, width)
+    return fitted(columns, rows, width)
 
 
 def _limits(needs: Capacity, larger: Mapping[str, Capacity], width: int) -> RenderableType:
-    names = [limit.limit for limit in needs.limits]
-    columns = [Column("limit", names)]
+    columns: list[Column[str]] = [Column("limit", str)]
     for title, found in {"used": needs, **{f"{size} x10": grown for size, grown in larger.items()}}.items():
-        used = {limit.limit: limit.used for limit in found.limits}
-        columns.append(Column(title, [f"{used[name]:,.0%}" for name in names], right=True))
-    return fitted(columns, width)
+        used = {limit.limit: f"{limit.used:,.0%}" for limit in found.limits}
+        columns.append(Column(title, used.__getitem__, right=True))
+    return fitted(columns, [limit.limit for limit in needs.limits], width)
 
 
 def _bill(bill: JudgeBill) -> str:
@@ -1005,11 +971,10 @@ def plan_view(plan: SamplePlan, width: int) -> RenderableType:
     """Return the samples as a table, with the assumptions."""
     names = ["judged alone"] if plan.with_proxy is None else ["with the proxy", "judged alone"]
     samples = [plan.judged_alone] if plan.with_proxy is None else [plan.with_proxy, plan.judged_alone]
-    rows = [_cells(sample, plan.days) for sample in samples]
-    titles = ("judged items", "share", "a day", "dollars")
-    columns = [
-        Column("", names),
-        *(Column(title, [row[place] for row in rows], right=True) for place, title in enumerate(titles)),
+    rows = [(name, *_cells(sample, plan.days)) for name, sample in zip(names, samples, strict=True)]
+    columns: list[Column[tuple[str, ...]]] = [
+        Column(title, itemgetter(place), right=place > 0)
+        for place, title in enumerate(("", "judged items", "share", "a day", "dollars"))
     ]
     title = [
         plan.metric,
@@ -1017,9 +982,8 @@ def plan_view(plan: SamplePlan, width: int) -> RenderableType:
         f"{plan.confidence:.0%}",
         f"{plan.interactions:,} interactions in {plan.days:g} days",
     ]
-    return Group(
-        heading(title, width), fitted(columns, width), *(Text(line, style="bright_black") for line in _lines(plan))
-    )
+    notes = (Text(line, style="bright_black") for line in _lines(plan))
+    return Group(heading(title, width), fitted(columns, rows, width), *notes)
 
 
 def _cells(sample: PlannedSample | None, days: float) -> tuple[str, str, str, str]:

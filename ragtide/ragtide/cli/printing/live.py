@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.cells import cell_len
 from rich.console import Group
 from rich.filesize import decimal
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from ragtide_consumers.specimens.formulas import filled_formulas
@@ -21,7 +22,7 @@ from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, CheckpointField
 from ragtide_schemas.alert_text import alert_text
 from ragtide_schemas.printable import printable
 
-from . import Column, Notes, err, fitted, heading, out, print_json
+from . import UNLIMITED, Column, err, fitted, folded, heading, in_sections, out, print_json
 from .estimates import estimates_note, estimates_table
 
 if TYPE_CHECKING:
@@ -57,6 +58,13 @@ BRIEF: Final = ("What", "Seen", "Now", "Normal", "Target", "When", "Where")
 """Facts that a screen with other things on it shows."""
 
 
+FACT_COLUMNS: Final[Sequence[Column[tuple[str, str]]]] = (
+    Column("", lambda fact: Text(fact[0], style="bright_black")),
+    Column("", itemgetter(1), folds=WIDEST),
+)
+"""Of names with a text each."""
+
+
 def alert_panel(text: AlertText, *, brief: bool = False) -> Panel:
     """Return one alert as a box with every fact.
 
@@ -76,17 +84,10 @@ def alert_panel(text: AlertText, *, brief: bool = False) -> Panel:
         muted,
         "" if above else f" {'· ' if muted else ''}{scope}",
     )
-    facts = Table.grid(padding=(0, 1))
-    facts.add_column(style="bright_black", no_wrap=True)
-    facts.add_column(overflow="fold")
-    before = ""
-    for name, sentence in text.rows:
-        if not brief or name in BRIEF:
-            facts.add_row("" if name == before else name, Text(printable(sentence)))
-            before = name
-    if not brief:
-        facts.add_row("Id", Text(printable(alert.alert_id)))  # what `ragtide alerts ack` takes
-    content = Group(*above, Text(printable(text.title), style="bold"), facts)
+    rows = [(name, sentence) for name, sentence in text.rows if not brief or name in BRIEF]
+    rows += [] if brief else [("Id", alert.alert_id)]  # what `ragtide alerts ack` takes
+    facts = [("" if place and name == rows[place - 1][0] else name, line) for place, (name, line) in enumerate(rows)]
+    content = Group(*above, Text(printable(text.title), style="bold"), folded(FACT_COLUMNS, facts, 1))
     return Panel(content, title=title, title_align="left", border_style=style, width=WIDEST)
 
 
@@ -114,11 +115,11 @@ def item_view(specimen: Specimen, labeling: SpecimenLabeling) -> RenderableType:
     for number, (document, sentences) in enumerate(zip(one.documents, found.documents, strict=True)):
         name = f" · {printable(document.id)}" if document.id else ""
         parts += [Text(), _title(f"document {number}{name}")]
-        parts.append(_text(document.text) if sentences is None else _documents_table(sentences))
+        parts.append(_text(document.text) if sentences is None else folded(DOCUMENT_COLUMNS, sentences, 1))
     if not one.documents:
         parts += [Text(), _title("no documents")]
     parts += [Text(), _title("response")]
-    parts.append(_text(one.response) if found.response is None else _response_table(found.response))
+    parts.append(_text(one.response) if found.response is None else folded(RESPONSE_COLUMNS, found.response, 1))
     if one.reference_answer is not None:
         parts += [Text(), _title("reference answer"), _text(one.reference_answer)]
     parts += [Text(), Text(legend, style="bright_black")]
@@ -139,40 +140,36 @@ def _facts(specimen: Specimen) -> RenderableType:
         ("kept for", ", ".join(specimen.lists)),
         ("redacted", ", ".join(specimen.redacted_by) or "not"),
     ]
-    table = _table()
-    table.add_column(style="bright_black", no_wrap=True)
-    table.add_column(overflow="fold", max_width=WIDEST)
-    for name, value in rows:
-        if value:
-            table.add_row(name, Text(printable(value)))
-    return table
+    return folded(FACT_COLUMNS, [row for row in rows if row[1]], 1)
 
 
-def _documents_table(sentences: Sequence[DocumentSentence]) -> RenderableType:
-    table = _sentence_table("rel", "used", "supports")
-    for sentence in sentences:
-        style = "green" if _is_marked(sentence.relevant) and _is_marked(sentence.utilized) else ""
-        supports = Text(" ".join(sentence.supports))
-        table.add_row(
-            sentence.key,
-            _mark(sentence.relevant, "R"),
-            _mark(sentence.utilized, "U"),
-            supports,
-            Text(printable(sentence.text), style=style),
-        )
-    return table
+def _document_sentence(sentence: DocumentSentence) -> Text:
+    style = "green" if _is_marked(sentence.relevant) and _is_marked(sentence.utilized) else ""
+    return Text(printable(sentence.text), style=style)
 
 
-def _response_table(sentences: Sequence[ResponseSentence]) -> RenderableType:
-    table = _sentence_table("sup", "by")
-    for sentence in sentences:
-        style = "" if sentence.supported is None or _is_marked(sentence.supported) else "red"
-        mark = "no" if sentence.supported is False else _mark(sentence.supported, "S")
-        shown = _marked_parts(sentence, style)
-        if sentence.reason:
-            shown.append(f"\n{_reason(sentence.reason)}", style="bright_black")
-        table.add_row(sentence.key, mark, Text(" ".join(sentence.by)), shown)
-    return table
+def _response_sentence(sentence: ResponseSentence) -> Text:
+    shown = _marked_parts(sentence, "" if sentence.supported is None or _is_marked(sentence.supported) else "red")
+    if sentence.reason:
+        shown.append(f"\n{_reason(sentence.reason)}", style="bright_black")
+    return shown
+
+
+DOCUMENT_COLUMNS: Final[Sequence[Column[DocumentSentence]]] = (
+    Column("", lambda sentence: Text(sentence.key, style="bright_black")),
+    Column("rel", lambda sentence: _mark(sentence.relevant, "R")),
+    Column("used", lambda sentence: _mark(sentence.utilized, "U")),
+    Column("supports", lambda sentence: Text(" ".join(sentence.supports)), folds=12),
+    Column("sentence", _document_sentence, folds=WIDEST),
+)
+
+
+RESPONSE_COLUMNS: Final[Sequence[Column[ResponseSentence]]] = (
+    Column("", lambda sentence: Text(sentence.key, style="bright_black")),
+    Column("sup", lambda sentence: "no" if sentence.supported is False else _mark(sentence.supported, "S")),
+    Column("by", lambda sentence: Text(" ".join(sentence.by)), folds=12),
+    Column("sentence", _response_sentence, folds=WIDEST),
+)
 
 
 def _marked_parts(sentence: ResponseSentence, style: str) -> Text:
@@ -185,39 +182,25 @@ def _marked_parts(sentence: ResponseSentence, style: str) -> Text:
     return found.append(printable(sentence.text[at:]))
 
 
-def _sentence_table(*titles: str) -> Table:
-    table = _table(header=True)
-    table.add_column("", no_wrap=True, style="bright_black")
-    for title in titles:
-        wide = title in ("supports", "by")
-        table.add_column(title, no_wrap=not wide, max_width=12 if wide else None, overflow="fold")
-    table.add_column("sentence", overflow="fold", max_width=WIDEST)
-    return table
-
-
 def _scores(labeling: SpecimenLabeling) -> RenderableType:
     formulas = filled_formulas(labeling)
-    table = _table()
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, justify="right")
-    table.add_column(style="bright_black", overflow="fold", max_width=WIDEST)
-    for metric, score in labeling.scores.items():
-        table.add_row(metric, f"{score:.4g}", _note(formulas.get(metric, ""), labeling.reasons.get(metric)))
-    for metric, absence in labeling.absent.items():
-        table.add_row(metric, "", _note(f"absent: {printable(absence)}", labeling.reasons.get(metric)))
-    return table
+    rows = [(metric, f"{score:.4g}", formulas.get(metric, "")) for metric, score in labeling.scores.items()]
+    rows += [(metric, "", f"absent: {printable(absence)}") for metric, absence in labeling.absent.items()]
 
+    def note(row: tuple[str, str, str]) -> Text:
+        reason = labeling.reasons.get(row[0])
+        return Text("\n".join(filter(None, (row[2], _reason(reason) if reason else ""))), style="bright_black")
 
-def _note(text: str, reason: str | None) -> Text:
-    return Text("\n".join(part for part in (text, _reason(reason) if reason else "") if part))
+    columns: list[Column[tuple[str, str, str]]] = [
+        Column("", itemgetter(0)),
+        Column("", itemgetter(1), right=True),
+        Column("", note, folds=WIDEST),
+    ]
+    return folded(columns, rows, 1)
 
 
 def _reason(text: str) -> str:
     return f"reason: {printable(text)}"
-
-
-def _table(*, header: bool = False) -> Table:
-    return Table(box=None, pad_edge=False, show_header=header, padding=(0, 1, 0, 0), header_style="bright_black")
 
 
 def _title(text: str) -> Text:
@@ -268,41 +251,45 @@ DETAIL_CHARS: Final = 1000
 """Most characters of the detail in the table; `--json` prints all."""
 
 
-def letters_table(letters: Sequence[StoredDeadLetter], width: int) -> RenderableType:
-    """Return dead letters as a table, or the sentence that there are none; a long detail is below its row."""
-    if not letters:
-        return Text("No dead letters.", style="green")
-    columns = [
-        Column("id", [stored.letter_id for stored in letters]),
-        Column("failed at", [f"{stored.letter.failed_at:%Y-%m-%d %H:%M:%S}" for stored in letters]),
-        Column("reason", [Text(stored.letter.reason, style="red") for stored in letters]),
-        Column("deliveries", [f"{stored.letter.deliveries:,}" for stored in letters], right=True),
-        Column("detail", [_shortened(stored.letter.detail) for stored in letters], yields=1, stacks=True),
-    ]
-    return fitted(columns, width)
-
-
 def _shortened(detail: str) -> str:
     return detail if len(detail) <= DETAIL_CHARS else f"{detail[: DETAIL_CHARS - 3]}..."
 
 
-def workspaces_table(found: Sequence[Workspace], width: int) -> RenderableType:
-    """Return workspaces as a table; a long source is below its row."""
-    sizes = ["" if workspace.population_size is None else f"{workspace.population_size:,}" for workspace in found]
-    columns = [
-        Column("workspace", [workspace.run for workspace in found]),
-        Column("kind", [workspace.kind for workspace in found]),
-        Column("began", [f"{workspace.created_at:%Y-%m-%d %H:%M}" for workspace in found]),
-        Column("size", sizes, right=True),
-        Column("source", [workspace.source for workspace in found], yields=1, stacks=True),
-    ]
-    return fitted(columns, width)
+LETTER_COLUMNS: Final[Sequence[Column[StoredDeadLetter]]] = (
+    Column("id", lambda stored: stored.letter_id),
+    Column("failed at", lambda stored: f"{stored.letter.failed_at:%Y-%m-%d %H:%M:%S}"),
+    Column("reason", lambda stored: Text(stored.letter.reason, style="red")),
+    Column("deliveries", lambda stored: f"{stored.letter.deliveries:,}", right=True),
+    Column("detail", lambda stored: _shortened(stored.letter.detail), yields=1, stacks=True),
+)
+
+
+WORKSPACE_COLUMNS: Final[Sequence[Column[Workspace]]] = (
+    Column("workspace", lambda workspace: workspace.run),
+    Column("kind", lambda workspace: workspace.kind),
+    Column("began", lambda workspace: f"{workspace.created_at:%Y-%m-%d %H:%M}"),
+    Column(
+        "size",
+        lambda workspace: "" if workspace.population_size is None else f"{workspace.population_size:,}",
+        right=True,
+    ),
+    Column("source", lambda workspace: workspace.source, yields=1, stacks=True),
+)
 
 
 def matched_alerts(one: Silence) -> str:
     """Return the patterns of a silence in words."""
     patterns = {name: getattr(one, name) for name in ("pipeline", "rule", "metric", "segment")}
     return " ".join(f"{name}={text}" for name, text in patterns.items() if text not in ("*", None)) or "all"
+
+
+SILENCE_COLUMNS: Final[Sequence[Column[Silence]]] = (
+    Column("id", lambda silence: silence.id),
+    Column("until", lambda silence: f"{silence.until:%Y-%m-%d %H:%M}"),
+    Column("alerts", matched_alerts),
+    Column("by", lambda silence: silence.by),
+    Column("reason", lambda silence: silence.reason, yields=1, stacks=True),
+)
 
 
 QUESTION_CHARS: Final = 200
@@ -346,53 +333,38 @@ def lines_of_items(group: ItemGroup) -> list[dict[str, Any]]:
     ]
 
 
-def items_view(found: Sequence[ItemGroup | dict[str, Any]], width: int) -> RenderableType:
-    """Return groups of specimens, or counts of lists, as a table."""
-    if not found:
-        return Text("No items are kept for this.", style="bright_black")
-    groups = [group for group in found if isinstance(group, ItemGroup)]
-    if not groups:
-        return lists_view([entry for entry in found if isinstance(entry, dict)], width)
-    above, at = {}, 0
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= QUESTION_CHARS else f"{line[: QUESTION_CHARS - 3]}..."
+
+
+ITEM_COLUMNS: Final[Sequence[Column[tuple[ItemGroup, Specimen]]]] = (
+    Column("id", lambda row: row[1].interaction.interaction_id),
+    Column("score", lambda row: "" if (score := row[0].score(row[1])) is None else f"{score:.3g}", right=True),
+    Column("answered", lambda row: f"{row[1].interaction.occurred_at:%m-%d %H:%M}", yields=2),
+    Column("question", lambda row: _short(row[1].interaction.question), yields=1, shortest=20, stacks=True),
+)
+
+
+def items_view(groups: Sequence[ItemGroup], width: int) -> RenderableType:
+    """Return groups of specimens as a table."""
+    sections: list[tuple[list[Text], list[tuple[ItemGroup, Specimen]], tuple[()]]] = []
     for group in groups:
         parts = [group.pipeline, group.name]
         if group.name == SPECIMEN_NEWEST and group.metric is not None:
             parts.append(group.metric)
-        above[at] = ([Text()] if at else []) + [heading(parts, width)]
-        at += len(group.specimens)
-    each = [(group, specimen) for group in groups for specimen in group.specimens]
-    columns = [
-        Column("id", [specimen.interaction.interaction_id for _, specimen in each]),
-        Column("score", [_score(group.score(specimen)) for group, specimen in each], right=True),
-        Column("answered", [f"{specimen.interaction.occurred_at:%m-%d %H:%M}" for _, specimen in each], yields=2),
-        Column(
-            "question",
-            [_short(specimen.interaction.question) for _, specimen in each],
-            yields=1,
-            shortest=20,
-            stacks=True,
-        ),
-    ]
-    return fitted(columns, width, Notes(above))
+        lines = [*([Text()] if sections else []), heading(parts, width)]
+        sections.append((lines, [(group, specimen) for specimen in group.specimens], ()))
+    rows, above = in_sections(sections)
+    return fitted(ITEM_COLUMNS, rows, width, above)
 
 
-def lists_view(rows: Sequence[dict[str, Any]], width: int) -> RenderableType:
-    """Return the lists of items of each pipeline as a table."""
-    columns = [
-        Column("pipeline", [row["pipeline"] for row in rows], yields=2, shortest=12),
-        Column("list", [row["list"] for row in rows], yields=1, shortest=24),
-        Column("items", [f"{row['items']:,}" for row in rows], right=True),
-    ]
-    return fitted(columns, width)
-
-
-def _score(score: float | None) -> str:
-    return "" if score is None else f"{score:.3g}"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= QUESTION_CHARS else f"{line[: QUESTION_CHARS - 3]}..."
+LIST_COLUMNS: Final[Sequence[Column[dict[str, Any]]]] = (
+    Column("pipeline", itemgetter("pipeline"), yields=2, shortest=12),
+    Column("list", itemgetter("list"), yields=1, shortest=24),
+    Column("items", lambda row: f"{row['items']:,}", right=True),
+)
+"""Of the lists of items of each pipeline."""
 
 
 TEXT_MAX: Final = 300
@@ -402,23 +374,23 @@ TEXT_MAX: Final = 300
 NAME_MAX: Final = 60
 
 
-def stations_table(found: Sequence[TraceStation]) -> RenderableType:
+STATION_COLUMNS: Final[Sequence[Column[TraceStation]]] = (
+    Column("", lambda station: Text(station.station, style="bold")),
+    Column("", lambda station: "" if station.at is None else f"{station.at:%Y-%m-%d %H:%M:%S}"),
+    Column("", lambda station: station.text, folds=UNLIMITED),
+)
+
+
+def stations_table(stations: Sequence[TraceStation]) -> RenderableType:
     """Return the stations of an interaction as a table: station, time and fact, below pipeline and partition."""
     groups: dict[tuple[str | None, int], list[TraceStation]] = {}
-    for station in found:
+    for station in stations:
         groups.setdefault((station.pipeline, station.partition), []).append(station)
     shown: list[RenderableType] = []
-    for (pipeline, partition), stations in groups.items():
+    for (pipeline, partition), members in groups.items():
         where = f"pipeline {printable(pipeline)}, " if pipeline else ""
         shown.append(Text(f"{where}partition {partition}; times in UTC", style="bright_black"))
-        table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True, style="bold")
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        for station in stations:
-            time = "" if station.at is None else f"{station.at:%Y-%m-%d %H:%M:%S}"
-            table.add_row(station.station, time, Text(printable(station.text)))
-        shown.append(table)
+        shown.append(folded(STATION_COLUMNS, members))
     return Group(*shown)
 
 
@@ -428,13 +400,10 @@ def trace_heading(trace: ExplainedTrace) -> str:
     return f"trace {trace.trace_id}{of}"
 
 
-def trace_spans_table(spans: Sequence[ExplainedSpan], width: int) -> RenderableType:
-    """Return the spans of a trace as a table."""
-    names = ["  " * min(span.depth, 10) + printable(span.name)[:NAME_MAX] for span in spans]
-    parts = [
-        ": ".join(part for part in (span.role if span.role != "other" else "", span.part) if part) for span in spans
-    ]
-    return fitted([Column("span", names, yields=8, shortest=16), Column("part", parts)], width)
+SPAN_COLUMNS: Final[Sequence[Column[ExplainedSpan]]] = (
+    Column("span", lambda span: "  " * min(span.depth, 10) + printable(span.name)[:NAME_MAX], yields=8, shortest=16),
+    Column("part", lambda span: ": ".join(filter(None, ("" if span.role == "other" else span.role, span.part)))),
+)
 
 
 def interaction_lines(number: int, mapped: Mapped, content: ExplainedContent) -> Iterator[Text]:
@@ -521,16 +490,19 @@ def fields_of_trace(trace: ExplainedTrace) -> dict[str, Any]:
 _TIMES: Final = ("updated_at", "since")
 
 
-def findings_table(findings: Sequence[Finding]) -> RenderableType:
-    """Return findings as a table; no name in them is cut."""
-    marks = {"ok": Text("✓", "green"), "warning": Text("!", "yellow"), "problem": Text("✗", "red")}
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for _ in range(3):
-        table.add_column(overflow="fold")
-    for finding in findings:
-        advice = Text(f" → {finding.advice}" if finding.advice else "", "yellow")
-        table.add_row(marks[finding.level], finding.subject, Text.assemble(finding.found, advice))
-    return table
+_LEVELS: Final = {"ok": Text("✓", "green"), "warning": Text("!", "yellow"), "problem": Text("✗", "red")}
+
+
+def _finding(finding: Finding) -> Text:
+    advice = Text(f" → {printable(finding.advice)}" if finding.advice else "", "yellow")
+    return Text.assemble(printable(finding.found), advice)
+
+
+FINDING_COLUMNS: Final[Sequence[Column[Finding]]] = (
+    Column("", lambda finding: _LEVELS[finding.level], folds=1),
+    Column("", lambda finding: finding.subject, folds=UNLIMITED),
+    Column("", _finding, folds=UNLIMITED),
+)
 
 
 def print_repairs(repairs: list[tuple[Streams, DroppedField]], *, as_json: bool) -> None:
@@ -588,19 +560,23 @@ def print_destination(one: dict[str, Any]) -> None:
 
 def contents_table(rows: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
     """Return the counts of a recording by day and pipeline as a table."""
-    columns = [
-        Column("day", [row["day"] for row in rows]),
-        Column("pipeline", [row["pipeline"] or "—" for row in rows], yields=3, shortest=12),
+    columns: list[Column[Mapping[str, Any]]] = [
+        Column("day", itemgetter("day")),
+        Column("pipeline", lambda row: row["pipeline"] or "—", yields=3, shortest=12),
     ]
     for name in COUNTS:
         empty = not any(row[name] for row in rows)
-        exact = [f"{row[name]:,}" for row in rows]
+        exact = partial(_counted_cell, name)
         if name == "bytes":
-            short = [decimal(row[name]) for row in rows]
-            columns.append(Column(name, exact, right=True, yields=2, narrower=Column("size", short, right=True)))
+            short: Column[Mapping[str, Any]] = Column("size", lambda row: decimal(row["bytes"]), right=True)
+            columns.append(Column(name, exact, right=True, yields=2, narrower=short))
         else:
             columns.append(Column(name, exact, right=True, yields=1 if empty else 4, stacks=not empty))
-    return fitted(columns, width)
+    return fitted(columns, rows, width)
+
+
+def _counted_cell(name: str, row: Mapping[str, Any]) -> str:
+    return f"{row[name]:,}"
 
 
 def print_restored(restored: Restored, recording: Recording) -> None:
@@ -632,7 +608,7 @@ def print_replay(plan: ReplayPlan, found: ReplayResult) -> None:
     out.print(estimates_note(whole), style="bright_black", markup=False, highlight=False)
     out.print(estimates_table(whole, out.width))
     out.print()
-    out.print(rules_table(found.rules, out.width))
+    out.print(fitted(RULE_COLUMNS, [*found.rules.items()], out.width))
     counts = found.counts
     rate = counts["n"] / max(found.seconds, 1e-9)
     cost = f", ${counts['cost_usd']:.4f}" if counts.get("cost_usd") else ""
@@ -652,20 +628,18 @@ def print_replay(plan: ReplayPlan, found: ReplayResult) -> None:
         )
 
 
-def rules_table(rules: Mapping[str, RuleAlerts], width: int) -> RenderableType:
-    """Return the alerts of each rule in the replay, and their number in production; many times are below their row."""
-    columns = [
-        Column("rule", list(rules), yields=2, shortest=16),
-        Column("alerts", [f"{len(rule.replay):,}" for rule in rules.values()], right=True),
-        Column("in production", [f"{rule.production:,}" for rule in rules.values()], right=True),
-        Column("fired", [", ".join(map(_fired, rule.replay)) for rule in rules.values()], yields=1, stacks=True),
-    ]
-    return fitted(columns, width)
-
-
 def _fired(alert: Alert) -> str:
     where = alert.pipeline if alert.segment is None else f"{alert.pipeline} {alert.segment}"
     return f"{alert.fired_at:%Y-%m-%d %H:%M:%S} {where}"
+
+
+RULE_COLUMNS: Final[Sequence[Column[tuple[str, RuleAlerts]]]] = (
+    Column("rule", itemgetter(0), yields=2, shortest=16),
+    Column("alerts", lambda row: f"{len(row[1].replay):,}", right=True),
+    Column("in production", lambda row: f"{row[1].production:,}", right=True),
+    Column("fired", lambda row: ", ".join(map(_fired, row[1].replay)), yields=1, stacks=True),
+)
+"""Of the alerts of each rule in a replay, and their number in production."""
 
 
 ALERTS_SHOWN: Final = 10
@@ -674,7 +648,7 @@ ALERTS_SHOWN: Final = 10
 
 def print_rule_test(recording: Recording, found: ReplayResult, total: int) -> None:
     """Print the alerts that rules would have raised."""
-    out.print(rules_table(found.rules, out.width))
+    out.print(fitted(RULE_COLUMNS, [*found.rules.items()], out.width))
     if found.alerts:
         out.print()
         first = sorted(found.alerts, key=lambda alert: alert.fired_at)[:ALERTS_SHOWN]

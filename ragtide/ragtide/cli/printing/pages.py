@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from os.path import normpath, relpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markdown import Markdown, TableElement
 from rich.table import Table
 from rich.text import Text
@@ -19,11 +20,10 @@ from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import METRICS, Bands, Direction, MetricDefinition
 from ragtide_schemas.fitness import Failures, failures_in_words, failures_of
 from ragtide_schemas.metric_definitions import CRITERIA_FAMILY, definitions_of_errors
-from ragtide_schemas.printable import printable
 from ragtide_schemas.seen_failures import SEEN
 from ragtide_schemas.suggestions import unknown
 
-from . import Column, fitted, out
+from . import UNLIMITED, Column, folded, out
 from .estimates import short_name
 
 if TYPE_CHECKING:
@@ -182,14 +182,11 @@ class DocumentationPage(Markdown):
     elements = {**Markdown.elements, "table_open": _WholeTable}  # noqa: RUF012 - a table of Rich's own class
 
 
-def pages_table(found: dict[str, Path], width: int) -> RenderableType:
-    """Return pages with their titles and folders as a table."""
-    columns = [
-        Column("page", list(found)),
-        Column("title", [title_of(path) for path in found.values()]),
-        Column("about", [path.parent.name if path.parent.name in _FOLDERS else "" for path in found.values()]),
-    ]
-    return fitted(columns, width)
+PAGE_COLUMNS: Final[Sequence[Column[tuple[str, Path]]]] = (
+    Column("page", itemgetter(0)),
+    Column("title", lambda page: title_of(page[1])),
+    Column("about", lambda page: page[1].parent.name if page[1].parent.name in _FOLDERS else ""),
+)
 
 
 def found_lines(found: Sequence[FoundSection], words: str, width: int) -> Iterator[Text]:
@@ -317,12 +314,7 @@ def fields_of_metric(
 
 def explanation(metric: MetricDefinition, labelers: list[str]) -> RenderableType:
     """Return the definition of a metric as lines with names."""
-    table = Table(
-        title=Text(metric.name, style="bold"), title_justify="left", show_header=False, box=None, pad_edge=False
-    )
-    table.add_column(style="bright_black", no_wrap=True)
-    table.add_column(overflow="fold", max_width=LINE_WIDTH if out.is_terminal else None)
-    for name, text in (
+    rows = (
         ("meaning", metric.meaning),
         ("formula", metric.definition),
         ("range", f"{metric.lower:g} to {metric.upper:g}"),
@@ -334,10 +326,12 @@ def explanation(metric: MetricDefinition, labelers: list[str]) -> RenderableType
         ("does not tell", metric.does_not_tell),
         ("read also", ", ".join(metric.related)),
         ("source", metric.source),
-    ):
-        if text:
-            table.add_row(name, Text(printable(text)))
-    return table
+    )
+    columns: list[Column[tuple[str, str]]] = [
+        Column("", lambda row: Text(row[0], style="bright_black")),
+        Column("", itemgetter(1), folds=LINE_WIDTH if out.is_terminal else UNLIMITED),
+    ]
+    return Group(Text(metric.name, style="bold"), folded(columns, [row for row in rows if row[1]]))
 
 
 def measured_failures(metric: str) -> dict[str, Failures]:
@@ -356,11 +350,8 @@ def bands_in_words(bands: Bands, direction: Direction) -> str:
     return f"{', '.join(f'{name} {limit} {value:g}' for name, value in levels)}; rules of thumb, which decide nothing"
 
 
-def metrics_table(metrics: Mapping[str, MetricDefinition], width: int) -> RenderableType:
-    """Return the metrics as a table with direction and meaning."""
-    columns = [
-        Column("metric", list(metrics), yields=3, shortest=20),
-        Column("reading", [metric.rule for metric in metrics.values()]),
-        Column("meaning", [metric.meaning for metric in metrics.values()], yields=1),
-    ]
-    return fitted(columns, width)
+METRIC_COLUMNS: Final[Sequence[Column[MetricDefinition]]] = (
+    Column("metric", lambda metric: metric.name, yields=3, shortest=20),
+    Column("reading", lambda metric: metric.rule),
+    Column("meaning", lambda metric: metric.meaning, yields=1),
+)

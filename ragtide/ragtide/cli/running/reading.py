@@ -56,8 +56,8 @@ from ragtide_schemas.alert_text import MOST_WORST, AlertText, WorstAnswer, alert
 from ragtide_schemas.estimate import shown_metric
 from ragtide_schemas.printable import printable
 
-from ..printing import err, out, print_json, warn
-from ..printing.estimates import compared_table, comparison_method, differences_table, print_headlines, unmet_option
+from ..printing import err, fitted, out, print_json, warn
+from ..printing.estimates import DIFFERENCE_COLUMNS, compared_table, comparison_method, print_headlines, unmet_option
 from ..printing.live import ItemGroup
 from . import given
 from .files import GateOptions, exit_for, interruptible, progress_bar, with_gate
@@ -586,7 +586,7 @@ def redacted_side(side: PipelineSide) -> list[str]:
 def _print_explained(found: Sequence[ExplainedDifference], names: Sequence[str]) -> None:
     if not found:
         return
-    out.print(differences_table(found, out.width))
+    out.print(fitted(DIFFERENCE_COLUMNS, found, out.width))
     for difference in found:
         out.print(
             f"{shown_metric(difference.metric, difference.metric_version)}: {in_words(difference.change)}.",

@@ -25,7 +25,7 @@ from ragtide_schemas import MetricEvent, describe
 from ragtide_schemas.printable import printable_json
 
 from ..printing import err, out, print_json
-from ..printing.estimates import reference_table, summary_table
+from ..printing.estimates import estimates_table, reference_table
 from .files import Problems, Shown, cost_note, interrupted, progress_bar, write_file
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def report_summary(summary: Summary, note: str, reference: str | None, *, as_jso
     """Print the summary, on standard error if the lines are on standard output."""
     console = err if as_json else out
     if summary.estimates:
-        console.print(summary_table(summary, console.width))
+        console.print(estimates_table(summary.estimates, console.width, recent=False))
         console.print(note, style="bright_black", highlight=False)
     for pipeline, diagnosis in summary.diagnoses:
         console.print(f"{pipeline}: {diagnosis.sentence()}", markup=False, highlight=False)
