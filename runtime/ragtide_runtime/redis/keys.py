@@ -260,8 +260,8 @@ def key_shapes() -> Iterator[KeyShape]:
 
 def keys_table() -> str:
     """Return the table of keys in docs/reference/redis-keys.md."""
-    lines = ["| key | type | in | holds |", "|---|---|---|---|"]
-    lines += [f"| `{key.shape}` | {key.kind} | {key.place} | {key.content} |" for key in key_shapes()]
+    lines = ["| key | type | holds |", "|---|---|---|"]
+    lines += [f"| `{key.shape}` | {key.kind} | {key.content} |" for key in key_shapes()]
     return "\n".join(lines) + "\n"
 
 
