@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         UnreadableFileError as UnreadableFileError,
     )
     from .files.interactions import (
-        FORMATS as FORMATS,
         FileOptions as FileOptions,
         Row as Row,
         count_rows as count_rows,
@@ -30,7 +29,8 @@ __getattr__ = late(
         "ragtide_schemas": "Dropped",
         ".client": "InteractionProducer",
         ".errors": "QueueFullError StreamFullError UnreadableFileError",
-        ".files.interactions": "FORMATS FileOptions Row count_rows read_rows",
+        ".files.formats": "FORMATS",
+        ".files.interactions": "FileOptions Row count_rows read_rows",
         ".files.items": "Item items_of read_items",
         ".publishing.outbox": "ProducerCounts",
         ".publishing.routes": "Publication",

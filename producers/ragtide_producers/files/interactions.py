@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from hashlib import blake2b, file_digest
+from functools import cache
+from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import NamedTemporaryFile
-from typing import Any, Final
+from typing import Final
 
 from ragtide_schemas import ClaimLabels, InvalidEntryError, RagInteraction, SentenceLabels
 from ragtide_schemas.base import is_left_out
@@ -23,15 +23,8 @@ from ..errors import UnreadableFileError
 from . import columns
 from .chunk_rows import whole_rows
 from .columns import Mapped
-from .formats import Record, RecordError, csv, huggingface, json, parquet, text
+from .formats import FORMATS, Format, Record, RecordError, huggingface, json, parquet, text
 from .labeled import labeled_row
-
-FORMATS: Final = ("jsonl", "csv", "parquet", "json")
-"""Names of the formats of files."""
-
-PARQUET: Final = (".parquet", ".pq")
-_SUFFIXES: Final = {".csv": "csv", ".tsv": "csv", **dict.fromkeys(PARQUET, "parquet"), ".json": "json"}
-"""Format by the ending of a file's name; other files are JSON Lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +119,8 @@ def pending_records(source: str | Path, options: FileOptions, start: int = 0) ->
         UnreadableFileError: the source cannot be opened, or has another format.
     """
     with _reading(source):
-        place = _place(source)
-        match format_of(source, options):
-            case "jsonl":
-                yield from islice(json.pending_lines(Path(place)), start, None)
-                return
-            case "parquet":
-                found = parquet.records(place, start)
-            case "csv":
-                found = islice(csv.records(Path(place), columns.columns_named(options.columns)), start, None)
-            case form:
-                found = islice((json if form == "json" else huggingface).records(place), start, None)
-        yield from (lambda record=record: record for record in found)
+        form = format_of(source, options)
+        yield from form.pending(_place(source), start, columns.columns_named(options.columns))
 
 
 def made_id(record: Record) -> str:
@@ -152,11 +135,7 @@ def count_rows(source: str | Path, options: FileOptions) -> int | None:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
     with _reading(source):
-        counting: dict[str, Callable[[Any], int | None]] = {
-            "jsonl": json.count_lines, "json": json.count, "parquet": parquet.count, "huggingface": huggingface.count,
-        }  # fmt: skip
-        count = counting.get(format_of(source, options))
-        return None if count is None else count(_place(source))
+        return format_of(source, options).count(_place(source))
 
 
 def digest_of(source: str | Path, options: FileOptions) -> str:
@@ -166,13 +145,7 @@ def digest_of(source: str | Path, options: FileOptions) -> str:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
     with _reading(source):
-        form, place = format_of(source, options), _place(source)
-        if form == "huggingface":
-            return ""
-        if form == "parquet":
-            return parquet.digest(place)
-        with Path(place).open("rb") as content:
-            return file_digest(content, partial(blake2b, digest_size=8)).hexdigest()
+        return format_of(source, options).digest(_place(source))
 
 
 @contextmanager
@@ -206,23 +179,24 @@ def _copy_of(stream: Path) -> Path:
     return Path(copy.name)
 
 
-def format_of(source: str | Path, options: FileOptions) -> str:
-    """Return the name of the format of a source: one of `FORMATS`, or `huggingface`."""
+def format_of(source: str | Path, options: FileOptions) -> Format:
+    """Return the format of a source."""
     if huggingface.is_huggingface(source):
         if options.format is not None:
             raise UnreadableFileError(f"format {options.format!r} is for files, but {source} is no file: leave it out")
-        return "huggingface"
+        return huggingface.HuggingFace()
     if parquet.is_url(source):
         if options.format not in (None, "parquet"):
             raise UnreadableFileError(f"{source} is a URL, of which only Parquet is read: copy the file, then score it")
-        return "parquet"
-    suffixes = text.bare_suffixes(Path(source))
-    name = options.format or _SUFFIXES.get(suffixes[-1] if suffixes else "", "jsonl")
+        return FORMATS["parquet"]
+    ending = text.bare_suffixes(Path(source))[-1:]
+    by_ending = (name for name, form in FORMATS.items() if ending and ending[0] in form.suffixes)
+    name = options.format or next(by_ending, "jsonl")
     if name not in FORMATS:
-        raise UnreadableFileError(unknown("format", name, FORMATS))
+        raise UnreadableFileError(unknown("format", name, tuple(FORMATS)))
     if options.format is None and name in ("json", "jsonl"):
-        return json.name_by_content(Path(_place(source)), name)
-    return name
+        name = json.name_by_content(Path(_place(source)), name)
+    return FORMATS[name]
 
 
 def row_of(record: Record, options: FileOptions, seen: columns.SeenColumns | None = None) -> Row:
@@ -270,7 +244,7 @@ def name_of(source: str | Path) -> str:
         return parts[1] if len(parts) > 1 else parts[0]
     if str(source) == STDIN or str(source).startswith("/dev/"):
         return "stdin"
-    if parquet.is_url(source) and ("*" in str(source) or not str(source).lower().endswith(PARQUET)):
+    if parquet.is_url(source) and ("*" in str(source) or not str(source).lower().endswith(parquet.Parquet.suffixes)):
         return [part for part in str(source).split("/") if part and "*" not in part][-1]
     if Path(source).is_dir():
         return Path(source).resolve().name

@@ -12,7 +12,6 @@ from .chunk_rows import whole_rows
 from .formats import huggingface, parquet
 from .interactions import (
     HEAD_ROWS,
-    PARQUET,
     FileOptions,
     Row,
     columns_seen,
@@ -146,7 +145,9 @@ def _files_of(source: str) -> list[str]:
 
 
 def _is_data(parts: Sequence[str]) -> bool:
-    return parts[-1].lower().endswith(PARQUET) and not any(part.startswith(("_", ".")) for part in parts)
+    return parts[-1].lower().endswith(parquet.Parquet.suffixes) and not any(
+        part.startswith(("_", ".")) for part in parts
+    )
 
 
 class LargeReader:
@@ -176,8 +177,8 @@ class LargeReader:
     def _rows(self, file: InputFile, start: int, stop: int) -> Iterator[Row]:
         options = replace(self._of.options, unnamed=file.pipeline)
         name, place, waiting = self._open
-        # A Parquet file is opened at any row group; of another file the rows before the place are read.
-        if name != file.source or place > start or (place < start and format_of(name, options) == "parquet"):
+        # Of a file whose format skips no rows, those before the place are read.
+        if name != file.source or place > start or (place < start and format_of(name, options).skips_rows):
             place, waiting = start, pending_records(file.source, options, start)
         self._open = file.source, stop, waiting
         count = 0

@@ -8,7 +8,7 @@ most known names, or that of a first line such as `sep=;`, which Excel writes.
 import csv
 import json
 from collections.abc import Collection, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +17,7 @@ from ragtide_schemas.limits import ENTRY_MAX_BYTES
 from ..columns import COLUMNS, is_known
 from ..places import plain_name
 from ..values import MAY_BE_TEXT, MISSING, WHOLE
-from .record import Record, RecordError
+from .record import Format, Record, RecordError
 from .text import text_of
 
 _NUMBERS: Final = ("covariates", "gold_scores", "usage")
@@ -28,19 +28,21 @@ _WORDS: Final = frozenset(("question", "response", *COLUMNS["question"], *COLUMN
 _SEPARATORS: Final = (",", ";", "\t", "|")
 
 
-def records(path: Path, named: Collection[str] = ()) -> Iterator[Record]:
-    """Yield every row.
+class Csv(Format):
+    """CSV: an error in its header, or in its text, ends the reading."""
 
-    Args:
-        named: columns that the user named, which are known besides.
+    suffixes = (".csv", ".tsv")
 
-    Raises:
-        RecordError: no header, two columns of one name, or text that is not CSV in UTF-8 or in its mark's encoding.
-    """
+    def records(self, place: str | Path, start: int, named: Collection[str]) -> Iterator[Record]:
+        """Yield every row from a place."""
+        return islice(_records(Path(place), named), start, None)
+
+
+def _records(path: Path, named: Collection[str]) -> Iterator[Record]:
     csv.field_size_limit(ENTRY_MAX_BYTES)
     usual = "\t" if ".tsv" in path.suffixes[-2:] else ","
     with text_of(path) as file:
-        before = 0
+        before, reader = 0, None
         try:
             first = file.readline(ENTRY_MAX_BYTES)
             if first.strip().lower()[:4] == "sep=" and len(first.strip()) == 5:
@@ -55,7 +57,7 @@ def records(path: Path, named: Collection[str] = ()) -> Iterator[Record]:
                 if cells:
                     yield _record(reader.line_num + before, header, cells, usual)
         except (csv.Error, UnicodeError) as error:
-            number = reader.line_num + before + 1 if "reader" in locals() else 1
+            number = 1 if reader is None else reader.line_num + before + 1
             raise RecordError(f"line {number} is not UTF-8 CSV ({error}): save it as UTF-8 CSV") from None
 
 

@@ -7,15 +7,16 @@ A source contains the arguments of `datasets.load_dataset`:
     hf:./folder?split=test                          a folder of load_dataset or save_to_disk
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from ragtide_schemas.suggestions import closest, suggestion
 
-from .record import Record, RecordError, present
+from .record import Format, Record, RecordError, present
 
 PREFIX: Final = "hf:"
 """First characters of such a source."""
@@ -70,16 +71,32 @@ def hub_dataset(source: str) -> HubDataset:
     return HubDataset(name, **options)
 
 
-def records(source: str | Path) -> Iterator[Record]:
-    """Yield every row. A data set on the Hub is streamed; the file of a saved data set is mapped into memory.
+class HuggingFace(Format):
+    """A data set. That on the Hub is streamed; the file of a saved data set is mapped into memory."""
 
-    Raises:
-        RecordError: `datasets` is not installed, there is no such data set, configuration or split, or a row cannot be
-            read.
-    """
+    def records(self, place: str | Path, start: int, named: Collection[str]) -> Iterator[Record]:
+        """Yield every row from a place."""
+        del named
+        return islice(_records(str(place)), start, None)
+
+    def count(self, place: str | Path) -> int | None:
+        """Return the number of rows; None if the data set does not state it."""
+        rows = _rows(hub_dataset(str(place)))
+        if hasattr(rows, "__len__"):
+            return len(rows)
+        splits = rows.info.splits or {}
+        return splits[str(rows.split)].num_examples if str(rows.split) in splits else None
+
+    def digest(self, place: str | Path) -> str:
+        """Return an empty text."""
+        del place
+        return ""
+
+
+def _records(source: str) -> Iterator[Record]:
     number = 0
     try:
-        for row in _rows(hub_dataset(str(source))):
+        for row in _rows(hub_dataset(source)):
             number += 1
             yield Record.of(number, present(row))
     except RecordError:
@@ -88,19 +105,6 @@ def records(source: str | Path) -> Iterator[Record]:
         raise RecordError(
             f"row {number + 1} cannot be read ({_brief(error)}): check whether the data set is complete"
         ) from None
-
-
-def count(source: str | Path) -> int | None:
-    """Return the number of rows; None if the data set does not state it.
-
-    Raises:
-        RecordError: as `records`.
-    """
-    rows = _rows(hub_dataset(str(source)))
-    if hasattr(rows, "__len__"):
-        return len(rows)
-    splits = rows.info.splits or {}
-    return splits[str(rows.split)].num_examples if str(rows.split) in splits else None
 
 
 def _rows(dataset: HubDataset) -> Any:

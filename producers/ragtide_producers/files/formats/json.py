@@ -9,7 +9,7 @@ Source: amazon-science/RAGChecker, `ragchecker/container.py`; pandas, `DataFrame
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,31 +21,49 @@ from ragtide_schemas.printable import shortened
 
 from ..columns import is_known
 from .csv import separator_of
-from .record import Record, RecordError
+from .record import Format, Record, RecordError
 from .text import lines_of, text_of
 
 LISTS: Final = ("results", "testCases", "test_cases", "test_results", "records", "examples", "data", "rows", "samples")
 """Names of the list of rows in one JSON object: of RAGChecker, and of exports of other tools."""
 
 
-def records(path: Path) -> Iterator[Record]:
-    """Yield every row; the whole file is in memory at once, because it is one JSON value.
+class Json(Format):
+    """A file of JSON values. The whole file is in memory at once."""
 
-    Raises:
-        RecordError: the file is not JSON, or has no rows.
-    """
-    for number, row in enumerate(_content(path), start=1):
-        is_row = isinstance(row, dict)
-        yield Record.of(number, row) if is_row else Record(number, problem=f"it is {str(row)[:60]!r}: give an object")
+    suffixes = (".json",)
+
+    def records(self, place: str | Path, start: int, named: Collection[str]) -> Iterator[Record]:
+        """Yield every row from a place."""
+        del named
+        for number, row in enumerate(_content(Path(place))[start:], start=start + 1):
+            is_row = isinstance(row, dict)
+            problem = f"it is {str(row)[:60]!r}: give an object"
+            yield Record.of(number, row) if is_row else Record(number, problem=problem)
+
+    def count(self, place: str | Path) -> int:
+        """Return the number of rows."""
+        return len(_content(Path(place)))
 
 
-def count(path: Path) -> int:
-    """Return the number of rows.
+class JsonLines(Format):
+    """A JSON object a line; blank lines count as lines, and are no rows."""
 
-    Raises:
-        RecordError: as `records`.
-    """
-    return len(_content(path))
+    suffixes = (".jsonl",)
+
+    def records(self, place: str | Path, start: int, named: Collection[str]) -> Iterator[Record]:
+        """Yield every row from a place."""
+        return (make() for make in self.pending(place, start, named))
+
+    def pending(self, place: str | Path, start: int, named: Collection[str]) -> Iterator[Callable[[], Record]]:
+        """Yield a function for every line that is not blank, which decodes it."""
+        del named
+        lines = ((number, line.strip(BETWEEN)) for number, line in enumerate(lines_of(Path(place)), start=1))
+        return (partial(_line, number, line) for number, line in islice((row for row in lines if row[1]), start, None))
+
+    def count(self, place: str | Path) -> int:
+        """Return the number of rows."""
+        return sum(1 for line in lines_of(Path(place)) if line.strip(BETWEEN))
 
 
 def name_by_content(path: Path, name: str) -> str:
@@ -92,18 +110,6 @@ def _is_object(line: bytes) -> bool | None:
     return not rest if not rest or rest[0] == "{" else None
 
 
-def pending_lines(path: Path) -> Iterator[Callable[[], Record]]:
-    """Yield for every line that is not blank a function that decodes it; its number counts blank lines, too.
-
-    Raises:
-        RecordError: the file is no text, or compressed and broken.
-    """
-    for number, line in enumerate(lines_of(path), start=1):
-        content = line.strip(BETWEEN)
-        if content:
-            yield partial(_line, number, content)
-
-
 def _line(number: int, content: bytes) -> Record:
     try:
         fields: dict[str, Any] = read_json_object(content)
@@ -115,11 +121,6 @@ def _line(number: int, content: bytes) -> Record:
     if twice:
         return Record(number, problem=f"{twice} is given twice: leave one out")
     return Record(number, fields, content)
-
-
-def count_lines(path: Path) -> int:
-    """Return the number of lines that are not blank, without decoding them."""
-    return sum(1 for line in lines_of(path) if line.strip(BETWEEN))
 
 
 COUNTED_MAX: Final = 50

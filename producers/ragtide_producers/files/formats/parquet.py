@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import accumulate
@@ -11,7 +11,7 @@ from typing import IO, Any, Final
 
 from ragtide_schemas.printable import shortened
 
-from .record import Record, RecordError, present
+from .record import Format, Record, RecordError, present
 
 AT_ONCE: Final = 256
 """Rows that are Python objects at once."""
@@ -52,40 +52,37 @@ def _record(number: int, row: dict[str, Any] | Exception) -> Record:
     return Record.of(number, present(row))
 
 
-def records(path: str | Path, start: int = 0) -> Iterator[Record]:
-    """Yield every row from a place, from 0; only the row groups with these rows are read.
+class Parquet(Format):
+    """Parquet, in files or at URLs. Only the row groups with the wanted rows are read."""
 
-    Raises:
-        RecordError: pyarrow is not installed, or the file is not Parquet.
-    """
-    with _opened(path) as file:
-        ends = list(accumulate(file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)))
-        group = bisect_right(ends, start)
-        place = ends[group - 1] if group else 0
-        for batch in file.iter_batches(batch_size=AT_ONCE, row_groups=list(range(group, len(ends)))):
-            skipped = min(max(start - place, 0), batch.num_rows)
-            yield from records_of([batch.slice(skipped)], first=place + skipped + 1)
-            place += batch.num_rows
+    suffixes = (".parquet", ".pq")
+    skips_rows = True
 
+    def records(self, place: str | Path, start: int, named: Collection[str]) -> Iterator[Record]:
+        """Yield every row from a place."""
+        del named
+        with _opened(place) as file:
+            ends = list(accumulate(file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)))
+            group = bisect_right(ends, start)
+            first = ends[group - 1] if group else 0
+            for batch in file.iter_batches(batch_size=AT_ONCE, row_groups=list(range(group, len(ends)))):
+                skipped = min(max(start - first, 0), batch.num_rows)
+                yield from records_of([batch.slice(skipped)], first=first + skipped + 1)
+                first += batch.num_rows
 
-def count(path: str | Path) -> int:
-    """Return the number of rows."""
-    with _opened(path) as file:
-        return int(file.metadata.num_rows)
+    def count(self, place: str | Path) -> int:
+        """Return the number of rows."""
+        with _opened(place) as file:
+            return int(file.metadata.num_rows)
 
-
-def digest(path: str | Path) -> str:
-    """Return a digest of the sizes, places and ranges of all columns: of the end of the file, so that it costs little.
-
-    Raises:
-        RecordError: as `records`.
-    """
-    with _content(path) as content:
-        content.seek(-8, 2)
-        length = int.from_bytes(content.read(4), "little")
-        size = content.seek(0, 2)
-        content.seek(max(size - 8 - length, 0))
-        return blake2b(b"%d:" % size + content.read(length), digest_size=8).hexdigest()
+    def digest(self, place: str | Path) -> str:
+        """Return one of sizes, places and ranges of all columns: of the end of the file, so that it costs little."""
+        with _content(place) as content:
+            content.seek(-8, 2)
+            length = int.from_bytes(content.read(4), "little")
+            size = content.seek(0, 2)
+            content.seek(max(size - 8 - length, 0))
+            return blake2b(b"%d:" % size + content.read(length), digest_size=8).hexdigest()
 
 
 def is_url(source: str | Path) -> bool:

@@ -1,10 +1,13 @@
 """A record of a file, before its content is interpreted."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b, file_digest
 from math import isnan
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -37,6 +40,50 @@ class Record:
 
 class RecordError(ValueError):
     """A file has another format than expected; the message names the remedy."""
+
+
+class Format:
+    """A format of files: the endings of their names, and how their rows are read. Each has a class."""
+
+    suffixes: tuple[str, ...] = ()
+    """Endings of the names of its files, in lower case."""
+    skips_rows = False
+    """Whether reading from a place does not read the rows before it."""
+
+    def records(self, place: str | Path, start: int, named: Collection[str]) -> Iterator[Record]:
+        """Yield every row from a place, from 0.
+
+        Args:
+            place: of the file.
+            start: number of rows before the first one.
+            named: columns that the user named, which are known besides.
+
+        Raises:
+            RecordError: the file has another format, or cannot be read.
+        """
+        raise NotImplementedError
+
+    def pending(self, place: str | Path, start: int, named: Collection[str]) -> Iterator[Callable[[], Record]]:
+        """Yield a function for every row that returns it, so that rows may be skipped undecoded; see `records`."""
+        yield from (lambda record=record: record for record in self.records(place, start, named))
+
+    def count(self, place: str | Path) -> int | None:
+        """Return the number of rows; None if that takes reading the whole file.
+
+        Raises:
+            RecordError: as `records`.
+        """
+        del place
+        return None
+
+    def digest(self, place: str | Path) -> str:
+        """Return a digest that changes with the content; empty if there is none.
+
+        Raises:
+            RecordError: as `records`.
+        """
+        with Path(place).open("rb") as content:
+            return file_digest(content, partial(blake2b, digest_size=8)).hexdigest()
 
 
 def present(row: Mapping[str, Any]) -> dict[str, Any]:
