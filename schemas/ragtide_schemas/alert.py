@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from .alert_kinds import Movement, RuleKindName
+from .alert_kinds import Movement, Quantity, RuleKindName
 from .alert_rule import QuantileSide, Severity
 from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WireInterval, WireModel
 from .html_tables import html_table
@@ -213,7 +213,7 @@ class Alert(VersionedModel):
     limit: float | None = None
     """The limit from which the rule counts: a mean beyond it is evidence of a change. It is `baseline`, moved by the
     `min_effect` of the rule."""
-    quantity: Literal["mean", "spread", "rmse", "kappa", "share"] = "mean"
+    quantity: Quantity = "mean"
     """The statistic that changed; the spread is the standard deviation about the baseline's mean, kappa is Cohen's, and
     `share` is the share of answers on one side of `edge`, of a rule on a quantile, or that of the values `values` of a
     covariate."""

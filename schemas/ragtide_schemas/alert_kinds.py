@@ -20,6 +20,25 @@ if TYPE_CHECKING:
 RuleKindName = Literal["threshold", "drift", "rmse", "agreement", "distribution", "sentinel"]
 """Kind that a rule states."""
 
+KINDS: Final[Mapping[RuleKindName, str]] = {
+    "threshold": "a mean beyond `target`, or with `quantile` a quantile beyond it",
+    "drift": "a mean that left its baseline",
+    "rmse": "an error against gold scores beyond `target`, or beyond its baseline",
+    "agreement": (
+        'a labeler that leaves the people who grade it: an error that rises (`statistic = "rmse"`, as the kind `rmse`),'
+        ' or Cohen\'s kappa of the verdicts good and bad that falls (`statistic = "kappa"`)'
+    ),
+    "distribution": (
+        "a mean or a spread that left its baseline, in either direction; with `covariate` a number known before the "
+        "answer, or a segment, whose values have other shares than at first"
+    ),
+    "sentinel": "a judge that answers sentinels (`judge.sentinels`) in another way than before; it needs a name only",
+}
+"""What a rule of each kind fires on."""
+
+Quantity = Literal["mean", "spread", "rmse", "kappa", "share"]
+"""The statistic that an alert is about."""
+
 Movement = Literal["fall", "rise"]
 
 SEASONAL: Final = "seasonal"
@@ -62,6 +81,16 @@ def covariate_metric(covariate: str) -> str:
 class AlertKind(ABC):
     """A kind of rules and of their alerts; this base has what rules on a mean have."""
 
+    quantity: ClassVar[Quantity] = "mean"
+    """What is compared, of which an alert of the kind has the words."""
+    watches_level: ClassVar[bool] = False
+    """Whether it looks for a change of the mean of a metric."""
+    has_spread: ClassVar[bool] = False
+    """Whether it compares the spread as well as the mean."""
+    own_values: ClassVar[bool] = False
+    """Whether its baseline makes the values that it compares."""
+    takes_first_answers: ClassVar[bool] = True
+    """Whether it compares the first answers of sessions, too, at once."""
     statistic: ClassVar[str] = "The mean"
     """What changed, at the beginning of a sentence."""
     noun: ClassVar[str] = "answer"
@@ -76,6 +105,11 @@ class AlertKind(ABC):
     """What to do first; None where that depends on the alert."""
     bad: ClassVar[tuple[Movement, ...] | None] = None
     """Directions of a bad change; None where they follow from rule and metric."""
+
+    @staticmethod
+    def completed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fields of a rule with those that the kind fills in."""
+        return fields
 
     @abstractmethod
     def check(self, rule: "AlertRule") -> None:
@@ -171,6 +205,8 @@ def scope_of(alert: "Alert") -> str:
 class Threshold(AlertKind):
     """A mean beyond a target."""
 
+    watches_level = True
+
     def check(self, rule: "AlertRule") -> None:
         """Check that there is a target, and nothing else to compare with."""
         if rule.target is None:
@@ -184,6 +220,8 @@ class Threshold(AlertKind):
 class Quantile(Threshold):
     """A quantile beyond a target: the share of answers on its bad side."""
 
+    quantity = "share"
+    watches_level = False
     statistic = "The share"
     in_percent = True
     bad = ("rise",)
@@ -217,6 +255,8 @@ class Quantile(Threshold):
 
 class Drift(AlertKind):
     """A mean that left its baseline."""
+
+    watches_level = True
 
     def check(self, rule: "AlertRule") -> None:
         """Check that no target is given, and that a fixed mix has baselines of its own."""
@@ -255,6 +295,7 @@ def _refuse_target(rule: "AlertRule") -> None:
 class Errors(AlertKind):
     """An error against gold scores that rose."""
 
+    quantity = "rmse"
     statistic = "The RMSE"
     bad = ("rise",)
 
@@ -275,6 +316,9 @@ class Errors(AlertKind):
 class Kappa(AlertKind):
     """A falling Cohen's kappa of the verdicts of labeler and people."""
 
+    quantity = "kappa"
+    own_values = True
+    takes_first_answers = False
     statistic = "Cohen's kappa"
     noun = "gold score"
     bad = ("fall",)
@@ -317,8 +361,21 @@ class Kappa(AlertKind):
 class Distribution(AlertKind):
     """A mean or a spread that left its baseline, in either direction."""
 
+    quantity = "spread"
+    has_spread = True
     statistic = "The standard deviation"
     bad = ("fall", "rise")
+
+    @staticmethod
+    def completed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fields with the metric, and with the covariate if only its segment is given."""
+        covariate, segment = fields.get("covariate"), fields.get("segment")
+        if covariate is None and fields.get("metric") is None and isinstance(segment, str):
+            covariate = f"{SEGMENT_COVARIATE}{segment}"
+            fields = {**fields, "covariate": covariate, "segment": None}
+        if isinstance(covariate, str) and fields.get("metric") is None:
+            fields = {"learn_n": LEARN_COVARIATE, **fields, "metric": covariate_metric(covariate)}
+        return fields
 
     def check(self, rule: "AlertRule") -> None:
         """Check that it has a baseline of both, or none."""
@@ -340,23 +397,14 @@ class Distribution(AlertKind):
 class Covariate(AlertKind):
     """Values of a number known before the answer, or of a segment, with other shares than at first."""
 
+    quantity = "share"
+    own_values = True
     statistic = "The share"
     noun = "interaction"
     in_percent = True
     named = "Example"
     first = "Read first the newest interactions with these values, and find out where they come from."
     bad = ("rise",)
-
-    @staticmethod
-    def completed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the fields with the metric, and with the covariate if only its segment is given."""
-        covariate, segment = fields.get("covariate"), fields.get("segment")
-        if covariate is None and fields.get("metric") is None and isinstance(segment, str):
-            covariate = f"{SEGMENT_COVARIATE}{segment}"
-            fields = {**fields, "covariate": covariate, "segment": None}
-        if isinstance(covariate, str) and fields.get("metric") is None:
-            fields = {"learn_n": LEARN_COVARIATE, **fields, "metric": covariate_metric(covariate)}
-        return fields
 
     def check(self, rule: "AlertRule") -> None:
         """Check that only a covariate is compared, with what is learned of it."""
@@ -492,15 +540,12 @@ _PROMPT: Final = re.compile(r"/(?=(?:[a-z]+-)?(?:trace|claims|verdicts|criteria)
 _SENTINEL_ANSWER: Final = re.compile(r"(.*)#([0-9]{1,20})", re.DOTALL)
 """The id of an answer to a sentinel: the id of the sentinel, and the number of answers before."""
 
-_COVARIATE, _KAPPA, _QUANTILE, _ERRORS = Covariate(), Kappa(), Quantile(), Errors()
-_DRIFT, _DISTRIBUTION, _SENTINEL = Drift(), Distribution(), SentinelAnswers()
-_OF_RULE: Final[Mapping[str, AlertKind]] = {
-    "threshold": Threshold(), "drift": _DRIFT, "rmse": _ERRORS, "agreement": _ERRORS, "distribution": _DISTRIBUTION,
-    "sentinel": _SENTINEL,
+_COVARIATE, _KAPPA, _QUANTILE, _DRIFT, _ERRORS = Covariate(), Kappa(), Quantile(), Drift(), Errors()
+_OF_NAME: Final[Mapping[str, AlertKind]] = {
+    "threshold": Threshold(), "drift": _DRIFT, "rmse": _ERRORS, "agreement": _ERRORS, "distribution": Distribution(),
+    "sentinel": SentinelAnswers(),
 }  # fmt: skip
-_OF_QUANTITY: Final[Mapping[str, AlertKind]] = {
-    "mean": _DRIFT, "spread": _DISTRIBUTION, "rmse": _ERRORS, "kappa": _KAPPA, "share": _QUANTILE,
-}  # fmt: skip
+"""The kind of a rule that states it, unless other fields of the rule make it another one."""
 
 
 def kind_of_rule(rule: "AlertRule") -> AlertKind:
@@ -509,18 +554,20 @@ def kind_of_rule(rule: "AlertRule") -> AlertKind:
         return _COVARIATE
     if rule.compares_verdicts:
         return _KAPPA
-    return _QUANTILE if rule.kind == "threshold" and rule.quantile is not None else _OF_RULE[rule.kind]
+    return _QUANTILE if rule.kind == "threshold" and rule.quantile is not None else _OF_NAME[rule.kind]
 
 
 def kind_of(alert: "Alert") -> AlertKind:
-    """Return the kind whose words an alert has: of an alert about a mean those of a drift."""
+    """Return the kind whose words an alert has: of one that its rule's kind does not compare, those of the quantity."""
     if alert.covariate is not None:
         return _COVARIATE
-    return _SENTINEL if alert.kind == "sentinel" else _OF_QUANTITY[alert.quantity]
+    kind = _OF_NAME.get(alert.kind, _DRIFT)
+    if kind.quantity == alert.quantity:
+        return kind
+    return next(kind for kind in (_DRIFT, _KAPPA, _QUANTILE, *_OF_NAME.values()) if kind.quantity == alert.quantity)
 
 
 def completed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the fields of a rule with those that its kind fills in."""
-    if fields.get("kind") == "distribution":
-        return Covariate.completed(fields)
-    return SentinelAnswers.completed(fields) if fields.get("kind") == "sentinel" else fields
+    kind = fields.get("kind")
+    return _OF_NAME[kind].completed(fields) if isinstance(kind, str) and kind in _OF_NAME else fields

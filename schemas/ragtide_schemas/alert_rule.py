@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from .alert_kinds import SEASONAL, Movement, RuleKindName, completed, kind_of_rule
+from .alert_kinds import KINDS, SEASONAL, Movement, RuleKindName, completed, kind_of_rule
 from .base import Name, WireModel
 from .limits import COUNTER_MAX, RUN_LENGTH_MAX
 from .metric_definitions import CLOSED_FAMILIES, METRICS
@@ -38,16 +38,6 @@ Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
 class AlertRule(WireModel):
     """An alert rule: a metric, a baseline, and a false-alarm budget.
 
-    - `threshold` fires on a mean beyond `target`, or with `quantile` on a quantile beyond it.
-    - `drift` fires on a mean that left its baseline.
-    - `rmse` fires on an error against gold scores beyond `target`, or beyond its baseline.
-    - `agreement` fires when the labeler leaves the people who grade it: on a rising error (`statistic = "rmse"`, as the
-      kind `rmse`), or on a falling Cohen's kappa of the verdicts good and bad (`statistic = "kappa"`).
-    - `distribution` fires on a mean or a spread that left its baseline, in either direction; with `covariate` on a
-      number known before the answer, or a segment, whose values have other shares than at first.
-    - `sentinel` fires when the judge answers sentinels (`judge.sentinels`) in another way than before. It needs a name
-      only.
-
     The baseline is given, learned from the first `learn_n` values, taken from the `baseline_window` before the present
     one, or learned for each hour of the day or of the week (`seasonal`). With `adjust`, each value of a segment has a
     baseline of its own. A rule fires on evidence of an e-detector. The mean number of values between false alarms is at
@@ -57,7 +47,9 @@ class AlertRule(WireModel):
 
     name: Name
     """Unique name of the rule."""
-    kind: RuleKindName
+    kind: Annotated[
+        RuleKindName, Field(description=f"What it fires on. {'. '.join(f'`{name}`: {KINDS[name]}' for name in KINDS)}.")
+    ]
     """Comparison that the rule makes."""
     metric: MetricName = ""
     """Qualified metric name; for `rmse` and `agreement` the metric that has gold scores. A rule with `covariate` leaves

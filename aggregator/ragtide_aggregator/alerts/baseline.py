@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol
 import numpy as np
 
 from ragtide_schemas import AlertRule, Movement
+from ragtide_schemas.alert_kinds import kind_of_rule
 from ragtide_schemas.alert_rule import duration_ms
 
 from ..events.batch import EventBatch
@@ -275,7 +276,7 @@ class Learner:
 
     def add(self, values: LearnedValues, rule: AlertRule) -> None:
         """Add a value, or a cluster of values."""
-        if rule.kind == "distribution" and self.center is None and 2 * self.mean.n >= rule.learn_n:
+        if kind_of_rule(rule).has_spread and self.center is None and 2 * self.mean.n >= rule.learn_n:
             self.center = self.mean.mean
         if self.center is not None:
             self.squares.add(_away(values, self.center) / max(self.center, 1 - self.center) ** 2, values.size)
@@ -283,7 +284,7 @@ class Learner:
 
     def learned(self, rule: AlertRule) -> "Baseline":
         """Return the baseline learned so far."""
-        has_spread = rule.kind == "distribution"
+        has_spread = kind_of_rule(rule).has_spread
         confidence = 1 - (1 - BASELINE_CONFIDENCE) / (2 if has_spread else 1)
         spread = self.squares.interval(confidence) if has_spread else None
         return Baseline(
@@ -341,7 +342,7 @@ class FixedBaseline(RuleBaseline):
         self.learner = Learner()
         given = self._given()
         self.is_known, self.baseline = given is not None, given or Baseline((0.0, 1.0))
-        self.transforms = rule.kind == "distribution"
+        self.transforms = kind_of_rule(rule).has_spread
         self._end_learning()
 
     def _end_learning(self) -> None:
@@ -370,7 +371,7 @@ class FixedBaseline(RuleBaseline):
 
     def _statistics(self, baseline: Baseline) -> list[Statistic]:
         mean = statistic_of(self._rule, self._range)
-        if self._rule.kind != "distribution":
+        if not kind_of_rule(self._rule).has_spread:
             return [mean]
         return [mean, statistic_of(self._rule, self._range, center=baseline.center or 0.0)]
 

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -11,7 +11,7 @@ from math import exp
 from typing import Any, Final, Literal, NamedTuple
 
 from ragtide_schemas import Alert, AlertRule, MetricEvent, Movement
-from ragtide_schemas.alert_kinds import SEASONAL
+from ragtide_schemas.alert_kinds import SEASONAL, AlertKind, Covariate, Kappa, kind_of_rule
 from ragtide_schemas.alert_rule import duration_ms
 
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey, rule_share
@@ -34,6 +34,12 @@ DEFAULT_RUN_LENGTH: Final = 10_000.0
 
 Phase = Literal["learning", "watching", "firing"]
 
+BASELINES: Final[Mapping[type[AlertKind], Callable[[AlertRule, EstimateKey], RuleBaseline]]] = {
+    Kappa: KappaBaseline,
+    Covariate: lambda rule, _: DistributionBaseline(rule),
+}
+"""The baselines of kinds that do not compare the mean of a metric with one number."""
+
 _SEARCH, _WATCH = form_of(CauseSearch), form_of(VersionWatch)
 
 
@@ -41,7 +47,7 @@ def watches(rules: Iterable[AlertRule], keys: Iterable[EstimateKey]) -> int:
     """Return the number of detectors that share the false alarms of a deployment: of rules without a run length."""
     shared = [rule for rule in rules if rule.run_length is None]
     return sum(
-        len(_movements(rule, key)) * (2 if rule.kind == "distribution" else 1)
+        len(_movements(rule, key)) * (2 if kind_of_rule(rule).has_spread else 1)
         for key in keys
         for rule in shared
         if matches(rule, key)
@@ -57,7 +63,7 @@ def matches(rule: AlertRule, key: EstimateKey) -> bool:
 
     Rules on kappa and on covariates have values of their own (`own_values`).
     """
-    if rule.compares_verdicts or rule.covariate is not None:
+    if kind_of_rule(rule).own_values:
         return False
     segment_name = None if key.segment is None else key.segment.partition("=")[0]
     if key.metric in UNBOUNDED:
@@ -168,15 +174,15 @@ class RuleState:
         self._origin = origin
         self._seasons = seasons or SeasonTables()
         movements = _movements(rule, key)
-        self.baseline: RuleBaseline = FixedBaseline(rule, key.value_range, movements, _reference(rule, key))
-        if rule.compares_verdicts:
-            self.baseline = KappaBaseline(rule, key)
-        elif rule.covariate is not None:
-            self.baseline = DistributionBaseline(rule)
+        self.baseline: RuleBaseline
+        if (of_kind := BASELINES.get(type(kind_of_rule(rule)))) is not None:
+            self.baseline = of_kind(rule, key)
         elif rule.adjust is not None:
             self.baseline = AdjustedBaseline(rule, key.value_range, movements)
         elif rule.baseline == SEASONAL:
             self.baseline = self._seasons.baseline(rule, key.value_range)
+        else:
+            self.baseline = FixedBaseline(rule, key.value_range, movements, _reference(rule, key))
         self.detectors = self._detectors_of(self.baseline)
         self.beginnings: tuple[FirstAnswers, ...] = ()
         self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
@@ -203,7 +209,7 @@ class RuleState:
         The detectors share the run length, so that of the detectors so far becomes a share of it. Rules on kappa or
         with a fixed mix count whole clusters only.
         """
-        if self.beginnings or self.rule.compares_verdicts or self.rule.adjust is not None:
+        if self.beginnings or not kind_of_rule(self.rule).takes_first_answers or self.rule.adjust is not None:
             return False
         whole, found = self.detectors, []
         for length in BEGINNINGS:
@@ -333,7 +339,7 @@ class RuleState:
             followed: whether the next window follows at once; after a gap the old baseline stays.
         """
         # Another centre is another statistic: detectors of a spread begin again. While it fires, its baseline stays.
-        spread = self.rule.kind == "distribution"
+        spread = kind_of_rule(self.rule).has_spread
         followed = followed and not (spread and self._fired is not None)
         known = self.baseline.next_window(followed=followed)
         known_first = [first for first in self.beginnings if first.baseline.next_window(followed=followed)]

@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from ragtide_schemas import AlertRule, Movement
+from ragtide_schemas.alert_kinds import Quantity
 
 from ..statistics.tables.batches import Floats
-
-StatisticName = Literal["mean", "spread", "rmse", "kappa", "share"]
 
 _LINEAR: Final = ("mean", "kappa", "share")
 
@@ -19,7 +18,7 @@ _LINEAR: Final = ("mean", "kappa", "share")
 class Statistic:
     """A statistic whose scaled form is the mean of values in [0, 1]; kappa stays as it is."""
 
-    name: StatisticName
+    name: Quantity
     lowest: float
     width: float
     center: float = 0.0
@@ -72,7 +71,7 @@ def statistic_of(rule: AlertRule, value_range: tuple[float, float], *, center: f
     lowest, highest = value_range
     if rule.quantile is not None:
         return Statistic("share", lowest, highest - lowest)
-    name: StatisticName = "rmse" if rule.compares_errors else "mean" if center is None else "spread"
+    name: Quantity = "rmse" if rule.compares_errors else "mean" if center is None else "spread"
     return Statistic(name, lowest, highest - lowest, center or 0.0)
 
 

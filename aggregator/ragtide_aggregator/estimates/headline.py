@@ -26,6 +26,7 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from ragtide_schemas import METRICS, Alert, AlertRule, Headline
+from ragtide_schemas.alert_kinds import kind_of_rule
 from ragtide_schemas.alert_rule import duration_ms
 from ragtide_schemas.fitness import Stated, authority, certain_band, fit_for
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, JudgeProgress, MeanOfAll, StopReason
@@ -533,7 +534,7 @@ def watches(rule: AlertRule, mean: MetricMean) -> bool:
 
 
 def _watches_level(rule: AlertRule, mean: MetricMean) -> bool:
-    return rule.kind in ("drift", "threshold") and rule.quantile is None and watches(rule, mean)
+    return kind_of_rule(rule).watches_level and watches(rule, mean)
 
 
 def _since(watch: Level | None, firing: Sequence[Alert]) -> datetime | None:

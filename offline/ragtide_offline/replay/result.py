@@ -102,5 +102,5 @@ def without_values(rules: Iterable[AlertRule], metrics: Collection[str]) -> Iter
                 yield f"Rule {rule.name} could not fire: no interaction has the covariate {rule.covariate}."
         elif rule.metric not in metrics:
             yield f"Rule {rule.name} could not fire: no interaction has a value of {rule.metric}."
-        elif rule.kind in ("rmse", "agreement") and f"rmse.{rule.metric}" not in metrics:
+        elif (rule.compares_errors or rule.compares_verdicts) and f"rmse.{rule.metric}" not in metrics:
             yield f"Rule {rule.name} could not fire: no interaction has a gold score of {rule.metric}."
