@@ -344,7 +344,7 @@ Written by `make latency` (`benchmarks/latency.py`) on {date}, commit {commit}, 
 Redis, four processes of ragtide and the readers run, too. Default settings, the local labeler, one worker process.
 
 An estimate is in Redis with the next commit of the aggregator (`commit_interval_s`, 0.25): at once if there was none in
-that time. The screen shows it with the next update of the page (`web.updates_per_s`, 4), unless reading its numbers
+that time. The screen shows it with the next update of the page (at most four a second), unless reading its numbers
 takes long: then they are used for four times as long as that took, at most for a second. An alert leaves with its
 commit.
 

@@ -14,20 +14,26 @@ from tests.support.http_service import Service, http_service
 from tests.support.wire_spans import rag, request, span
 
 from ragtide_runtime.redis.keys import Streams
+from ragtide_web.guard import connections
+from ragtide_web.routes import bodies
 
 STREAMS = Streams("ragtide", 0)
 TOKEN = "token-0123456789"
 LIMITS = {
     "tokens": [TOKEN, {"name": "reader", "token": "reader-0123456789", "access": ["read"]}],
     "body_bytes": 100_000,
-    "decompressed_bytes": 400_000,
-    "header_s": 0.3,
-    "body_s": 0.3,
 }
 JSON, PROTOBUF, LINES = "application/json", "application/x-protobuf", "application/x-ndjson"
 ITEM = {"pipeline": "shop", "question": "q", "documents": ["d"], "response": "r"}
 GOOD = request(*rag()).SerializeToString()
 BEARER = f"Bearer {TOKEN}"
+
+
+@pytest.fixture(autouse=True)
+def limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "DECOMPRESSED_BYTES", 400_000)
+    monkeypatch.setattr(connections, "HEADER_S", 0.3)
+    monkeypatch.setattr(connections, "BODY_S", 0.3)
 
 
 @dataclass(frozen=True)
@@ -193,7 +199,9 @@ async def _all_read(redis: Any) -> bool:
     return bool(await redis.xlen(STREAMS.interactions)) and not await redis.zcard(STREAMS.open_traces)
 
 
-async def test_a_million_spans_are_413_and_the_service_answers_meanwhile(async_redis: Any, redis_url: str) -> None:
+async def test_a_million_spans_are_413_and_the_service_answers_meanwhile(
+    async_redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = span(1).SerializeToString()
     spans = b"".join(b"\x12" + bytes([len(one)]) + one for _ in range(1))
     many = spans * 1_000_000
@@ -205,8 +213,9 @@ async def test_a_million_spans_are_413_and_the_service_answers_meanwhile(async_r
         return bytes([number << 3 | 2]) + length + bytes([size]) + content
 
     body = gzip.compress(field(1, field(2, many)), 1)
-    limits = {"decompressed_bytes": 200_000_000, "body_bytes": 100_000_000, "decompressed_ratio": 1000}
-    async with http_service(redis_url, serve=limits) as service:
+    monkeypatch.setattr(bodies, "DECOMPRESSED_BYTES", 200_000_000)
+    monkeypatch.setattr(bodies, "DECOMPRESSED_RATIO", 1000)
+    async with http_service(redis_url, serve={"body_bytes": 100_000_000}) as service:
         sending = asyncio.create_task(
             service.post("/v1/traces", data=body, content_type=PROTOBUF, content_encoding="gzip")
         )

@@ -59,15 +59,20 @@ async def test_a_client_that_drips_or_falls_silent_is_cut_off_at_every_place(
 ) -> None:
     monkeypatch.setattr(connections, "KEEP_ALIVE_S", 0.4)
     monkeypatch.setattr(connections, "LINGER_S", 0.2)
-    limits = {"tokens": TOKENS, "header_s": 0.4, "body_s": 0.6}
-    async with http_service(redis_url, serve=limits) as service:
+    monkeypatch.setattr(connections, "HEADER_S", 0.4)
+    monkeypatch.setattr(connections, "BODY_S", 0.6)
+    async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
         found = [await begun(service, sent) for sent in HELD.values()]
         async with asyncio.timeout(20):
             assert all(await asyncio.gather(*(is_ended(*one) for one in found)))
 
 
-async def test_a_client_that_never_reads_its_answers_is_cut_off(async_redis: Any, redis_url: str) -> None:
-    async with http_service(redis_url, serve={"tokens": TOKENS, "body_s": 0.3, "header_s": 0.5}) as service:
+async def test_a_client_that_never_reads_its_answers_is_cut_off(
+    async_redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEADER_S", 0.5)
+    monkeypatch.setattr(connections, "BODY_S", 0.3)
+    async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
         wanted = b"GET /static/vendor/uPlot-1.6.32.min.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 300
         reader, writer = await begun(service, wanted)
         async with asyncio.timeout(20):

@@ -19,6 +19,7 @@ from tests.support.wire_spans import rag, request, span
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import Streams
+from ragtide_web.guard import connections
 from ragtide_web.routes import grpc_server
 
 STREAMS = Streams("ragtide", 0)
@@ -88,7 +89,8 @@ async def test_a_call_without_its_body_is_limited_by_token_and_time(
     monkeypatch: pytest.MonkeyPatch, async_redis: Any, redis_url: str
 ) -> None:
     """The token is asked for before the body, so a stranger holds nothing; a client holds as much as its token may."""
-    serve = {"tokens": [TOKEN, "other-0123456789"], "token_connections": 2, "body_s": 2.0}
+    monkeypatch.setattr(connections, "BODY_S", 2.0)
+    serve = {"tokens": [TOKEN, "other-0123456789"], "connections": 4}
     right, other = (("authorization", f"Bearer {TOKEN}"),), (("x-api-key", "other-0123456789"),)
     async with calling(monkeypatch, redis_url, serve=serve) as stub:
 
@@ -109,7 +111,8 @@ async def test_a_call_without_its_body_is_limited_by_token_and_time(
 async def test_a_connection_that_says_nothing_is_ended(
     monkeypatch: pytest.MonkeyPatch, async_redis: Any, redis_url: str
 ) -> None:
-    async with calling(monkeypatch, redis_url, serve={"header_s": 0.5}) as stub:
+    monkeypatch.setattr(connections, "HEADER_S", 0.5)
+    async with calling(monkeypatch, redis_url) as stub:
         for said in (b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET / HTTP/1.1\r\n"):
             reader, writer = await asyncio.open_connection("127.0.0.1", stub.port)
             writer.write(said)

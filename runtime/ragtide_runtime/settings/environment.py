@@ -42,6 +42,13 @@ FIXED: Final[Mapping[str, str]] = {
     "ingest.trace_spans": "10,000",
     "ingest.trace_bytes": "32 MiB",
     "notify.storm_s": "600",
+    "serve.decompressed_bytes": "64 MiB, or serve.body_bytes if that is more",
+    "serve.decompressed_ratio": "50",
+    "serve.body_items": "100,000",
+    "serve.header_s": "10",
+    "serve.body_s": "60",
+    "serve.token_connections": "half of serve.connections",
+    "web.updates_per_s": "4",
 }
 """Former settings that nobody had a reason to change, with their values, which are fixed now."""
 

@@ -192,25 +192,12 @@ class ServeSettings(BaseModel):
     body_bytes: Annotated[int, Field(ge=1024)] = 20_971_520
     """Maximum number of bytes of a body as it is sent. Lines of NDJSON are read one by one, and together have no
     limit."""
-    decompressed_bytes: Annotated[int, Field(ge=1024)] = 67_108_864
-    """Maximum number of bytes of a body after it is decompressed."""
-    decompressed_ratio: Annotated[float, Field(ge=1)] = 50.0
-    """Maximum number of decompressed bytes for one byte that was sent. Below 8 MiB any body may be decompressed."""
     bodies_bytes: Annotated[int, Field(ge=1024)] = 268_435_456
     """Maximum number of bytes of all bodies in memory while they are received, and as many while they are decoded.
     Further requests wait, or get 429."""
-    body_items: Annotated[int, Field(ge=1)] = 100_000
-    """Maximum number of items of a list in JSON; lines of NDJSON have no limit."""
-    header_s: Annotated[float, Field(gt=0)] = 10.0
-    """Seconds within which the headers of a request must arrive."""
-    body_s: Annotated[float, Field(gt=0)] = 60.0
-    """Seconds within which a body must arrive; for NDJSON, seconds between two lines."""
     connections: Annotated[int, Field(ge=1)] = 1000
-    """Maximum number of connections at once. A new connection replaces one that is idle; while all are busy, further
-    requests get 503. Health requests are always answered."""
-    token_connections: Annotated[int, Field(ge=1)] | None = None
-    """Maximum number of requests of one token at once, event streams of the page included; half of `connections` unless
-    given."""
+    """Maximum number of connections at once, of one token half of them. A new connection replaces one that is idle;
+    while all are busy, further requests get 503. Health requests are always answered."""
 
     def trusts(self, address: str) -> bool:
         """Return whether the headers of a client are trusted as those of a proxy."""
@@ -269,8 +256,6 @@ class WebSettings(BaseModel):
     """Users who see questions, documents and answers: operators, all viewers, or nobody."""
     session_s: Annotated[float, Field(ge=60, le=2_592_000)] = 43_200.0
     """Seconds after which a login with a token ends."""
-    updates_per_s: Annotated[float, Field(ge=0.1, le=10)] = 4.0
-    """Maximum number of updates a second of a live page."""
     trace_url: Annotated[str, StringConstraints(pattern=r"^https?://.*\{trace_id\}", max_length=2000)] | None = None
     """Address of a trace in your tracing tool, with `{trace_id}` in the place of its id; items link to it."""
 

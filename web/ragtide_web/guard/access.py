@@ -179,7 +179,7 @@ class Clients:
         self._known = [(token.digest, _client(token, settings)) for token in settings.tokens]
         self._behind_proxy = settings.trusted_header is not None
         self._settings = settings
-        self._at_once = settings.token_connections or max(1, settings.connections // 2)
+        self._at_once = max(1, settings.connections // 2)
         self._running: Counter[str] = Counter()
         self.attempts = Attempts()
         self._anybody = Client(
@@ -285,7 +285,7 @@ class Clients:
         if self._running[key] >= self._at_once:
             raise HttpProblem(
                 429,
-                f"{self._at_once:,} requests of this client are running: wait, or raise serve.token_connections",
+                f"{self._at_once:,} requests of this client are running: wait, or raise serve.connections",
                 retry_after_s=1,
             )
         self._running[key] += 1

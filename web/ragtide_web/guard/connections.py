@@ -15,6 +15,10 @@ from ragtide_runtime.settings.serve import ServeSettings
 from .headers import HEADERS
 from .problems import HttpProblem
 
+HEADER_S: Final = 10.0
+"""Seconds within which the headers of a request must arrive."""
+BODY_S: Final = 60.0
+"""Seconds within which a body must arrive; for NDJSON, seconds between two lines."""
 KEEP_ALIVE_S: Final = 30.0
 """Seconds for which a connection may wait for its next request."""
 LINGER_S: Final = 2.0
@@ -61,8 +65,7 @@ class Slots:
 
     def __init__(self, settings: ServeSettings) -> None:
         self.most = connections_of(settings)
-        self.body_s = settings.body_s
-        self.limits_s = {HEAD: settings.header_s, IDLE: KEEP_ALIVE_S, REST: LINGER_S, TAKING: settings.body_s}
+        self.limits_s = {HEAD: HEADER_S, IDLE: KEEP_ALIVE_S, REST: LINGER_S, TAKING: BODY_S}
         self._strangers: dict[LimitedProtocol, None] = {}
         self._known: dict[LimitedProtocol, None] = {}
 
@@ -221,18 +224,18 @@ class LimitedProtocol(H11Protocol):
 
 
 class _Body:
-    """The body of one request. Its client has `body_s` seconds; time in which the service works is not counted."""
+    """The body of one request. Its client has `BODY_S` seconds; time in which the service works is not counted."""
 
     def __init__(self, connection: LimitedProtocol, state: dict[str, Any], receive: Receive) -> None:
         self._connection = connection
         self._state = state
         self._receive = receive
-        self._left_s = connection.slots.body_s
+        self._left_s = BODY_S
         self._whole = False
 
     def item_came(self) -> None:
         """Begin the time anew: a whole line of a long body came."""
-        self._left_s = self._connection.slots.body_s
+        self._left_s = BODY_S
 
     async def receive(self) -> Message:
         """Return the next part of the body.
@@ -249,8 +252,7 @@ class _Body:
             async with asyncio.timeout(self._left_s):
                 message = await self._receive()
         except TimeoutError:
-            limit_s = self._connection.slots.body_s
-            raise HttpProblem(408, f"the body did not come within {limit_s:g} s: send it faster", close=True) from None
+            raise HttpProblem(408, f"the body did not come within {BODY_S:g} s: send it faster", close=True) from None
         finally:
             self._left_s = max(0.0, self._left_s - (loop.time() - began))
             self._connection.has_body()

@@ -20,6 +20,8 @@ from ..guard.problems import REDIS_ERRORS
 
 SOURCES: Final = ("estimates", "alerts", "dead_letters", "experiments", "orders", "replays", "system", "minute")
 """Sources of changes that a page may follow."""
+PAUSE_S: Final = 0.25
+"""Least seconds between two updates of a page."""
 HEARTBEAT_S: Final = 15.0
 """Seconds after which an idle connection gets a comment, so that proxies keep it open."""
 CHECK_S = 10.0
@@ -91,7 +93,6 @@ class LiveHub:
         self._redis = redis
         self._partitions = settings.layout.all()
         self._orders = Streams(settings.prefix, 0).orders
-        self._pause_s = 1 / settings.web.updates_per_s
         self._subscribers: set[Subscriber] = set()
         self._topics: dict[str, Draw] = {}
         self._drawn: dict[str, tuple[object, PatchSet]] = {}
@@ -161,7 +162,7 @@ class LiveHub:
                 self._say_away(away=True)
             except Exception:  # a defect of one screen must not end the updates of the others
                 log.exception("an update of the page failed")
-            await asyncio.sleep(self._pause_s / LOOKS)
+            await asyncio.sleep(PAUSE_S / LOOKS)
 
     def _say_away(self, *, away: bool) -> None:
         if away != self._away:
@@ -182,7 +183,7 @@ class LiveHub:
         self._changed_at |= dict.fromkeys(changed, now)
         self._unsent |= changed
         since = now - self._told_at
-        if since < self._pause_s * (1 - 0.5 / LOOKS):
+        if since < PAUSE_S * (1 - 0.5 / LOOKS):
             return
         if self._unsent or self._topics.keys() - self._drawn.keys() or since >= DRAWN_S:
             self._told_at, unsent, self._unsent = now, self._unsent, set()

@@ -25,6 +25,10 @@ ZLIB: Final = 32 + zlib.MAX_WBITS
 """Window bits with which zlib reads gzip, and gzip or zlib."""
 STEP_BYTES: Final = 65_536
 """Bytes that are decompressed at once."""
+DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
+"""Most bytes of a decompressed body, unless more may be sent."""
+DECOMPRESSED_RATIO: Final = 50
+"""Most decompressed bytes for one byte that was sent, above `FREE_BYTES`."""
 FREE_BYTES: Final = 8 * 1024 * 1024
 """Decompressed bytes that any body may have, however well it was compressed."""
 ALONE_BYTES: Final = 1024 * 1024
@@ -198,8 +202,7 @@ class _Decompression:
     ) -> None:
         self._encoding = encoding
         self._count = count
-        self._settings = settings
-        self._most = settings.decompressed_bytes if whole else None
+        self._most = max(DECOMPRESSED_BYTES, settings.body_bytes) if whole else None
         self._stream = zlib.decompressobj(ZLIB if encoding == "deflate" else GZIP) if encoding else None
         self._sent = self._given = 0
 
@@ -209,7 +212,7 @@ class _Decompression:
         if self._stream is None:
             yield from (chunk[at : at + STEP_BYTES] for at in range(0, len(chunk), STEP_BYTES))
             return
-        free = max(FREE_BYTES, self._settings.decompressed_ratio * self._sent)
+        free = max(FREE_BYTES, DECOMPRESSED_RATIO * self._sent)
         try:
             while part := self._stream.decompress(chunk, STEP_BYTES):
                 self._given += len(part)
@@ -217,11 +220,8 @@ class _Decompression:
                 if self._most is not None and self._given > self._most:
                     raise too_large(f"the decompressed body has more than {self._most:,} bytes")
                 if self._given > free:
-                    ratio = self._settings.decompressed_ratio
-                    raise too_large(
-                        f"the decompressed body has more than {ratio:g} times the bytes that were sent "
-                        "(serve.decompressed_ratio)"
-                    )
+                    ratio = DECOMPRESSED_RATIO
+                    raise too_large(f"the decompressed body has more than {ratio} times the bytes that were sent")
                 yield part
                 chunk = self._stream.unconsumed_tail
         except zlib.error:

@@ -14,6 +14,7 @@ from ragtide_producers.errors import IngestFullError, InvalidTracesError, TooMan
 from ragtide_producers.ingest.receiver import read_body
 from ragtide_runtime.errors import ConfigurationError
 
+from ..guard import connections
 from ..guard.access import TooManyGuessesProblem
 from ..guard.problems import REDIS_ERRORS, HttpProblem
 from ..reading.context import Context
@@ -54,7 +55,7 @@ async def grpc_service(context: Context) -> AsyncIterator[int]:
             ("grpc.max_receive_message_length", settings.body_bytes),
             ("grpc.so_reuseport", 0),
             ("grpc.max_metadata_size", 65_536),
-            ("grpc.server_handshake_timeout_ms", int(settings.header_s * 1000)),
+            ("grpc.server_handshake_timeout_ms", int(connections.HEADER_S * 1000)),
             ("grpc.max_connection_idle_ms", IDLE_MS),
         ),
         maximum_concurrent_rpcs=settings.connections,
@@ -138,11 +139,11 @@ class _TraceService:
         return wire
 
     async def _received(self, bodies: AsyncIterator[bytes]) -> bytes:
-        limit_s = self._context.settings.serve.body_s
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(connections.BODY_S):
                 body = await anext(bodies, None)
         except TimeoutError:
+            limit_s = connections.BODY_S
             raise HttpProblem(408, f"the body did not come within {limit_s:g} s: send it faster") from None
         if body is None:
             raise HttpProblem(400, "the call has no request: send one ExportTraceServiceRequest")

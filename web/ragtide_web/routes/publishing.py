@@ -262,11 +262,12 @@ class ItemsInJson(NamedTuple):
     """Why the body has no further item that can be found; None if it was read to its end."""
 
 
-def items_in_json(parts: Iterable[bytes], most: int) -> ItemsInJson:
-    """Return the items of a body, up to the place from which it is no JSON of items.
+ITEMS_MAX: Final = 100_000
+"""Most items of a list in JSON; lines of NDJSON have no limit."""
 
-    Args:
-        most: most items.
+
+def items_in_json(parts: Iterable[bytes]) -> ItemsInJson:
+    """Return the items of a body, up to the place from which it is no JSON of items.
 
     Raises:
         HttpProblem: 413, the body has too many items, or one is too large.
@@ -274,7 +275,7 @@ def items_in_json(parts: Iterable[bytes], most: int) -> ItemsInJson:
     found: list[bytes] = []
     problem: HttpProblem | None = None
     try:
-        found.extend(split_items(parts, most, " (serve.body_items): send NDJSON, or"))
+        found.extend(split_items(parts, ITEMS_MAX, ": send NDJSON, or"))
     except ItemsTooLargeError as error:
         raise too_large(str(error)) from None
     except ValueError as error:

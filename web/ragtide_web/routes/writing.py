@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -102,7 +101,7 @@ async def _answered(request: Request, shared: Context, client: Client, kind: Ite
     if content_type != "application/json":
         wanted = "send application/json or application/x-ndjson"
         raise HttpProblem(415, f"the content type {printable(content_type[:60])!r} is unknown: {wanted}", close=True)
-    async with body_of(request, shared, client, partial(items_in_json, most=settings.body_items)) as found:
+    async with body_of(request, shared, client, items_in_json) as found:
         return await _published(request, shared, client, kind, _in_turn(found), None)
 
 
