@@ -114,7 +114,6 @@ def full_rate(options: argparse.Namespace) -> None:
         settings = {
             "RAGTIDE_REDIS_URL": server.url,
             "RAGTIDE_EVENTS_KEEP": "10000",
-            "RAGTIDE_ESTIMATES_CAP": "10000",
             "RAGTIDE_DEDUPE_WINDOW_S": str(DEFAULTS.dedupe_window_s / compressed),
             "RAGTIDE_FEEDBACK_WINDOW_S": str(DEFAULTS.feedback_window_s / compressed),
             "RAGTIDE_WINDOWS": '["1m","5m/1m"]',

@@ -93,7 +93,7 @@ async def test_a_standby_takes_over_only_when_the_owner_gives_up(async_redis: An
 
 
 async def test_an_owner_whose_lease_was_taken_writes_nothing_more(async_redis: Any) -> None:
-    committer = Committer(async_redis, STREAMS, estimates_cap=10)
+    committer = Committer(async_redis, STREAMS)
     old = (await Lease(async_redis, STREAMS, holder="old", lease_s=5).acquire()).token
     assert old is not None
     await committer.commit(Step(before=0, position="1-0", rows={"estimate:a": b"1"}), old)
@@ -108,7 +108,7 @@ async def test_an_owner_whose_lease_was_taken_writes_nothing_more(async_redis: A
 
 
 async def test_a_stale_owner_is_refused_even_if_the_new_one_has_not_written_yet(async_redis: Any) -> None:
-    committer = Committer(async_redis, STREAMS, estimates_cap=10)
+    committer = Committer(async_redis, STREAMS)
     old = (await Lease(async_redis, STREAMS, holder="old", lease_s=5).acquire()).token
     await async_redis.delete(STREAMS.lease)
     new = (await Lease(async_redis, STREAMS, holder="new", lease_s=5).acquire()).token
@@ -121,7 +121,7 @@ async def test_a_stale_owner_is_refused_even_if_the_new_one_has_not_written_yet(
 
 
 async def test_a_step_sent_twice_is_written_once(async_redis: Any) -> None:
-    committer = Committer(async_redis, STREAMS, estimates_cap=10)
+    committer = Committer(async_redis, STREAMS)
     token = (await Lease(async_redis, STREAMS, holder="a", lease_s=5).acquire()).token
     assert token is not None
     state = AggregatorState(STATE)
@@ -137,7 +137,7 @@ async def test_a_step_sent_twice_is_written_once(async_redis: Any) -> None:
 
 
 async def test_a_step_of_many_rows_is_written_whole(async_redis: Any) -> None:
-    committer = Committer(async_redis, STREAMS, estimates_cap=10)
+    committer = Committer(async_redis, STREAMS)
     token = (await Lease(async_redis, STREAMS, holder="a", lease_s=5).acquire()).token
     assert token is not None
     rows = {f"estimate:{number}": b"x" * 100 for number in range(20_000)}

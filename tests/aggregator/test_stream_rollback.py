@@ -31,7 +31,7 @@ async def lose_tail(redis: Any, count: int) -> list[bytes]:
 
 
 async def test_what_was_read_and_then_lost_is_not_committed(async_redis: Any) -> None:
-    committer = Committer(async_redis, STREAMS, estimates_cap=10)
+    committer = Committer(async_redis, STREAMS)
     token = (await Lease(async_redis, STREAMS, holder="a", lease_s=5).acquire()).token
     assert token is not None
     await publish(async_redis, EVENTS[:20])

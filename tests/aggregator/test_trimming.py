@@ -1,6 +1,7 @@
 import itertools
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.metric_events import event
@@ -219,8 +220,9 @@ async def test_feedback_goes_when_it_is_in_the_checkpoint(async_redis: Any) -> N
     assert await ids(async_redis, STREAMS.feedback) == added[7:]
 
 
-async def test_what_a_hard_cap_takes_is_counted(async_redis: Any) -> None:
-    caps = Settings(interactions_cap=50, alert_cap=5, dead_letters_cap=7)
+async def test_what_a_hard_cap_takes_is_counted(async_redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtide_aggregator.service.trimming.DEAD_LETTERS_CAP", 7)
+    caps = Settings(interactions_cap=50, alert_cap=5)
     await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0", mkstream=True)
     added = await add(async_redis, STREAMS.interactions, 80)
     labeled = await read(async_redis, LABEL_GROUP, 10)

@@ -202,7 +202,6 @@ def _environment(settings: Settings, judge: UnevenJudge) -> dict[str, str]:
         # Whether metrics become absent for long enough depends on the speed of the machine.
         "RAGTIDE_STALL_ABSENT_SHARE": "0.999",
         "RAGTIDE_COMMIT_INTERVAL_S": "0.1",
-        "RAGTIDE_ESTIMATES_CAP": "2000",
         "RAGTIDE_LABELER": "judge",
         "RAGTIDE_JUDGE_MODEL": "m",
         "RAGTIDE_JUDGE_BASE_URL": judge.url,

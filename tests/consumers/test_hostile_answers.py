@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import aiohttp
 import pytest
@@ -89,8 +90,9 @@ async def ask_service(url: str, _: Path) -> None:
 
 
 async def download_model(url: str, folder: Path) -> None:
-    settings = ModelsSettings.model_validate({"support": f"a/b@{'0' * 40}", "hub_url": url, "max_bytes": 1_000_000})
-    await download(HubModel("a/b", "0" * 40, "model.onnx"), settings, folder, "models.support")
+    settings = ModelsSettings.model_validate({"support": f"a/b@{'0' * 40}", "hub_url": url})
+    with patch("ragtide_consumers.labelers.models.hub.MODEL_BYTES", 1_000_000):
+        await download(HubModel("a/b", "0" * 40, "model.onnx"), settings, folder, "models.support")
 
 
 async def read_service(url: str, _: Path) -> None:

@@ -17,7 +17,7 @@ from ragtide_runtime.redis.keys import DATA_FIELD
 
 
 def folder(path: Path) -> dict[str, str]:
-    return {"RAGTIDE_RECORDER_URL": str(path), "RAGTIDE_RECORDER_ROLL_S": "0.02", "RAGTIDE_RECORDER_ROLL_ENTRIES": "50"}
+    return {"RAGTIDE_RECORDER_URL": str(path), "RAGTIDE_RECORDER_ROLL_S": "0.02"}
 
 
 def assert_recorded_exactly(redis: Any, place: Path, kind: EntryKind) -> int:

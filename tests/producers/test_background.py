@@ -178,8 +178,9 @@ def test_a_malformed_url_is_said_once_and_costs_the_application_nothing(
     assert producer.counts.dropped == {Dropped.UNSENT: 1}
 
 
-def test_texts_bound_the_queue_too() -> None:
-    with InteractionProducer(settings=settings(NOWHERE, queue_bytes=1_000_000, flush_s=0.0)) as producer:
+def test_texts_bound_the_queue_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtide_producers.publishing.background.QUEUE_BYTES", 1_000_000)
+    with InteractionProducer(settings=settings(NOWHERE, flush_s=0.0)) as producer:
         large = [producer.submit(interaction(n, documents=["x" * 300_000])) for n in range(5)]
         assert large == [True] * 3 + [False] * 2
         assert producer.submit(interaction(5))

@@ -11,7 +11,6 @@ def aggregator_settings(**changes: Any) -> Settings:
         "aggregator_batch": 50,
         "commit_interval_s": 0.02,
         "lease_s": 0.6,
-        "estimates_cap": 1000,
         "windows": (),
         "lateness_s": 0,
         "history": {"enabled": False},

@@ -18,7 +18,7 @@ class Owner:
         self._redis = redis
         self.streams = streams
         self.state = AggregatorState(reader_options(settings))
-        self._committer = Committer(redis, streams, estimates_cap=10)
+        self._committer = Committer(redis, streams)
         self._steps = 0
         self._token = ""
 

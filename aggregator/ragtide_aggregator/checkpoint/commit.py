@@ -15,7 +15,7 @@ The script does the following in this order:
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, cast
 
 from redis.asyncio import Redis
 
@@ -27,6 +27,8 @@ from ragtide_schemas import Alert, DeadLetter
 
 from ..state.options import ClosedPanes
 
+ESTIMATES_CAP: Final = 100_000
+"""About the most entries of the stream of estimates, which only shows what is new."""
 CHECKPOINT_VERSION: Final = b"4"
 """Version of the content of a checkpoint's fields."""
 
@@ -76,12 +78,13 @@ class Committer:
         redis: Redis,
         streams: Streams,
         *,
-        estimates_cap: int,
+        estimates_cap: int = ESTIMATES_CAP,
         feedback_window_s: float = 604_800.0,
     ) -> None:
         self._redis = redis
         self._streams = streams
-        self._limits = CommitLimits(estimates_cap, int(feedback_window_s * 1000))
+        self._estimates_cap = estimates_cap
+        self._feedback_ms = int(feedback_window_s * 1000)
 
     async def commit(self, step: Step, token: str) -> None:
         """Write a step.
@@ -92,7 +95,8 @@ class Committer:
             redis.RedisError: the step may or may not have been written; commit the same step again.
         """
         partition = self._streams.partition
-        outcome = await run_script(self._redis, commit_step(self._streams, step, token, self._limits))
+        call = commit_step(self._streams, step, token, estimates_cap=self._estimates_cap, feedback_ms=self._feedback_ms)
+        outcome = await run_script(self._redis, call)
         if outcome == "lost":
             raise StreamRollbackError(
                 f"partition {partition} lost entries that were read, up to {step.position}: Redis came back without "
@@ -102,17 +106,15 @@ class Committer:
             raise LeaseLostError(f"partition {partition} has another owner now ({outcome}): this aggregator stands by")
 
 
-class CommitLimits(NamedTuple):
-    """The options of a commit."""
+def commit_step(
+    streams: Streams, step: Step, token: str, *, estimates_cap: int, feedback_ms: int
+) -> ScriptCall[Outcome]:
+    """Return the call that writes a step; its reply says why if nothing was written.
 
-    estimates_cap: int
-    """Entries that the stream of estimates may hold."""
-    feedback_ms: int
-    """Milliseconds for which graded metrics are remembered."""
-
-
-def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) -> ScriptCall[Outcome]:
-    """Return the call that writes a step; its reply says why if nothing was written."""
+    Args:
+        estimates_cap: entries that the stream of estimates may hold.
+        feedback_ms: milliseconds for which graded metrics are remembered.
+    """
     keys = (
         streams.lease,
         streams.checkpoint,
@@ -141,8 +143,8 @@ def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) 
         step.position,
         step.feedback_position,
         CHECKPOINT_VERSION,
-        limits.estimates_cap,
-        limits.feedback_ms,
+        estimates_cap,
+        feedback_ms,
         packed(step.rows),
     ]
     for items in lists:

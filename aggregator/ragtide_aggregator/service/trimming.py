@@ -17,6 +17,8 @@ from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.redis.scripts import Lua, ScriptCall
 from ragtide_runtime.settings.model import Settings
 
+DEAD_LETTERS_CAP: Final = 100_000
+"""Most dead letters of a partition: nobody reads more, and `dead_letters_bytes` bounds large ones."""
 ALERTS_HARD: Final = 10
 """Factor of their cap up to which alerts that wait for a consumer group stay."""
 
@@ -83,7 +85,7 @@ def trim_streams(
         settings.events_keep,
         settings.interactions_cap,
         settings.alert_cap,
-        settings.dead_letters_cap,
+        DEAD_LETTERS_CAP,
         ALERTS_HARD * settings.alert_cap,
         LABEL_GROUP,
         settings.interactions_bytes,

@@ -2,7 +2,7 @@
 
 One step:
 
-1. Entries after the positions of the last manifest are read, until it is time to write (`roll_s`, `roll_entries`,
+1. Entries after the positions of the last manifest are read, until it is time to write (`roll_s`, `ROLL_ENTRIES`,
    `ROLL_BYTES`, or the end).
 2. They are redacted and written as data files. The files do not count yet.
 3. Redis checks that the lease is still held, and that all entries that were read are still in the streams.
@@ -55,6 +55,8 @@ from .fence import Fence
 from .telemetry import RecorderTelemetry
 from .writing import FileWriter, NotRecordableError, UnwrittenEntries, WrittenFiles
 
+ROLL_ENTRIES: Final = 50_000
+"""Entries that wait for a file at most."""
 ROLL_BYTES: Final = 67_108_864
 """Bytes of JSON of waiting entries at which they are written before `roll_s` has passed, which bounds memory."""
 
@@ -203,7 +205,7 @@ class RecorderSession:
             "recording: a file is written this long after its first entry, or earlier at this many entries or bytes",
             partition=self._streams.partition,
             seconds=self._settings.roll_s,
-            entries=self._settings.roll_entries,
+            entries=ROLL_ENTRIES,
             bytes=ROLL_BYTES,
         )
 
@@ -226,7 +228,7 @@ class RecorderSession:
     def _due(self) -> bool:
         settings, collected = self._settings, self._next
         return collected.count > 0 and (
-            collected.count >= settings.roll_entries
+            collected.count >= ROLL_ENTRIES
             or collected.bytes >= ROLL_BYTES
             or monotonic() >= collected.since + settings.roll_s
         )

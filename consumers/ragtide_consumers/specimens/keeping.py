@@ -42,6 +42,10 @@ TOO_LARGE: Final = "too_large"
 NOT_REDACTED: Final = "not_redacted"
 FAILED: Final = "failed"
 
+ITEM_BYTES: Final = 262_144
+"""Most characters of an interaction's texts, and bytes of a stored specimen; a larger one is not kept."""
+PARTITION_BYTES: Final = 2**30
+"""Most bytes of the specimens of a partition; at the limit no further specimen is kept."""
 HEAVY_CHARS: Final = 50_000
 """Characters above which a specimen is made in a thread, because it would block the worker's event loop."""
 
@@ -139,11 +143,11 @@ class SpecimenKeeper:
 
         size = characters(interaction)
         stored = b""
-        if size <= self._settings.item_bytes:
+        if size <= ITEM_BYTES:
             # A thread costs more than a short text, and a text that a child process redacts would block the event loop.
             aside = size > HEAVY_CHARS or self._redaction.waits
             stored = await asyncio.to_thread(payload) if aside else payload()
-        if not stored or len(stored) > self._settings.item_bytes:
+        if not stored or len(stored) > ITEM_BYTES:
             self._count(TOO_LARGE)
             return None
         return ProposedSpecimen(stored, places, self._settings)
@@ -178,7 +182,7 @@ def specimen_arguments(streams: Streams, event: MetricEvent, proposed: ProposedS
         int(limits.keep_s * 1000),
         limits.count,
         limits.bytes,
-        limits.partition_bytes,
+        PARTITION_BYTES,
         event.pipeline,
         *places,
     )

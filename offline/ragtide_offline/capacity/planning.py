@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil, expm1
 from typing import Any, Final
 
+from ragtide_consumers.specimens.keeping import PARTITION_BYTES
 from ragtide_roles.doctor.server import RECORD_BYTES, projected_bytes
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
@@ -364,7 +365,7 @@ def _memory(stages: _Stages) -> tuple[MemoryPart, ...]:
         MemoryPart("history", series * history.panes * RECORD_BYTES if history.enabled else 0.0),
         MemoryPart(
             "specimens",
-            min(traffic.pipelines * of_pipeline, settings.partitions * specimens.partition_bytes)
+            min(traffic.pipelines * of_pipeline, settings.partitions * PARTITION_BYTES)
             if settings.keeps_specimens
             else 0.0,
         ),

@@ -16,6 +16,7 @@ from typing import Any
 from redis import ResponseError
 from redis.asyncio import Redis
 
+from ragtide_aggregator.service.trimming import DEAD_LETTERS_CAP
 from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_roles.criteria.sessions import refuse_sessions, session_criteria
 from ragtide_roles.rule_checks import check_rules, known_metrics
@@ -179,9 +180,7 @@ class PartsRelabeling:
             streams, entry_id, content = letter
             fields: dict[Any, Any] = {DATA_FIELD: content.encode()}
             try:
-                await redis.xadd(
-                    streams.dead_letters, fields, id=entry_id, maxlen=self._settings.dead_letters_cap, approximate=True
-                )
+                await redis.xadd(streams.dead_letters, fields, id=entry_id, maxlen=DEAD_LETTERS_CAP, approximate=True)
             except ResponseError as error:
                 if "equal or smaller" not in str(error):
                     raise

@@ -12,7 +12,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import InvalidEntryError, Reason
 
 from ..errors import QueueFullError
-from .outbox import Outbox, ProducerCounts
+from .outbox import QUEUE_BYTES, Outbox, ProducerCounts
 from .routes import Item, Route
 from .sending import BackgroundSender, Mistakes, refused
 
@@ -43,7 +43,7 @@ class Background:
 
     def _reset(self) -> None:
         self._starting = threading.RLock()
-        self._outbox = Outbox(self._settings.producer.queue, self._settings.producer.queue_bytes)
+        self._outbox = Outbox(self._settings.producer.queue, QUEUE_BYTES)
         self._mistakes = Mistakes(self._route.kind)
         self._sender: BackgroundSender | None = None
         self._thread: threading.Thread | None = None

@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
+from typing import Final
 
 from ragtide_schemas import Dropped
 from ragtide_schemas.plain_values import LeftOut, count_left_out
 
 from .routes import QueuedItem
+
+QUEUE_BYTES: Final = 256 * 2**20
+"""Most bytes of queued items, by the length of their texts."""
 
 
 class Sent(Enum):

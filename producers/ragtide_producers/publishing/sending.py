@@ -35,7 +35,7 @@ from ragtide_schemas.base import describe, reason_of
 from ragtide_schemas.plain_values import LeftOut
 
 from .batch_publisher import BATCH
-from .outbox import Outbox
+from .outbox import QUEUE_BYTES, Outbox
 from .partition_buffer import PartitionBuffer
 from .routes import Publication, PublishCommand, QueuedItem, Route
 
@@ -211,7 +211,7 @@ class BackgroundSender:
                 keep_s=min(self._settings.producer.resend_s, safe_s),
                 safe_s=safe_s,
                 most=self._settings.producer.queue,
-                most_bytes=self._settings.producer.queue_bytes,
+                most_bytes=QUEUE_BYTES,
             )
         return self._buffers[partition]
 

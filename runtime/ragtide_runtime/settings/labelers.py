@@ -358,8 +358,6 @@ class ModelsSettings(BaseModel):
     """Threads of each model, except the sentence encoder."""
     provider: Literal["cpu", "cuda"] = "cpu"
     """Processor of the models: `cpu`, or `cuda` with onnxruntime-gpu."""
-    max_bytes: Annotated[int, Field(ge=1)] = 8_589_934_592
-    """Maximum number of bytes of the files of one model; a larger model is refused."""
     cache_dir: Path | None = None
     """Folder for downloaded models; None means `models` in `data_dir`. A downloaded model needs no network."""
     hub_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2000)] = "https://huggingface.co"

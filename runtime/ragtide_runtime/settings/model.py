@@ -181,8 +181,6 @@ class Settings(BaseSettings):
     """Seconds between two commits of the aggregator; each commit makes newer estimates visible."""
     lease_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds after which the partition of a silent aggregator may be taken over."""
-    estimates_cap: Annotated[int, Field(ge=1)] = 100_000
-    """Approximate maximum number of entries of the stream of estimates."""
     estimates_interval_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds between two entries of the stream of estimates for one pipeline, metric and labeler."""
     events_cap: Annotated[int, Field(ge=1)] = 1_000_000
@@ -191,8 +189,6 @@ class Settings(BaseSettings):
     """Number of aggregated metric events of a partition that stay in the stream for later feedback."""
     alert_cap: Annotated[int, Field(ge=1)] = 10_000
     """Maximum number of entries of the stream of alerts."""
-    dead_letters_cap: Annotated[int, Field(ge=1)] = 100_000
-    """Maximum number of dead letters of a partition; older dead letters are dropped and counted."""
     dead_letters_bytes: Annotated[int, Field(ge=1)] = 1_073_741_824
     """Maximum number of bytes of a partition's dead letters in Redis; older dead letters are dropped and counted."""
     recorder: RecorderSettings = RecorderSettings()

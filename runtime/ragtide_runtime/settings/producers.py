@@ -31,9 +31,8 @@ class ProducerSettings(BaseModel):
     block_s: Seconds = 30.0
     """Seconds that a blocking publish waits for space in a full stream before it fails."""
     queue: Annotated[int, Field(ge=1)] = 10_000
-    """Maximum number of interactions that `submit` holds in the process; more are dropped and counted."""
-    queue_bytes: Annotated[int, Field(ge=1)] = 268_435_456
-    """Maximum number of bytes of these interactions, by the length of their texts."""
+    """Maximum number of interactions that `submit` holds in the process, and of 256 MiB of texts; more are dropped and
+    counted."""
     flush_s: Seconds = 5.0
     """Seconds that closing the producer, or the end of the process, waits for interactions that `submit` holds."""
     resend_s: Seconds = 2.0

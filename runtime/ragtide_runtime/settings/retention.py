@@ -25,10 +25,8 @@ class RecorderSettings(BaseModel):
     kinds: tuple[KindName, ...] = ("interactions", "metrics", "feedback", "alerts")
     """Streams that are recorded."""
     roll_s: Annotated[float, Field(gt=0)] = 300.0
-    """Seconds after which entries that were read are written to files; until then they stay in Redis."""
-    roll_entries: Annotated[int, Field(ge=1)] = 50_000
-    """Number of waiting entries of a partition at which they are written before `roll_s` has passed; at 64 MiB of JSON,
-    too."""
+    """Seconds after which entries that were read are written to files, or earlier at 50,000 entries or 64 MiB of JSON;
+    until then they stay in Redis."""
     keep_days: Annotated[int, Field(ge=1)] | None = None
     """Number of whole days before today that are kept; None keeps all days."""
     redact: tuple[Pattern, ...] = ()
@@ -61,29 +59,14 @@ class SpecimenSettings(BaseModel):
     """Number of the worst specimens of each metric and labeler of a pipeline."""
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     """Maximum number of specimens of a pipeline; the oldest are deleted first."""
-    bytes: Annotated[int, Field(ge=1_024)] = 33_554_432
+    bytes: Annotated[int, Field(ge=262_144)] = 33_554_432
     """Maximum number of bytes of the specimens of a pipeline; the oldest are deleted first."""
-    partition_bytes: Annotated[int, Field(ge=1_024)] = 1_073_741_824
-    """Maximum number of bytes of the specimens of a partition; at the limit no further specimen is kept."""
-    item_bytes: Annotated[int, Field(ge=1_024, le=4_194_304)] = 262_144
-    """Maximum number of characters of an interaction's texts, and of bytes of a stored specimen; a larger one is not
-    kept."""
     redact: tuple[Pattern, ...] = ("email", "phone", "card")
     """Patterns that are removed from texts before they are stored: `email`, `phone`, `card`."""
     redact_function: str | None = None
     """A function of yours from text to text, as `module:attribute`; it runs after `redact`, in a process of its own."""
     redact_limit_s: Annotated[float, Field(gt=0)] = 5.0
     """Seconds that this function may take for one interaction; if it takes longer, the interaction is not kept."""
-
-    @model_validator(mode="after")
-    def _one_fits(self) -> Self:
-        for name, most in (("bytes", self.bytes), ("partition_bytes", self.partition_bytes)):
-            if self.item_bytes > most:
-                raise ValueError(
-                    f"item_bytes is {self.item_bytes} and {name} is {most}, so the largest specimen would not fit: "
-                    f"lower item_bytes or raise {name}"
-                )
-        return self
 
 
 SegmentName = Annotated[str, StringConstraints(min_length=1, max_length=256)]

@@ -147,8 +147,12 @@ async def test_a_missing_file_and_a_missing_commit_are_named(hub: Hub, tmp_path:
     await refused(hub, cache, r"is no ONNX file of a repository: write model\.onnx", support_file="../x.onnx")
 
 
-async def test_a_model_that_is_too_large_or_not_allowed_is_not_kept(hub: Hub, tmp_path: Path) -> None:
-    await refused(hub, tmp_path / "cache", r"has more than models\.max_bytes = 2000 bytes", max_bytes=2000)
+async def test_a_model_that_is_too_large_or_not_allowed_is_not_kept(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("ragtide_consumers.labelers.models.hub.MODEL_BYTES", 2000)
+        await refused(hub, tmp_path / "cache", r"has more than 2,000 bytes")
     config = json.loads((hub.models[NAME] / "config.json").read_text())
     (hub.models[NAME] / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "x.Y"}}))
     await refused(hub, tmp_path / "cache", r"needs code of its own \(auto_map in config\.json\)")

@@ -353,7 +353,7 @@ async def test_a_long_sentence_is_as_supported_as_its_least_supported_part(folde
 
 def session_of(folder: Path) -> ModelSession:
     settings = Settings.model_validate({"models": {}}).models
-    files = model_files(str(folder), "model.onnx", setting="models.support", max_bytes=10**9)
+    files = model_files(str(folder), "model.onnx", setting="models.support")
     return ModelSession(files, settings, per_token=False)
 
 

@@ -61,7 +61,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def files(folder: Path) -> ModelFiles:
-    return model_files(str(folder), "model.onnx", setting="models.support", max_bytes=10**9)
+    return model_files(str(folder), "model.onnx", setting="models.support")
 
 
 TEXTS = st.text(st.sampled_from(TEXT + "\n\tÄß漢е́\u200d😀"), max_size=40)

@@ -62,14 +62,17 @@ async def both(redis: Any) -> bool:
 
 
 @pytest.mark.heavy
-async def test_killed_at_any_operation_every_entry_is_recorded_exactly_once(async_redis: Any, tmp_path: Path) -> None:
+async def test_killed_at_any_operation_every_entry_is_recorded_exactly_once(
+    async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtide_consumers.recorder.session.ROLL_ENTRIES", 3)
     for where in ("before", "half", "after"):
         for at in range(14):
             await async_redis.flushall()
             root = tmp_path / f"{where}-{at}"
             expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(4)))
             events = await add(async_redis, EntryKind.METRICS, *map(event, range(4)))
-            settings = settings_of(root, kinds=["interactions", "metrics"], roll_entries=3)
+            settings = settings_of(root, kinds=["interactions", "metrics"])
             dead = False
             try:
                 async with recording(async_redis, settings, Fragile(root, at, where)) as task:

@@ -32,9 +32,10 @@ async def lose_tail(redis: Any, stream: str, count: int) -> None:
         await pipe.execute()
 
 
-async def test_what_redis_lost_is_void(async_redis: Any, tmp_path: Path) -> None:
+async def test_what_redis_lost_is_void(async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtide_consumers.recorder.session.ROLL_ENTRIES", 30)
     expected = (await add_all(async_redis, 0, 20))[EntryKind.METRICS]
-    async with recording(async_redis, settings_of(tmp_path / "r", roll_entries=30)):
+    async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
         await lose_tail(async_redis, STREAMS.metrics, 7)
         # While it runs this is noticed at its next look, or at the next step.

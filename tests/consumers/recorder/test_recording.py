@@ -50,9 +50,12 @@ async def test_what_is_read_is_written_when_it_is_stopped(async_redis: Any, tmp_
     assert recorded(tmp_path / "r") == expected
 
 
-async def test_a_part_of_the_time_and_one_pipeline(async_redis: Any, tmp_path: Path) -> None:
+async def test_a_part_of_the_time_and_one_pipeline(
+    async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtide_consumers.recorder.session.ROLL_ENTRIES", 70)
     expected = (await add_all(async_redis, 0, 60))[EntryKind.METRICS]
-    async with recording(async_redis, settings_of(tmp_path / "r", roll_entries=70)):
+    async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     found = Recording.open(str(tmp_path / "r"))
     ms = [entry.order[0] for entry in expected]

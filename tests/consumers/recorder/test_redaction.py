@@ -118,12 +118,15 @@ def everything_in(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
-async def test_nothing_of_the_original_is_stored(form: str, async_redis: Any, tmp_path: Path) -> None:
+async def test_nothing_of_the_original_is_stored(
+    form: str, async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtide_consumers.recorder.session.ROLL_ENTRIES", 3)
     await add(async_redis, EntryKind.INTERACTIONS, *map(secretive, range(6)))
     mail, phone, card = SECRETS
     await async_redis.xadd(STREAMS.interactions, {"data": f'{{"pipeline": "p", "question": "{mail}"}}'})
     await async_redis.xadd(STREAMS.interactions, {"data": f'{{"question": "{phone}" {card}'})
-    settings = settings_of(tmp_path / "r", format=form, redact=["email", "phone", "card"], roll_entries=3)
+    settings = settings_of(tmp_path / "r", format=form, redact=["email", "phone", "card"])
     async with recording(async_redis, settings):
         await until(lambda: caught_up(async_redis))
     stored = everything_in(tmp_path)

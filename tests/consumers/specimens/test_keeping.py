@@ -89,7 +89,7 @@ async def test_of_judged_interactions_those_that_chance_drew_are_kept_the_newest
     [
         ({}, {"enabled": False}),
         ({"run": "nightly"}, {}),
-        ({"documents": ["Too long. " * 200]}, {"item_bytes": 1_024}),
+        ({"documents": ["Too long. " * 30_000]}, {}),
     ],
 )
 async def test_no_specimen_is_kept(changes: dict[str, Any], specimens: dict[str, Any], async_redis: Any) -> None:

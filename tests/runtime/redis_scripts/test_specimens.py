@@ -1,6 +1,7 @@
 """Specimens in Redis: lists keep the worst or the latest, caps hold, and all of a specimen goes at once."""
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from tests.support.metric_events import event
 
 from ragtide_aggregator.reading.specimens import drop_missing_specimens, forget_specimen
 from ragtide_aggregator.service.pins import Pinned, pin_specimens, release_specimens
+from ragtide_consumers.specimens import keeping
 from ragtide_consumers.specimens.keeping import ProposedSpecimen
 from ragtide_consumers.specimens.lists import ListPlace
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, deliver_events
@@ -23,7 +25,7 @@ OVERHEAD = 300
 
 
 def limits(**changes: Any) -> SpecimenSettings:
-    return SpecimenSettings(item_bytes=1_024, **changes)
+    return SpecimenSettings().model_copy(update=changes)
 
 
 def deliver(
@@ -130,13 +132,15 @@ def test_the_oldest_make_room_within_the_caps_of_a_pipeline(redis: Any) -> None:
     assert kept(redis) == [3, 4], "two of 400 bytes are at most 1,024"
 
 
-def test_a_full_partition_keeps_no_more_and_other_pipelines_do_not_give_way(redis: Any) -> None:
-    full = limits(partition_bytes=1_024)
-    assert [deliver(redis, 0, latest(), pipeline=name, within=full) for name in ("a", "b", "c")] == [
+def test_a_full_partition_keeps_no_more_and_other_pipelines_do_not_give_way(
+    redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "PARTITION_BYTES", 1_024)
+    assert [deliver(redis, 0, latest(), pipeline=name) for name in ("a", "b", "c")] == [
         "kept", "kept", "full"
     ]  # fmt: skip
     assert usage(redis) == {SPECIMEN_TOTAL: 800, "a": 400, "b": 400}
-    assert deliver(redis, 1, latest(1), pipeline="a", within=full) == "full", "nothing has gone before it is admitted"
+    assert deliver(redis, 1, latest(1), pipeline="a") == "full", "nothing has gone before it is admitted"
 
 
 def test_an_expired_specimen_no_longer_counts_and_no_longer_is_the_worst(redis: Any) -> None:
@@ -266,12 +270,13 @@ def test_no_sequence_exceeds_the_caps_and_sums_are_those_of_what_is_stored(
     redis: Any, steps: list[Any], count: int, most_bytes: int
 ) -> None:
     redis.flushall()
-    within = limits(count=count, bytes=most_bytes, partition_bytes=4_000)
+    within = limits(count=count, bytes=most_bytes)
     for number, size, values, sampled, pipeline, expires in steps:
         places = [worst(value) for value in values] + [latest()] * sampled
         if not places:
             continue
-        deliver(redis, number, *places, pipeline=pipeline, size=size, within=within)
+        with patch.object(keeping, "PARTITION_BYTES", 4_000):
+            deliver(redis, number, *places, pipeline=pipeline, size=size, within=within)
         redis.delete(*(redis.keys("*owner*") or ["none"]))
         if expires:  # Redis deletes it before the script notices
             redis.delete(specimen_key(number, pipeline))
@@ -286,7 +291,7 @@ def test_no_sequence_exceeds_the_caps_and_sums_are_those_of_what_is_stored(
 def check(redis: Any, within: SpecimenSettings) -> None:
     used = usage(redis)
     total = used.pop(SPECIMEN_TOTAL, 0)
-    assert total == sum(used.values()) <= within.partition_bytes
+    assert total == sum(used.values()) <= 4_000
     for pipeline in ("a", "b"):
         of_pipeline = sizes(redis, pipeline)
         own = int(of_pipeline.pop(SPECIMEN_TOTAL, "0"))
@@ -297,7 +302,6 @@ def check(redis: Any, within: SpecimenSettings) -> None:
         assert stored <= set(of_pipeline), "every stored specimen counts"
 
 
-@pytest.mark.parametrize("name", ["item_bytes"])
-def test_a_limit_that_the_largest_specimen_exceeds_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="would not fit"):
-        SpecimenSettings(**{name: 4_096, "bytes": 2_048})
+def test_a_limit_that_the_largest_specimen_exceeds_is_refused() -> None:
+    with pytest.raises(ValueError, match="bytes"):
+        SpecimenSettings(bytes=keeping.ITEM_BYTES - 1)

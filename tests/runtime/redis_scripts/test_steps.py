@@ -7,7 +7,7 @@ import pytest
 from tests.support.alerts import alert
 
 from ragtide.testing import interaction
-from ragtide_aggregator.checkpoint.commit import CommitLimits, Step, commit_step
+from ragtide_aggregator.checkpoint.commit import Step, commit_step
 from ragtide_aggregator.maintenance.repair import DroppedField, drop_fields
 from ragtide_aggregator.state.options import ClosedPanes
 from ragtide_consumers.labelers.remote.spend import reserve_spend, resolve_spend_alert
@@ -24,7 +24,7 @@ from ragtide_schemas.experiments import Execution
 
 STREAMS = Streams("ragtide", 0)
 TOKEN = "1:a"
-LIMITS = CommitLimits(100, 60_000)
+LIMITS = {"estimates_cap": 100, "feedback_ms": 60_000}
 
 
 def run(redis: Any, call: Any) -> Any:
@@ -45,7 +45,7 @@ def step(redis: Any) -> Step:
 
 
 def test_a_step_is_committed_once(redis: Any, step: Step) -> None:
-    call = commit_step(STREAMS, step, TOKEN, LIMITS)
+    call = commit_step(STREAMS, step, TOKEN, **LIMITS)
     assert [run(redis, call), run(redis, call)] == ["committed", "committed"]
     stored = redis.hgetall(STREAMS.checkpoint)
     assert stored.items() >= {b"estimate:k": b"1", b"pane:p": b"2"}.items()
@@ -55,27 +55,27 @@ def test_a_step_is_committed_once(redis: Any, step: Step) -> None:
     assert redis.smembers("{0}set") == {b"m 1-0"}
     assert redis.pttl(STREAMS.lease) == -1, "a commit renews no lease"
     after = replace(step, before=1, rows={}, gone=["pane:p"], alerts=[], estimates=[], graded=[])
-    assert run(redis, commit_step(STREAMS, after, TOKEN, LIMITS)) == "committed"
+    assert run(redis, commit_step(STREAMS, after, TOKEN, **LIMITS)) == "committed"
     assert not redis.hexists(STREAMS.checkpoint, "pane:p")
 
 
 def test_a_step_has_any_number_of_fields_with_any_bytes(redis: Any, step: Step) -> None:
     rows = {f"estimate:é{number}": bytes([number % 256, 0]) * (number % 7) for number in range(2501)}
     rows["long"] = b"\x00\xff" * 100_000
-    assert run(redis, commit_step(STREAMS, replace(step, rows=rows), TOKEN, LIMITS)) == "committed"
+    assert run(redis, commit_step(STREAMS, replace(step, rows=rows), TOKEN, **LIMITS)) == "committed"
     stored = redis.hgetall(STREAMS.checkpoint)
     assert {name: stored[name.encode()] for name in rows} == rows
 
 
 def test_closed_panes_of_a_step_are_added_once_and_their_list_is_cut(redis: Any, step: Step) -> None:
     closed = [ClosedPanes("a:1", 3, 60_000, [b"1", b"", b"\x00\xff3"]), ClosedPanes("b:1", 9, 5_000, [b"7"])]
-    call = commit_step(STREAMS, replace(step, closed=closed), TOKEN, LIMITS)
+    call = commit_step(STREAMS, replace(step, closed=closed), TOKEN, **LIMITS)
     assert [run(redis, call), run(redis, call)] == ["committed", "committed"]
     assert redis.lrange(STREAMS.history("a:1"), 0, -1) == [b"1", b"", b"\x00\xff3"]
     assert redis.lrange(STREAMS.history("b:1"), 0, -1) == [b"7"]
     assert 0 < redis.pttl(STREAMS.history("b:1")) <= 5_000 < redis.pttl(STREAMS.history("a:1"))
     after = replace(step, before=1, closed=[ClosedPanes("a:1", 3, 60_000, [b"4", b"5"])])
-    assert run(redis, commit_step(STREAMS, after, TOKEN, LIMITS)) == "committed"
+    assert run(redis, commit_step(STREAMS, after, TOKEN, **LIMITS)) == "committed"
     assert redis.lrange(STREAMS.history("a:1"), 0, -1) == [b"\x00\xff3", b"4", b"5"]
     assert redis.smembers("{0}set") == {b"m 1-0"}
 
@@ -87,7 +87,7 @@ def test_closed_panes_of_a_step_are_added_once_and_their_list_is_cut(redis: Any,
 def test_a_step_that_is_refused_writes_nothing(
     redis: Any, step: Step, change: dict[str, Any], token: str, outcome: str
 ) -> None:
-    assert run(redis, commit_step(STREAMS, replace(step, **change), token, LIMITS)) == outcome
+    assert run(redis, commit_step(STREAMS, replace(step, **change), token, **LIMITS)) == outcome
     assert not redis.exists(STREAMS.checkpoint, STREAMS.estimates, STREAMS.alerts)
 
 
@@ -95,7 +95,7 @@ def test_a_read_of_a_stream_that_was_lost_as_a_whole_is_not_committed(redis: Any
     redis.delete(STREAMS.metrics)
     # All entries are newer than the read, as in a stream that was trimmed, also on a machine that is this fast.
     redis.xadd(STREAMS.metrics, {"data": "x"}, id=f"{int(step.position.partition('-')[0]) + 1}-0")
-    assert run(redis, commit_step(STREAMS, step, TOKEN, LIMITS)) == "lost"
+    assert run(redis, commit_step(STREAMS, step, TOKEN, **LIMITS)) == "lost"
 
 
 def test_damaged_fields_are_dropped_by_the_owner_only(redis: Any) -> None:

@@ -21,6 +21,8 @@ from .calibration import Calibration
 PICKLES: Final = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
 """Endings of files that may be pickles."""
 
+MODEL_BYTES: Final = 8 * 2**30
+"""Most bytes of the files of one model."""
 JSON_BYTES: Final = 64 * 2**20
 """Most bytes of `config.json`, `calibration.json` and `tokenizer.json`."""
 
@@ -72,7 +74,6 @@ def model_files(
     *,
     setting: str,
     sha256_begins: str = "",
-    max_bytes: int,
     optional: Sequence[str] = (CALIBRATION,),
 ) -> ModelFiles:
     """Return the checked files of a model.
@@ -81,7 +82,6 @@ def model_files(
         file: the ONNX file in it.
         setting: name of the setting that names the folder, for messages.
         sha256_begins: first digits that the digest must have.
-        max_bytes: most bytes of all files.
         optional: more files that belong to the model where they are there.
 
     Raises:
@@ -107,9 +107,9 @@ def model_files(
     there = [other for other in optional if (place / other).is_file()]
     files = [("onnx", onnx), *((other, place / other) for other in ("tokenizer.json", "config.json", *there))]
     calibration = parse_json(place, CALIBRATION, Calibration, name) if CALIBRATION in there else Calibration()
-    _check_size(files, max_bytes, name)
+    _check_size(files, name)
     files += [(other, onnx.parent / other) for other in sorted(external_files(onnx, name))]
-    _check_size(files, max_bytes, name)
+    _check_size(files, name)
     digest = _digest(files)
     if not digest.startswith(sha256_begins):
         raise ConfigurationError(
@@ -174,12 +174,10 @@ def parse_json(folder: Path, file: str, model: type[_Parsed], name: str) -> _Par
         raise ConfigurationError(f"{name}: {file}{where and f', {where}'}: {first['msg']}: correct it") from None
 
 
-def _check_size(files: Iterable[tuple[str, Path]], max_bytes: int, name: str) -> None:
+def _check_size(files: Iterable[tuple[str, Path]], name: str) -> None:
     total = sum([path.stat().st_size for _, path in files])
-    if total > max_bytes:
-        raise ConfigurationError(
-            f"{name} has {total} bytes, more than models.max_bytes = {max_bytes}: use a smaller model, or raise it"
-        )
+    if total > MODEL_BYTES:
+        raise ConfigurationError(f"{name} has {total:,} bytes, more than {MODEL_BYTES:,}: use a smaller model")
 
 
 def external_files(onnx: Path, name: str, *, must_exist: bool = True) -> set[str]:

@@ -26,7 +26,7 @@ from ragtide_runtime.outside.proxies import proxy_of, through
 from ragtide_runtime.settings.labelers import ModelsSettings
 
 from .calibration import NAME as CALIBRATION
-from .files import external_files, model_files
+from .files import MODEL_BYTES, external_files, model_files
 
 ATTEMPTS: Final = 3
 """Most tries to download a file."""
@@ -152,9 +152,7 @@ def _new_folder(cache: Path) -> Path:
 
 
 def _digest(folder: Path, model: HubModel, settings: ModelsSettings, setting: str) -> str:
-    return model_files(
-        str(folder), model.file, setting=setting, max_bytes=settings.max_bytes, optional=model.optional
-    ).digest
+    return model_files(str(folder), model.file, setting=setting, optional=model.optional).digest
 
 
 def _moved(partial: Path, folder: Path) -> None:
@@ -189,7 +187,7 @@ class _Download:
         self._settings = settings
         self._folder = folder
         self._name = f"{setting} = '{model.repository}@{model.commit}'"
-        self._left = settings.max_bytes
+        self._left = MODEL_BYTES
 
     async def run(self) -> None:
         """Download all files of the model.
@@ -267,10 +265,7 @@ class _Download:
             async for block in reply.content.iter_chunked(2**20):
                 self._left -= len(block)
                 if self._left < 0:
-                    raise ConfigurationError(
-                        f"{self._name} has more than models.max_bytes = {self._settings.max_bytes} bytes: use a "
-                        "smaller model, or raise it"
-                    )
+                    raise ConfigurationError(f"{self._name} has more than {MODEL_BYTES:,} bytes: use a smaller model")
                 await asyncio.to_thread(file.write, block)
                 if time.monotonic() - began > SILENCE_S + (before - self._left) / SLOWEST_BYTES_PER_S:
                     raise aiohttp.ClientPayloadError(f"{name} comes slower than {SLOWEST_BYTES_PER_S:,} bytes/s")

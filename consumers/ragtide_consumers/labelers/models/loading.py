@@ -138,7 +138,6 @@ def _files(kind: str, folder: str, settings: ModelsSettings) -> ModelFiles:
         getattr(settings, f"{kind}_file"),
         setting=setting,
         sha256_begins=getattr(settings, f"{kind}_digest"),
-        max_bytes=settings.max_bytes,
         optional=OPTIONAL[kind],
     )
     recorded = recorded_digest(Path(folder))

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ragtide_aggregator.checkpoint.commit import ESTIMATES_CAP
+from ragtide_aggregator.service.trimming import DEAD_LETTERS_CAP
 from ragtide_runtime.redis.backlog import COUNT_CAP
 from ragtide_runtime.settings.model import Settings
 
@@ -100,9 +102,9 @@ def _fills(facts: SystemFacts, settings: Settings) -> list[StreamFill]:
         # Workers pause at this number of events that wait; aggregated events that are kept come on top.
         "metrics": settings.events_cap + settings.events_keep,
         "feedback": None,
-        "estimates": settings.estimates_cap,
+        "estimates": ESTIMATES_CAP,
         "alerts": settings.alert_cap,
-        "dead_letters": settings.dead_letters_cap,
+        "dead_letters": DEAD_LETTERS_CAP,
     }
     lengths = {name: [partition.backlog.lengths[name] for partition in facts.partitions] for name in caps}
     return [StreamFill(name, sum(of), max(of, default=0), caps[name]) for name, of in lengths.items()]
