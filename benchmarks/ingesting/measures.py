@@ -12,10 +12,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from processes import interactions
 
 from ragtide_producers.traces.interactions import interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import spans_of
 from ragtide_producers.traces.span import Span
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.settings.producers import IngestSettings
 
 from .requests import one_span_traces, trace_requests
 from .sending import request, send, service
@@ -96,7 +96,7 @@ def _timed(body: Callable[[], R]) -> tuple[R, Cost]:
 
 def _mapped(requests: Sequence[Any]) -> int:
     """Return the number of interactions in requests."""
-    options = MappingOptions(default_pipeline=PIPELINE)
+    options = IngestSettings(default_pipeline=PIPELINE)
     traces: defaultdict[str, list[Span]] = defaultdict(list)
     for message in requests:
         for span in spans_of(message):

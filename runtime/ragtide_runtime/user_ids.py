@@ -1,7 +1,7 @@
 """Pseudonyms in place of the ids of users, as the settings say. No I/O."""
 
 from dataclasses import dataclass, field
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from ragtide_schemas import MetricEvent, RagInteraction, hashed_user_id
 
@@ -29,3 +29,7 @@ class UserIds:
         if not self.hashed or model.user_id is None:
             return model
         return model.model_copy(update={"user_id": hashed_user_id(model.user_id, self.salt)})
+
+
+AS_SENT: Final = UserIds(hashed=False)
+"""Ids as applications sent them."""

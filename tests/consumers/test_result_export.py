@@ -31,13 +31,13 @@ from ragtide_consumers.worker.result_spans import result_span
 from ragtide_consumers.worker.result_target import ResultTarget, result_target, target_of
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_producers.traces.interactions import interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request, is_of_ragtide, spans_of
 from ragtide_roles.doctor.results import result_findings
 from ragtide_roles.running import in_background
 from ragtide_roles.serving import work
 from ragtide_runtime.redis.keys import DATA_FIELD, TRACEPARENT_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_runtime.settings.telemetry import OtelSettings
 from ragtide_runtime.telemetry import span_exporter
 from ragtide_runtime.telemetry.health import ProcessTelemetry
@@ -551,12 +551,12 @@ def test_a_result_without_the_name_of_its_scope_changes_no_interaction_either() 
     traces = {span.trace_id for span in spans}
     for trace_id in traces:
         trace = [span for span in spans if span.trace_id == trace_id]
-        before = interactions_of(trace, MappingOptions())
+        before = interactions_of(trace, IngestSettings())
         for one in before:
             assert one.interaction is not None
             request = result_request(trace_id, str(one.interaction.metadata["span_id"]))
             request.resource_spans[0].scope_spans[0].scope.name = ""
-            after = interactions_of([*trace, *spans_of(request)], MappingOptions())
+            after = interactions_of([*trace, *spans_of(request)], IngestSettings())
             assert after == before
 
 

@@ -24,9 +24,9 @@ from ragtide.bridge.links import Received
 from ragtide_producers import FileOptions, UnreadableFileError, read_rows
 from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
 from ragtide_producers.traces.interactions import interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_schemas.opaque import is_opaque
 from ragtide_schemas.plain_values import LeftOut
 
@@ -158,7 +158,7 @@ def in_traces(form: Form) -> RagInteraction | None:
     retriever = branch("search", {kind: "RETRIEVER", "input.value": QUESTION, "output.value": documents})
     model = branch("chat", {kind: "LLM", "llm.model_name": "m"})
     root = branch("ask", {kind: "CHAIN", "input.value": question, "output.value": answer}, retriever, model)
-    found = interactions_of(spans(root), MappingOptions())
+    found = interactions_of(spans(root), IngestSettings())
     return found[0].interaction if len(found) == 1 else None
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from ragtide_producers.errors import InvalidTracesError
 from ragtide_producers.traces.explaining import explain_traces
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request, spans_of
+from ragtide_runtime.settings.producers import IngestSettings
 
 WORDS = ("the", "lock", "opens", "within", "five", "seconds", "after", "code", "on", "frame", "helmets", "are", "lent")
 NOTHING: tuple[Any, ...] = ([], {"results": []}, {"documents": [], "total": 0}, "No results found.", "null")
 STEP_NS = 1_000_000
 START_NS = 1_790_000_000_000_000_000
-OPTIONS = MappingOptions(default_pipeline="shop")
+OPTIONS = IngestSettings(default_pipeline="shop")
 
 
 @dataclass

@@ -11,9 +11,9 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.logs.v1.logs_pb2 import ScopeLogs
 
 from ragtide_producers.traces.interactions import Mapped, interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request, spans_of
 from ragtide_producers.traces.span import Span
+from ragtide_runtime.settings.producers import IngestSettings
 
 
 class OtlpServer:
@@ -62,7 +62,7 @@ class OtlpServer:
         return [
             interaction
             for trace in traces.values()
-            for interaction in interactions_of(trace, MappingOptions(**options))
+            for interaction in interactions_of(trace, IngestSettings(**options))
         ]
 
 

@@ -8,12 +8,12 @@ from hashlib import blake2b
 from typing import Final, Literal
 
 from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import RagInteraction
 
 from ..traces.grouping import SpanGroup, groups_of
 from ..traces.interactions import Mapped, Refusal, interaction_of
 from ..traces.nothing import why_nothing
-from ..traces.options import MappingOptions
 from ..traces.tree import Node, Tree
 from .closing import HOLD_MS
 from .outcomes import INTERACTION
@@ -27,20 +27,6 @@ READS_MAX: Final = 5
 """Times that a trace is read without success, before it is given up: it may crash the process."""
 SERVICE_CHARS: Final = 200
 """Most characters of the name of a service."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Times at which a trace is read, in milliseconds."""
-
-    settle_ms: int
-    quiet_ms: int
-    hold_ms: int
-
-    @classmethod
-    def of(cls, settings: IngestSettings) -> "Timing":
-        """Return the times in the settings."""
-        return cls(int(settings.settle_s * 1000), int(settings.quiet_s * 1000), HOLD_MS)
 
 
 @dataclass(slots=True)
@@ -79,7 +65,7 @@ class Assembly:
         return bool(self.used or self.contents)
 
 
-def assemble(trace: StoredTrace, now_ms: int, timing: Timing, options: MappingOptions) -> Assembly:
+def assemble(trace: StoredTrace, now_ms: int, settings: IngestSettings, user_ids: UserIds) -> Assembly:
     """Return the complete interactions of a trace, and its next step.
 
     An interaction is complete when the spans above its anchor have come, up to the first span of the process, and no
@@ -91,12 +77,11 @@ def assemble(trace: StoredTrace, now_ms: int, timing: Timing, options: MappingOp
     Args:
         trace: the trace.
         now_ms: time of the server, in milliseconds since 1970.
-        timing: times at which traces are read.
-        options: how spans become interactions.
+        settings: names of attributes, and times at which traces are read.
     """
     arrivals = trace.arrivals_ms()
     spans = trace.read_spans()
-    tree = Tree(spans, options.retrieval_names)
+    tree = Tree(spans, settings.retrieval_names)
     found = Assembly(trace, now_ms, "close", now_ms, service=_service(tree))
     due: list[int] = []
     groups = groups_of(tree)
@@ -104,27 +89,29 @@ def assemble(trace: StoredTrace, now_ms: int, timing: Timing, options: MappingOp
     for group in groups:
         span_ids = _span_ids(group)
         if not trace.used.isdisjoint(span_ids):
-            _count_change(found, group, options)
+            _count_change(found, interaction_of(group, settings, user_ids).interaction)
             continue
         if group.anchor not in settled:
             knows = group.turn is None or _ended_last(group.anchor, tree)
-            settled[group.anchor] = _settled_ms(group.anchor, tree, arrivals, timing) if knows else None
-        complete_ms = _complete_ms(group, span_ids, settled[group.anchor], arrivals, timing)
+            settled[group.anchor] = _settled_ms(group.anchor, tree, arrivals, settings) if knows else None
+        complete_ms = _complete_ms(group, span_ids, settled[group.anchor], arrivals, settings)
         if complete_ms > now_ms:
             due.append(complete_ms)
             continue
-        _take(found, span_ids, interaction_of(group, options))
+        _take(found, span_ids, interaction_of(group, settings, user_ids))
     found.outcome = _outcome(found) if groups or trace.used else why_nothing(tree).cause
-    found.expired.extend(span_id for span_id, at in arrivals.items() if at + timing.hold_ms <= now_ms)
-    return _with_next_step(found, tree, due, max(arrivals.values(), default=0), timing)
+    found.expired.extend(span_id for span_id, at in arrivals.items() if at + HOLD_MS <= now_ms)
+    return _with_next_step(found, tree, due, max(arrivals.values(), default=0), settings)
 
 
-def _with_next_step(found: Assembly, tree: Tree, due: Sequence[int], newest_ms: int, timing: Timing) -> Assembly:
+def _with_next_step(
+    found: Assembly, tree: Tree, due: Sequence[int], newest_ms: int, settings: IngestSettings
+) -> Assembly:
     next_step: NextStep = "keep"
     if due:
         next_step, at_ms = "again", min(due)
     else:
-        at_ms = newest_ms + (timing.quiet_ms if _is_whole(tree) else timing.hold_ms)
+        at_ms = newest_ms + (int(1000 * settings.quiet_s) if _is_whole(tree) else HOLD_MS)
     if at_ms <= found.now_ms:
         next_step = "close"
     return replace(found, next_step=next_step, at_ms=at_ms)
@@ -148,21 +135,25 @@ def _span_ids(group: SpanGroup) -> list[str]:
 
 
 def _complete_ms(
-    group: SpanGroup, span_ids: Sequence[str], settled_ms: int | None, arrivals: dict[str, int], timing: Timing
+    group: SpanGroup,
+    span_ids: Sequence[str],
+    settled_ms: int | None,
+    arrivals: dict[str, int],
+    settings: IngestSettings,
 ) -> int:
     own = [arrivals[span_id] for span_id in span_ids]
     # A turn of a session that goes on is over when its own spans are.
     newest_ms = max(arrivals.values() if group.turn is None else own)
-    complete_ms = newest_ms + timing.quiet_ms if settled_ms is None else settled_ms
-    return min(complete_ms, min(own) + timing.hold_ms)
+    complete_ms = newest_ms + int(1000 * settings.quiet_s) if settled_ms is None else settled_ms
+    return min(complete_ms, min(own) + HOLD_MS)
 
 
-def _settled_ms(anchor: Node, tree: Tree, arrivals: dict[str, int], timing: Timing) -> int | None:
+def _settled_ms(anchor: Node, tree: Tree, arrivals: dict[str, int], settings: IngestSettings) -> int | None:
     """Return when all spans below an anchor have come; None if not all above have, so that nothing is known."""
     if not _is_rooted(anchor):
         return None
     below = tree.nodes[anchor.first : anchor.last + 1]
-    return max(arrivals[node.span.span_id] for node in below if not node.is_missing) + timing.settle_ms
+    return max(arrivals[node.span.span_id] for node in below if not node.is_missing) + int(1000 * settings.settle_s)
 
 
 def _ended_last(anchor: Node, tree: Tree) -> bool:
@@ -214,8 +205,7 @@ def _may_write(pipeline: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(pipeline, pattern) for pattern in patterns)
 
 
-def _count_change(found: Assembly, group: SpanGroup, options: MappingOptions) -> None:
-    interaction = interaction_of(group, options).interaction
+def _count_change(found: Assembly, interaction: RagInteraction | None) -> None:
     if interaction is None:
         return
     digest = _digest(interaction)

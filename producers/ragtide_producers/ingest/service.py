@@ -35,7 +35,6 @@ from ragtide_schemas import DeadLetter, RagInteraction, Reason
 from ..publishing.round_trip import publish_commands
 from ..publishing.routes import InteractionRoute, Publication, PublishCommand
 from ..traces.interactions import Mapped, Refusal
-from ..traces.options import MappingOptions
 from .assembling import READS_MAX, Assembly, assemble
 from .span_store import Claimed, SpanStore
 from .stored_spans import StoredTrace
@@ -70,10 +69,11 @@ class TraceReader:
 
     def __init__(self, settings: Settings, redis: Redis, telemetry: IngestTelemetry) -> None:
         self._redis = redis
+        self._settings = settings.ingest
         self._telemetry = telemetry
         self._store = SpanStore(redis, settings.layout, settings.ingest)
         self._route = InteractionRoute.of(settings)
-        self.options = MappingOptions.of(settings.ingest, UserIds.of(settings))
+        self._user_ids = UserIds.of(settings)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read traces until `stop` is set; an outage of Redis is waited for."""
@@ -131,7 +131,7 @@ class TraceReader:
         if trace.reads > READS_MAX:
             return _given_up(trace, now_ms, f"no process finished reading the trace in {READS_MAX} tries")
         try:
-            return assemble(trace, now_ms, self._store.timing, self.options)
+            return assemble(trace, now_ms, self._settings, self._user_ids)
         except Exception as error:  # foreign spans and a defect of this code must not end the role
             log.exception("a trace cannot be read", trace=trace.name)
             return _given_up(trace, now_ms, f"the trace cannot be read: {type(error).__name__}: {error}")

@@ -15,8 +15,8 @@ from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_scripts
 from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_schemas import DeadLetter
 
-from .assembling import Assembly, Timing
-from .closing import close_call, trace_keys
+from .assembling import Assembly
+from .closing import HOLD_MS, close_call, trace_keys
 from .outcomes import outcomes_key
 from .stored_spans import SEPARATOR, StoredTrace, joined_ids
 
@@ -116,7 +116,6 @@ class SpanStore:
         self.redis = redis
         self._layout = layout
         self._settings = settings
-        self.timing = Timing.of(settings)
         self._explain_ms = int(settings.explain_s * 1000)
 
     def store_call(
@@ -128,7 +127,7 @@ class SpanStore:
         limits = self._settings
         arguments: list[Argument] = [
             name,
-            self.timing.settle_ms,
+            int(1000 * limits.settle_s),
             limits.traces_cap,
             limits.traces_bytes,
             TRACE_SPANS,
@@ -196,7 +195,7 @@ class SpanStore:
             decision,
             found.next_step,
             found.at_ms,
-            self.timing.hold_ms,
+            HOLD_MS,
             "keep" if self._explain_ms else "delete",
             f"{found.outcome}:{found.service}" if found.outcome else "",
             *(bytes.fromhex(span_id) for span_id in found.expired),
@@ -245,7 +244,7 @@ class SpanStore:
 
     async def _close(self, claims: Sequence[Claimed], keeping: Sequence[bool]) -> Counter[str]:
         calls = [
-            close_call(claimed.streams, name, now_ms=claimed.now_ms, hold_ms=self.timing.hold_ms, keeps=keeps)
+            close_call(claimed.streams, name, now_ms=claimed.now_ms, hold_ms=HOLD_MS, keeps=keeps)
             for claimed, keeps in zip(claims, keeping, strict=True)
             for name in claimed.names
         ]

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from ragtide_runtime.settings.producers import IngestSettings
+
 from ..shapes.documents import Found
 from ..shapes.messages import Message
+from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS
 from .content import answer_of, documents_in, question_of
 from .given import calls_behind
 from .grouping import SpanGroup
-from .options import MappingOptions
 from .reading import if_readable
 from .tree import Node
 
@@ -68,10 +70,10 @@ class ExplainedContent:
     """Ids of the spans of these calls."""
 
 
-def explained_content(group: SpanGroup, options: MappingOptions) -> ExplainedContent:
+def explained_content(group: SpanGroup, settings: IngestSettings) -> ExplainedContent:
     """Return the content of an interaction with its places, also of one that cannot be used."""
-    question = if_readable(lambda: question_of(group, options.question_keys), None)
-    response = if_readable(lambda: answer_of(group, options.answer_keys), None)
+    question = if_readable(lambda: question_of(group, (*settings.question_keys, *QUESTION_KEYS)), None)
+    response = if_readable(lambda: answer_of(group, (*settings.answer_keys, *ANSWER_KEYS)), None)
     documents = if_readable(lambda: documents_in(group, question, response), None)
     given = (documents and documents.found) or []
     retrieved = (documents and documents.retrieved) or given
@@ -85,9 +87,9 @@ def explained_content(group: SpanGroup, options: MappingOptions) -> ExplainedCon
     calls = if_readable(lambda: calls_behind(group, question, response), [])
     return ExplainedContent(
         question,
-        _place(question, _question_places(group, options)),
+        _place(question, _question_places(group, settings)),
         response,
-        _place(response, _answer_places(group, options)),
+        _place(response, _answer_places(group, settings)),
         (documents and documents.source) or "",
         [
             ExplainedDocument(document.id, document.text or "", [*names.get(full.text, ())], document.text != full.text)
@@ -109,8 +111,8 @@ def _place(text: str | None, places: Iterable[_Place]) -> str:
     return next(found, "")
 
 
-def _question_places(group: SpanGroup, options: MappingOptions) -> Iterable[_Place]:
-    anchor, keys = group.anchor, options.question_keys
+def _question_places(group: SpanGroup, settings: IngestSettings) -> Iterable[_Place]:
+    anchor, keys = group.anchor, (*settings.question_keys, *QUESTION_KEYS)
     yield "ragtide.question", anchor, lambda: anchor.text_of([anchor.own.get("question")], "question")
     yield "input", anchor, lambda: anchor.question(keys)
     for call in (*((group.asked_by,) if group.asked_by is not None else ()), *group.calls):
@@ -121,8 +123,8 @@ def _question_places(group: SpanGroup, options: MappingOptions) -> Iterable[_Pla
         yield "query", retrieval, partial(getattr, retrieval, "query")
 
 
-def _answer_places(group: SpanGroup, options: MappingOptions) -> Iterable[_Place]:
-    anchor, keys = group.anchor, options.answer_keys
+def _answer_places(group: SpanGroup, settings: IngestSettings) -> Iterable[_Place]:
+    anchor, keys = group.anchor, (*settings.answer_keys, *ANSWER_KEYS)
     yield "ragtide.response", anchor, lambda: anchor.text_of([anchor.own.get("response")], "answer")
     yield "output", anchor, lambda: anchor.answer(keys)
     for call in reversed(group.calls):

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ragtide_runtime.settings.producers import IngestSettings
+
 from .calls_and_retrievals import HIDING
 from .explained_content import ExplainedContent, explained_content
 from .grouping import SpanGroup, groups_of
 from .interactions import Mapped, interaction_of
 from .nothing import number_of, why_nothing
-from .options import MappingOptions
 from .reading import if_readable
 from .span import Span
 from .tree import Node, Tree
@@ -44,18 +45,18 @@ class ExplainedTrace:
     """Why the trace holds no interaction; empty if it holds one."""
 
 
-def explain_traces(spans: Iterable[Span], options: MappingOptions) -> list[ExplainedTrace]:
+def explain_traces(spans: Iterable[Span], settings: IngestSettings) -> list[ExplainedTrace]:
     """Return an explanation of each trace, in the order of their first spans."""
     traces: dict[str, list[Span]] = {}
     for span in spans:
         traces.setdefault(span.trace_id, []).append(span)
-    return [_explained(trace, options) for trace in traces.values()]
+    return [_explained(trace, settings) for trace in traces.values()]
 
 
-def _explained(spans: Sequence[Span], options: MappingOptions) -> ExplainedTrace:
-    tree = Tree(spans, options.retrieval_names)
+def _explained(spans: Sequence[Span], settings: IngestSettings) -> ExplainedTrace:
+    tree = Tree(spans, settings.retrieval_names)
     groups = groups_of(tree)
-    contents = [explained_content(group, options) for group in groups]
+    contents = [explained_content(group, settings) for group in groups]
     parts = _parts(groups, contents)
     unused = _unused(tree, parts)
     lines = [
@@ -69,7 +70,7 @@ def _explained(spans: Sequence[Span], options: MappingOptions) -> ExplainedTrace
         for node in tree.nodes[1:]
     ]
     service = str(spans[0].resource.get("service.name", ""))
-    mapped = [interaction_of(group, options) for group in groups]
+    mapped = [interaction_of(group, settings) for group in groups]
     reason = "" if groups else why_nothing(tree).sentence
     return ExplainedTrace(spans[0].trace_id, service, lines, mapped, contents, reason)
 

@@ -7,19 +7,20 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.user_ids import AS_SENT, UserIds
 from ragtide_schemas import InvalidEntryError, RagInteraction
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 from ragtide_schemas.sent import sent
 from ragtide_schemas.times import utc_now
 
 from ..shapes.literals import BrokenTextError, UnreadableError
-from ..shapes.texts import text_in
+from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, text_in
 from .attributes import first, under
 from .content import answer_of, documents_in, is_cut, question_of, was_closed
 from .conventions import GENAI
 from .grouping import SpanGroup, groups_of
 from .history import history_of
-from .options import MappingOptions
 from .span import Span, sampling_probability
 from .steps import steps_of
 from .tree import Node, Tree
@@ -80,12 +81,12 @@ class Mapped:
     """The interaction as JSON; empty without one. It is encoded here, and not again on the way into the stream."""
 
 
-def interactions_of(spans: Iterable[Span], options: MappingOptions) -> list[Mapped]:
+def interactions_of(spans: Iterable[Span], settings: IngestSettings, user_ids: UserIds = AS_SENT) -> list[Mapped]:
     """Return the interactions of one trace, by time; the order of the spans does not matter."""
-    return [interaction_of(group, options) for group in groups_of(Tree(spans, options.retrieval_names))]
+    return [interaction_of(group, settings, user_ids) for group in groups_of(Tree(spans, settings.retrieval_names))]
 
 
-def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
+def interaction_of(group: SpanGroup, settings: IngestSettings, user_ids: UserIds = AS_SENT) -> Mapped:
     """Return the interaction of a group of spans, or the reason why it cannot be used."""
     nodes = [*group.anchor.upwards(), *group.calls, *group.retrievals]
     given = first(group.anchor.own, ("interaction_id",))
@@ -94,7 +95,7 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
     kept = [kept for node in nodes if (kept := sampling_probability(node.span.trace_state)) is not None]
     mapped = Mapped(given if isinstance(given, str) else made, None, probability=min(kept, default=None))
     try:
-        fields = {"interaction_id": mapped.interaction_id, **fields_of(group, nodes, options)}
+        fields = {"interaction_id": mapped.interaction_id, **fields_of(group, nodes, settings)}
         if kept:
             fields["sampling_probability"] = mapped.probability
         interaction = sent(RagInteraction.from_fields, fields, utc_now())
@@ -107,7 +108,7 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
         return replace(mapped, refusal=Refusal.INVALID, detail=str(error))
     except InvalidEntryError as error:
         return replace(mapped, refusal=Refusal.INVALID, detail=error.detail)
-    interaction = options.user_ids.with_pseudonym(interaction)
+    interaction = user_ids.with_pseudonym(interaction)
     payload = interaction.encode()
     if len(payload) > ENTRY_MAX_BYTES and interaction.history:  # an interaction without it is worth more than none
         interaction = interaction.model_copy(update={"history": None})
@@ -118,20 +119,20 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
     return replace(mapped, interaction=interaction, payload=payload)
 
 
-def fields_of(group: SpanGroup, nodes: Sequence[Node], options: MappingOptions) -> dict[str, Any]:
+def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings) -> dict[str, Any]:
     """Return the fields of the interaction, but for its id.
 
     Args:
         group: its spans.
         nodes: the anchor and the spans above it from the nearest on, then its model calls and its retrievals.
-        options: names of attributes and keys.
+        settings: names of attributes and keys.
 
     Raises:
         RefusedError: the interaction cannot be used.
         UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
-    question = question_of(group, options.question_keys)
-    response = answer_of(group, options.answer_keys)
+    question = question_of(group, (*settings.question_keys, *QUESTION_KEYS))
+    response = answer_of(group, (*settings.answer_keys, *ANSWER_KEYS))
     documents, retrieved, source, not_given = documents_in(group, question, response)
     has_texts = documents is not None and all(document.text is not None for document in documents)
     contents = {"question": question, "documents": has_texts or None, "response": response}
@@ -154,16 +155,16 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], options: MappingOptions) 
         "documents_not_given": None if not_given is None else len(not_given),
     }
     return {
-        "pipeline": _pipeline(nodes, own, options),
+        "pipeline": _pipeline(nodes, own, settings),
         "occurred_at": datetime.fromtimestamp(period_ns(group)[1] / 1e9, UTC),
         "question": question,
         "documents": [document._asdict() for document in documents or ()],
         "response": response,
         "reference_answer": text_in(own.get("reference_answer"), "reference"),
-        "segments": _segments(nodes, own, options),
+        "segments": _segments(nodes, own, settings),
         "session_id": own.get("session_id") or _session(nodes),
         "turn": own.get("turn"),
-        "history": history_of(group, own.get("history"), question, documents, given_only=not options.history),
+        "history": history_of(group, own.get("history"), question, documents, given_only=not settings.history),
         "steps": steps_of(group, retrieved),
         "user_id": own.get("user_id") or _first_text(nodes, "user"),
         "source": "otel",
@@ -227,13 +228,13 @@ def capture_advice(name: str, near: Sequence[Node], nodes: Sequence[Node]) -> st
     return f"{_CAPTURE} ({switch or GENAI.switch})"
 
 
-def _pipeline(nodes: Sequence[Node], own: Mapping[str, Any], options: MappingOptions) -> str:
+def _pipeline(nodes: Sequence[Node], own: Mapping[str, Any], settings: IngestSettings) -> str:
     names = [own.get("pipeline")]
-    for name in options.pipeline_attributes:
+    for name in settings.pipeline_attributes:
         names.extend(first(node.span.attributes, [name]) for node in nodes)
         names.extend(first(node.span.resource, [name]) for node in nodes)
     named = (name for name in names if isinstance(name, str) and not name.startswith(UNKNOWN_SERVICE))
-    found = next(named, None) or options.default_pipeline
+    found = next(named, None) or settings.default_pipeline
     if found is None:
         raise RefusedError(
             Refusal.NO_PIPELINE,
@@ -251,7 +252,7 @@ def _session(nodes: Sequence[Node]) -> str | None:
     return next(filter(None, (node.own_session for node in nodes)), None) or _first_text(nodes, "session")
 
 
-def _segments(nodes: Sequence[Node], own: Mapping[str, Any], options: MappingOptions) -> dict[str, Any]:
+def _segments(nodes: Sequence[Node], own: Mapping[str, Any], settings: IngestSettings) -> dict[str, Any]:
     places = [place for node in nodes for place in (node.span.attributes, node.span.resource)]
-    named = ((name, first(place, [key])) for name, key in options.segments.items() for place in places[::-1])
+    named = ((name, first(place, [key])) for name, key in settings.segments.items() for place in places[::-1])
     return {**{name: value for name, value in named if value is not None}, **under(own, "segments.")}

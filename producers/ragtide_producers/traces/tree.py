@@ -64,13 +64,14 @@ class Tree:
 
     Args:
         spans: spans of one trace; of spans with the same id the last counts.
-        retrieval_names: names of spans and tools that are retrievals, in lower case.
+        retrieval_names: names of spans and tools that are retrievals.
     """
 
-    def __init__(self, spans: Iterable[Span], retrieval_names: frozenset[str] = frozenset()) -> None:
+    def __init__(self, spans: Iterable[Span], retrieval_names: Iterable[str] = ()) -> None:
         by_id = {span.span_id: span for span in spans}
         ordered = sorted(by_id.values(), key=lambda span: (span.start_ns, -span.end_ns, span.span_id))
-        nodes = {span.span_id: Node(span, retrieval_names) for span in ordered}
+        names = frozenset(map(str.lower, retrieval_names))
+        nodes = {span.span_id: Node(span, names) for span in ordered}
         self.root = Node(Span("", TRACE, None, "", 0, 0), is_missing=True)
         above = {**nodes, TRACE: self.root}
         in_circles = _heads_of_circles(ordered, by_id)

@@ -9,21 +9,20 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 from tests.support.wire_spans import rag, request, span
 from tools.pages.constructions import CAPTURED, fixtures
 
-from ragtide_producers.ingest.assembling import Assembly, Timing, assemble
+from ragtide_producers.ingest.assembling import Assembly, assemble
 from ragtide_producers.ingest.outcomes import INTERACTION
 from ragtide_producers.ingest.stored_spans import StoredTrace, TraceSpans, fields_by_trace, joined_ids
 from ragtide_producers.traces.interactions import Refusal
 from ragtide_producers.traces.nothing import Cause
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request
+from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_runtime.telemetry.catalogue import TRACE_OUTCOMES
+from ragtide_runtime.user_ids import AS_SENT
 
 pytestmark = pytest.mark.pure
 
 UNFINISHED = {"llamaindex/stream_left"}
 """Fixtures whose outermost span never came."""
-
-TIMING = Timing(settle_ms=2_000, quiet_ms=30_000, hold_ms=600_000)
 
 
 def stored(
@@ -43,7 +42,7 @@ def stored(
 
 
 def read(trace: StoredTrace, now_ms: int) -> Assembly:
-    return assemble(trace, now_ms, TIMING, MappingOptions())
+    return assemble(trace, now_ms, IngestSettings(), AS_SENT)
 
 
 @pytest.mark.parametrize(

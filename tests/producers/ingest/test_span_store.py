@@ -27,6 +27,8 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_script, run_scripts
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.user_ids import AS_SENT
 from ragtide_schemas import DeadLetter, RagInteraction, hashed_user_id, utc_now
 from ragtide_schemas.dead_letter import without_values
 
@@ -277,7 +279,7 @@ async def test_a_decision_about_an_older_version_is_refused(async_redis: Any) ->
     ingest = Ingest(async_redis)
     await ingest.send([request(*rag())])
     (trace,) = await ingest.store.read(STREAMS, [f"{1:032x}"])
-    found = assemble(trace, 10**15, ingest.store.timing, ingest.reader.options)
+    found = assemble(trace, 10**15, IngestSettings(default_pipeline="helpdesk"), AS_SENT)
     assert len(found.interactions) == 1
     await ingest.send([request(span(9, 1))])
     assert await run_script(async_redis, ingest.store.decide_call(STREAMS, found, [])) is None

@@ -13,8 +13,8 @@ from ragtide_producers.shapes.prompts import context_in
 from ragtide_producers.shapes.texts import text_in
 from ragtide_producers.traces.history import without_documents
 from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.reading import if_readable
+from ragtide_runtime.settings.producers import IngestSettings
 
 pytestmark = pytest.mark.pure
 
@@ -25,7 +25,7 @@ IDS = [{"id": "a", "score": 0.9}, {"id": "b", "score": 0.4}]
 
 
 def mapped(root: Branch, **options: Any) -> list[Mapped]:
-    return interactions_of(spans(root), MappingOptions(**options))
+    return interactions_of(spans(root), IngestSettings(**options))
 
 
 def only(root: Branch, **options: Any) -> tuple[str, list[tuple[str | None, str]], str]:

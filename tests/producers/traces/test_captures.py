@@ -11,9 +11,9 @@ from google.protobuf.json_format import MessageToDict
 from tests.support.cases import for_each
 
 from ragtide_producers.traces.interactions import Mapped, interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request, spans_of
 from ragtide_producers.traces.span import Span
+from ragtide_runtime.settings.producers import IngestSettings
 
 CAPTURES = Path(__file__).parents[2] / "data" / "otlp"
 NAMES = sorted(path.name for path in CAPTURES.iterdir() if path.is_dir())
@@ -32,7 +32,7 @@ def mapped(found: Iterable[Span]) -> list[Mapped]:
     traces: dict[str, list[Span]] = {}
     for span in found:
         traces.setdefault(span.trace_id, []).append(span)
-    options = MappingOptions(default_pipeline="helpdesk")
+    options = IngestSettings(default_pipeline="helpdesk")
     return [interaction for trace in traces.values() for interaction in interactions_of(trace, options)]
 
 

@@ -9,9 +9,9 @@ from tools.pages.constructions import CAPTURED, CONSTRUCTIONS, FRAMEWORKS, fixtu
 
 from ragtide_producers.traces.explaining import explain_traces
 from ragtide_producers.traces.interactions import interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request, spans_of
 from ragtide_producers.traces.span import Span
+from ragtide_runtime.settings.producers import IngestSettings
 
 pytestmark = pytest.mark.pure
 
@@ -31,7 +31,7 @@ def test_every_fixture_is_a_cell_of_the_table() -> None:
 
 @pytest.mark.parametrize("name", fixtures())
 def test_a_construction_is_recorded_as_the_application_saw_it(name: str) -> None:
-    truth, options = fixtures()[name], MappingOptions()
+    truth, options = fixtures()[name], IngestSettings()
     mapped = [found for trace in traces_of(name) for found in interactions_of(trace, options)]
     refused = [f"refused ({item.refusal})" for item in mapped if item.interaction is None]
     assert refused == ([] if truth["outcome"] in (RIGHT, NOT_RECORDED) else [truth["outcome"]] * len(truth["seen"])), [

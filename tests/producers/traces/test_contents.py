@@ -8,8 +8,8 @@ from tests.support.forms import ANSWER, CHUNKS, FILTER, FORMS, NOTHING, PNG, QUE
 from tests.support.traces import Branch, branch, event, spans
 
 from ragtide_producers.traces.interactions import Mapped, interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.span import SpanEvent
+from ragtide_runtime.settings.producers import IngestSettings
 
 OTHER = "Another answer."
 
@@ -28,7 +28,7 @@ def trace(given: str | None = QUESTION, found: Branch | None = None, answer: str
 
 
 def only(root: Branch) -> Mapped | None:
-    return next(iter(interactions_of(spans(root), MappingOptions())), None)
+    return next(iter(interactions_of(spans(root), IngestSettings())), None)
 
 
 def seen(root: Branch, meaning: str = "answer") -> Any:

@@ -10,8 +10,8 @@ from tests.support.traces import branch, spans
 
 from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.traces.interactions import interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_runtime.calls.price_table import price_table
+from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import RagInteraction
 
@@ -51,7 +51,7 @@ def interaction(*calls: Mapping[str, Any]) -> RagInteraction:
         retriever,
         *(branch("call", call) for call in calls),
     )
-    (mapped,) = interactions_of(spans(root), MappingOptions())
+    (mapped,) = interactions_of(spans(root), IngestSettings())
     assert mapped.interaction is not None, mapped.detail
     return mapped.interaction
 

@@ -8,7 +8,7 @@ from tests.support.traces import Branch, branch, event, spans
 
 from ragtide_producers.traces.conventions import CONVENTIONS
 from ragtide_producers.traces.interactions import interactions_of
-from ragtide_producers.traces.options import MappingOptions
+from ragtide_runtime.settings.producers import IngestSettings
 
 TEXTS = ["The lock opens within five seconds.", "Helmets are lent for 2 euros."]
 QUESTION = "How do I unlock a bicycle?"
@@ -202,7 +202,7 @@ RETRIEVAL_QA = branch(
     ids=["PydanticAI", "Haystack", "AI SDK", "vector store", "MLflow", "by hand", "GenAI events", "OpenLLMetry"],
 )
 def test_a_dialect_is_read(root: Branch) -> None:
-    (found,) = interactions_of(spans(root), MappingOptions())
+    (found,) = interactions_of(spans(root), IngestSettings())
     assert found.interaction is not None, found.detail
     documents = [document.text for document in found.interaction.documents]
     assert (found.interaction.question, documents, found.interaction.response) == (QUESTION, TEXTS, ANSWER)
@@ -265,7 +265,7 @@ def test_a_step_with_the_name_of_a_search_is_none_if_spans_below_it_retrieve_and
         },
     )
     for node in ("research", "web_researcher", "search_and_answer", "retrieve_and_answer"):
-        (mapped,) = interactions_of(spans(graph_of_research(retrieval, call, node=node)), MappingOptions())
+        (mapped,) = interactions_of(spans(graph_of_research(retrieval, call, node=node)), IngestSettings())
         assert mapped.interaction is not None, mapped.detail
         assert [document.text for document in mapped.interaction.documents] == TEXTS
         assert (mapped.interaction.question, mapped.interaction.response) == (QUESTION, ANSWER)
@@ -287,4 +287,4 @@ def test_tags_and_settings_of_a_call_are_no_documents() -> None:
         },
     )
     graph = graph_of_research(branch("execute_task search", task), call, node="answer")
-    assert interactions_of(spans(graph), MappingOptions()) == []
+    assert interactions_of(spans(graph), IngestSettings()) == []

@@ -8,15 +8,15 @@ from tests.producers.traces.test_constructions import traces_of
 from tools.pages.constructions import fixtures
 
 from ragtide_producers.traces.explaining import ExplainedTrace, explain_traces
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.span import Span
+from ragtide_runtime.settings.producers import IngestSettings
 
 pytestmark = pytest.mark.pure
 KIND = "openinference.span.kind"
 
 
 def explained(name: str) -> list[ExplainedTrace]:
-    return [found for trace in traces_of(name) for found in explain_traces(trace, MappingOptions())]
+    return [found for trace in traces_of(name) for found in explain_traces(trace, IngestSettings())]
 
 
 def chain(prompt: str, *documents: str, answer: str = "Green.") -> list[Span]:
@@ -71,7 +71,7 @@ def test_the_prompt_stands_beside_the_documents_that_were_taken() -> None:
         "Oolong.",
     )
     (trace,) = explain_traces(
-        chain(f"Context:\n{cut[:29]}...\n{whole}\nWhich tea?", whole, cut, left), MappingOptions()
+        chain(f"Context:\n{cut[:29]}...\n{whole}\nWhich tea?", whole, cut, left), IngestSettings()
     )
     (content,) = trace.contents
     assert [(document.text == whole, document.is_cut) for document in content.documents] == [
@@ -96,7 +96,7 @@ def test_an_interaction_that_cannot_be_used_is_explained_as_far_as_its_spans_can
         Span("t", span.span_id, span.parent_id, span.name, span.start_ns, span.end_ns, span.attributes)
         for span in spans
     ]
-    (trace,) = explain_traces(nameless, MappingOptions())
+    (trace,) = explain_traces(nameless, IngestSettings())
     assert trace.interactions[0].refusal == "no_pipeline"
     assert [document.text for document in trace.contents[0].documents] == ["Green tea is best."]
     assert trace.contents[0].question == "Which tea?"
@@ -108,7 +108,7 @@ def test_large_prompts_and_many_documents_are_explained_soon() -> None:
     ]
     spans = chain("\n".join([*documents, "Which tea?"]) + " words" * 20_000, *documents)
     begin = time.process_time()
-    (trace,) = explain_traces(spans, MappingOptions())
+    (trace,) = explain_traces(spans, IngestSettings())
     assert time.process_time() - begin < 5
     assert len(trace.contents[0].documents) == 1_000
     assert len(str(asdict(trace.contents[0]))) < 2_000_000

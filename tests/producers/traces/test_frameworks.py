@@ -10,7 +10,7 @@ from tests.support.traces import Branch, branch, event, spans
 
 from ragtide_producers.traces.explaining import explain_traces
 from ragtide_producers.traces.interactions import Mapped, interactions_of
-from ragtide_producers.traces.options import MappingOptions
+from ragtide_runtime.settings.producers import IngestSettings
 
 pytestmark = pytest.mark.pure
 
@@ -23,7 +23,7 @@ FOUND = [{"id": "d1", "text": TEXTS[0]}, {"id": "d2", "text": TEXTS[1]}]
 
 
 def read(root: Branch) -> list[tuple[str, list[str], str]]:
-    found = interactions_of(spans(root), MappingOptions())
+    found = interactions_of(spans(root), IngestSettings())
     assert [one.detail for one in found if one.interaction is None] == []
     return [content(one) for one in found]
 
@@ -317,7 +317,7 @@ WHOLE = {
 def test_the_interaction_of_a_framework_is_read_from_its_own_names(root: Branch) -> None:
     assert read(root) == [(QUESTION, TEXTS, ANSWER)]
     reverse = list(reversed(spans(root)))
-    assert [content(interaction) for interaction in interactions_of([*reverse, *reverse], MappingOptions())] == [
+    assert [content(interaction) for interaction in interactions_of([*reverse, *reverse], IngestSettings())] == [
         (QUESTION, TEXTS, ANSWER)
     ]
 
@@ -375,7 +375,7 @@ def test_a_retriever_without_output_found_nothing_unless_the_prompt_has_document
     for prompt in (f"Context:\n\nQuestion: {QUESTION}", f"Be brief.\nQuestion: {QUESTION}"):
         assert read(silent(prompt)) == [(QUESTION, [], ANSWER)]
     for prompt in (f"Context:\n{TEXTS[0]}\n\nQuestion: {QUESTION}", f"<context>{TEXTS[0]}</context>\n{QUESTION}"):
-        (found,) = interactions_of(spans(silent(prompt)), MappingOptions())
+        (found,) = interactions_of(spans(silent(prompt)), IngestSettings())
         assert str(found.refusal) == "no_content"
 
 
@@ -403,11 +403,11 @@ NONE = {
 
 @for_each("root", NONE.values())
 def test_what_is_no_retrieval_makes_no_interaction(root: Branch) -> None:
-    assert interactions_of(spans(root), MappingOptions()) == []
+    assert interactions_of(spans(root), IngestSettings()) == []
 
 
 def test_a_quote_that_hides_where_a_text_ends_is_refused() -> None:
-    (found,) = interactions_of(spans(spring('["A 5" tyre", "c", "d"]')), MappingOptions())
+    (found,) = interactions_of(spans(spring('["A 5" tyre", "c", "d"]')), IngestSettings())
     assert (found.interaction, str(found.refusal)) == (None, "invalid")
     assert "not escaped" in found.detail
     quoted = ['He said "hello" twice.', "Nothing else."]
@@ -417,13 +417,13 @@ def test_a_quote_that_hides_where_a_text_ends_is_refused() -> None:
 def test_a_cut_message_of_an_event_is_no_answer() -> None:
     cut = event("gen_ai.choice", {"message": '[{"text": "Scan the co'})
     root = branch("ask", {}, tool(FOUND), branch("chat", {"gen_ai.operation.name": "chat"}, events=(cut,)))
-    (found,) = interactions_of(spans(root), MappingOptions())
+    (found,) = interactions_of(spans(root), IngestSettings())
     assert str(found.refusal) == "truncated"
 
 
 def test_file_search_without_results_names_what_to_ask_for() -> None:
     hidden = openinference("LLM", "Response", **LLM_ASKED, **LLM_SAID, **{"output.value": response(None)})
-    (found,) = interactions_of(spans(hidden), MappingOptions())
+    (found,) = interactions_of(spans(hidden), IngestSettings())
     assert str(found.refusal) == "no_content"
     assert "file_search_call.results" in found.detail
 
@@ -458,6 +458,6 @@ REASONS = {
 
 @for_each("root, reason", REASONS.values())
 def test_explain_names_the_cause(root: Branch, reason: str) -> None:
-    (explained,) = explain_traces(spans(root), MappingOptions())
+    (explained,) = explain_traces(spans(root), IngestSettings())
     assert explained.interactions == []
     assert reason in explained.reason

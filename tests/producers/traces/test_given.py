@@ -11,7 +11,7 @@ from tests.support.traces import Branch, branch, spans
 
 from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
-from ragtide_producers.traces.options import MappingOptions
+from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import RagInteraction
 
@@ -47,7 +47,7 @@ def prompt(*texts: str, question: str = QUESTION) -> str:
 
 def mapped(*below: Branch, answer: str = ANSWER, **more: Any) -> Mapped:
     asked = {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": answer}
-    (found,) = interactions_of(spans(branch("rag", {**asked, **more}, *below)), MappingOptions())
+    (found,) = interactions_of(spans(branch("rag", {**asked, **more}, *below)), IngestSettings())
     return found
 
 

@@ -18,9 +18,9 @@ from ragtide_producers.shapes.messages import messages_of
 from ragtide_producers.traces.conventions import CONVENTIONS
 from ragtide_producers.traces.explaining import explain_traces
 from ragtide_producers.traces.interactions import interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request, read_capture, spans_of
 from ragtide_producers.traces.span import Span
+from ragtide_runtime.settings.producers import IngestSettings
 
 NAMES = sorted(
     {
@@ -45,7 +45,7 @@ JSON_VALUES = st.recursive(
     max_leaves=8,
 )
 VALUES = st.sampled_from(KINDS) | JSON_VALUES | JSON_VALUES.map(json.dumps) | JSON_VALUES.map(repr)
-OPTIONS = MappingOptions(default_pipeline="shop")
+OPTIONS = IngestSettings(default_pipeline="shop")
 
 
 @st.composite

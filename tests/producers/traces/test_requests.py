@@ -12,7 +12,7 @@ from tests.support.cases import for_each
 from tests.support.traces import STEP_NS, Branch, branch, event, spans
 
 from ragtide_producers.traces.interactions import Mapped, interactions_of
-from ragtide_producers.traces.options import MappingOptions
+from ragtide_runtime.settings.producers import IngestSettings
 
 pytestmark = pytest.mark.pure
 
@@ -124,7 +124,7 @@ DIALECTS = [
 
 
 def read(root: Branch) -> list[Mapped]:
-    return interactions_of(spans(root), MappingOptions())
+    return interactions_of(spans(root), IngestSettings())
 
 
 def contents(root: Branch) -> list[tuple[str, list[str], str]]:
@@ -605,7 +605,7 @@ def test_a_request_below_a_span_that_has_ended_is_one_of_its_own(of: Dialect, te
         )
         for span in later
     ]
-    found = interactions_of([*earlier, *moved], MappingOptions())
+    found = interactions_of([*earlier, *moved], IngestSettings())
     seen = {item.interaction.response: item.interaction for item in found if item.interaction}
     sessions = {said: (len(interaction.documents), interaction.session_id) for said, interaction in seen.items()}
     assert sessions == {ANSWER: (2, "s-1"), SAID[0]: (1, None)}
@@ -618,7 +618,7 @@ def test_work_that_a_span_only_started_belongs_to_it() -> None:
         of.step("rag", QUESTION, ANSWER, of.step("run", SUB[0], SAID[0], of.search(*TEXTS), of.call()))
     )
     started = replace(root, end_ns=root.start_ns + 1)
-    (found,) = interactions_of([started, *others], MappingOptions())
+    (found,) = interactions_of([started, *others], IngestSettings())
     assert found.interaction is not None
     assert found.interaction.question == QUESTION
 

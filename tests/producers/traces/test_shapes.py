@@ -9,8 +9,8 @@ from tests.support.cases import for_each
 from tests.support.traces import Branch, branch, spans
 
 from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.tree import ABOVE_MAX, Tree
+from ragtide_runtime.settings.producers import IngestSettings
 
 TEXTS = ("The lock opens within five seconds.", "Helmets are lent for 2 euros.", "Park inside a green zone.")
 QUESTION = "How do I unlock a bicycle?"
@@ -18,7 +18,7 @@ ANSWER = "Scan the code."
 
 
 def found_in(root: Branch, **options: Any) -> list[Mapped]:
-    return interactions_of(spans(root), MappingOptions(**options))
+    return interactions_of(spans(root), IngestSettings(**options))
 
 
 def only(root: Branch, **options: Any) -> tuple[str, list[str], str]:
@@ -412,9 +412,9 @@ def test_a_span_with_explicit_attributes_needs_no_other() -> None:
 def test_a_service_without_a_name_needs_a_default() -> None:
     root = chain("ask", retriever(TEXTS[0]), llm(), question=QUESTION, answer=ANSWER)
     nameless = spans(root, service="unknown_service:python")
-    (found,) = interactions_of(nameless, MappingOptions())
+    (found,) = interactions_of(nameless, IngestSettings())
     assert found.refusal == Refusal.NO_PIPELINE
-    (found,) = interactions_of(nameless, MappingOptions(default_pipeline="shop"))
+    (found,) = interactions_of(nameless, IngestSettings(default_pipeline="shop"))
     assert found.interaction is not None
     assert found.interaction.pipeline == "shop"
 
@@ -422,8 +422,8 @@ def test_a_service_without_a_name_needs_a_default() -> None:
 @for_each("missing", [0, 1])
 def test_a_missing_parent_changes_nothing_but_its_own_content(missing: int) -> None:
     root = branch("POST /ask", {}, chain("ask", retriever(*TEXTS[:2]), llm()))
-    whole = interactions_of(spans(root), MappingOptions())
-    (found,) = interactions_of([span for at, span in enumerate(spans(root)) if at != missing], MappingOptions())
+    whole = interactions_of(spans(root), IngestSettings())
+    (found,) = interactions_of([span for at, span in enumerate(spans(root)) if at != missing], IngestSettings())
     assert found.interaction_id == whole[0].interaction_id
     assert found.interaction is not None
     assert found.interaction.question == QUESTION
@@ -432,7 +432,7 @@ def test_a_missing_parent_changes_nothing_but_its_own_content(missing: int) -> N
 def test_circles_of_parents_end() -> None:
     first, *others = spans(chain("ask", chain("inner", retriever(*TEXTS[:2]), llm()), question=QUESTION, answer=ANSWER))
     circle = [replace(first, parent_id=others[0].span_id), *others]
-    (found,) = interactions_of(circle, MappingOptions())
+    (found,) = interactions_of(circle, IngestSettings())
     assert found.interaction is not None
     assert found.interaction.question == QUESTION
 
@@ -443,7 +443,7 @@ def test_the_highest_span_says_what_it_knows_however_deep_the_answer_is(depth: i
     for _ in range(depth):
         root = branch("step", {}, root)
     whole = spans(branch("POST /ask", {"session.id": "s1"}, root))
-    (found,) = interactions_of(whole, MappingOptions())
+    (found,) = interactions_of(whole, IngestSettings())
     assert found.interaction is not None
     assert found.interaction.session_id == "s1"
     for node in Tree(whole).nodes:

@@ -11,9 +11,9 @@ from tests.support.cases import for_each
 
 from ragtide_producers.errors import InvalidTracesError
 from ragtide_producers.traces.interactions import Mapped, Refusal, interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import decode_request, spans_of
 from ragtide_producers.traces.span import Span
+from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_schemas.times import PER_SECOND
 
 pytestmark = pytest.mark.pure
@@ -38,7 +38,7 @@ def request_of(start: Any, end: Any, **fields: Any) -> bytes:
 
 
 def found_in(body: bytes) -> Mapped:
-    (found,) = interactions_of(spans_of(decode_request(body, "json")), MappingOptions(default_pipeline="shop"))
+    (found,) = interactions_of(spans_of(decode_request(body, "json")), IngestSettings(default_pipeline="shop"))
     return found
 
 
@@ -127,7 +127,7 @@ def test_a_clock_that_is_behind_on_the_models_host_costs_no_interaction(
     behind_ns: int, of_client: bool, answered: str | None
 ) -> None:
     spans = spans_with(behind_ns, of_client=of_client, answered=answered)
-    found = [mapped.interaction for mapped in interactions_of(spans, MappingOptions())]
+    found = [mapped.interaction for mapped in interactions_of(spans, IngestSettings())]
     decided = of_client or answered or behind_ns < 10**8
     assert [item and (item.question, item.response) for item in found] == [(QUESTION, ANSWER)] * bool(decided)
     if found:
@@ -137,4 +137,4 @@ def test_a_clock_that_is_behind_on_the_models_host_costs_no_interaction(
 
 
 def test_a_call_before_the_retrieval_that_wrote_another_text_is_no_answer() -> None:
-    assert interactions_of(spans_with(10**9, of_client=False, answered="Another text."), MappingOptions()) == []
+    assert interactions_of(spans_with(10**9, of_client=False, answered="Another text."), IngestSettings()) == []

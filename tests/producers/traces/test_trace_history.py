@@ -14,8 +14,6 @@ from ragtide_producers.shapes.messages import Message
 from ragtide_producers.shapes.turns import turns_in
 from ragtide_producers.traces.history import START_CHARS, without_documents
 from ragtide_producers.traces.interactions import Refusal
-from ragtide_producers.traces.options import MappingOptions
-from ragtide_runtime.settings.producers import IngestSettings
 
 pytestmark = pytest.mark.pure
 
@@ -150,7 +148,6 @@ def test_an_attribute_without_turns_is_refused_with_the_remedy(value: Any) -> No
 
 def test_the_rule_can_be_turned_off() -> None:
     assert history(asked(*BEFORE, NOW), history=False) == []
-    assert MappingOptions.of(IngestSettings(history=False)).history is False
 
 
 def test_a_history_that_is_cut_is_none_and_the_interaction_stays() -> None:

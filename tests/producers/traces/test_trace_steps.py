@@ -8,7 +8,7 @@ from tests.producers.traces.test_captures import spans as captured
 from tests.support.traces import Branch, branch, spans
 
 from ragtide_producers.traces.interactions import interactions_of
-from ragtide_producers.traces.options import MappingOptions
+from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_schemas.retrieval_steps import STEPS_MAX
 
 A, B, C, D, E = (f"{name} is described in this text." for name in ("Ant", "Bee", "Cat", "Dog", "Eel"))
@@ -30,10 +30,10 @@ def reranker(name: str, texts: Sequence[str], inputs: Sequence[str] = (), ids: S
     return branch(name, {**found("RERANKER", texts, ids), **given})
 
 
-def steps(*below: Branch, options: MappingOptions | None = None) -> list[dict[str, Any]] | None:
+def steps(*below: Branch, options: IngestSettings | None = None) -> list[dict[str, Any]] | None:
     answer = branch("chat", {"openinference.span.kind": "LLM", "output.value": "An ant."})
     root = branch("ask", {"openinference.span.kind": "CHAIN", "input.value": "Which?"}, *below, answer)
-    (mapping,) = interactions_of(spans(root), options or MappingOptions())
+    (mapping,) = interactions_of(spans(root), options or IngestSettings())
     assert mapping.interaction is not None, mapping.detail
     given = mapping.interaction.steps
     return None if given is None else [step.model_dump(exclude_none=True) for step in given]

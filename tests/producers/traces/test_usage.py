@@ -14,14 +14,14 @@ from tests.support.traces import spans as spans_of
 
 from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.traces.interactions import interactions_of
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.span import Span
+from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import AnswerUsage, RagInteraction
 from ragtide_schemas.limits import TOKENS_MAX
 
 pytestmark = pytest.mark.pure
-OPTIONS = MappingOptions()
+OPTIONS = IngestSettings()
 
 
 def usage(found: RagInteraction) -> AnswerUsage:
@@ -72,7 +72,7 @@ def test_a_span_that_only_prepares_a_call_hides_no_tokens(name: str) -> None:
     """LlamaIndex gives the writing of a request the role of a model; a call without tokens still hides the sum."""
     prepared = branch(name, {"openinference.span.kind": "LLM", "llm.model_name": "gpt-4o-mini", "output.value": "{}"})
     root = branch("answer", CHAIN, branch("search", SEARCH), prepared, branch("call", OPENINFERENCE))
-    (found,) = interactions_of(spans_of(root), MappingOptions())
+    (found,) = interactions_of(spans_of(root), IngestSettings())
     assert found.interaction is not None, found.detail
     assert usage(found.interaction).prompt_tokens == (2000 if name.endswith("prepare_chat_with_tools") else None)
 
@@ -94,7 +94,7 @@ def traced(
     searches = [branch("search", SEARCH, start_ns=at(start), end_ns=at(end)) for start, end in times]
     call = branch("call", OPENINFERENCE, start_ns=at(50), end_ns=at(60))
     root = branch("answer", {**CHAIN, **(own or {})}, *searches, call, start_ns=at(chain[0]), end_ns=at(chain[1]))
-    (found,) = interactions_of(spans_of(root), MappingOptions())
+    (found,) = interactions_of(spans_of(root), IngestSettings())
     assert found.interaction is not None, found.detail
     return found.interaction
 
@@ -171,5 +171,5 @@ def test_a_turn_of_a_conversation_below_one_span_has_no_time_of_the_others() -> 
     parts = spans_of(branch("answer", CHAIN, branch("search", SEARCH), branch("call", OPENINFERENCE)))
     without_root = [replace(span, parent_id="f" * 16) for span in parts if span.name != "answer"]
     assert alone.latency_s == 100
-    for item in interactions_of(without_root, MappingOptions()):
+    for item in interactions_of(without_root, IngestSettings()):
         assert item.interaction is None or usage(item.interaction).latency_s == 3

@@ -30,7 +30,6 @@ from ragtide_producers.ingest.span_store import SpanStore
 from ragtide_producers.ingest.stored_spans import StoredTrace
 from ragtide_producers.publishing.retrying import Retrier
 from ragtide_producers.traces.explaining import ExplainedTrace, explain_traces
-from ragtide_producers.traces.options import MappingOptions
 from ragtide_producers.traces.otlp import read_capture
 from ragtide_roles.kept.annotations import StoredAnnotations
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
@@ -289,7 +288,7 @@ _TRACE_ID: Final = re.compile(r"(?:otel-)?([0-9a-fA-F]{8,32})(?:-[0-9a-z]{1,16})
 def traces_of_files(context: typer.Context, files: Sequence[Path], trace: str | None) -> list[ExplainedTrace]:
     """Return the traces in the files of captured requests, explained."""
     spans = [span for file in files for span in read_capture(file) if span.trace_id.startswith((trace or "").lower())]
-    return explain_traces(spans, MappingOptions.of(given(context).settings().ingest))
+    return explain_traces(spans, given(context).settings().ingest)
 
 
 def stored_traces(context: typer.Context, ids: Sequence[str]) -> list[ExplainedTrace]:
@@ -312,10 +311,12 @@ def stored_traces(context: typer.Context, ids: Sequence[str]) -> list[ExplainedT
                 f"({settings.ingest.explain_s:,.0f} s) after the trace is over, and of many traces only the newest; "
                 "capture the next ones with ragtide serve --capture FOLDER"
             )
-    options = MappingOptions.of(settings.ingest)
     # Spans that came with different tokens are traces of their own, also those with one id.
     return [
-        explained for traces in found for trace in traces for explained in explain_traces(trace.read_spans(), options)
+        explained
+        for traces in found
+        for trace in traces
+        for explained in explain_traces(trace.read_spans(), settings.ingest)
     ]
 
 
