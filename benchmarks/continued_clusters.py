@@ -18,9 +18,9 @@ from traffic.rules import alarms_by_session, recorded
 from traffic.scenarios import named
 from traffic.stream import Traffic
 
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.replay.tables import columns_of
+from ragtide_runtime.settings.alerting import ClusterSettings
 
 CHAT = named("chat")
 SIZE = 10
@@ -40,7 +40,7 @@ answers each. The run length is the mean number of answers until the first false
 
 def continued_share(traffic: Traffic, quiet_s: int) -> float:
     """Return the share of clusters that go on with a closed cluster; every run is a pipeline."""
-    options = StateOptions(segments=False, quantiles=False, clusters=ClusterOptions("auto", SIZE, 1_000 * quiet_s))
+    options = StateOptions(segments=False, quantiles=False, clusters=ClusterSettings(size=SIZE, quiet_s=quiet_s))
     state = AggregatorState(options)
     for start in range(0, traffic.n, _STEP):
         part = np.arange(start, min(start + _STEP, traffic.n))

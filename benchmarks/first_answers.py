@@ -26,8 +26,8 @@ from traffic.scores import MEAN, Change, Quality, scored
 from traffic.stream import Codes, Floats, Traffic
 
 from ragtide_aggregator.alerts.rule_values import BEGINNINGS
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.statistics.intervals.running import FIRST_GUESS, running_interval
+from ragtide_runtime.settings.alerting import ClusterSettings
 
 CUT, BEFORE, LEFT, RUN_LENGTH = 20_000, 4_000, 2_000, 10_000
 QUIET_S, SIZE = 600, 10
@@ -130,7 +130,7 @@ def _one_and_closed(traffic: Traffic) -> Codes:
 def learned(runs: int) -> list[tuple[str, ...]]:
     """Return the delays of rules that learn the limit of first answers."""
     rows: list[tuple[str, ...]] = []
-    options = {"clusters": ClusterOptions("auto", SIZE, 1_000 * QUIET_S)}
+    options = {"clusters": ClusterSettings(size=SIZE, quiet_s=QUIET_S)}
     for before in (2_500, 10_000):
         for size in (1, 3, 5):
             traffic = drawn(np.random.default_rng((40, size)), runs, before + LEFT, size, Change(before, system=0.45))

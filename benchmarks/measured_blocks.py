@@ -17,7 +17,7 @@ from traffic.report import table
 from traffic.rules import counted_at, drift_rule, first_alerts
 from traffic.scenarios import SCENARIOS, Scenario
 
-from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
+from ragtide_runtime.settings.alerting import BLOCKS, ClusterSettings
 
 REFUSAL = "not guaranteed"
 """Words of an alert that states no rate of false alarms."""
@@ -28,7 +28,7 @@ def row_of(scenario: Scenario, runs: int, cut: int) -> tuple[str, ...]:
     rng = np.random.default_rng((20261124, *scenario.name.encode()))
     traffic = scenario.draw(rng, runs, cut)
     rule = drift_rule(baseline=scenario.quality.baseline, min_effect=scenario.min_effect)
-    first = first_alerts(traffic, [rule], {"clusters": ClusterOptions(BLOCKS, None, FOREVER_MS)})[rule.name]
+    first = first_alerts(traffic, [rule], {"clusters": ClusterSettings(by=BLOCKS)})[rule.name]
     alerts = [alert for alert in first if alert is not None]
     refused = sum(REFUSAL in alert.message for alert in alerts)
     lengths = run_lengths(counted_at(first) - 1, cut)

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from ragtide import AlertRule
-from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
+from ragtide_runtime.settings.alerting import BLOCKS, ClusterSettings
 
 from .measures import Mean
 from .records import run_lengths
@@ -62,14 +62,14 @@ def kinds_of_rules(scenario: Scenario, sizes: KindSizes) -> dict[str, tuple[Mean
     Delays are those of runs without an alert before the change.
     """
     settings = scenario.settings[-1]
-    named = ClusterOptions("auto", settings.size, round(1_000 * settings.quiet_s))
+    named = ClusterSettings(size=settings.size, quiet_s=settings.quiet_s)
     blocks = {"drift, baseline given, blocks": drift_rule(baseline=scenario.quality.baseline, min_effect=0.02)}
     found = _found(scenario, sizes, rules_of(scenario, sizes), named, {_FIELD[scenario.cluster]: scenario.cluster})
-    return found | _found(scenario, sizes, blocks, ClusterOptions(BLOCKS, None, FOREVER_MS), {})
+    return found | _found(scenario, sizes, blocks, ClusterSettings(by=BLOCKS), {})
 
 
 def _found(
-    scenario: Scenario, sizes: KindSizes, rules: dict[str, AlertRule], clusters: ClusterOptions, names: dict[str, str]
+    scenario: Scenario, sizes: KindSizes, rules: dict[str, AlertRule], clusters: ClusterSettings, names: dict[str, str]
 ) -> dict[str, tuple[Mean, Mean]]:
     """Return run length and delay of rules with these settings of clusters."""
     rng = np.random.default_rng((20261123, *scenario.name.encode()))

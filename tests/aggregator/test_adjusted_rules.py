@@ -13,17 +13,17 @@ from tests.support.state_cuts import in_one_piece, in_pieces
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.adjusted_baseline import AdjustedBaseline
 from ragtide_aggregator.alerts.rule_state import RuleState
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.adjusted_drift import CommonScale
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
 
 METRIC = "trace.adherence"
 MEANS = {"en": 0.9, "de": 0.5, "fr": 0.8}
-CLUSTERS = ClusterOptions("auto", size=4, quiet_ms=600_000)
+CLUSTERS = ClusterSettings(size=4)
 
 
 def rule(**fields: Any) -> AlertRule:

@@ -10,16 +10,16 @@ from tests.support.metric_events import event
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.cause_search import LOOKS, MOST_VALUES
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import MetricEvent
 
 ADHERENCE = "trace.adherence"
 RULE = AlertRule(name="floor", kind="drift", metric=ADHERENCE, baseline=0.85, run_length=1_000)
 OPTIONS = StateOptions(
-    rules=(RULE,), panes=Panes((window("5m"),), 1_200_000), clusters=ClusterOptions("auto", 4, 30_000)
+    rules=(RULE,), panes=Panes((window("5m"),), 1_200_000), clusters=ClusterSettings(size=4, quiet_s=30)
 )
 
 

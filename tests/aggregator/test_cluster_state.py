@@ -13,7 +13,6 @@ from ragtide import AlertRule
 from ragtide_aggregator.estimates.assumptions import dependent_pipelines
 from ragtide_aggregator.estimates.estimates import estimates, metric_means
 from ragtide_aggregator.estimates.view import IntervalMethod
-from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.maintenance.repair import dropped_field, may_be_dropped
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
@@ -23,11 +22,12 @@ from ragtide_aggregator.statistics.means.clusters import ClusterTable
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.alerting import BLOCKS, ClusterSettings
 from ragtide_schemas import MetricEvent
 
 ADHERENCE, RELEVANCE = "trace.adherence", "trace.context_relevance"
 MINUTE = 60_000
-CLUSTERS = ClusterOptions("auto", size=4, quiet_ms=30_000, most_open=4)
+CLUSTERS = ClusterSettings(size=4, quiet_s=30, open_cap=4)
 RULES = (AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.7),)
 
 
@@ -94,7 +94,7 @@ def test_a_cluster_counts_when_it_is_full_or_quiet_and_not_before() -> None:
 def test_before_the_first_cluster_is_closed_the_whole_range_is_possible() -> None:
     """Interactions of one open cluster may all go well or badly together: an interval by item would miss too often."""
     events = in_sessions([[1.0] * 39])
-    options = ClusterOptions("auto", size=40, quiet_ms=30_000)
+    options = ClusterSettings(size=40, quiet_s=30)
     panes = Panes((window("1m"),), 600_000)
     state = applied(events, clusters=options, panes=panes)
     for found in estimates(state, strategy="auto", confidence=0.95):
@@ -116,7 +116,7 @@ def test_the_effective_number_is_that_of_the_answers_on_which_the_interval_rests
     luck = np.random.default_rng(1).random(300) < 0.85
     closed = in_sessions([[float(one)] * 4 for one in luck])
     waiting = [event(1_200 + number, {ADHERENCE: 1.0}, session_id=f"open-{number}") for number in range(500)]
-    state = applied([*closed, *waiting], clusters=ClusterOptions("auto", size=4, quiet_ms=10**7))
+    state = applied([*closed, *waiting], clusters=ClusterSettings(size=4, quiet_s=10000))
     found = of(state)
     assert (found.n, found.n_clusters, found.n_waiting) == (1_700, 300, 500)
     assert found.n_effective == pytest.approx(1_200 / (found.design_effect or 0))
@@ -169,7 +169,7 @@ def test_values_before_the_first_session_count_as_single_values() -> None:
 
 
 def test_too_many_open_clusters_close_the_longest_quiet_one() -> None:
-    options = ClusterOptions("auto", size=4, quiet_ms=10**9, most_open=3)
+    options = ClusterSettings(size=4, quiet_s=604800, open_cap=3)
     events = [event(number, {ADHERENCE: number % 2 / 1.0}, session_id=f"s-{number}") for number in range(50)]
     state = applied(events, clusters=options)
     fields = state.take_changes().rows
@@ -205,8 +205,7 @@ def test_a_full_session_goes_on_as_the_next_cluster() -> None:
     ],
 )
 def test_the_choice_of_clusters(by: str, fields: dict[str, Any], together: bool) -> None:
-    quiet_ms = FOREVER_MS if by == BLOCKS else 30_000
-    options = ClusterOptions(by, size=4, quiet_ms=quiet_ms)
+    options = ClusterSettings(by=by, size=4, block=4, quiet_s=30)
     values = [0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
     events = [event(number, {ADHERENCE: value}, **fields) for number, value in enumerate(values)]
     found = of(applied(events, clusters=options))
@@ -219,7 +218,7 @@ def test_the_choice_of_clusters(by: str, fields: dict[str, Any], together: bool)
 def test_blocks_are_as_long_as_the_dependence_reaches_wherever_events_are_cut() -> None:
     luck = np.repeat(np.random.default_rng(5).random(1_300) < 0.85, 5)
     events = [event(number, {ADHERENCE: float(value)}) for number, value in enumerate(luck)]
-    options = StateOptions(rules=RULES, clusters=ClusterOptions(BLOCKS, size=None, quiet_ms=FOREVER_MS))
+    options = StateOptions(rules=RULES, clusters=ClusterSettings(by=BLOCKS))
     whole = AggregatorState(options)
     whole.apply_columns(columns_of(events))
     expected = whole.take_changes()

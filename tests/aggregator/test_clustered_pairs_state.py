@@ -9,17 +9,17 @@ import pytest
 from tests.support.metric_events import event
 
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.maintenance.repair import dropped_field
 from ragtide_aggregator.state.open_clusters import OpenCluster, ShortNames, cluster_from_bytes, cluster_to_bytes
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
 from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
 from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import Estimate, JudgedScores, MetricEvent
 
 ADHERENCE = "trace.adherence"
-OPTIONS = StateOptions(clusters=ClusterOptions("auto", size=4, quiet_ms=30_000, most_open=4))
+OPTIONS = StateOptions(clusters=ClusterSettings(size=4, quiet_s=30, open_cap=4))
 Step = tuple[MetricEvent, bool]
 """An event, or later gold scores of an event."""
 

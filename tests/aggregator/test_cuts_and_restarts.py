@@ -33,7 +33,6 @@ from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts import evaluator
 from ragtide_aggregator.alerts.levels import FalseDiscovery
 from ragtide_aggregator.errors import DamagedFieldError
-from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.state import state as state_module
 from ragtide_aggregator.state.options import HistoryOptions, KeyCaps, LevelOptions
 from ragtide_aggregator.state.state import AlertBudget, StateOptions
@@ -41,6 +40,7 @@ from ragtide_aggregator.statistics.means.sampling_weights import SamplingWeights
 from ragtide_aggregator.statistics.tables.row_table import RowColumn, RowTable
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.settings.alerting import BLOCKS, ClusterSettings
 from ragtide_schemas import MetricEvent
 
 pytestmark = pytest.mark.simulation
@@ -120,11 +120,11 @@ CAUSED = (
 """Their alerts fire long enough to be explained."""
 
 WINDOWS = Panes((window("1m"), window("4m/1m")), 30_000)
-SESSIONS = ClusterOptions("auto", size=4, quiet_ms=30_000, most_open=4)
-CLOSED_BY_TICKS = ClusterOptions("auto", size=20, quiet_ms=30_000)
-LONG_SESSIONS = ClusterOptions("auto", size=4, quiet_ms=600_000)
-BY_CHANNEL = ClusterOptions("segment:channel", 3, 5_000)
-BLOCKS_OF_5 = ClusterOptions(BLOCKS, 5, FOREVER_MS)
+SESSIONS = ClusterSettings(size=4, quiet_s=30, open_cap=4)
+CLOSED_BY_TICKS = ClusterSettings(size=20, quiet_s=30)
+LONG_SESSIONS = ClusterSettings(size=4)
+BY_CHANNEL = ClusterSettings(by="segment:channel", size=3, quiet_s=5)
+BLOCKS_OF_5 = ClusterSettings(by=BLOCKS, block=5)
 HISTORY = HistoryOptions(
     5 * MINUTE_MS, 60 * MINUTE_MS, 1000, 2, DAY * 1000, 100, frozenset({"lang"}), recent_ms=5_000, recent_kept=1_000
 )
@@ -196,14 +196,14 @@ CASES: Mapping[str, Case] = {
         ), (CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER), ("floor",),
     ),
     "ticks, without sessions": Case(
-        StateOptions(rules=PLAIN, panes=WINDOWS, clusters=ClusterOptions("auto", 10, 30_000)),
+        StateOptions(rules=PLAIN, panes=WINDOWS, clusters=ClusterSettings(quiet_s=30)),
         Traffic(ticks=0.2, gold=0.3, disorder_s=20),
     ),
     "ticks, blocks": Case(
         StateOptions(rules=PLAIN, clusters=BLOCKS_OF_5), Traffic(ticks=0.2, sessions=0.5),
     ),
     "first answers": Case(
-        StateOptions(rules=FIRST, panes=WINDOWS, clusters=ClusterOptions("auto", 10, 600_000)),
+        StateOptions(rules=FIRST, panes=WINDOWS, clusters=ClusterSettings()),
         Traffic(
             (Stretch(500), Stretch(150, WORSE), Stretch(300)), sessions=0.9, open_sessions=20, gold=0.9, later=0.1,
             judged=0.1, pipelines=1, disorder_s=20,
@@ -211,7 +211,7 @@ CASES: Mapping[str, Case] = {
     ),
     "first answers, shared budget": Case(
         StateOptions(rules=tuple(one.model_copy(update={"run_length": None}) for one in FIRST), budget=BUDGET,
-                     clusters=ClusterOptions("auto", 10, 60_000)),
+                     clusters=ClusterSettings(quiet_s=60)),
         Traffic((Stretch(300), Stretch(100, WORSE), Stretch(100)), sessions=0.7, open_sessions=20, second=5),
         (CheckpointField.ALERT_CLOCK,), ("floor",),
     ),
@@ -289,7 +289,7 @@ CASES: Mapping[str, Case] = {
         (CheckpointField.HISTORY, CheckpointField.HISTORY_SERIES),
     ),
     "history of sessions": Case(
-        StateOptions(history=HISTORY, clusters=ClusterOptions("session_id", 3, 20 * MINUTE_MS, 10)),
+        StateOptions(history=HISTORY, clusters=ClusterSettings(by="session_id", size=3, quiet_s=1200, open_cap=10)),
         replace(EVERYTHING, second=40), (CheckpointField.HISTORY, CheckpointField.CLUSTERS),
     ),
     "levels": Case(

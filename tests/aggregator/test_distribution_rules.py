@@ -12,8 +12,8 @@ from tests.support.cases import for_each
 from tests.support.metric_events import START, event
 
 from ragtide import Alert, AlertRule, MetricEvent
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, Changes, StateOptions
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas.alert_text import alert_text
 
 SCORES = {"trace.adherence": 0.5}
@@ -158,7 +158,7 @@ def test_of_a_session_the_first_interaction_counts_alone() -> None:
             )
             for turn in range(3)
         ]  # fmt: skip
-    sessions = ClusterOptions("auto", 10, 600_000)
+    sessions = ClusterSettings()
     assert alerts_of(events, rule(), clusters=sessions) == []
     state = AggregatorState(StateOptions(rules=(rule(),), clusters=sessions))
     for metric_event in events:
@@ -238,7 +238,7 @@ def test_a_rule_that_cannot_be_is_refused_with_a_remedy(fields: dict[str, Any], 
 
 def test_late_sessions_do_not_count_twice() -> None:
     """A session that goes on after it was closed does not begin again."""
-    sessions = ClusterOptions("auto", 2, 600_000)
+    sessions = ClusterSettings(size=2)
     events = [
         event(
             number, SCORES, session_id=f"s-{number // 6}", covariates={"question_length": float(number % 6)},

@@ -11,9 +11,9 @@ from tests.support.metric_events import beta, event
 
 from ragtide import Estimate
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.feedback_joiner import judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import EvaluatorScores, Feedback, JudgedScores, MetricEvent
 
 pytestmark = pytest.mark.simulation
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.simulation
 ADHERENCE = "trace.adherence"
 RELEVANCE = "trace.context_relevance"
 PLAIN = StateOptions()
-CLUSTERED = StateOptions(clusters=ClusterOptions("auto", size=3, quiet_ms=30_000))
+CLUSTERED = StateOptions(clusters=ClusterSettings(size=3, quiet_s=30))
 PROBABILITIES = st.sampled_from([1.0, 0.5, 0.1])
 
 

@@ -13,7 +13,6 @@ from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.evaluator import RuleEvaluator
 from ragtide_aggregator.alerts.levels import FalseDiscovery, FalseDiscoveryLevel
 from ragtide_aggregator.checkpoint.options import state_options
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
@@ -21,6 +20,7 @@ from ragtide_aggregator.statistics.drift.evidence import BETS, LARGEST_BET, SMAL
 from ragtide_aggregator.statistics.drift.false_discovery import RESERVE, AlarmLevel
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
 
@@ -185,7 +185,7 @@ def test_after_a_repartition_every_partition_begins_a_period_with_its_share() ->
 
 def test_the_costs_of_a_period_are_those_of_clusters_that_close_in_it() -> None:
     """A thousand answers that wait in open sessions have cost nothing yet."""
-    clusters = ClusterOptions("auto", size=50, quiet_ms=10**9, most_open=1000)
+    clusters = ClusterSettings(size=50, quiet_s=604800, open_cap=1000)
     options = replace(LONG, clusters=clusters)
     waiting = [event(n, {ADHERENCE: 0.5}, session_id=f"s-{n % 30}") for n in range(1_000)]
     state, rules = watching(options, waiting)

@@ -9,13 +9,13 @@ import pytest
 from tests.support.metric_events import event
 
 from ragtide import Alert, AlertRule
-from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
+from ragtide_runtime.settings.alerting import BLOCKS, ClusterSettings
 from ragtide_schemas import MetricEvent
 
 ADHERENCE = "trace.adherence"
-HALF_AN_HOUR = ClusterOptions("auto", 10, 1_800_000)
+HALF_AN_HOUR = ClusterSettings(quiet_s=1800)
 GIVEN = AlertRule(name="given", kind="drift", metric=ADHERENCE, baseline=0.85, learn_n=50, min_effect=0.0)
 
 
@@ -110,12 +110,12 @@ def _row(state: AggregatorState) -> int:
 @pytest.mark.parametrize(
     ("rule", "clusters"),
     [
-        (GIVEN, ClusterOptions(BLOCKS, 64, FOREVER_MS)),
-        (GIVEN, ClusterOptions("segment:channel", 10, 1_800_000)),
+        (GIVEN, ClusterSettings(by=BLOCKS, block=64)),
+        (GIVEN, ClusterSettings(by="segment:channel", quiet_s=1800)),
         (GIVEN.model_copy(update={"adjust": "lang", "baseline": None}), HALF_AN_HOUR),
     ],
 )
-def test_rules_for_which_first_answers_say_nothing_do_not_share(rule: AlertRule, clusters: ClusterOptions) -> None:
+def test_rules_for_which_first_answers_say_nothing_do_not_share(rule: AlertRule, clusters: ClusterSettings) -> None:
     events = [
         one.model_copy(update={"segments": {"channel": f"c{number % 2}", "lang": "en"}})
         for number, one in enumerate(sessions(drawn(0.85, 100), 3))
@@ -160,7 +160,7 @@ def test_whole_clusters_find_the_end_if_other_settings_have_no_first_answers() -
     state = applied(sessions([*drawn(0.85, 1_500), *[0.0] * 90], 3), GIVEN)
     changes = state.take_changes()
     assert [alert.observed_of for alert in changes.alerts] == ["first_answers"]
-    for clusters in (None, ClusterOptions(BLOCKS, 10, FOREVER_MS)):
+    for clusters in (None, ClusterSettings(by=BLOCKS, block=10)):
         other = StateOptions(rules=options.rules, clusters=clusters)
         after = AggregatorState.from_fields(other, dict(changes.rows))
         for number in range(1_000):
@@ -170,7 +170,7 @@ def test_whole_clusters_find_the_end_if_other_settings_have_no_first_answers() -
 
 
 def test_a_checkpoint_of_an_older_release_begins_first_answers() -> None:
-    state = applied(sessions(drawn(0.85, 600), 3), GIVEN, clusters=ClusterOptions("segment:none", 10, 1_800_000))
+    state = applied(sessions(drawn(0.85, 600), 3), GIVEN, clusters=ClusterSettings(by="segment:none", quiet_s=1800))
     fields = dict(state.take_changes().rows)
     after = AggregatorState.from_fields(StateOptions(rules=(GIVEN,), clusters=HALF_AN_HOUR), fields)
     for one in sessions([*drawn(0.85, 1_500), *[0.0] * 90], 3, start=600):
@@ -206,7 +206,7 @@ def test_a_rule_that_learns_finds_a_fall_within_about_as_many_answers_as_without
             )
             for number, value in enumerate(values)
         ]
-        (alert,) = alerts_of(events, rule, clusters=ClusterOptions())
+        (alert,) = alerts_of(events, rule, clusters=ClusterSettings())
         assert alert.observed_of == ("first_answers" if session else "answers")
         return (alert.n or 0) - 2_400
 
@@ -237,7 +237,7 @@ def in_sessions_with_luck(rng: np.random.Generator, n: int, size: int, mean: flo
 def test_run_lengths_are_as_stated_and_a_fall_of_whole_sessions_is_found_at_once(size: int) -> None:
     rule = GIVEN.model_copy(update={"run_length": 500.0, "learn_n": 20})
     rng = np.random.default_rng(size)
-    clusters = ClusterOptions("auto", 10, 600_000)
+    clusters = ClusterSettings()
     lengths, delays = [], []
     for _ in range(60):
         draw = partial(in_sessions_with_luck, rng, size=size, icc=0.2)

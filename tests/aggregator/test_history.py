@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tests.support.metric_events import START, event
 
 from ragtide_aggregator.checkpoint.options import state_options
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.history import pane_of, series_name
 from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.pane_rows import PaneRows
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import MetricEvent, to_milliseconds
 
@@ -169,7 +169,7 @@ def test_panes_are_loaded_together_as_one_by_one() -> None:
     events = [
         one.model_copy(update={"sampling_probability": 0.5} if i % 300 < 50 else {}) for i, one in enumerate(events)
     ]
-    found = after(events, replace(OPTIONS, clusters=ClusterOptions("session_id", 3, 60_000, 10)))
+    found = after(events, replace(OPTIONS, clusters=ClusterSettings(by="session_id", size=3, quiet_s=60, open_cap=10)))
     records = [pane_of(record) for record in found.lists[series_name(key_of(at(0)), FINE_MS)]]
     records.append((0, after([at(0), at(DAY)]).lists[series_name(key_of(at(0)), FINE_MS)][0][8:]))
     assert len({len(data) for _, data in records}) > 1

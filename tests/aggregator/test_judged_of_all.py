@@ -21,12 +21,12 @@ from tests.support.owners import owners
 
 from ragtide import Deployment, Estimate, MetricEvent
 from ragtide_aggregator.estimates.estimates import chosen, estimates
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Headline, utc_now
 
-SESSIONS = StateOptions(clusters=ClusterOptions(quiet_ms=1_000_000))
+SESSIONS = StateOptions(clusters=ClusterSettings(quiet_s=1000))
 
 TRAFFIC = {
     "a third is Dutch": Judged(),

@@ -11,10 +11,10 @@ from tests.support.metric_events import event
 
 from ragtide import Alert, AlertRule, MetricEvent
 from ragtide_aggregator.alerts.kappa_baseline import line_of
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.maintenance.repartitioned_fields import pipeline_of, repartitioned
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import Direction, MetricDeclaration
 
 METRIC = "trace.adherence"
@@ -132,7 +132,7 @@ def test_another_number_of_partitions_changes_no_alert() -> None:
 
 def test_of_one_session_in_a_row_the_first_gold_score_counts() -> None:
     """The two of a couple must be independent: 20 grades of one conversation are not 20 grades."""
-    clusters = ClusterOptions(by="session_id")
+    clusters = ClusterSettings(by="session_id")
     long = [one.model_copy(update={"session_id": "one"}) for one in BAD]
     short = [one.model_copy(update={"session_id": one.interaction_id}) for one in BAD]
     assert run([*GOOD, *long], rule(target=0.7), clusters=clusters) == []

@@ -11,15 +11,15 @@ from tests.support.metric_events import event
 
 from ragtide import Estimate
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import EvaluatorScores, JudgedScores, MetricEvent
 
 pytestmark = pytest.mark.simulation
 
 POLITE, CLEAR, ADHERENCE = "criteria.polite", "criteria.clear", "trace.adherence"
 PLAIN = StateOptions()
-CLUSTERED = StateOptions(clusters=ClusterOptions("auto", size=3, quiet_ms=30_000))
+CLUSTERED = StateOptions(clusters=ClusterSettings(size=3, quiet_s=30))
 RATES = st.sampled_from([1.0, 0.5, 0.2])
 
 

@@ -11,12 +11,12 @@ from tests.support.metric_events import adherence, beta, event
 
 from ragtide import AlertRule, Estimate
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.maintenance.repair import dropped_field
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import JudgedScores, MetricEvent
 
 pytestmark = pytest.mark.simulation
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.simulation
 ADHERENCE = "trace.adherence"
 PANES = Panes((window("1h"), window("3h/1h")), 3_600_000)
 OPTIONS = StateOptions(panes=PANES)
-CLUSTERS = ClusterOptions("auto", size=4, quiet_ms=30_000)
+CLUSTERS = ClusterSettings(size=4, quiet_s=30)
 
 
 def applied(events: Sequence[MetricEvent], options: StateOptions = OPTIONS) -> AggregatorState:

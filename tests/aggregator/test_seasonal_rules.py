@@ -12,15 +12,15 @@ from tests.support.metric_events import START, event
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.rule_state import RuleState
 from ragtide_aggregator.alerts.seasonal_baseline import SeasonalBaseline
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import MetricEvent
 
 METRIC = "trace.adherence"
 HOUR, DAY = 3600, 86_400
-CLUSTERS = ClusterOptions("auto", size=4, quiet_ms=600_000)
+CLUSTERS = ClusterSettings(size=4)
 
 
 def rule(**fields: Any) -> AlertRule:

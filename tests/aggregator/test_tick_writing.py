@@ -16,7 +16,6 @@ from tests.support.redis_processes import cluster
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.errors import DamagedFieldError
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.applying import Positions
 from ragtide_aggregator.service.session import PartitionSession
@@ -30,12 +29,13 @@ from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, MetricEvent, to_milliseconds
 
 QUIET_MS = 300
 STATE = StateOptions(
-    clusters=ClusterOptions("auto", size=20, quiet_ms=QUIET_MS),
+    clusters=ClusterSettings(size=20, quiet_s=QUIET_MS / 1000),
     rules=(AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.8, run_length=200),),
 )
 

@@ -13,7 +13,6 @@ from tests.support.state_cuts import turned
 
 from ragtide import AlertRule
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.state.open_clusters import LULL_MS, ShortNames, cluster_from_bytes, cluster_to_bytes
 from ragtide_aggregator.state.options import HistoryOptions
@@ -21,11 +20,12 @@ from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.alerting import BLOCKS, ClusterSettings
 from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
 
 ADHERENCE = "trace.adherence"
 QUIET_MS, SIZE = 10_000, 6
-CLUSTERS = ClusterOptions("auto", size=SIZE, quiet_ms=QUIET_MS)
+CLUSTERS = ClusterSettings(size=SIZE, quiet_s=QUIET_MS / 1000)
 OPTIONS = StateOptions(clusters=CLUSTERS)
 DAY_S = 86_400
 START_MS = to_milliseconds(START)
@@ -142,7 +142,7 @@ def test_the_clock_of_a_producer_does_not_matter_for_a_tick(off_s: float) -> Non
 
 def test_an_honest_answer_after_a_tick_is_not_late() -> None:
     options = StateOptions(
-        clusters=ClusterOptions("auto", size=SIZE, quiet_ms=10**9),
+        clusters=ClusterSettings(size=SIZE, quiet_s=604800),
         panes=Panes((window("1m"), window("4m/1m")), 30_000),
         history=HistoryOptions(60_000, 3_600_000, 1000, 2, 86_400_000, 100, frozenset()),
         rules=(AlertRule(name="window", kind="drift", metric=ADHERENCE, baseline_window="1m", learn_n=20),),
@@ -222,8 +222,8 @@ def test_a_tick_is_due_once_for_what_can_end_and_never_without_open_sessions() -
     assert closed(state)[:2] == (2, 2)
 
 
-@pytest.mark.parametrize("clusters", [None, ClusterOptions(BLOCKS, 64, FOREVER_MS)])
-def test_no_tick_is_due_without_sessions(clusters: ClusterOptions | None) -> None:
+@pytest.mark.parametrize("clusters", [None, ClusterSettings(by=BLOCKS, block=64)])
+def test_no_tick_is_due_without_sessions(clusters: ClusterSettings | None) -> None:
     state = state_of([answer(number, "a", number) for number in range(20)], StateOptions(clusters=clusters))
     assert state.quiet_scopes(START_MS + 10**9) == []
 
@@ -231,7 +231,7 @@ def test_no_tick_is_due_without_sessions(clusters: ClusterOptions | None) -> Non
 @pytest.mark.parametrize("off_s", [-7200.0, 0.0])
 def test_an_alert_fires_at_a_tick_at_that_time_of_the_producers(off_s: float) -> None:
     rule = AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.8, run_length=200)
-    options = StateOptions(clusters=ClusterOptions("auto", size=20, quiet_ms=QUIET_MS), rules=(rule,))
+    options = StateOptions(clusters=ClusterSettings(size=20, quiet_s=QUIET_MS / 1000), rules=(rule,))
     # The first answers are good, the others are not, and all sessions are open.
     events = [
         answer(number, f"s{number % 20}", number / 10, occurred_s=number / 10 + off_s,
@@ -255,7 +255,7 @@ def test_an_alert_fires_at_a_tick_at_that_time_of_the_producers(off_s: float) ->
 def test_an_alert_at_a_tick_says_what_a_metric_of_your_own_means() -> None:
     mine = {"mine.polite": MetricDeclaration(lower=0, upper=1, meaning="Share of polite answers.")}
     rule = AlertRule(name="polite", kind="threshold", metric="mine.polite", target=0.8, run_length=200)
-    options = StateOptions(clusters=ClusterOptions("auto", size=20, quiet_ms=QUIET_MS), rules=(rule,))
+    options = StateOptions(clusters=ClusterSettings(size=20, quiet_s=QUIET_MS / 1000), rules=(rule,))
     state = state_of(
         [
             answer(number, f"s{number % 20}", number / 10, scores={"mine.polite": float(number < 20)}, declared=mine)

@@ -16,10 +16,10 @@ from tests.support.state_cuts import ADHERENCE, WORSE, Stretch, Traffic, in_one_
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.version_watch import LEAST_SILENT
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import EvaluatorScores, MetricDeclaration, MetricEvent
 from ragtide_schemas.alert_text import alert_text
 
@@ -262,7 +262,7 @@ LAWS = {
         {"floor", "given", "lang", "error", "kappa"},
     ),
     "sessions": (
-        StateOptions(rules=PLAIN, clusters=ClusterOptions("auto", size=4, quiet_ms=600_000)),
+        StateOptions(rules=PLAIN, clusters=ClusterSettings(size=4)),
         Traffic(VERSIONS, second=20, sessions=0.5, judged=0.2, sampled=0.1, runs=0.1),
         {"floor", "given", "lang"},
     ),

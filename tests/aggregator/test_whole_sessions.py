@@ -8,13 +8,14 @@ from tests.support.metric_events import event
 
 from ragtide import AlertRule
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.events.batch import ClusterOptions, EventList, cluster_codes, cluster_name
+from ragtide_aggregator.events.batch import EventList, cluster_codes, cluster_name
 from ragtide_aggregator.events.columns import EventColumns
 from ragtide_aggregator.events.keys import COST, LATENCY
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.replay.tables import columns_of
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_runtime.recordings.parquet import table_of
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import MetricEvent
 
 ADHERENCE, RESOLVED = "trace.adherence", "criteria.resolved"
@@ -49,7 +50,7 @@ def recorded(events: list[MetricEvent]) -> EventColumns:
 
 
 def state_of(events: list[MetricEvent], **options: Any) -> AggregatorState:
-    clusters = ClusterOptions("auto", size=10, quiet_ms=30_000, most_open=100)
+    clusters = ClusterSettings(quiet_s=30, open_cap=100)
     state = AggregatorState(StateOptions(**{"clusters": clusters, **options}))
     for found in events:
         state.apply(found)

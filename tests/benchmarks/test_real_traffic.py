@@ -28,9 +28,9 @@ from traffic.scores import MEAN, Change
 from traffic.stream import Traffic
 
 from ragtide import confidence_sequence
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.statistics.means.clustered_interval import clustered_interval
 from ragtide_aggregator.statistics.means.clusters import ClusterTable
+from ragtide_runtime.settings.alerting import ClusterSettings
 
 pytestmark = pytest.mark.simulation
 
@@ -114,11 +114,11 @@ def test_clusters_alarm_where_the_aggregators_state_fires(
     name: str, field: str | None, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A rule learns the limit of first answers, which the detectors here are given.
-    monkeypatch.setattr(ClusterOptions, "has_first_answers", False)
+    monkeypatch.setattr(ClusterSettings, "has_first_answers", False)
     kind = "blocks" if field is None else named(name).cluster
     traffic = named(name).draw(np.random.default_rng(3), 6, 1_600, Change(800, system=0.5))
     for size, quiet_s in ((10, 120), (4, 1_800)):
-        options = {"clusters": ClusterOptions(by, size, quiet_s * 1_000)}
+        options = {"clusters": ClusterSettings(by=by, size=size, block=size, quiet_s=quiet_s)}
         names = {} if field is None else {field: named(name).cluster}
         (first,) = first_alerts(traffic, [drift_rule(baseline=MEAN)], options, names).values()
         counted = counted_at(first)
@@ -138,7 +138,7 @@ def test_first_answers_alarm_where_the_aggregators_state_fires() -> None:
     # No session is closed, and the target is far below what was learned, so it is the limit of first answers.
     target = 0.6
     rule = drift_rule(kind="threshold", target=target, learn_n=20)
-    options = {"clusters": ClusterOptions("auto", 100, 10**7)}
+    options = {"clusters": ClusterSettings(size=100, quiet_s=10000)}
     (first,) = first_alerts(traffic, [rule], options, {"session_id": "session"}).values()
     # The detector has no evidence before it has learned: these answers are as if they had cost nothing.
     alone = alarms_by_session(traffic, "session", size=100, quiet_s=10**4, limit=target, run_length=10_000)

@@ -7,11 +7,11 @@ import pytest
 from tests.support.metric_events import event
 
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.means.moments import MomentTable
 from ragtide_aggregator.statistics.pairs.prediction_powered import Everything, PairTable
 from ragtide_offline.capacity.judged_sample import JudgedScale, sample_plan, scale_of, scale_of_mean
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import Estimate, JudgedScores
 
 pytestmark = pytest.mark.pure
@@ -97,7 +97,7 @@ def test_rare_answers_need_enough_of_them() -> None:
 def in_sessions(rate: float, count: int, size: int = 8) -> tuple[Estimate, Estimate, int]:
     """Return the estimates with a proxy and without of sessions that go well or badly, and the interactions."""
     rng = np.random.default_rng(5)
-    state = AggregatorState(StateOptions(clusters=ClusterOptions("auto", size=20, quiet_ms=30_000, most_open=4)))
+    state = AggregatorState(StateOptions(clusters=ClusterSettings(size=20, quiet_s=30, open_cap=4)))
     for number in range(count):
         luck = 0.85 if rng.random() < 0.5 else 0.25
         for item in range(size):

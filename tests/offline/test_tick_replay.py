@@ -13,7 +13,6 @@ from tests.support.recorded import record
 
 from ragtide import AlertRule
 from ragtide_aggregator.checkpoint.loading import load_checkpoint
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.replay import recorded_entries
 from ragtide_offline.replay.counting import count_selected
@@ -33,7 +32,7 @@ RULES = (
     AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.8, run_length=200),
     AlertRule(name="lang", kind="drift", metric=ADHERENCE, baseline=0.8, segment="lang", run_length=100),
 )
-STATE = StateOptions(rules=RULES, clusters=ClusterOptions("auto", size=20, quiet_ms=10_000))
+STATE = StateOptions(rules=RULES, clusters=ClusterSettings(size=20, quiet_s=10))
 CLUSTER_FIELDS = (CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER)
 EVERYTHING = Selection()
 

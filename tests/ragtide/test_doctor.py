@@ -15,7 +15,6 @@ from tests.support.wire_spans import span as wire_span
 from ragtide import AlertRule, ConfigurationError, Deployment
 from ragtide.cli.running import Given
 from ragtide_aggregator.checkpoint.commit import CHECKPOINT_VERSION
-from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_consumers.labelers.local.labeler import LANGUAGES
 from ragtide_roles.doctor.examination import examine
@@ -25,7 +24,7 @@ from ragtide_roles.doctor.server import history_findings
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import remember_id
 from ragtide_runtime.redis.scripts import run_script
-from ragtide_runtime.settings.alerting import BudgetSettings
+from ragtide_runtime.settings.alerting import BudgetSettings, ClusterSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import HistorySettings
 
@@ -86,7 +85,7 @@ async def test_owners_lags_dead_letters_drops_and_what_redis_lost_are_shown(asyn
 
 async def test_dependent_interactions_that_count_each_by_itself_are_warned_about(async_redis: Any) -> None:
     luck = np.repeat(np.random.default_rng(1).random(500) < 0.85, 10)
-    state = AggregatorState(StateOptions(clusters=ClusterOptions()))
+    state = AggregatorState(StateOptions(clusters=ClusterSettings()))
     for one in adherence(luck):
         state.apply(one)
     fields: dict[Any, Any] = {**state.take_changes().rows, "version": CHECKPOINT_VERSION}
@@ -176,7 +175,7 @@ async def test_what_false_alarms_are_allowed_and_how_many_detectors_share_them(a
 
 async def test_sessions_that_are_closed_too_early_are_warned_about(async_redis: Any) -> None:
     async def clusters_of(size: int) -> dict[str, Any]:
-        state = AggregatorState(StateOptions(clusters=ClusterOptions(size=size)))
+        state = AggregatorState(StateOptions(clusters=ClusterSettings(size=size)))
         for number, one in enumerate(adherence(np.random.default_rng(1).random(1_000))):
             state.apply(one.model_copy(update={"session_id": f"s-{number // 4}"}))
         fields: dict[Any, Any] = {**state.take_changes().rows, "version": CHECKPOINT_VERSION}
@@ -194,7 +193,7 @@ async def test_sessions_that_are_closed_too_early_are_warned_about(async_redis: 
 
 @pytest.mark.parametrize(("closed", "level"), [(0, "warning"), (300, "ok")])
 async def test_interactions_that_wait_in_open_sessions_are_shown(async_redis: Any, closed: int, level: str) -> None:
-    state = AggregatorState(StateOptions(clusters=ClusterOptions(size=2)))
+    state = AggregatorState(StateOptions(clusters=ClusterSettings(size=2)))
     for number, one in enumerate(adherence(np.full(closed + 100, 0.5))):
         session = f"s-{number // 2}" if number < closed else f"open-{number}"
         state.apply(one.model_copy(update={"session_id": session}))

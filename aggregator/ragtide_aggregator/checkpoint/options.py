@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import Final
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import RECENT_PANES
 from ragtide_schemas.alert_rule import duration_ms
 
 from ..alerts.levels import FalseDiscovery
-from ..events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ..state.history import keeps_late
 from ..state.options import AlertBudget, HistoryOptions, KeyCaps, LevelOptions, StateOptions
 from ..statistics.tables.windows import Panes, window
@@ -71,14 +71,8 @@ def level_options(settings: Settings) -> LevelOptions | None:
     return LevelOptions(moves.false_per_month / settings.partitions, MONTH_MS)
 
 
-def _clusters(settings: Settings) -> ClusterOptions | None:
-    clusters = settings.clusters
-    if clusters.by == "none":
-        return None
-    if clusters.by == BLOCKS:
-        # A block ends by its length alone.
-        return ClusterOptions(BLOCKS, clusters.block, FOREVER_MS)
-    return ClusterOptions(clusters.by, clusters.size, int(clusters.quiet_s * 1000), clusters.open_cap)
+def _clusters(settings: Settings) -> ClusterSettings | None:
+    return None if settings.clusters.by == "none" else settings.clusters
 
 
 def _history(settings: Settings) -> HistoryOptions | None:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_schemas import MetricEvent, to_milliseconds
 from ragtide_schemas.alert_kinds import SEGMENT_COVARIATE
 from ragtide_schemas.limits import TIME_MAX
@@ -35,39 +36,6 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 OF_ANSWERS: Final = "session_id"
 """The field that names a cluster of answers, and not of whole sessions."""
-
-BLOCKS: Final = "blocks"
-"""The choice of clusters that are stretches of neighbouring interactions of a pipeline."""
-
-
-FOREVER_MS: Final = 10**15
-"""A quiet time that never ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """Which interactions depend on each other, and when a cluster of them is closed."""
-
-    by: str = "auto"
-    """One of `FIELDS`, `blocks`, or `segment:NAME`."""
-    size: int | None = 10
-    """Most interactions of a cluster: more of the same name are the next cluster. None measures how long blocks are."""
-    quiet_ms: int = 600_000
-    """Time without an interaction of a cluster after which it is closed: in event time of its pipeline or, by a tick,
-    in the time at which interactions came."""
-
-    most_open: int = 10_000
-    """Most open clusters of a pipeline and run: the cluster that is quiet for longest is closed before its time."""
-
-    @property
-    def has_first_answers(self) -> bool:
-        """Whether clusters begin with an answer that is independent of all earlier ones, as sessions do."""
-        return self.by in FIELDS
-
-    @property
-    def measures_blocks(self) -> bool:
-        """Whether the length of blocks follows from the measured dependence."""
-        return self.size is None
 
 
 def cluster_codes(names: Iterable[tuple[str, str] | None]) -> NDArray[np.int64]:

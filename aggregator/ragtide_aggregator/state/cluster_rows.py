@@ -7,9 +7,10 @@ from typing import Self
 import numpy as np
 
 from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.settings.alerting import ClusterSettings
 
 from ..alerts.rule_values import RuleValues, ValueExtremes
-from ..events.batch import BY_ITSELF, ClusterOptions, EventBatch, Scope
+from ..events.batch import BY_ITSELF, EventBatch, Scope
 from ..events.keys import EstimateKey
 from ..statistics.drift.seasons import HOUR_MS
 from ..statistics.means.clusters import ClusterTable
@@ -39,7 +40,7 @@ class ClusterRows(StatePart):
 
     kinds = (CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER)
 
-    def __init__(self, options: ClusterOptions, rows: KeyRows, pairs: PairRows) -> None:
+    def __init__(self, options: ClusterSettings, rows: KeyRows, pairs: PairRows) -> None:
         self.options = options
         self.sums = ClusterTable()
         self.open = OpenClusters(options)

@@ -24,8 +24,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtide_runtime.settings.alerting import ClusterSettings
+
 from ..alerts.rule_values import BEGINNINGS
-from ..events.batch import BY_ITSELF, ClusterOptions, EventBatch, Scope
+from ..events.batch import BY_ITSELF, EventBatch, Scope
 from ..events.keys import EstimateKey, PairKey
 from ..statistics.means.dependence import FIRST_BLOCK, LEAST_BLOCKS
 from ..statistics.tables.batches import Floats, Rows
@@ -163,7 +165,7 @@ class ScopeClusters:
         code: int,
         event: ClusterEvent,
         newest_ms: int,
-        options: ClusterOptions,
+        options: ClusterSettings,
         *,
         arrived_ms: int,
         unfinished: bool,
@@ -206,7 +208,7 @@ class ScopeClusters:
         self.open.move_to_end(code)
         self.changed.add(code)
         is_first = cluster.begins_session and cluster.interactions == 1 and not later
-        full = cluster.interactions >= (options.size or self.block)
+        full = cluster.interactions >= (options.length or self.block)
         begins = cluster.begins_session and 1 < cluster.interactions <= 2 * BEGINNINGS[-1] and not later
         beginning = tuple(cluster.events) if begins else ()
         return AddedPart(is_first, self._close(cluster) if full and not unfinished else None, beginning)
@@ -261,7 +263,7 @@ class OpenClusters:
         scopes: pipelines and runs with clusters.
     """
 
-    def __init__(self, options: ClusterOptions) -> None:
+    def __init__(self, options: ClusterSettings) -> None:
         self.options = options
         self.scopes: dict[Scope, ScopeClusters] = {}
 
@@ -305,7 +307,7 @@ class OpenClusters:
                 quiet = scope.quiet(arrived[part], self.options.quiet_ms)
                 closings += [Closing(part, cluster) for cluster in quiet]
                 continue
-            closings += [Closing(part, cluster) for cluster in scope.expired(newest[part], self.options.most_open)]
+            closings += [Closing(part, cluster) for cluster in scope.expired(newest[part], self.options.open_cap)]
             inside[part] = True
             mine = slice(starts[part], starts[part + 1])
             counted = countable[mine]

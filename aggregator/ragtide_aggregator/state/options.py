@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_schemas import Alert, AlertRule
 from ragtide_schemas.fitness import Stated
 
 from ..alerts.levels import FalseDiscovery
-from ..events.batch import ClusterOptions
 from ..events.keys import HIDDEN, EstimateKey
 from ..statistics.drift.levels import LEARNED
 from ..statistics.tables.windows import Panes
@@ -124,7 +124,7 @@ class StateOptions:
     """Whether the state has sums that do not depend on the order of values at all, so that it is merged exactly."""
     origin: str = ""
     """Makes alert ids of a split pipeline different in each partition."""
-    clusters: ClusterOptions | None = None
+    clusters: ClusterSettings | None = None
     """Which interactions depend on each other; None takes each by itself."""
     history: HistoryOptions | None = None
     """Which keys have a history; None for no history."""

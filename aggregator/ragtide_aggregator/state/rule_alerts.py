@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_schemas import Alert, to_milliseconds
 from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
 
@@ -34,7 +35,7 @@ from ..alerts.own_values import OwnValuesRules
 from ..alerts.rule_state import RuleState
 from ..alerts.rule_values import BEGINNINGS, Arrived, RuleValues, ValueExtremes
 from ..errors import reading
-from ..events.batch import BLOCKS, EventBatch, Scope, Times
+from ..events.batch import EventBatch, Scope, Times
 from ..events.keys import VERSION, EstimateKey
 from ..statistics.causes.mix_shift import DesignEffects
 from ..statistics.drift.seasons import HOUR_MS

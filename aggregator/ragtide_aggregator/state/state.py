@@ -12,13 +12,14 @@ import numpy as np
 
 from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, from_milliseconds, to_milliseconds
 from ragtide_schemas.fitness import Stated
 
 from ..alerts.own_values import OwnValuesRules
 from ..alerts.rule_state import RuleState
 from ..errors import DamagedFieldError
-from ..events.batch import BLOCKS, LATEST_MS, SEGMENT, EventBatch, Scope
+from ..events.batch import LATEST_MS, SEGMENT, EventBatch, Scope
 from ..events.columns import EventColumns, RejectedEvent
 from ..events.keys import EstimateKey
 from ..events.queue import EventKind, EventQueue

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from ragtide_aggregator.events.batch import (
-    BLOCKS,
     BY_ITSELF,
     FIELDS,
     OF_ANSWERS,
@@ -29,6 +28,7 @@ from ragtide_aggregator.events.values import DeclaredMetrics
 from ragtide_aggregator.statistics.tables.batches import Floats
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.parquet import EXACT, entries_of
+from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
 from ragtide_schemas.alert_kinds import SEGMENT_COVARIATE
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from ragtide_aggregator.estimates.segment_values import measured_effects, moments_by_value, segment_names
 from ragtide_aggregator.estimates.view import View, WindowSpan
-from ragtide_aggregator.events.batch import BLOCKS
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, VERSION, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
@@ -23,6 +22,7 @@ from ragtide_aggregator.statistics.causes.mix_shift import DesignEffects
 from ragtide_aggregator.statistics.tables.windows import Panes
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.redis.keys import workspace_of
+from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_schemas import Alert, from_milliseconds, to_milliseconds
 from ragtide_schemas.suggestions import unknown
 

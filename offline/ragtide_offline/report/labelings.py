@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from redis.asyncio import Redis
 
-from ragtide_aggregator.events.batch import BLOCKS, cluster_name
+from ragtide_aggregator.events.batch import cluster_name
 from ragtide_aggregator.events.values import parts_of, scopes_of
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.comparisons.paired import PairedDifference, paired_difference
@@ -22,6 +22,7 @@ from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording, Unre
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField, Streams
 from ragtide_runtime.redis.log import read_all
+from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import parts_folder
 from ragtide_schemas import (
@@ -74,7 +75,7 @@ class Scores:
     scopes: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
     """For each interaction the segment values it counts in; None for the whole pipeline."""
     by: str | None = None
-    """Which interactions are a cluster (`ClusterOptions.by`); None takes each by itself."""
+    """Which interactions are a cluster (`clusters.by`); None takes each by itself."""
     clusters: dict[str, Hashable] = field(default_factory=dict)
     """The cluster of each interaction that belongs to one."""
 

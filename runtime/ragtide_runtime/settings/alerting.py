@@ -1,7 +1,7 @@
 """Settings of alerts: the default rules, and the tables `[budget]`, `[moves]`, `[clusters]` and `[stall]`."""
 
 from collections.abc import Iterable
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -69,6 +69,13 @@ class MovesSettings(BaseModel):
     """Maximum number of false marks of moved levels in 30 days, on average, over all metrics and pipelines."""
 
 
+BLOCKS: Final = "blocks"
+"""The choice of clusters that are stretches of neighbouring interactions of a pipeline."""
+
+FOREVER_MS: Final = 10**15
+"""A quiet time that never ends."""
+
+
 class ClusterSettings(BaseModel):
     """Interactions whose scores depend on each other."""
 
@@ -89,6 +96,29 @@ class ClusterSettings(BaseModel):
     open_cap: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     """Maximum number of open clusters of a pipeline; with more, the one that was quiet for longest is closed at
     once."""
+
+    @property
+    def length(self) -> int | None:
+        """Most interactions of a cluster: more of the same name are the next cluster. None measures it for blocks."""
+        return self.block if self.by == BLOCKS else self.size
+
+    @property
+    def quiet_ms(self) -> int:
+        """Milliseconds without an interaction of a cluster after which it is closed; a block ends by its length alone.
+
+        They are of event time of its pipeline or, by a tick, of the time at which interactions came.
+        """
+        return FOREVER_MS if self.by == BLOCKS else int(self.quiet_s * 1000)
+
+    @property
+    def measures_blocks(self) -> bool:
+        """Whether the length of blocks follows from the measured dependence."""
+        return self.by == BLOCKS and self.block is None
+
+    @property
+    def has_first_answers(self) -> bool:
+        """Whether clusters begin with an answer that is independent of all earlier ones, as sessions do."""
+        return self.by != BLOCKS and not self.by.startswith("segment:")
 
 
 class LowTrafficSettings(BaseModel):

@@ -365,10 +365,9 @@ def check_rules(
     """
     from rich.text import Text
 
-    from ragtide_aggregator.events.batch import BLOCKS
     from ragtide_offline.replay.plan import rules_of
     from ragtide_roles.rule_checks import default_rules_sentence, rule_findings
-    from ragtide_runtime.settings.alerting import default_rules_of
+    from ragtide_runtime.settings.alerting import BLOCKS, default_rules_of
     from ragtide_runtime.settings.open_sessions import closing_sentence
     from ragtide_schemas.printable import printable
 
