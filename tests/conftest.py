@@ -2,10 +2,12 @@
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from ragtide.testing import embedded_redis
 from ragtide_runtime.redis.client import connect, connect_async
 
 ROOT = Path(__file__).parents[1]
+FOLDERS = count()
 
 # A shell ignores Ctrl-C for what it runs in the background, and children inherit that; ours shall hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -36,7 +39,7 @@ QUICK = 12
 GLANCE = 3
 """Examples of a property on another Python, where a difference of the language shows in any example."""
 # No property says how fast it holds: beside other load an example may take a second.
-for profile, examples in (("glance", GLANCE), ("quick", QUICK), ("thorough", 200)):
+for profile, examples in (("glance", GLANCE), ("quick", QUICK), ("thorough", 8 * QUICK)):
     settings.register_profile(
         profile, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
@@ -72,6 +75,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.redis)
         elif not item.get_closest_marker("simulation"):
             item.add_marker(pytest.mark.pure)
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Folder of the test's own: as pytest's, without the link to the newest, which costs more than a small test."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}-{next(FOLDERS)}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture(autouse=True)

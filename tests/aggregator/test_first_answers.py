@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.event_columns import columns_of
 from tests.support.metric_events import event
 
 from ragtide import Alert, AlertRule
@@ -29,8 +30,7 @@ def sessions(values: Sequence[float], size: int, *, at_once: int = 1, start: int
 
 def applied(events: Iterable[MetricEvent], *rules: AlertRule, **options: Any) -> AggregatorState:
     state = AggregatorState(StateOptions(**{"rules": rules, "clusters": HALF_AN_HOUR, **options}))
-    for one in events:
-        state.apply(one)
+    assert state.apply_columns(columns_of(list(events))) == []
     return state
 
 

@@ -130,8 +130,14 @@ async def test_a_hostile_answer_is_an_error_of_the_client(
     assert turns[0] > 1
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("kind", ["webhook", "slack", "alertmanager", "teams"])
+@pytest.mark.parametrize(
+    ("kind", "attack"),
+    [
+        *(("webhook", attack) for attack in ATTACKS),
+        # All of them read in the same way.
+        *((kind, "an endless body") for kind in ("slack", "alertmanager", "teams")),
+    ],
+)
 async def test_a_destination_reads_the_beginning_of_an_answer_only(kind: str, attack: str) -> None:
     async with (
         hostile(ATTACKS[attack]) as url,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 from tests.support.roles import STREAMS, running, wait_for_aggregation
 from tests.support.stored_release import FOLDER, READINGS, readings, restore
 from tools.pages.json_schemas import json_schemas
@@ -87,6 +86,8 @@ def test_the_aggregator_goes_on_from_the_checkpoint_of_a_stored_release(
 def test_entries_of_a_stored_release_follow_the_published_schemas(
     release: Path, redis: Any, stream: str, schema: str
 ) -> None:
+    from jsonschema import Draft202012Validator  # its import takes seconds
+
     validator = Draft202012Validator(json.loads(json_schemas()[f"{schema}.schema.json"]))
     entries = [json.loads(fields[DATA_FIELD]) for _, fields in redis.xrange(getattr(STREAMS, stream))]
     assert entries

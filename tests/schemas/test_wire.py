@@ -1,12 +1,12 @@
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 from redis.crc import key_slot
 from tests.support.cases import for_each
@@ -20,7 +20,14 @@ from ragtide_schemas import Reason, SentenceLabels
 from ragtide_schemas.base import SCHEMA_VERSION
 
 DOCS = Path(__file__).parents[2] / "docs" / "schemas"
-INTERACTION_SCHEMA = Draft202012Validator(json.loads(json_schemas()["interaction.schema.json"]))
+
+
+@cache
+def interaction_schema() -> Any:
+    from jsonschema import Draft202012Validator  # its import takes seconds
+
+    return Draft202012Validator(json.loads(json_schemas()["interaction.schema.json"]))
+
 
 GOOD: dict[str, Any] = {"pipeline": "shop", "question": "q", "documents": [{"text": "d"}], "response": "r"}
 
@@ -42,6 +49,8 @@ def test_the_published_json_schemas_are_those_of_the_models() -> None:
 
 @for_each("name", PUBLISHED)
 def test_a_published_json_schema_states_its_dialect_and_an_id_of_its_own(name: str) -> None:
+    from jsonschema import Draft202012Validator
+
     schema = json.loads((DOCS / f"{name}.schema.json").read_text(encoding="utf-8"))
     assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
     assert schema["$id"] == f"urn:ragtide:schema:{name}:v{SCHEMA_VERSION}"
@@ -50,7 +59,7 @@ def test_a_published_json_schema_states_its_dialect_and_an_id_of_its_own(name: s
 
 @given(INTERACTION)
 def test_the_schema_of_an_interaction_accepts_what_the_model_writes(interaction: RagInteraction) -> None:
-    INTERACTION_SCHEMA.validate(json.loads(interaction.encode()))
+    interaction_schema().validate(json.loads(interaction.encode()))
 
 
 @for_each(
@@ -67,7 +76,9 @@ def test_the_schema_of_an_interaction_accepts_what_the_model_writes(interaction:
     ],
 )
 def test_the_schema_of_an_interaction_refuses_what_the_model_refuses(payload: bytes, field: str | None) -> None:
-    mistakes = "".join(error.json_path + error.message for error in INTERACTION_SCHEMA.iter_errors(json.loads(payload)))
+    mistakes = "".join(
+        error.json_path + error.message for error in interaction_schema().iter_errors(json.loads(payload))
+    )
     assert (mistakes == "") if field is None else (field in mistakes)
     if field is None:
         assert RagInteraction.from_entry("5-0", payload)

@@ -2,10 +2,7 @@
 
 import json
 import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,8 @@ from typing import Any
 import pytest
 from tests.consumers.judge.asking import TOWER, settings
 from tests.support.conditions import wait_until
+from tests.support.forked import ForkedProcess
+from tests.support.roles import kill
 from typer.testing import CliRunner
 
 from ragtide.cli.app import cli
@@ -54,18 +53,22 @@ def test_a_run_that_is_killed_asks_again_only_for_what_was_in_flight(server: Scr
     server.latency_s = 0.02
     limits = {"RAGTIDE_JUDGE_MAX_IN_FLIGHT": "2", "RAGTIDE_DATA_DIR": str(tmp_path / "data")}
     environment = {**os.environ, **server.environment, **limits}
-    command = [sys.executable, "-m", "ragtide", "benchmark", str(source)]
-    first = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_until(lambda: len(server.requests) > 8)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    second = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    asked = Counter(prompt.question for prompt in server.prompts)
-    assert len(asked) == len(rows)
-    assert sum(count - 1 for count in asked.values()) <= 4, second.stderr
-    before = len(server.requests)
-    subprocess.run(command, env=environment, capture_output=True, check=True)
-    assert len(server.requests) == before
+    log = tmp_path / "log"
+    with log.open("ab") as file:
+
+        def benchmark() -> ForkedProcess:
+            return ForkedProcess(("benchmark", str(source)), environment, tmp_path, file, file)
+
+        first = benchmark()
+        wait_until(lambda: len(server.requests) > 8)
+        kill(first)
+        assert benchmark().wait() == 0, log.read_text()
+        asked = Counter(prompt.question for prompt in server.prompts)
+        assert len(asked) == len(rows)
+        assert sum(count - 1 for count in asked.values()) <= 4, log.read_text()
+        before = len(server.requests)
+        assert benchmark().wait() == 0, log.read_text()
+        assert len(server.requests) == before
 
 
 @pytest.mark.pure

@@ -352,5 +352,5 @@ def test_any_reply_is_an_answer_or_a_fault_and_raises_nothing(reply: Any, is_str
 @pytest.mark.pure
 @pytest.mark.parametrize("line", ["data: {", "data: ", '{"a": [', ": x", "event: a", '{"a": 1}', "[1", "x"])
 def test_a_long_stream_is_read_in_linear_time(line: str) -> None:
-    body = f"{line}\n".encode() * 50_000
+    body = f"{line}\n".encode() * 20_000
     read_reply(read_body(body), None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from email import message_from_bytes
 from email.errors import MessageError
@@ -232,11 +233,12 @@ async def test_a_server_that_hangs_is_left_after_the_limit() -> None:
 
 async def test_servers_that_hang_take_no_thread_from_other_destinations() -> None:
     patient = {"timeout_s": 30}
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(smtp_server())
         server.hangs = True
         others = [
-            await stack.enter_async_context(destination("email", notify=patient, **fields(server))) for _ in range(34)
+            await stack.enter_async_context(destination("email", notify=patient, **fields(server))) for _ in range(4)
         ]
         hanging = [asyncio.create_task(one.deliver(told_of())) for one in others]
         await until(lambda: server.connections == len(others))

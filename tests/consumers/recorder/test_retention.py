@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.consumers.recorder.running import (
     STREAMS,
     add_all,
@@ -17,6 +18,7 @@ from tests.consumers.recorder.running import (
 from tests.support.conditions import until
 
 from ragtide_aggregator.service.trimming import trim_streams
+from ragtide_consumers.recorder import service
 from ragtide_consumers.recorder.service import prepare_recorder
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.store import LocalStore
@@ -64,7 +66,10 @@ class FullDisk(LocalStore):
         super().write(path, data)
 
 
-async def test_a_store_that_is_away_costs_no_entry(async_redis: Any, tmp_path: Path) -> None:
+async def test_a_store_that_is_away_costs_no_entry(
+    async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "STORE_RETRY_S", 0.05)
     trimming = trim_streams(STREAMS, Settings(events_keep=0), "0-0", "0-0")
     store = FullDisk(tmp_path / "r")
     expected = await add_all(async_redis, 0, 10)

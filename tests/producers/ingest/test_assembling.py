@@ -246,7 +246,7 @@ def test_a_real_trace_whose_next_span_takes_long_gives_what_it_gives_as_a_whole(
     for trace in fields_by_trace(captured)[0]:
         order = sorted(trace.spans, key=ends.__getitem__)
         whole = contents(trace, order, 600_000)
-        steps = {*range(1, len(order), len(order) // 6 + 1), *range(max(1, len(order) - 6), len(order))}
+        steps = {*range(1, len(order), len(order) // 3 + 1), *range(max(1, len(order) - 3), len(order))}
         assert [extra for count in steps if (extra := contents(trace, order[:count], 2_000) - whole)] == []
         if name not in UNFINISHED:
             assert contents(trace, order, 2_000) == whole

@@ -159,23 +159,25 @@ BOMB = 100_000_000
 
 
 @pytest.mark.parametrize(
-    ("lines", "changes"),
+    ("first", "repeated", "times", "changes"),
     [
-        (b" " * BOMB + b"\n", {}),
-        (LINES + b" " * BOMB, {}),
-        (LINES + b"\n" * BOMB, {}),
-        (LINES * 300_000, {}),
-        (LINES + LINES, {"count": 2, "unpacked_bytes": len(LINES) + 5}),
-        (b" " * BOMB, {"unpacked_bytes": len(LINES), "path": f"interactions-unreadable/day=2020-01-01/{NAME}"}),
+        (b"", b" ", BOMB, {}),
+        (LINES, b" ", BOMB, {}),
+        (LINES, b"\n", BOMB, {}),
+        (b"", LINES, 300_000, {}),
+        (LINES, LINES, 1, {"count": 2, "unpacked_bytes": len(LINES) + 5}),
+        (b"", b" ", BOMB, {"unpacked_bytes": len(LINES), "path": f"interactions-unreadable/day=2020-01-01/{NAME}"}),
     ],
     ids=["long line", "long tail", "empty lines", "many lines", "more than stated", "unreadable"],
 )
-def test_no_more_is_unpacked_than_the_manifest_says(lines: bytes, changes: dict[str, Any], tmp_path: Path) -> None:
+def test_no_more_is_unpacked_than_the_manifest_says(
+    first: bytes, repeated: bytes, times: int, changes: dict[str, Any], tmp_path: Path
+) -> None:
     import tracemalloc
 
     path = changes.get("path", PATH)
     unreadable = {"unreadable": True, "pipeline": None} if "unreadable" in path else {}
-    write(tmp_path, gzip.compress(lines, 1), path, **changes, **unreadable)
+    write(tmp_path, gzip.compress(first + repeated * times, 1), path, **changes, **unreadable)
     found = Recording.open(str(tmp_path))
     tracemalloc.start()
     with pytest.raises(UnreadableRecordingError, match=f"^{path}: .*more than its manifest states"):
