@@ -34,11 +34,11 @@ test-lowest: .venv/.reference ## run the tests of test-fast with the lowest vers
 	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct --editable '.[service,embedded,dev]'
 	.venv-lowest/bin/python -m pytest -q --numprocesses 2 --dist worksteal -m "pure and not heavy" $(DESCRIBED:%=--deselect %) $(ARGS)
 
-test-pythons: .venv/.reference ## run the tests of test-fast on the newest release of each line of Python found here, in .venv-pythons; CI runs it
-	for python in $$($(BIN)/python tools/pythons.py newest); do \
+test-pythons: .venv/.reference ## run the tests of test-fast on the newest release of each other line of Python found here, in .venv-pythons; CI runs it
+	for python in $$($(BIN)/python tools/pythons.py others); do \
 		$$python --version && $(BIN)/uv venv --quiet --clear --python $$python .venv-pythons \
 		&& $(BIN)/uv pip install --quiet --python .venv-pythons --editable '.[service,embedded,dev]' \
-		&& .venv-pythons/bin/python -m pytest -q --numprocesses 3 --dist worksteal -m "pure and not heavy" --hypothesis-profile glance $(ARGS) || exit 1; done
+		&& .venv-pythons/bin/python -m pytest -q --numprocesses 2 --dist worksteal -m "pure and not heavy" --hypothesis-profile glance $(ARGS) || exit 1; done
 
 instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Haystack, ... and TypeScript into ragtide, after make programs; CI runs both
 	$(BIN)/python -m tests.instrumentations.environments

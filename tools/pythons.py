@@ -1,6 +1,7 @@
-"""Lists the Pythons of this machine that ragtide supports: the oldest patch release, or the newest of each line.
+"""Lists the Pythons of this machine that ragtide supports: the oldest patch release, or the newest of the other lines.
 
-Runs before any environment exists, by any Python: `python3 tools/pythons.py oldest` or `newest`.
+Runs before any environment exists, by any Python: `python3 tools/pythons.py oldest`. `others` leaves out the line of
+the Python that runs it, which is that of `make test`.
 """
 
 import os
@@ -52,16 +53,17 @@ def main(wanted: str) -> None:
     """Print the paths, a line each.
 
     Raises:
-        SystemExit: no supported Python is here, or `wanted` is neither `oldest` nor `newest`.
+        SystemExit: no supported Python is here, or `wanted` is neither `oldest` nor `others`.
     """
     found = installed()
-    if wanted not in ("oldest", "newest") or not found:
-        raise SystemExit("usage: python3 tools/pythons.py oldest|newest, where a supported Python is installed")
+    if wanted not in ("oldest", "others") or not found:
+        raise SystemExit("usage: python3 tools/pythons.py oldest|others, where a supported Python is installed")
     if wanted == "oldest":
         print(found[min(found)])
     else:
         newest = {version[:2]: path for version, path in sorted(found.items())}
-        print("\n".join(str(path) for path in newest.values()))
+        newest.pop(sys.version_info[:2], None)
+        print("\n".join(map(str, newest.values())))
 
 
 if __name__ == "__main__":
