@@ -118,6 +118,17 @@ class Move(AnswerModel):
     """Number of these values."""
 
 
+def is_folded(metric: str, estimate: float | None) -> bool:
+    """Return whether a screen shows a metric only where it is asked for.
+
+    It is made of other metrics, counts sentences or documents, or counts empty parts while there are none.
+    """
+    name = metric.rpartition(".")[2]
+    repeats = name in {"average", "rmse_aggregation"} or metric.startswith(("consistency_score", "sentences."))
+    # The number of documents is in every event, and seldom news; shares of sentences are metrics of their own.
+    return repeats or metric == "retrieval.documents" or (name == "empty" and not estimate)
+
+
 class Headline(AnswerModel):
     """The headline of one metric of a pipeline, or of one segment value of it.
 
@@ -254,8 +265,8 @@ class Headline(AnswerModel):
 
     @property
     def labeler_text(self) -> str:
-        """The labeler, with the estimator if it is not the mean."""
-        return f"{self.labeler} (prediction-powered from {self.proxy})" if self.proxy else self.labeler
+        """The labeler; `corrected` where it scores a sample of what a proxy scores."""
+        return f"{self.labeler}, corrected" if self.proxy else self.labeler
 
     @property
     def has_interval(self) -> bool:
@@ -272,18 +283,8 @@ class Headline(AnswerModel):
 
     @property
     def is_small(self) -> bool:
-        """Whether a screen folds the metric away.
-
-        It does if the metric is made of other ones, counts sentences or documents, or counts empty parts while there
-        are none.
-        A metric that fires or moved is never small.
-        """
-        if self.state in ("firing", "suspicious", "moved"):
-            return False
-        name = self.metric.rpartition(".")[2]
-        repeats = name in {"average", "rmse_aggregation"} or self.metric.startswith(("consistency_score", "sentences."))
-        # The number of documents is in every event, and seldom news; shares of sentences are metrics of their own.
-        return repeats or self.metric == "retrieval.documents" or (name == "empty" and not self.estimate)
+        """Whether a screen folds the metric away; never one that fires or moved."""
+        return self.state not in ("firing", "suspicious", "moved") and is_folded(self.metric, self.estimate)
 
     @property
     def value_range(self) -> tuple[float, float]:

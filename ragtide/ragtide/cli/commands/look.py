@@ -9,6 +9,7 @@ import typer
 
 from ..printing import err, fitted, out, print_json, warn
 from ..running import (
+    AllMetricsOption,
     ConfidenceOption,
     FailIfOption,
     GateReports,
@@ -206,7 +207,7 @@ def estimates(
     labeler: Annotated[
         str | None, typer.Option(help="Numbers of this labeler, instead of the recommended numbers.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show small metrics, too, which are folded away.")] = False,
+    every: AllMetricsOption = False,
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -313,6 +314,7 @@ def estimates(
             found if segments or segment is not None else whole_pipelines(found),
             len(found),
             labeling=labeling,
+            small=every or metric is not None,
             clusters=settings.clusters,
         )
     elif unmet is None and not found and not as_json:

@@ -10,6 +10,7 @@ import typer
 
 from ..printing import err, out, print_json, warn
 from ..running import (
+    AllMetricsOption,
     ConfidenceOption,
     FailIfOption,
     FilesArgument,
@@ -98,6 +99,7 @@ def score_files(
         str | None,
         typer.Option(help="Published results to show beside the summary: ClapNQ, RAGChecker or RAGBench."),
     ] = None,
+    every: AllMetricsOption = False,
     export_ragchecker: Annotated[
         Path | None, typer.Option(help="File for claims, labels and scores, as JSON of RAGChecker.")
     ] = None,
@@ -170,7 +172,7 @@ def score_files(
             LargeScoring(files, options, processes or 1, shard, output, labels), settings, strategy, level
         )
         if merged is not None:
-            _end(merged, gate, strategy, level, reference, summary_json)
+            _end(merged, gate, strategy, level, reference, summary_json, small=every)
         return
     (file,) = files
     before = None if baseline is None else [event for event, _ in read_lines(baseline)]
@@ -180,7 +182,7 @@ def score_files(
     found = summarize(scored.events, strategy=strategy, confidence=level)
     if not complete:
         (err if as_json else out).print(partial_summary(scored), style="yellow", highlight=False)
-    report_summary(found, f"intervals: {strategy}, {level:.0%}", reference, as_json=as_json)
+    report_summary(found, f"intervals: {strategy}, {level:.0%}", reference, small=every, as_json=as_json)
     if not complete:
         write_summary(summary_json, {**scored.totals(), "partial": True, **found.as_dict()})
         interrupted(kept_results(scored) + (" The gate is not decided." if gate is not None else ""))
@@ -235,6 +237,7 @@ def merge(
         str | None,
         typer.Option(help="Published results to show beside the summary: ClapNQ, RAGChecker or RAGBench."),
     ] = None,
+    every: AllMetricsOption = False,
     fail_if: FailIfOption = None,
     reports: GateReports = GateReports(),
     summary_json: Annotated[
@@ -255,7 +258,8 @@ def merge(
     if gate is not None:
         gate.needs_baseline("ragtide score merge has none: score one file with --baseline FILE")
     level = confidence or settings.confidence
-    _end(merged_parts(folder, strategy=strategy, confidence=level), gate, strategy, level, reference, summary_json)
+    merged = merged_parts(folder, strategy=strategy, confidence=level)
+    _end(merged, gate, strategy, level, reference, summary_json, small=every)
 
 
 def _end(
@@ -265,6 +269,8 @@ def _end(
     level: float,
     reference: str | None,
     summary_json: Path | None,
+    *,
+    small: bool,
 ) -> None:
     from ragtide_offline.gates.measurements import of_estimates
 
@@ -272,7 +278,7 @@ def _end(
     from ..running.scoring import repeated_rows, report_summary, write_summary
 
     found = merged.summary
-    report_summary(found, f"intervals: {strategy}, {level:.0%}", reference, as_json=False)
+    report_summary(found, f"intervals: {strategy}, {level:.0%}", reference, small=small)
     money = f", ${merged.cost_usd:.4f}" if merged.cost_usd else ""
     err.print(f"{merged.counts['scored']:,} scored, {merged.counts['problems']:,} problems{money}", highlight=False)
     warn(*filter(None, [*columns_lines(merged.columns, merged.left_out), repeated_rows(merged.repeats, "about ")]))

@@ -21,6 +21,7 @@ from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_schemas import METRICS, Direction
 from ragtide_schemas.estimate import shown_metric
 from ragtide_schemas.fitness import phrase_of
+from ragtide_schemas.headline import is_folded
 from ragtide_schemas.metric_definitions import USAGE
 from ragtide_schemas.printable import printable
 from ragtide_schemas.suggestions import unknown
@@ -307,10 +308,14 @@ def _reasons(estimate: Estimate) -> set[str]:
     return set(estimate.absent)
 
 
+def _names(rows: Sequence[Estimate]) -> str:
+    return ", ".join(dict.fromkeys(short_name(row.metric_name) for row in rows))
+
+
 def _by_reason(found: Sequence[Estimate]) -> str:
     causes = {reason for estimate in found for reason in estimate.absent} - {CONSEQUENCE} or {CONSEQUENCE}
     if len(causes) == 1:
-        return f"{', '.join(short_name(estimate.metric_name) for estimate in found)}: {causes.pop()}"
+        return f"{_names(found)}: {causes.pop()}"
     return ", ".join(f"{short_name(estimate.metric_name)} ({', '.join(estimate.absent)})" for estimate in found)
 
 
@@ -390,18 +395,26 @@ def _row_key(estimate: Estimate) -> _RowKey:
     return (*group_key(estimate), estimate.metric, estimate.metric_version, estimate.proxy, estimate.estimator)
 
 
-def estimates_table(estimates: Sequence[Estimate], width: int, *, recent: bool = True) -> RenderableType:
+def estimates_table(
+    estimates: Sequence[Estimate], width: int, *, recent: bool = True, folded_by: str | None = None
+) -> RenderableType:
     """Return estimates as a table, grouped by scope and labeler, with a row for each metric that has values.
 
     Args:
         estimates: estimates to show.
         width: columns of the terminal.
         recent: whether to compare the most recent values with all values, or a window with the window before.
+        folded_by: what shows the metrics that repeat others, which are folded away; None shows them.
     """
-    rows, above = in_sections(
-        ([*([Text()] if place else []), heading(group.title, width)], group.measured, _notes(group))
-        for place, group in enumerate(groups_of(estimates))
-    )
+    sections = []
+    for group in groups_of(estimates):
+        away = [row for row in group.measured if folded_by is not None and is_folded(row.metric, row.estimate)]
+        notes = _notes(group)
+        if away:
+            notes.append(Text(f"folded away: {_names(away)} ({folded_by})", style="bright_black"))
+        head = [*([Text()] if sections else []), heading(group.title, width)]
+        sections.append((head, [row for row in group.measured if row not in away], notes))
+    rows, above = in_sections(sections)
     if not rows:
         return Group(*above.get(0, ()))
     return fitted(_estimate_columns(rows, recent=recent), rows, width, above)
@@ -885,13 +898,16 @@ def print_headlines(shown: Sequence[Headline], *, small: bool, clusters: Cluster
         out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
 
 
-def print_estimates(shown: Sequence[Estimate], found: int, *, labeling: bool, clusters: ClusterSettings) -> None:
+def print_estimates(
+    shown: Sequence[Estimate], found: int, *, labeling: bool, small: bool, clusters: ClusterSettings
+) -> None:
     """Print estimates as a table with diagnoses, and the number of estimates that are not shown.
 
     Args:
         shown: estimates.
         found: number of estimates that were found.
         labeling: whether they are of time and cost of labeling.
+        small: whether metrics that repeat others have rows.
         clusters: settings by which the answers of a session count.
     """
     from ragtide_aggregator.reading.diagnoses import diagnoses  # noqa: PLC0415 - it imports Redis
@@ -900,7 +916,7 @@ def print_estimates(shown: Sequence[Estimate], found: int, *, labeling: bool, cl
         out.print(labeling_table(shown, out.width))
     elif shown:
         out.print(estimates_note(shown), style="bright_black", markup=False, highlight=False)
-        out.print(estimates_table(shown, out.width))
+        out.print(estimates_table(shown, out.width, folded_by=None if small else "--all shows them"))
         for line in waiting_lines(shown, clusters):
             out.print(line, style="bright_black", markup=False, highlight=False)
         # Of live traffic the headlines have one, where something changed.

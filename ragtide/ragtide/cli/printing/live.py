@@ -606,7 +606,8 @@ def print_replay(plan: ReplayPlan, found: ReplayResult) -> None:
     """Print the estimates and alerts of a replay."""
     whole = [estimate for estimate in found.estimates or () if estimate.segment is None]
     out.print(estimates_note(whole), style="bright_black", markup=False, highlight=False)
-    out.print(estimates_table(whole, out.width))
+    shows_all = f"ragtide estimates --workspace {plan.run} --all shows them"
+    out.print(estimates_table(whole, out.width, folded_by=shows_all))
     out.print()
     out.print(fitted(RULE_COLUMNS, [*found.rules.items()], out.width))
     counts = found.counts

@@ -39,6 +39,9 @@ ConfidenceOption = Annotated[
 ]
 
 
+AllMetricsOption = Annotated[bool, typer.Option("--all", help="Show metrics that repeat others, too.")]
+
+
 FileArgument = Annotated[
     str,
     typer.Argument(

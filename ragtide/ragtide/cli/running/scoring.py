@@ -129,11 +129,18 @@ def gaps_to_baseline(events: Sequence[MetricEvent], before: Sequence[MetricEvent
     return baseline_gaps(events, before, confidence=confidence)
 
 
-def report_summary(summary: Summary, note: str, reference: str | None, *, as_json: bool) -> None:
-    """Print the summary, on standard error if the lines are on standard output."""
+def report_summary(
+    summary: Summary, note: str, reference: str | None, *, small: bool, as_json: bool = False
+) -> None:
+    """Print the summary, on standard error if the lines are on standard output.
+
+    Args:
+        small: whether metrics that repeat others have rows.
+    """
     console = err if as_json else out
     if summary.estimates:
-        console.print(estimates_table(summary.estimates, console.width, recent=False))
+        folded_by = None if small else "--all shows them"
+        console.print(estimates_table(summary.estimates, console.width, recent=False, folded_by=folded_by))
         console.print(note, style="bright_black", highlight=False)
     for pipeline, diagnosis in summary.diagnoses:
         console.print(f"{pipeline}: {diagnosis.sentence()}", markup=False, highlight=False)

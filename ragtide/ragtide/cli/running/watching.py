@@ -693,7 +693,7 @@ def _phase(number: int) -> Text:
 def print_demo(result: DemoResult) -> None:
     """Print the result of the demo."""
     out.print(Text("Result", style="bold"))
-    out.print(estimates_table(result.estimates, out.width))
+    out.print(estimates_table(result.estimates, out.width, folded_by="ragtide estimates --all shows them"))
     out.print()
     out.print(alerts_view([alert_text(alert) for alert in result.alerts]))
     out.print(
