@@ -475,7 +475,7 @@ class SentinelAnswers(AlertKind):
     named = "Sentinel"
     names_answers = False
     first = (
-        "Let people grade some answers (ragtide annotate) before you trust the judge's numbers since the change. "
+        "Let people grade some answers (ragtide items annotate) before you trust the judge's numbers since the change. "
         "ragtide benchmark baseline accepts its answers as the new baseline."
     )
     bad = ("rise",)

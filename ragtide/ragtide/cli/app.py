@@ -17,7 +17,7 @@ from .commands.items import dataset, items
 from .commands.judge import benchmark, criteria
 from .commands.look import compare, dead_letters, estimates, explain, mcp, watch
 from .commands.operate import aggregator, bridge, demo, docs, doctor, repartition, serve, up, worker
-from .commands.publish import annotate, feedback, publish
+from .commands.publish import feedback, publish
 from .commands.replay import recorder, replay, rules
 from .commands.score import fit, score
 from .printing import err
@@ -25,7 +25,7 @@ from .running import Given, sentence_of
 
 GROUPS: Final[Mapping[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {
     "Start": (demo, up, doctor, docs),
-    "Publish": (publish, feedback, annotate, bridge),
+    "Publish": (publish, feedback, bridge),
     "Look (live)": (watch, estimates, compare, explain, alerts, items, dead_letters, mcp),
     "Offline (files, without Redis)": (score, fit, benchmark),
     "Record and replay": (recorder, replay),
@@ -49,6 +49,7 @@ FIRST_DAY: Final = ("up", "doctor", "estimates", "alerts", "items", "score", "ex
 FORMER: Final[Mapping[str, str]] = {
     "ack": "alerts ack",
     "agreement": "benchmark agreement",
+    "annotate": "items annotate",
     "batch": "score batch",
     "explain-drift": "alerts explain",
     "ingest explain": "publish explain",
@@ -163,7 +164,7 @@ def common(
 ) -> None:
     """Store the options before the command."""
     del version, every
-    context.obj = Given(redis_url, prefix, data_dir, partitions)
+    context.obj = Given(redis_url=redis_url, prefix=prefix, data_dir=data_dir, partitions=partitions)
 
 
 for title, listed in GROUPS.items():

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..printing import err, out, print_json, warn
-from ..running import ConfidenceOption, ExperimentGateOptions, JsonOption, ReportFormat, given
+from ..running import ConfidenceOption, ExperimentGateOptions, GateReports, JsonOption, ReportFormat, given
 from . import command, command_group
 
 experiment = command_group(
@@ -41,6 +41,7 @@ def run(
     file: Annotated[Path, typer.Argument(help="TOML file that describes the experiment.")],
     no_roles: NoRoles = False,
     gate_options: ExperimentGateOptions = ExperimentGateOptions(),
+    reports: GateReports = GateReports(),
     as_json: JsonOption = False,
 ) -> None:
     """Run or continue an experiment, until it is complete or Ctrl-C."""
@@ -48,7 +49,7 @@ def run(
     from ..running.laboratory import run_experiment
 
     settings = given(context).settings()
-    gate = experiment_gate(settings, gate_options)
+    gate = experiment_gate(settings, gate_options, reports)
     run_experiment(settings, file, gate, roles=not no_roles, as_json=as_json)
 
 
@@ -71,6 +72,7 @@ def resume(
     reason: Reason = "",
     no_roles: NoRoles = False,
     gate_options: ExperimentGateOptions = ExperimentGateOptions(),
+    reports: GateReports = GateReports(),
     as_json: JsonOption = False,
 ) -> None:
     """Resume a stopped config, or continue an experiment that was interrupted or paused."""
@@ -83,7 +85,7 @@ def resume(
     from ..running.redis import with_redis
 
     settings = given(context).settings()
-    gate = experiment_gate(settings, gate_options)
+    gate = experiment_gate(settings, gate_options, reports)
     if config is not None and file is not None:
         raise typer.BadParameter("give a config to resume, or the file of the experiment to continue; not both")
     if config is not None and gate is not None:
@@ -104,6 +106,7 @@ def show_experiment(
     name: Name,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Redraw until it is complete, or Ctrl-C.")] = False,
     gate_options: ExperimentGateOptions = ExperimentGateOptions(),
+    reports: GateReports = GateReports(),
     as_json: JsonOption = False,
 ) -> None:
     """Show the leaderboard of an experiment that any process runs."""
@@ -121,7 +124,7 @@ def show_experiment(
     from ..running.redis import with_redis
 
     settings = given(context).settings()
-    gate = experiment_gate(settings, gate_options)
+    gate = experiment_gate(settings, gate_options, reports)
 
     async def body(redis: Redis, _: RedisHandle) -> GateResult | None:
         await get_workspace(redis, settings, name)
@@ -134,7 +137,7 @@ def show_experiment(
 
         if follow and not as_json:
             await cancelled_by_signal(follow_board(reader, driven))
-            return None if gate is None else gate.decide(reader.state, as_json=False)
+            return None if gate is None else gate.decide_experiment(reader.state, as_json=False)
         found, runs = board(reader.state), await driven()
         result = print_board(found, reader.state, gate, as_json=as_json, driven=runs)
         if not (found.completed or runs):
@@ -202,7 +205,7 @@ def limits(
 
 @command(
     "ragtide experiment report try",
-    "ragtide experiment report after --compare before --output - --format md",
+    "ragtide experiment report after --compare before --output - --format json",
     of=experiment,
 )
 def report(
@@ -382,10 +385,9 @@ def show_capacity(
             raise typer.BadParameter("--judge-share is for --labeler local: --labeler judge asks about everything")
         judge_share = 1.0
     if judge_share:
-        asked = asked_criteria(settings)
-        settings = asked.settings
-        if settings.redis_address and asked.unread is not None:
-            warn(asked.unread)
+        settings, unread = asked_criteria(settings)
+        if settings.redis_address and unread is not None:
+            warn(unread)
     traffic = PlannedTraffic(
         rate=rate,
         documents=documents,
@@ -472,11 +474,10 @@ def plan(
         raise typer.BadParameter("--mean and --estimates exclude each other: give one")
     settings = given(context).settings()
     is_live = mean is None and estimates is None
-    asked = asked_criteria(settings) if is_live else criteria_of_metrics(settings, [metric])
-    settings = asked.settings
-    warn(*filter(None, [asked.unread]))
+    settings, unread = asked_criteria(settings) if is_live else criteria_of_metrics(settings, [metric])
+    warn(*filter(None, [unread]))
     level = settings.confidence if confidence is None else confidence
-    definition = planned_definition(settings, metric, asked.unread)
+    definition = planned_definition(settings, metric, unread)
     if mean is not None:
         scale = given_scale(metric, definition, mean, deviation, correlation)
     else:

@@ -88,8 +88,8 @@ def explain(
     if metric is None or not metrics.knows(metric):
         from ..running.redis import asked_criteria
 
-        asked = asked_criteria(settings)
-        metrics, unread = KnownMetrics.of(asked.settings), asked.unread
+        asked, unread = asked_criteria(settings)
+        metrics = KnownMetrics.of(asked)
     if metric is None:
         if as_json:
             print_json([metrics.fields(name) for name in metrics.listed])
@@ -256,22 +256,30 @@ def estimates(
 
     from ..printing.estimates import print_estimates, unmet_option, whole_pipelines
     from ..running.files import exit_for, gate_of, with_gate
-    from ..running.reading import HeadlineRequest, chosen_range, show_headlines
+    from ..running.reading import chosen_range, show_headlines
     from ..running.redis import settings_with, with_redis
 
     settings = settings_with(context, workspace)
     gate = gate_of(settings, "estimates", fail_if, reports)
     if gate is not None:
         gate.needs_baseline("use ragtide compare, which has two sides")
-    wanted = HeadlineRequest(
-        chosen_range(last, since, all_time=all_time), pipeline, segment, segments, metric, labeler, confidence
-    )
-    detailed = wanted.without(
-        run=run, workspace=workspace, window=window, estimator=estimator, strategy=strategy, labeling=labeling,
-        ongoing=ongoing,
-    )  # fmt: skip
-    if not detailed and (wanted.is_explicit or not as_json or gate is not None):
-        shown = show_headlines(settings, wanted, gate, small=every, as_json=as_json)
+    span = chosen_range(last, since, all_time=all_time)
+    is_explicit = span is not None or labeler is not None
+    details = {
+        "run": run, "workspace": workspace, "window": window, "estimator": estimator, "strategy": strategy,
+        "labeling": labeling, "ongoing": ongoing,
+    }  # fmt: skip
+    detailed = [f"--{name}" for name, value in details.items() if value]
+    if detailed and is_explicit:
+        raise typer.BadParameter(
+            "--last, --since, --all-time and --labeler choose one number for each metric, and "
+            f"{detailed[0]} shows the estimates of every labeler: give one of them"
+        )
+    if not detailed and (is_explicit or not as_json or gate is not None):
+        shown = show_headlines(
+            settings, span, gate, metric=metric, small=every, as_json=as_json, confidence=confidence,
+            pipeline=pipeline, segment=segment, segments=segments, labeler=labeler,
+        )  # fmt: skip
         if shown:
             return
     # A gate decides the same with and without --json.

@@ -1,4 +1,4 @@
-"""`ragtide publish`, `feedback` and `annotate`: interactions and gold scores for a deployment."""
+"""`ragtide publish` and `feedback`: interactions and gold scores for a deployment."""
 
 from collections import Counter
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..printing import err, fitted, out, print_json, warn
-from ..running import FileArgument, JsonOption, MapOption, PipelineOption, given, user_name
+from ..running import FileArgument, JsonOption, MapOption, given
 from . import command, command_group
 
 publish = command_group("publish")
@@ -136,80 +136,6 @@ def feedback(
         err.print(f"{counts['published']:,} published, {counts['bad']:,} bad lines", highlight=False)
     if counts["bad"]:
         raise typer.Exit(1)
-
-
-@command("ragtide annotate", "ragtide annotate --from sample --rate context_relevance --annotator ann --json")
-def annotate(
-    context: typer.Context,
-    annotator: Annotated[
-        str | None, typer.Option(help="Your name on the page; default: the user of this machine.")
-    ] = None,
-    sources: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from",
-            help="Source of items: sample, disputed or worst; may be repeated. Default: all. Only the sample counts.",
-        ),
-    ] = None,
-    rate: Annotated[
-        list[str] | None,
-        typer.Option(help="Rate this metric from 1 to 5, too: context_relevance, context_utilization or completeness."),
-    ] = None,
-    pipeline: PipelineOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Count the kept items that wait for your answers on the page.
-
-    It prints the address, too. The page asks sentence by sentence, blind to the scores. Answers about the uniform
-    sample are published as feedback with their probability, so estimates use them. Answers about disputed items and the
-    worst are stored and count in no estimate.
-    """
-    from urllib.parse import urlencode
-
-    from redis.asyncio import Redis
-
-    from ragtide_aggregator.reading.specimens import KeptSpecimens
-    from ragtide_roles.kept.annotations import StoredAnnotations
-    from ragtide_roles.kept.questions import ADHERENCE, RATINGS
-    from ragtide_roles.kept.queue import ItemSource, ItemToAnnotate, QueueOptions, left, queue_of
-    from ragtide_runtime.redis.url import RedisHandle
-    from ragtide_runtime.settings.serve import DEFAULT_PORT
-    from ragtide_schemas.suggestions import unknown
-
-    from ..running.redis import with_redis
-
-    settings = given(context).settings()
-    rated = tuple(name if name.startswith("trace.") else f"trace.{name}" for name in rate or ())
-    for names, known, option in ((sources or (), [*ItemSource], "--from"), (rated, list(RATINGS), "--rate")):
-        for name in names:
-            if name not in known:
-                raise typer.BadParameter(unknown(option.removeprefix("--"), name, known), param_hint=option)
-    chosen = tuple(map(ItemSource, sources or ItemSource))
-    options = QueueOptions(chosen, 1.0, (ADHERENCE, *rated), rated, settings.feedback_window_s)
-
-    async def load(redis: Redis, _: RedisHandle) -> list[ItemToAnnotate]:
-        kept = KeptSpecimens(redis, settings.layout)
-        annotations = await StoredAnnotations(redis, settings.prefix).read()
-        queue = await queue_of(kept, await kept.pipelines() if pipeline is None else [pipeline], options, annotations)
-        warn(*filter(None, [kept.unreadable.warning()]))
-        return left(queue, annotations, annotator or user_name())
-
-    items = with_redis(settings, load)
-    serve = settings.serve
-    address = settings.notify.public_url or f"http://{serve.host}:{serve.port or DEFAULT_PORT}{serve.root_path}"
-    fields = [("pipeline", pipeline)] if pipeline else []
-    fields += [*(("from", name) for name in sources or ()), *(("rate", name) for name in rated)]
-    page = f"{address.rstrip('/')}/label" + (f"?{urlencode(fields)}" if fields else "")
-    counted = sum(item.inclusion_probability is not None for item in items)
-    if as_json:
-        print_json({"items": len(items), "sample": counted, "selected": len(items) - counted, "page": page})
-        return
-    out.print(
-        f"{len(items):,} items wait for you: {counted:,} of the sample, whose answers count, and "
-        f"{len(items) - counted:,} selected for their scores.",
-        highlight=False,
-    )
-    out.print(page, markup=False, highlight=False, soft_wrap=True)
 
 
 FilesArgument = Annotated[

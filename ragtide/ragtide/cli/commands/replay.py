@@ -374,10 +374,9 @@ def check_rules(
     from ..running.redis import criteria_of_metrics
 
     found = rules_of(file)
-    asked = criteria_of_metrics(given(context).settings(), [rule.metric for rule in found])
-    settings = asked.settings
+    settings, unread = criteria_of_metrics(given(context).settings(), [rule.metric for rule in found])
     findings = rule_findings(found, settings)
-    warn(*filter(None, [asked.unread]))
+    warn(*filter(None, [unread]))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -459,8 +458,7 @@ def back_test(
     from ..running.redis import criteria_of_metrics
 
     tested = rules_of(file)
-    asked = criteria_of_metrics(given(context).settings(), [rule.metric for rule in tested])
-    settings = asked.settings
+    settings, unread = criteria_of_metrics(given(context).settings(), [rule.metric for rule in tested])
     configure_logging("error")
     opened = open_recording(recording, settings)
     testing = RuleTest(settings, opened, selection(since, until, pipeline, None), tested)
@@ -476,6 +474,6 @@ def back_test(
         print_json(found.as_dict())
     else:
         print_rule_test(opened, found, total)
-    warn(*found.unfired, *filter(None, [asked.unread]))
+    warn(*found.unfired, *filter(None, [unread]))
     if not found.counts["complete"]:
         interrupted(f"Only {found.counts['n']:,} of {total:,} metric events were tested.")

@@ -134,7 +134,6 @@ def score_files(
 
     from ..running.files import columns_lines, columns_of, exit_for, gate_of, interrupted, with_gate
     from ..running.scoring import (
-        LargeScoring,
         gaps_to_baseline,
         is_large,
         kept_results,
@@ -145,6 +144,7 @@ def score_files(
         row_counts,
         score_all,
         score_in_parts,
+        shard_numbers,
         with_choices,
         write_summary,
     )
@@ -169,8 +169,9 @@ def score_files(
             {"--json": as_json, "--limit": limit, "--baseline": baseline, "--export-ragchecker": export_ragchecker}
         )
         merged = score_in_parts(
-            LargeScoring(files, options, processes or 1, shard, output, labels), settings, strategy, level
-        )
+            files, options, settings, processes=processes or 1, shard=None if shard is None else shard_numbers(shard),
+            output=output, labels=labels, strategy=strategy, confidence=level,
+        )  # fmt: skip
         if merged is not None:
             _end(merged, gate, strategy, level, reference, summary_json, small=every)
         return

@@ -211,7 +211,7 @@ def folded(columns: Sequence[Column[Row]], rows: Iterable[Row], gap: int = GAP) 
     """
     titled = any(column.title for column in columns)
     padding = (0, gap, 0, 0)
-    table = Table(box=None, pad_edge=False, show_header=titled, padding=padding, header_style="bright_black")
+    table = Table(box=None, pad_edge=False, show_header=titled, padding=padding, header_style="bold")
     for column in columns:
         table.add_column(
             column.title,

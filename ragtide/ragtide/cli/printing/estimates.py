@@ -406,7 +406,7 @@ def estimates_table(
         recent: whether to compare the most recent values with all values, or a window with the window before.
         folded_by: what shows the metrics that repeat others, which are folded away; None shows them.
     """
-    sections = []
+    sections: list[tuple[list[Text], list[Estimate], list[Text]]] = []
     for group in groups_of(estimates):
         away = [row for row in group.measured if folded_by is not None and is_folded(row.metric, row.estimate)]
         notes = _notes(group)

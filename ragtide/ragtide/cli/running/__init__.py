@@ -77,24 +77,15 @@ class Role(StrEnum):
     BRIDGE = "bridge"
 
 
-@dataclass(frozen=True, slots=True)
 class Given:
-    """The options given before the command."""
+    """The options given before the command, by the name of their setting."""
 
-    redis_url: str | None = None
-    prefix: str | None = None
-    data_dir: Path | None = None
-    partitions: int | None = None
+    def __init__(self, **options: object) -> None:
+        self._options = options
 
     def settings(self, **more: object) -> "Settings":
         """Return the settings; these options, and `more` options of the command, override environment and file."""
-        given = {
-            "redis_url": self.redis_url,
-            "prefix": self.prefix,
-            "data_dir": self.data_dir,
-            "partitions": self.partitions,
-            **more,
-        }
+        given = {**self._options, **more}
         return all_settings.load_settings(**{name: value for name, value in given.items() if value is not None})
 
 
@@ -154,9 +145,6 @@ class ExperimentGateOptions:
         str | None,
         typer.Option("--baseline", help="Config to compare it with, for conditions on METRIC.difference."),
     ] = None
-    undecided: UndecidedOption = UndecidedPolicy.KEEP
-    junit: JunitOption = None
-    summary: SummaryOption = None
 
 
 MAP: Final = "--map"

@@ -5,7 +5,7 @@ import shlex
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
@@ -365,6 +365,10 @@ class GateOptions:
     reports: GateReports
     stored: tuple[Criterion, ...] = ()
     """Criteria of the store that a condition is on."""
+    config: str | None = None
+    """The config of an experiment that the conditions are on; None for the leader."""
+    baseline: str | None = None
+    """The config that it is compared with."""
 
     def asking(self, settings: Settings) -> Settings:
         """Return settings whose judge also asks the stored criteria that the gate decides by."""
@@ -413,6 +417,20 @@ class GateOptions:
             write_file(Path(step), page, STEP_SUMMARY, append=True)
         return result
 
+    def decide_experiment(self, state: "ExperimentState", *, as_json: bool) -> GateResult:
+        """Decide the gate on the config of an experiment, print the result, and write its files.
+
+        Raises:
+            typer.BadParameter: the experiment has no such config, or a condition names an unknown metric or field.
+        """
+        from ragtide_offline.gates.sources import of_experiment  # noqa: PLC0415 - only experiments need it
+
+        try:
+            measured = of_experiment(state, self.config, self.baseline)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--config or --baseline") from None
+        return self.decide(measured, as_json=as_json)
+
 
 def gate_of(
     settings: Settings,
@@ -443,8 +461,8 @@ def gate_of(
     unread = None
     try:
         conditions = [parse_condition(text) for text in fail_if]
-        asked = criteria_of_metrics(settings, [condition.name for condition in conditions])
-        known, unread = list(known_metrics(asked.settings)), asked.unread
+        asked, unread = criteria_of_metrics(settings, [condition.name for condition in conditions])
+        known = list(known_metrics(asked))
         for condition in conditions:
             split_name(condition.name, known, certain=False)
     except ValueError as error:
@@ -452,7 +470,7 @@ def gate_of(
     names = [condition.name for condition in conditions]
     stored = tuple(
         criterion
-        for criterion in asked.settings.judge.criteria
+        for criterion in asked.judge.criteria
         if criterion not in settings.judge.criteria
         and any(f"{name}.".startswith(f"{criterion.metric}.") for name in names)
     )
@@ -478,46 +496,22 @@ def exit_for(result: GateResult | None, *, otherwise: int = 0) -> None:
         raise typer.Exit(code)
 
 
-@dataclass(frozen=True, slots=True)
-class ExperimentGate:
-    """A gate on one config of an experiment."""
-
-    options: GateOptions
-    config: str | None
-    baseline: str | None
-
-    def decide(self, state: "ExperimentState", *, as_json: bool) -> GateResult:
-        """Decide the gate, print the result, and write its files.
-
-        Raises:
-            typer.BadParameter: the experiment has no such config, or a condition names an unknown metric or field.
-        """
-        from ragtide_offline.gates.sources import of_experiment  # noqa: PLC0415 - only experiments need it
-
-        try:
-            measured = of_experiment(state, self.config, self.baseline)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--config or --baseline") from None
-        return self.options.decide(measured, as_json=as_json)
-
-
-def experiment_gate(settings: Settings, given: ExperimentGateOptions) -> ExperimentGate | None:
-    """Return the gate; None without a condition.
+def experiment_gate(settings: Settings, given: ExperimentGateOptions, reports: GateReports) -> GateOptions | None:
+    """Return the gate on one config of an experiment; None without a condition.
 
     Raises:
         typer.BadParameter: a config is given without a condition, or a condition on a difference without a baseline.
     """
-    reports = GateReports(given.undecided, given.junit, given.summary)
-    options = gate_of(settings, "experiment", given.fail_if, reports)
-    if options is None:
+    gate = gate_of(settings, "experiment", given.fail_if, reports)
+    if gate is None:
         if given.gate_config is not None or given.baseline is not None:
             raise typer.BadParameter(
                 "--config and --baseline are for gates: give --fail-if 'trace.adherence < 0.8', too"
             )
         return None
     if given.baseline is None:
-        options.needs_baseline("give --baseline CONFIG, another config of the experiment")
-    return ExperimentGate(options, given.gate_config, given.baseline)
+        gate.needs_baseline("give --baseline CONFIG, another config of the experiment")
+    return replace(gate, config=given.gate_config, baseline=given.baseline)
 
 
 def write_file(path: Path, content: bytes, option: str, *, append: bool = False) -> None:

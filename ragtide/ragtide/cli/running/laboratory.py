@@ -109,7 +109,7 @@ from ..printing.laboratory import (
 from . import Given
 from .files import (
     BarView,
-    ExperimentGate,
+    GateOptions,
     Problems,
     Shown,
     cost_note,
@@ -830,7 +830,7 @@ def confirm(done: str, *, driven: bool) -> None:
 def run_experiment(
     settings: Settings,
     file: Path,
-    gate: ExperimentGate | None,
+    gate: GateOptions | None,
     *,
     roles: bool,
     as_json: bool,
@@ -838,9 +838,9 @@ def run_experiment(
 ) -> None:
     """Run an experiment until it is complete or interrupted, and end with the exit code."""
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
-    asked = criteria_of_metrics(settings, [read_draft(file).metric])
-    warn(*filter(None, [asked.unread]))
-    made = Experiment.from_file(file, settings, name=name, criteria=asked.settings.judge.criteria)
+    asked, unread = criteria_of_metrics(settings, [read_draft(file).metric])
+    warn(*filter(None, [unread]))
+    made = Experiment.from_file(file, settings, name=name, criteria=asked.judge.criteria)
     err.print(_plan_in_words(made.plan), markup=False, highlight=False, soft_wrap=True)
 
     made.check(roles=roles)
@@ -904,12 +904,12 @@ async def follow_board(reader: ExperimentReader, driven: Callable[[], Awaitable[
 
 
 def print_board(
-    found: Board, state: ExperimentState, gate: ExperimentGate | None, *, as_json: bool, driven: bool = True
+    found: Board, state: ExperimentState, gate: GateOptions | None, *, as_json: bool, driven: bool = True
 ) -> GateResult | None:
     """Print the leaderboard and the gate, and return the result of the gate."""
     if not as_json:
         out.print(board_view(found, out.width, shown_metrics(found), driven=driven))
-    result = None if gate is None else gate.decide(state, as_json=as_json)
+    result = None if gate is None else gate.decide_experiment(state, as_json=as_json)
     if as_json:
         print_json(with_gate(found.as_dict(), result))
     return result

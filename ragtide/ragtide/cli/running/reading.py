@@ -397,38 +397,6 @@ def waiting_entries(settings: Settings, recording: Recording) -> WaitingEntries 
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class HeadlineRequest:
-    """The headlines that the options choose."""
-
-    span: HeadlineRange | None = None
-    pipeline: str | None = None
-    segment: str | None = None
-    segments: bool = False
-    metric: str | None = None
-    labeler: str | None = None
-    confidence: float | None = None
-
-    @property
-    def is_explicit(self) -> bool:
-        """Whether an option asks for headlines, so that `--json` prints them, too."""
-        return self.span is not None or self.labeler is not None
-
-    def without(self, **options: object) -> bool:
-        """Return whether one of the options that show the estimates of every labeler is given.
-
-        Raises:
-            typer.BadParameter: headlines were asked for, too.
-        """
-        given = [name for name, value in options.items() if value not in (None, False)]
-        if given and self.is_explicit:
-            raise typer.BadParameter(
-                "--last, --since, --all-time and --labeler choose one number for each metric, and "
-                f"--{given[0]} shows the estimates of every labeler: give one of them"
-            )
-        return bool(given)
-
-
 def chosen_range(last: str | None, since: str | None, *, all_time: bool = False) -> HeadlineRange | None:
     """Return the range that the options choose; None without one of them.
 
@@ -455,7 +423,18 @@ def headline_fields(headline: Headline) -> dict[str, Any]:
 
 
 def show_headlines(
-    settings: Settings, wanted: HeadlineRequest, gate: GateOptions | None, *, small: bool, as_json: bool
+    settings: Settings,
+    span: HeadlineRange | None,
+    gate: GateOptions | None,
+    *,
+    metric: str | None,
+    small: bool,
+    as_json: bool,
+    confidence: float | None,
+    pipeline: str | None,
+    segment: str | None,
+    segments: bool,
+    labeler: str | None,
 ) -> bool:
     """Print headlines, decide the gate on them, and return True; False without live traffic.
 
@@ -465,44 +444,34 @@ def show_headlines(
         typer.Exit: with the exit code of the gate, or 1 if an option names something that is not there.
         typer.BadParameter: such a condition is given with an option that chooses headlines.
     """
+    is_explicit = span is not None or labeler is not None
     if gate is not None and gate.asks_for_absences:
-        if wanted.is_explicit:
+        if is_explicit:
             raise typer.BadParameter(
                 "absences are counted over all time: leave --last, --since, --all-time and --labeler out",
                 param_hint="--fail-if",
             )
         return False
-    level = settings.confidence if wanted.confidence is None else wanted.confidence
-    leveled = settings.model_copy(update={"confidence": level})
+    leveled = settings.model_copy(update={"confidence": confidence or settings.confidence})
 
     async def read(redis: Redis, _: RedisHandle) -> tuple[list[Headline], list[Headline]]:
         deployment = Deployment(redis, leveled)
         found = await deployment.headlines(
-            wanted.span or "default",
-            pipeline=wanted.pipeline,
-            segment=wanted.segment,
-            segments=wanted.segments,
-            labeler=wanted.labeler,
+            span or "default", pipeline=pipeline, segment=segment, segments=segments, labeler=labeler
         )
-        kept = [headline for headline in found if wanted.metric in (None, headline.metric)]
+        kept = [headline for headline in found if metric in (None, headline.metric)]
         # A name that nothing matches is compared with all names.
         return kept, [] if kept else await deployment.headlines("all", segments=True)
 
     headlines, others = with_redis(settings, read)
-    if not headlines and not others and not wanted.is_explicit:
+    if not headlines and not others and not is_explicit:
         return False
     unmet = None
     if not headlines:
-        unmet = unmet_option(
-            others,
-            pipeline=wanted.pipeline,
-            segment=wanted.segment,
-            metric=wanted.metric,
-            labeler=wanted.labeler,
-        )
+        unmet = unmet_option(others, pipeline=pipeline, segment=segment, metric=metric, labeler=labeler)
     elif not as_json:
-        print_headlines(headlines, small=small or wanted.metric is not None, clusters=settings.clusters)
-    result = None if gate is None else gate.decide(of_headlines(headlines, wanted.segment), as_json=as_json)
+        print_headlines(headlines, small=small or metric is not None, clusters=settings.clusters)
+    result = None if gate is None else gate.decide(of_headlines(headlines, segment), as_json=as_json)
     if as_json:
         listed = [headline_fields(headline) for headline in headlines]
         print_json(listed if result is None else with_gate({"estimates": listed}, result))

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import typer
@@ -96,21 +95,15 @@ async def settings_of(redis: Redis, settings: Settings, workspace: str, *, roles
     return settings_of_replay(settings, info)
 
 
-@dataclass(frozen=True, slots=True)
-class AskedCriteria:
-    """The settings of a deployment, with the criteria that it asks in `judge.criteria`."""
+def asked_criteria(settings: Settings) -> tuple[Settings, str | None]:
+    """Return the settings with the stored criteria in `judge.criteria`, and None; it starts no Redis.
 
-    settings: Settings
-    unread: str | None = None
-    """Why the stored criteria are not among them, as a sentence; None if they are, or if none was looked for."""
-
-
-def asked_criteria(settings: Settings) -> AskedCriteria:
-    """Return the settings with the stored criteria, if Redis can be read. It starts no Redis."""
+    If Redis cannot be read, they are as they were, with a sentence about the reason.
+    """
     if workspace_of(settings.prefix) is not None:  # it asks the criteria of its settings only
-        return AskedCriteria(settings)
+        return settings, None
     if not settings.redis_address and not EmbeddedRedis.runs_in(settings.data_dir):
-        return AskedCriteria(settings, _unread("no Redis is set (RAGTIDE_REDIS_URL), and none runs here"))
+        return settings, _unread("no Redis is set (RAGTIDE_REDIS_URL), and none runs here")
 
     async def body(url: str) -> StoredCriteria:
         async with connect_async(url) as redis:
@@ -121,13 +114,13 @@ def asked_criteria(settings: Settings) -> AskedCriteria:
             try:
                 stored = asyncio.run(body(handle.url))
             except RedisError as error:
-                return AskedCriteria(settings, _unread(f"{redact(handle.url)}: {explained(error)}"))
+                return settings, _unread(f"{redact(handle.url)}: {explained(error)}")
     except RedisUnavailable as error:
-        return AskedCriteria(settings, _unread(str(error)))
-    return AskedCriteria(with_stored_criteria(settings, stored))
+        return settings, _unread(str(error))
+    return with_stored_criteria(settings, stored), None
 
 
-def criteria_of_metrics(settings: Settings, metrics: Iterable[str]) -> AskedCriteria:
+def criteria_of_metrics(settings: Settings, metrics: Iterable[str]) -> tuple[Settings, str | None]:
     """Return the settings with the stored criteria if a metric may be that of one; Redis is not read otherwise.
 
     Args:
@@ -136,7 +129,7 @@ def criteria_of_metrics(settings: Settings, metrics: Iterable[str]) -> AskedCrit
     of_settings = {criterion.metric for criterion in all_criteria(settings)}
     if any(_may_be_stored(metric.removeprefix("rmse."), of_settings) for metric in metrics):
         return asked_criteria(settings)
-    return AskedCriteria(settings)
+    return settings, None
 
 
 def _may_be_stored(metric: str, of_settings: set[str]) -> bool:

@@ -4,7 +4,6 @@ import asyncio
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,9 +128,7 @@ def gaps_to_baseline(events: Sequence[MetricEvent], before: Sequence[MetricEvent
     return baseline_gaps(events, before, confidence=confidence)
 
 
-def report_summary(
-    summary: Summary, note: str, reference: str | None, *, small: bool, as_json: bool = False
-) -> None:
+def report_summary(summary: Summary, note: str, reference: str | None, *, small: bool, as_json: bool = False) -> None:
     """Print the summary, on standard error if the lines are on standard output.
 
     Args:
@@ -150,31 +147,16 @@ def report_summary(
         console.print(reference_table(summary.estimates, reference, console.width))
 
 
-@dataclass(frozen=True, slots=True)
-class LargeScoring:
-    """The options of scoring in parts."""
+def shard_numbers(shard: str) -> tuple[int, int]:
+    """Return the number of a shard, from 1, and the number of shards.
 
-    files: Sequence[str]
-    options: FileOptions
-    processes: int
-    shard: str | None
-    output: Path | None
-    labels: bool
-
-    def shard_numbers(self) -> tuple[int, int] | None:
-        """Return the number of the shard, from 1, and the number of shards; None for all.
-
-        Raises:
-            typer.BadParameter: it is not written as 3/64.
-        """
-        if self.shard is None:
-            return None
-        first, slash, second = self.shard.partition("/")
-        if not (slash and first.isdecimal() and second.isdecimal() and 1 <= int(first) <= int(second)):
-            raise typer.BadParameter(
-                f"{self.shard!r} is no shard: write 3/64 for the third of 64", param_hint="--shard"
-            )
-        return int(first), int(second)
+    Raises:
+        typer.BadParameter: it is not written as 3/64.
+    """
+    first, slash, second = shard.partition("/")
+    if not (slash and first.isdecimal() and second.isdecimal() and 1 <= int(first) <= int(second)):
+        raise typer.BadParameter(f"{shard!r} is no shard: write 3/64 for the third of 64", param_hint="--shard")
+    return int(first), int(second)
 
 
 def is_large(files: Sequence[str], processes: int | None, shard: str | None) -> bool:
@@ -213,7 +195,18 @@ def relabeling_in_parts(
     return PartsRelabeling(settings, plan, processes, max_cost_usd=max_cost_usd)
 
 
-def score_in_parts(large: LargeScoring, settings: Settings, strategy: str, confidence: float) -> "MergedParts | None":
+def score_in_parts(
+    files: Sequence[str],
+    options: FileOptions,
+    settings: Settings,
+    *,
+    processes: int,
+    shard: tuple[int, int] | None,
+    output: Path | None,
+    labels: bool,
+    strategy: str,
+    confidence: float,
+) -> "MergedParts | None":
     """Score an input in parts and merge them; None if only a shard was scored, whose counts are printed.
 
     Raises:
@@ -221,24 +214,23 @@ def score_in_parts(large: LargeScoring, settings: Settings, strategy: str, confi
         typer.Exit: after Ctrl-C.
         RagtideError: the input cannot be read, or no more rows can be labeled now.
     """
-    shard = large.shard_numbers()
-    if shard is not None and large.output is None:
+    if shard is not None and output is None:
         raise typer.BadParameter("give --output FOLDER for its part", param_hint="--shard")
-    if shard is not None and large.processes > 1:
+    if shard is not None and processes > 1:
         raise typer.BadParameter("a shard is scored by one process: start a command for each", param_hint="--processes")
-    if large.output is not None and large.output.exists() and not large.output.is_dir():
-        raise typer.BadParameter(f"{large.output} is a file: give a folder for the parts", param_hint="--output")
-    of = large_input(large.files, large.options)
+    if output is not None and output.exists() and not output.is_dir():
+        raise typer.BadParameter(f"{output} is a file: give a folder for the parts", param_hint="--output")
+    of = large_input(files, options)
     shards = shard[1] if shard is not None else _part_files().shards_of(of.rows)
-    plan = _part_files().ScoringPlan(of, settings, shards, large.labels)
+    plan = _part_files().ScoringPlan(of, settings, shards, labels)
     wanted = range(1, shards + 1) if shard is None else [shard[0]]
-    with _folder(large.output) as folder:
+    with _folder(output) as folder:
         waiting = _part_files().missing_parts(folder, plan, wanted)
         try:
-            _write(folder, plan, wanted, waiting, large.processes)
+            _write(folder, plan, wanted, waiting, processes)
         except KeyboardInterrupt:
             kept = "the parts are not kept: with --output FOLDER a stopped command can go on when it is given again"
-            if large.output is not None:
+            if output is not None:
                 ready = len(wanted) - len(_part_files().missing_parts(folder, plan, wanted))
                 kept = f"{ready:,} of {len(wanted):,} parts are in {folder}: to go on, give the same command again"
             interrupted(f"{kept[0].upper()}{kept[1:]}.")

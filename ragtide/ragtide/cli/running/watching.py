@@ -17,7 +17,6 @@ from redis import RedisError
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from ragtide_aggregator.estimates.estimates import RECOMMENDED, chosen
@@ -34,7 +33,7 @@ from ragtide_schemas.alert_text import alert_text
 from ragtide_schemas.headline import HEADLINE_STATES
 from ragtide_schemas.suggestions import unknown
 
-from ..printing import err, out
+from ..printing import Column, err, folded, out
 from ..printing.estimates import (
     STATE_STYLES,
     estimates_table,
@@ -487,31 +486,30 @@ def watch_screen(screen: Screen, view: WatchView, width: int, height: int, *, se
     return Filled(Group(*above), body, below, first=view.first_line, most=height)
 
 
-def _list(pipelines: dict[str, list[Headline]], chosen: str, alerts: Sequence[Alert], width: int) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
+def _list(pipelines: dict[str, list[Headline]], chosen: str, alerts: Sequence[Alert], width: int) -> RenderableType:
     name_width = min(max(map(len, pipelines)), NAME_CHARS)
     share = max((width - name_width - OTHER_CHARS) // 2, 1)
-    table.add_column("")
-    # A name that is too long goes on in a further line: two cut names could look alike.
-    table.add_column("pipeline", overflow="fold", max_width=max(name_width, len("pipeline")))
-    table.add_column("n", justify="right", no_wrap=True)
-    table.add_column("worst state", overflow="fold", max_width=share)
-    table.add_column("largest change", overflow="fold", max_width=share)
-    table.add_column("firing", justify="right", no_wrap=True)
+
+    def firing(name: str) -> Text:
+        count = sum(alert.pipeline == name and alert.status != "resolved" for alert in alerts)
+        return Text(str(count), style="red" if count else "")
+
+    columns: list[Column[str]] = [
+        Column("", lambda name: "›" if name == chosen else " "),
+        # A name that is too long goes on in a further line: two cut names could look alike.
+        Column(
+            "pipeline",
+            lambda name: Text(name, style="bold" if name == chosen else ""),
+            folds=max(name_width, len("pipeline")),
+        ),
+        Column("n", lambda name: f"{max(headline.n for headline in pipelines[name]):,}", right=True),
+        Column("worst state", lambda name: _worst(pipelines[name]), folds=share),
+        Column("largest change", lambda name: _change(pipelines[name]), folds=share),
+        Column("firing", firing, right=True),
+    ]
     names = list(pipelines)
     first = max(min(names.index(chosen) - LISTED // 2, len(names) - LISTED), 0)
-    for name in names[first : first + LISTED]:
-        found = pipelines[name]
-        firing = sum(alert.pipeline == name and alert.status != "resolved" for alert in alerts)
-        table.add_row(
-            "›" if name == chosen else " ",
-            Text(name, style="bold" if name == chosen else ""),
-            f"{max(headline.n for headline in found):,}",
-            _worst(found),
-            _change(found),
-            Text(str(firing), style="red") if firing else "0",
-        )
-    return table
+    return folded(columns, names[first : first + LISTED])
 
 
 def _worst(found: Iterable[Headline]) -> Text:
