@@ -120,7 +120,7 @@ def test_the_effective_number_is_that_of_the_answers_on_which_the_interval_rests
     found = of(state)
     assert (found.n, found.n_clusters, found.n_waiting) == (1_700, 300, 500)
     assert found.n_effective == pytest.approx(1_200 / (found.design_effect or 0))
-    (mean,) = [mean for mean in metric_means(state, IntervalMethod("auto", 0.95)) if mean.metric == ADHERENCE]
+    (mean,) = [mean for mean in metric_means(state, IntervalMethod("auto", 0.95)) if mean.key.metric == ADHERENCE]
     assert mean.n_waiting == 500
 
 

@@ -237,10 +237,10 @@ BUILT_IN = EstimateKey("shop", None, None, METRIC, "ragbench", "local", "1")
 
 def test_keys_of_ragtides_own_metrics_have_no_declaration() -> None:
     assert BUILT_IN.encode() == '["shop",null,null,"trace.adherence","ragbench","local","1"]'
-    pair = PairKey(BUILT_IN, "judge", "1", "ragbench")
+    pair = PairKey.of(BUILT_IN, "judge", "1", "ragbench")
     assert pair.encode() == f'[{BUILT_IN.encode()},"judge","1","ragbench"]'
     mine = BUILT_IN._replace(metric=WORDS, measure=MEASURE)
     for key in (BUILT_IN, mine):
         assert EstimateKey.decode(key.encode()) == key
-        assert PairKey.decode(PairKey(key, "judge", "1", "p").encode()).proxy == key
+        assert PairKey.decode(PairKey.of(key, "judge", "1", "p").encode()).proxy == key
     assert json.loads(mine.encode())[-1] == ["2", 0.0, 1000.0, "lower", "distributive"]

@@ -11,6 +11,7 @@ from tests.support.owners import owners
 
 from ragtide import Deployment, MetricEvent
 from ragtide_aggregator.estimates.headline import (
+    OVER_ALL,
     Choice,
     Circumstances,
     HeadlineNumber,
@@ -23,12 +24,12 @@ from ragtide_aggregator.estimates.headline import (
     firing_alerts,
     headline,
     headline_range,
-    number_of_all,
 )
 from ragtide_aggregator.estimates.means import MetricMean
-from ragtide_aggregator.events.keys import EstimateKey, PairKey
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.versions import last_deploy
 from ragtide_aggregator.state.level_rows import Level
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import AlertRule, Headline, JudgedScores, Move, utc_now
@@ -45,15 +46,15 @@ def at(value: float, hours_ago: float, number: int, **changes: Any) -> MetricEve
 def mean(
     labeler: str = "local", n: int = 1000, estimate: float = 0.8, half: float = 0.02, **changes: Any
 ) -> MetricMean:
-    found = MetricMean(
-        "shop", METRIC, labeler, n, estimate, estimate - half, estimate + half, (0.0, 1.0), None, NOW,
-        profile="ragbench", labeler_version="1",
-    )  # fmt: skip
+    key = EstimateKey("shop", None, None, METRIC, "ragbench", labeler, "1")
+    key = key._replace(**{name: changes.pop(name) for name in key._fields if name in changes})
+    found = MetricMean(key, n, Interval(estimate, estimate - half, estimate + half), (0.0, 1.0), updated_at=NOW)
     return found._replace(**changes)
 
 
 def headline_of(found: MetricMean, **around: Any) -> Headline:
-    return headline([found], Choice(0), number_of_all(found), Circumstances(NOW, **around), confidence=0.95)
+    number = HeadlineNumber(found, OVER_ALL)
+    return headline([found], Choice(0), number, Circumstances(NOW, **around), confidence=0.95)
 
 
 async def test_the_number_is_about_the_last_day_and_all_time_is_its_context(async_redis: Any) -> None:
@@ -124,26 +125,20 @@ def chosen_place(means: list[MetricMean], numbers: Any, labeler: str | None = No
 
 
 def test_a_judge_of_a_sample_counts_once_its_number_has_an_interval() -> None:
-    proxy = EstimateKey("shop", None, None, METRIC, "ragbench", "local", "1")
-    key = PairKey(proxy, "judge", "1", "ragbench")
-    powered = mean("judge", 60, 0.55, 0.1, estimator="prediction_powered", proxy="local", key=key)
+    powered = mean("judge", 60, 0.55, 0.1, proxy=mean("local").key)
     means = [mean("local", 1000, 0.79), powered, mean("judge", 60, 0.56)]
     assert chosen_mean(means, {}) == Choice(1)
-    means[1] = powered._replace(lower=0.0, upper=1.0)
+    means[1] = powered._replace(interval=Interval(0.55, 0.0, 1.0))
     found = chosen_mean(means, {})
     assert found is not None
     assert found.awaited is not None
-    assert (found.place, found.awaited.labeler) == (0, "judge")
+    assert (found.place, found.awaited.key.labeler) == (0, "judge")
     assert chosen_place(means, {}, "judge") == 2
 
 
 def test_a_middle_labeler_counts_until_the_judge_does_and_names_whom_it_waits_for() -> None:
-    proxy = EstimateKey("shop", None, None, METRIC, "ragbench", "local", "1")
-    judge, nli = (
-        mean(name, n, estimator="prediction_powered", proxy="local", key=PairKey(proxy, name, "1", "ragbench"))
-        for name, n in (("judge", 20), ("nli", 300))
-    )
-    few = judge._replace(lower=0.0, upper=1.0)
+    judge, nli = (mean(name, n, proxy=mean("local").key) for name, n in (("judge", 20), ("nli", 300)))
+    few = judge._replace(interval=Interval(0.8, 0.0, 1.0))
     assert chosen_mean([mean("local"), nli, few], {}) == Choice(1, MeasuredBy.of(judge))
     assert chosen_mean([mean("local"), nli, judge], {}) == Choice(2)
 
@@ -151,7 +146,10 @@ def test_a_middle_labeler_counts_until_the_judge_does_and_names_whom_it_waits_fo
 def test_the_labeler_of_most_values_in_the_range_counts_in_its_newest_version() -> None:
     old = mean("local", 9000, labeler_version="1", updated_at=NOW - timedelta(days=2))
     new, nli = mean("local", 50, labeler_version="2"), mean("nli", 400)
-    numbers = {place: HeadlineNumber("24h", NOW, None, n, 0.5, 0.4, 0.6) for place, n in ((0, 300), (1, 150), (2, 400))}
+    numbers = {
+        place: HeadlineNumber(of._replace(n=n), HeadlineRange("24h", NOW))
+        for place, (of, n) in enumerate(((old, 300), (new, 150), (nli, 400)))
+    }
     assert chosen_place([old, new, nli], numbers) == 1
     assert chosen_place([mean("gold", 9000), nli], {}) == 1
     assert chosen_place([mean("gold", 9000)], {}) == 0
@@ -164,7 +162,7 @@ def test_a_part_has_the_labeler_of_its_pipeline_though_another_one_scored_more_o
     found = chosen_part([more], {}, WholeChoice(whole))
     assert found == Choice(0, whole), "without a number of that labeler, it says whose it is to be"
     assert chosen_part([more], {}, WholeChoice(whole), "local") is None
-    later = part._replace(labeler_version="2")
+    later = part._replace(key=part.key._replace(labeler_version="2"))
     assert chosen_part([part, later], {}, WholeChoice(MeasuredBy.of(later))) == Choice(1)
 
 
@@ -196,7 +194,7 @@ RULE = AlertRule(name="mine", metric=METRIC, kind="drift")
         ({}, {"watches": watch()}, "steady", None),
         ({}, {}, "unwatched", None),
         ({}, {"watches": watch(needed=120)}, "learning", 120),
-        ({"n": 100, "lower": 0.6, "upper": 1.0}, {"watches": watch()}, "too few", 300),
+        ({"n": 100, "interval": Interval(0.8, 0.6, 1.0)}, {"watches": watch()}, "too few", 300),
         ({"updated_at": NOW - timedelta(days=2)}, {"watches": watch()}, "silent", None),
         ({}, {"watches": watch(move=moved(3))}, "moved", None),
         ({}, {"watches": watch(move=moved(90))}, "steady", None),

@@ -68,7 +68,7 @@ async def windows(redis: Any, settings: Settings, metric: str = METRIC) -> dict[
 
 def same(point: HistoryPoint, window: Estimate) -> None:
     assert (point.start, point.end, point.n) == (window.window_start, window.window_end, window.n)
-    assert point.mean == pytest.approx(window.estimate, abs=1e-12)
+    assert point.estimate == pytest.approx(window.estimate, abs=1e-12)
     assert point.lower == pytest.approx(window.lower, abs=1e-12)
     assert point.upper == pytest.approx(window.upper, abs=1e-12)
 
@@ -129,7 +129,7 @@ async def test_one_point_is_the_window_of_the_events_of_exactly_the_panes_that_h
     assert found.step == point.end - point.start
     inside = [one for one in events if point.start <= one.occurred_at < point.end]
     assert point.n == len(inside)
-    assert point.mean == pytest.approx(mean(one.scores[METRIC] for one in inside), abs=1e-12)
+    assert point.estimate == pytest.approx(mean(one.scores[METRIC] for one in inside), abs=1e-12)
     sliding = SETTINGS.model_copy(update={"windows": (f"{(last - first) // 60}m/5m",)})
     state = AggregatorState(reader_options(sliding))
     for one in events:
@@ -166,10 +166,12 @@ async def test_intervals_stay_when_a_pipeline_begins_to_send_sessions(async_redi
     closed = [point for point in before.points if not point.open]
     assert closed
     for was, now in zip(closed, hourly.points, strict=False):
-        assert (was.start, was.n, was.mean) == (now.start, now.n, now.mean)
+        assert (was.start, was.n, was.estimate) == (now.start, now.n, now.estimate)
         assert was.lower is not None
         assert now.lower is not None
-        assert 0 < now.lower <= was.lower < was.mean, "wider, because sessions are allowed for, and not the whole range"
+        assert 0 < now.lower <= was.lower < was.estimate, (
+            "wider, because sessions are allowed for, and not the whole range"
+        )
 
 
 async def test_values_whose_sessions_are_all_open_have_no_interval_yet(async_redis: Any) -> None:
@@ -199,7 +201,7 @@ async def test_a_zoom_has_no_jump(async_redis: Any) -> None:
         for point in wide.points:
             inside = [part for part in fine.points if point.start <= part.start < point.end]
             assert point.n == sum(part.n for part in inside)
-            assert point.mean == pytest.approx(sum(part.n * part.mean for part in inside) / point.n, abs=1e-12)
+            assert point.estimate == pytest.approx(sum(part.n * part.estimate for part in inside) / point.n, abs=1e-12)
             assert point.open == any(part.open for part in inside)
 
 
@@ -260,7 +262,7 @@ async def test_series_are_listed_with_segments_labelers_and_names_that_look_like
 async def test_labeling_time_has_a_history_without_intervals(async_redis: Any) -> None:
     await committed(async_redis, [at(second, latency_s=float(second)) for second in range(1, 5)])
     (one,) = (await read(async_redis, metric="labeling.latency_s")).points
-    assert (one.n, one.mean, one.lower, one.upper) == (4, 2.5, None, None)
+    assert (one.n, one.estimate, one.lower, one.upper) == (4, 2.5, None, None)
 
 
 async def test_the_parts_of_a_split_pipeline_are_pooled_by_pane(async_redis: Any) -> None:
@@ -333,16 +335,16 @@ async def test_joined_points_have_the_values_of_their_panes(async_redis: Any, *,
     for point in joined.points:
         inside = [one.scores[METRIC] for one in events if point.start <= one.occurred_at < point.end]
         assert point.n == len(inside) >= 30
-        assert point.mean == pytest.approx(mean(inside), abs=1e-12)
+        assert point.estimate == pytest.approx(mean(inside), abs=1e-12)
         assert point.lower is not None
         assert point.upper is not None
-        assert point.lower <= point.mean <= point.upper
+        assert point.lower <= point.estimate <= point.upper
         assert not point.start < change < point.end
         # One look at a closed point needs less than every look at it.
         if not point.open and change not in (point.start, point.end):
             whole = await read_between(async_redis, settings, point)
             assert whole.n == point.n
-            assert whole.mean == pytest.approx(point.mean, abs=1e-12)
+            assert whole.estimate == pytest.approx(point.estimate, abs=1e-12)
             assert whole.lower is not None
             assert whole.upper is not None
             assert point.upper - point.lower < whole.upper - whole.lower

@@ -53,7 +53,7 @@ def equal(points: Sequence[HistoryPoint], events: Sequence[MetricEvent]) -> None
     for point in points:
         inside = [one.scores[METRIC] for one in events if point.start <= one.occurred_at < point.end]
         assert point.n == len(inside) > 0
-        assert point.mean == pytest.approx(mean(inside), abs=1e-9)
+        assert point.estimate == pytest.approx(mean(inside), abs=1e-9)
     assert all(first.end <= second.start for first, second in pairwise(points))
 
 
@@ -72,8 +72,8 @@ async def test_a_step_within_a_minute_is_a_step(async_redis: Any) -> None:
     since = [point for point in found.points if point.start >= change]
     assert len(before) >= 5
     assert len(since) >= 4
-    assert min(point.mean for point in before) > 0.75
-    assert max(point.mean for point in since) < 0.25
+    assert min(point.estimate for point in before) > 0.75
+    assert max(point.estimate for point in since) < 0.25
     (held,) = [point for point in found.points if point.start < change < point.end]
     assert held.end - held.start == PANE
     wide = await read(async_redis, now, timedelta(days=60), points_max=48, least_n=30)
@@ -92,7 +92,7 @@ async def test_a_change_cuts_a_long_history(async_redis: Any) -> None:
     assert found.step >= timedelta(minutes=1)
     assert sum(point.n for point in found.points) == len(events)
     last = found.points[-1]
-    assert (last.start, round(last.mean, 9)) == (START + timedelta(seconds=4 * 3600 + 5), 0.2)
+    assert (last.start, round(last.estimate, 9)) == (START + timedelta(seconds=4 * 3600 + 5), 0.2)
     hour = await read(async_redis, START + timedelta(hours=4, seconds=60), timedelta(hours=1))
     assert hour.step < timedelta(minutes=1)
     equal(hour.points, events)

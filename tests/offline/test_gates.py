@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.metric_events import event
 
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_offline.gates.conditions import OPERATORS, Condition, UndecidedPolicy, parse_condition, split_name
 from ragtide_offline.gates.deciding import (
     EXIT_CODES,
@@ -19,7 +20,7 @@ from ragtide_offline.gates.deciding import (
     decide_gate,
 )
 from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary
-from ragtide_offline.gates.measurements import Measurement, Quantity
+from ragtide_offline.gates.measurements import Measurement
 from ragtide_offline.gates.sources import baseline_gaps
 from ragtide_offline.gates.summary_gate import gate
 from ragtide_offline.score.summary import Summary, summarize
@@ -38,9 +39,9 @@ def measured(
     n: int = 50,
     n_absent: int = 0,
     scope: str = "shop",
-    gap: Quantity | None = None,
+    gap: Interval[float, float] | None = None,
 ) -> Measurement:
-    return Measurement(METRIC, scope, n, n_absent, {"no_response": n_absent}, Quantity(mean, lower, upper), gap)
+    return Measurement(METRIC, scope, n, n_absent, {"no_response": n_absent}, Interval(mean, lower, upper), gap)
 
 
 def decided(condition: str, *measurements: Measurement, policy: UndecidedPolicy = UndecidedPolicy.KEEP) -> GateResult:
@@ -96,13 +97,13 @@ def test_a_sure_outcome_holds_for_every_number_of_the_interval(
 
 
 def test_a_difference_is_decided_like_a_mean() -> None:
-    worse = measured(gap=Quantity(-0.1, -0.2, -0.05))
+    worse = measured(gap=Interval(-0.1, -0.2, -0.05))
     assert decided(f"{METRIC}.difference < 0", worse).outcome == "fail"
     assert decided(f"{METRIC}.difference < -0.3", worse).outcome == "pass"
     assert decided(f"{METRIC}.difference < -0.1", worse).outcome == "undecided"
     assert decided(f"{METRIC}.difference.lower < -0.15", worse).outcome == "fail"
     assert decided(f"{METRIC}.difference < 0", measured()).outcome == "undecided"  # without a baseline
-    only = Measurement(METRIC, "a - b", 5, difference=Quantity(0, -1, 1))
+    only = Measurement(METRIC, "a - b", 5, difference=Interval(0, -1, 1))
     with pytest.raises(ValueError, match=r"only differences were measured: write trace\.adherence\.difference"):
         decided(f"{METRIC} < 0.8", only)
 
@@ -302,7 +303,7 @@ def test_a_baseline_of_another_labeler_decides_nothing(other: dict[str, str]) ->
 
 @for_each("field", ["n_absent > 5", "coverage < 0.9", "lower < 0.5"])
 def test_a_comparison_knows_no_absences_so_a_condition_on_them_is_refused(field: str) -> None:
-    compared = Measurement(METRIC, "a - b", 50, difference=Quantity(0.1, 0.0, 0.2))
+    compared = Measurement(METRIC, "a - b", 50, difference=Interval(0.1, 0.0, 0.2))
     with pytest.raises(ValueError, match=rf"only differences were measured: write {METRIC}\.difference"):
         decided(f"{METRIC}.{field}", compared)
     assert decided(f"{METRIC}.n < 50", compared).outcome == "pass"

@@ -27,7 +27,13 @@ from ragtide.cli.running.watching import (
     watch_screen,
 )
 from ragtide_aggregator.estimates.estimates import metric_means
-from ragtide_aggregator.estimates.headline import Choice, Circumstances, headline, number_of_all
+from ragtide_aggregator.estimates.headline import (
+    Choice,
+    Circumstances,
+    HeadlineNumber,
+    HeadlineRange,
+    headline,
+)
 from ragtide_aggregator.estimates.view import IntervalMethod
 from ragtide_aggregator.events.keys import UNBOUNDED
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
@@ -51,10 +57,10 @@ def headlines_of(state: AggregatorState, segments: tuple[str | None, ...] = (Non
     around = Circumstances(START + timedelta(days=400))
     method = IntervalMethod("auto", 0.95)
     return [
-        headline([mean], Choice(0), number_of_all(mean)._replace(range="24h"), around, confidence=0.95)
+        headline([mean], Choice(0), HeadlineNumber(mean, HeadlineRange("24h", None)), around, confidence=0.95)
         for segment in segments
         for mean in metric_means(state, method, segment)
-        if mean.metric not in UNBOUNDED
+        if mean.key.metric not in UNBOUNDED
     ]
 
 

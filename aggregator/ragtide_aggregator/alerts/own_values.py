@@ -50,7 +50,7 @@ class OwnValuesRules:
         rows = [
             self._row(rule, proxy)
             for rule in self._of_pairs
-            if key.labeler == GOLD_LABELER
+            if key.reference.labeler == GOLD_LABELER
             and (proxy.metric, segment) == (rule.metric, rule.segment)
             and fnmatchcase(proxy.pipeline, rule.pipeline)
         ]

@@ -10,7 +10,7 @@ from ragtide_schemas import Estimate
 from ragtide_schemas.fitness import certain_band
 from ragtide_schemas.suggestions import unknown
 
-from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey, PairKey
+from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.intervals.asymptotic import values_needed
 from ..statistics.intervals.pair_estimates import LEAST_CLUSTERS
@@ -123,23 +123,15 @@ def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | 
             for row, numbers, scaled in zip(rows, read.numbers, read.means(method), strict=True)
         ]
     found += [mean for row in rows for mean in _powered_means(state, row, method)]
-    return sorted(found, key=lambda mean: (*mean[:3], mean.estimator))
+    return sorted(found, key=lambda mean: (mean.key.pipeline, mean.key.metric, mean.key.labeler, not mean.is_powered))
 
 
 def _powered_means(state: AggregatorState, row: int, method: IntervalMethod) -> list[MetricMean]:
-    estimates_of = [estimate for estimate in _of_proxy(state, row, method) if estimate.labeler != GOLD_LABELER]
-    keys = [
-        PairKey(state.keys[row], estimate.labeler, estimate.labeler_version, estimate.profile)
-        for estimate in estimates_of
-    ]
-    needed = {
-        key: _judged_needed(estimate)
-        for key, estimate in zip(keys, estimates_of, strict=True)
-        if estimate.estimator == "weighted"
-    }
+    found = [estimate for estimate in _of_proxy(state, row, method) if estimate.labeler != GOLD_LABELER]
+    needed = {EstimateKey.of(e): _judged_needed(e) for e in found if e.estimator == "weighted"}
     return [
-        MetricMean.of(estimate, key, needed.get(key))
-        for key, estimate in zip(keys, estimates_of, strict=True)
+        MetricMean.of(estimate, state.keys[row], needed[EstimateKey.of(estimate)])
+        for estimate in found
         if estimate.estimator == PREDICTION_POWERED
     ]
 
@@ -217,14 +209,13 @@ def _of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[
             pairs = state.pairs.read(place, everything, confidence=method.confidence, powered=powered)
             clusters = float(pairs.n_clusters[0])
             estimate = _known(pairs.estimate)
-            value = None if estimate is None else lowest + (highest - lowest) * estimate
-            ends = [lowest + (highest - lowest) * float(end[0]) for end in (pairs.lower, pairs.upper)]
+            mean = ScaledMean(estimate, float(pairs.lower[0]), float(pairs.upper[0])).in_unit(lowest, highest)
             result.append(
                 record(
                     found,
                     row,
                     key.metric,
-                    ScaledMean(value, ends[0], ends[1]),
+                    mean,
                     lowest=lowest,
                     highest=highest,
                     direction=None if definition is None else definition.direction,
@@ -240,7 +231,7 @@ def _of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[
                     labeler_version=key.labeler_version,
                     estimator=PREDICTION_POWERED if powered else "weighted",
                     proxy=state.keys[row].labeler,
-                    band=certain_band(definition, key.labeler, (ends[0], value, ends[1]), state.fit_for),
+                    band=certain_band(definition, key.labeler, (mean.lower, mean.estimate, mean.upper), state.fit_for),
                     n_effective=float(pairs.n_effective[0]),
                     design_effect=_known(pairs.design_effect),
                     n_clusters=None if isnan(clusters) else int(clusters),

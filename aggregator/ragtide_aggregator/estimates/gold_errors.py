@@ -87,22 +87,18 @@ def families(state: AggregatorState, errors: list[int]) -> list[list[int]]:
 
     A metric may have been measured in several ways, such as by two versions. The way with the newest values counts.
     """
-    touched = {(_scope(state.keys[row]), _family(state.keys[row].metric)): None for row in errors}
+    touched = {(state.keys[row].group, _family(state.keys[row].metric)): None for row in errors}
     if not touched:
         return []
     members: dict[tuple[EstimateKey, str], dict[str, int]] = defaultdict(dict)
     for index, key in enumerate(state.keys):
         if key.metric.startswith(SQUARED_ERROR):
-            family = members[_scope(key), _family(key.metric)]
+            family = members[key.group, _family(key.metric)]
             other = family.setdefault(key.metric, index)
             if other != index and _age(state, index) > _age(state, other):
                 family[key.metric] = index
     # The order is fixed, because a sum of floats depends on it.
     return [[row for _, row in sorted(members[scope].items())] for scope in touched]
-
-
-def _scope(key: EstimateKey) -> EstimateKey:
-    return key._replace(metric="", measure=None)
 
 
 def _age(state: AggregatorState, row: int) -> tuple[int, str]:

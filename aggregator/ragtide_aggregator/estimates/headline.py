@@ -31,8 +31,9 @@ from ragtide_schemas.alert_rule import duration_ms
 from ragtide_schemas.fitness import Stated, authority, certain_band, fit_for
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, JudgeProgress, MeanOfAll, StopReason
 
-from ..events.keys import GOLD_LABELER, UNBOUNDED, PairKey
+from ..events.keys import GOLD_LABELER, UNBOUNDED, EstimateKey
 from ..state.level_rows import Level
+from ..statistics.intervals.intervals import Interval
 from .means import MetricMean
 from .over_time import HistoryPoint
 
@@ -65,8 +66,6 @@ SUSPICIOUS_PART: Final = 10
 """A metric is suspicious from this part of a rule's run length on: evidence that chance alone gives ten times as often
 as an alarm."""
 
-POWERED: Final = "prediction_powered"
-
 Group = tuple[str, str | None, str]
 """Pipeline, segment value and metric."""
 
@@ -83,6 +82,8 @@ class HeadlineRange:
     """None for a range that reaches until now."""
     shortens: bool = False
     """Whether values before the last change, or before the newest version, are left out."""
+    version: str | None = None
+    """Version with whose first value it starts."""
 
     @property
     def is_since(self) -> bool:
@@ -155,48 +156,36 @@ def firing_alerts(alerts: Iterable[Alert]) -> dict[Group, list[Alert]]:
     return found
 
 
+OVER_ALL: Final = HeadlineRange("all", None)
+
+
 class HeadlineNumber(NamedTuple):
     """The number of one labeler in a range."""
 
-    range: str
-    start: datetime | None
-    end: datetime | None
-    n: int
-    estimate: float | None
-    lower: float | None
-    upper: float | None
-    n_absent: int = 0
-    """Number of interactions in the range without a score."""
-    coverage: float | None = None
-    """Share of the interactions that have a score; None if it is not known."""
-    version: str | None = None
+    mean: MetricMean
+    """The mean over the range; values that wait, time and need are those over all time."""
+    range: HeadlineRange
 
-
-def number_of_all(mean: MetricMean) -> HeadlineNumber:
-    """Return the number of a mean over all time."""
-    ends = mean.lower, mean.upper
-    return HeadlineNumber("all", None, None, mean.n, mean.estimate, *ends, mean.n_absent, mean.coverage)
-
-
-def no_number(chosen: HeadlineRange) -> HeadlineNumber:
-    """Return the number of a range without a value."""
-    return HeadlineNumber(chosen.name, chosen.start, chosen.end, 0, None, None, None)
+    @classmethod
+    def unknown(cls, mean: MetricMean, span: HeadlineRange) -> "HeadlineNumber":
+        """Return the number of a range without a value, of the labeler of a mean."""
+        return cls(mean._replace(n=0, interval=Interval(None, None, None), n_absent=0, coverage=None), span)
 
 
 def number_since_change(mean: MetricMean, around: Circumstances) -> HeadlineNumber | None:
     """Return what the rule of the newest alert that fires about a mean saw since its change; None without one."""
     alerts = [
         alert
-        for alert in _firing(mean, around)
-        if mean.estimator == "mean" and is_of_mean(alert) and measures(alert, mean) and alert.observed_of == "answers"
+        for alert in _firing(mean.key, around)
+        if not mean.is_powered and is_of_mean(alert) and measures(alert, mean.key) and alert.observed_of == "answers"
     ]
     if not alerts:
         return None
     alert = max(alerts, key=lambda each: each.fired_at)
-    ends = alert.observed_lower, alert.observed_upper
-    return HeadlineNumber(
-        "since change", alert.began_at or alert.fired_at, None, alert.observed_n or 0, alert.observed, *ends
-    )
+    interval = Interval(alert.observed, alert.observed_lower, alert.observed_upper)
+    span = HeadlineRange("since change", alert.began_at or alert.fired_at)
+    number = mean._replace(n=alert.observed_n or 0, interval=interval, n_absent=0, coverage=None)
+    return HeadlineNumber(number, span)
 
 
 def is_of_mean(alert: Alert) -> bool:
@@ -204,61 +193,52 @@ def is_of_mean(alert: Alert) -> bool:
     return alert.observed is not None and alert.observed_n is not None and alert.quantity == "mean"
 
 
-def measures(alert: Alert, mean: MetricMean) -> bool:
-    """Return whether the values of an alert are those of a mean."""
+def measures(alert: Alert, key: EstimateKey) -> bool:
+    """Return whether the values of an alert are those of a key."""
     return (alert.profile, alert.labeler, alert.labeler_version, alert.metric_version) == (
-        mean.profile, mean.labeler, mean.labeler_version, mean.metric_version,
+        key.profile, key.labeler, key.labeler_version, key.version,
     )  # fmt: skip
 
 
-def number_of_point(
-    point: HistoryPoint, range_name: str, end: datetime | None, version: str | None = None
-) -> HeadlineNumber:
-    """Return the number of a point of the history."""
-    until, ends = None if end is None else point.end, (point.lower, point.upper)
-    coverage = point.n_absent, point.coverage
-    return HeadlineNumber(range_name, point.start, until, point.n, point.mean, *ends, *coverage, version)
+def number_of_point(mean: MetricMean, point: HistoryPoint, chosen: HeadlineRange) -> HeadlineNumber:
+    """Return the number of a point of the history of a mean."""
+    span = HeadlineRange(chosen.name, point.start, None if chosen.end is None else point.end, version=chosen.version)
+    number = mean._replace(n=point.n, interval=point, n_absent=point.n_absent, coverage=point.coverage)
+    return HeadlineNumber(number, span)
 
 
 def by_group(means: Iterable[MetricMean]) -> dict[Group, list[MetricMean]]:
     """Return the means of each pipeline, segment value and metric; time and cost of labeling are no scores."""
     found: defaultdict[Group, list[MetricMean]] = defaultdict(list)
     for mean in means:
-        if mean.metric not in UNBOUNDED:
-            found[mean.pipeline, mean.segment, mean.metric].append(mean)
+        if mean.key.metric not in UNBOUNDED:
+            found[mean.key.pipeline, mean.key.segment, mean.key.metric].append(mean)
     return found
 
 
 class MeasuredBy(NamedTuple):
     """What measured a mean: means are comparable where it is equal."""
 
-    estimator: str
-    labeler: str
-    labeler_version: str
-    profile: str
-    metric_version: str | None
-    """Version of the metric's formula; None for ragtide's own metrics."""
-    proxy: tuple[str, str, str] | None = None
-    """Name, version and profile of the proxy of a prediction-powered mean."""
+    key: EstimateKey
+    """Metric and labeler, without a segment value."""
+    proxy: EstimateKey | None = None
+    """The same of the proxy of a prediction-powered mean."""
 
     @classmethod
     def of(cls, mean: MetricMean) -> "MeasuredBy":
         """Return what measured a mean."""
-        proxy = None
-        if mean.estimator == POWERED:
-            key = mean.key.proxy if isinstance(mean.key, PairKey) else None
-            proxy = (mean.proxy or "", "", "") if key is None else (key.labeler, key.labeler_version, key.profile)
-        return cls(mean.estimator, mean.labeler, mean.labeler_version, mean.profile, mean.metric_version, proxy)
+        key, proxy = mean.key, mean.proxy
+        return cls(key._replace(segment=None), None if proxy is None else proxy._replace(segment=None))
 
     @property
     def by_proxy(self) -> "MeasuredBy | None":
         """What measured the plain mean of the proxy; None of a plain mean."""
-        return None if self.proxy is None else MeasuredBy("mean", *self.proxy, self.metric_version)
+        return None if self.proxy is None else MeasuredBy(self.proxy)
 
     @property
     def alone(self) -> "MeasuredBy":
         """What measured the plain mean of the same labeler."""
-        return self._replace(estimator="mean", proxy=None)
+        return MeasuredBy(self.key)
 
     def place(self, means: Sequence[MetricMean]) -> int | None:
         """Return the place of the mean that was measured so; None without one."""
@@ -283,16 +263,19 @@ def chosen_mean(
         numbers: by place the number in the range, of those that have a value in it.
         labeler: name of a labeler that a reader chose; None for the recommended one.
     """
-    if len(means) == 1 and labeler in (None, means[0].labeler) and means[0].estimator == "mean":
+    if len(means) == 1 and labeler in (None, means[0].key.labeler) and not means[0].is_powered:
         return Choice(0)
-    places = [place for place, mean in enumerate(means) if labeler in (None, mean.labeler)]
+    places = [place for place, mean in enumerate(means) if labeler in (None, mean.key.labeler)]
     powered = sorted(
         (
             place
             for place in places
-            if means[place].estimator == POWERED and (labeler is not None or not _has_ended(means, place))
+            if means[place].is_powered and (labeler is not None or not _has_ended(means, place))
         ),
-        key=lambda place: (authority(means[place].labeler), *(-newness for newness in _newness_of_judge(means, place))),
+        key=lambda place: (
+            authority(means[place].key.labeler),
+            *(-newness for newness in _newness_of_judge(means, place)),
+        ),
     )
     if powered:
         newest = means[powered[0]]
@@ -337,7 +320,7 @@ def chosen_part(
     instead = _instead(means, whole.by) if labeler is None and whole.by.proxy is not None else None
     if instead is not None:
         return instead if instead.awaited is None else instead._replace(awaited=whole.awaited or whole.by)
-    places = [place for place, mean in enumerate(means) if labeler in (None, mean.labeler)]
+    places = [place for place, mean in enumerate(means) if labeler in (None, mean.key.labeler)]
     place = _most_values(means, numbers, places)
     return None if place is None else Choice(place, whole.awaited or whole.by)
 
@@ -353,18 +336,18 @@ def _instead(means: Sequence[MetricMean], by: MeasuredBy) -> Choice | None:
 def _most_values(
     means: Sequence[MetricMean], numbers: Mapping[int, HeadlineNumber], places: Sequence[int]
 ) -> int | None:
-    plain = [place for place in places if means[place].estimator == "mean"]
-    scored = [place for place in plain if means[place].labeler != GOLD_LABELER] or plain
+    plain = [place for place in places if not means[place].is_powered]
+    scored = [place for place in plain if means[place].key.labeler != GOLD_LABELER] or plain
     # Labelers and their versions are never mixed. A labeler that is new has fewer values of all time.
     count: defaultdict[str, int] = defaultdict(int)
     for place in scored:
-        count[means[place].labeler] += numbers[place].n if numbers and place in numbers else 0
+        count[means[place].key.labeler] += numbers[place].mean.n if place in numbers else 0
     if not any(count.values()):
         for place in scored:
-            count[means[place].labeler] += means[place].n
+            count[means[place].key.labeler] += means[place].n
     most = max(count.values(), default=0)
     return max(
-        (place for place in scored if count[means[place].labeler] == most),
+        (place for place in scored if count[means[place].key.labeler] == most),
         key=lambda place: _newness(means[place]),
         default=None,
     )
@@ -393,17 +376,16 @@ def judge_progress(means: Sequence[MetricMean], choice: Choice, around: "Circums
         choice: the shown one.
         around: what else is known, among it who has stopped.
     """
-    shown = means[choice.place]
-    by = choice.awaited or MeasuredBy.of(shown)
-    stop = around.stops.get((shown.pipeline, by.labeler, by.labeler_version))
+    by = choice.awaited or MeasuredBy.of(means[choice.place])
+    stop = around.stops.get((by.key.pipeline, by.key.labeler, by.key.labeler_version))
     if choice.awaited is None and stop is None:
         return None
     place = by.place(means)
     if place is None:
         place = by.alone.place(means)
     return JudgeProgress(
-        labeler=by.labeler,
-        labeler_version=by.labeler_version,
+        labeler=by.key.labeler,
+        labeler_version=by.key.labeler_version,
         n=0 if place is None else means[place].n,
         needed=None if choice.awaited is None or place is None else means[place].needed,
         pending=choice.awaited is not None,
@@ -413,24 +395,17 @@ def judge_progress(means: Sequence[MetricMean], choice: Choice, around: "Circums
     )
 
 
-def has_interval(mean: MetricMean, number: HeadlineNumber) -> bool:
-    """Return whether the interval of a number is narrower than the metric's whole range."""
-    return mean._replace(lower=number.lower, upper=number.upper).has_interval
-
-
 def is_narrow(
-    lower: float | None, upper: float | None, value_range: tuple[float, float], widest: float = NARROW
+    interval: Interval[float | None, float | None], value_range: tuple[float, float], widest: float = NARROW
 ) -> bool:
     """Return whether an interval is narrow enough, by default for its metric to have enough values.
 
     Args:
-        lower: lower end; None for a number without an interval.
-        upper: upper end.
         widest: width that is narrow enough, as a share of the range.
     """
-    if lower is None or upper is None:
+    if interval.lower is None or interval.upper is None:
         return False
-    return upper - lower <= widest * ((value_range[1] - value_range[0]) or 1.0)
+    return interval.upper - interval.lower <= widest * ((value_range[1] - value_range[0]) or 1.0)
 
 
 def more_needed(n: int, width: float) -> int | None:
@@ -451,28 +426,28 @@ def more_needed(n: int, width: float) -> int | None:
 def beginning_of(mean: MetricMean, around: Circumstances) -> Beginning | None:
     """Return the last moment from which on the values are about now: a change of the level, or a new version."""
     found: list[Beginning] = []
-    watch = watch_of(mean, around)
+    watch, key = watch_of(mean, around), mean.key
     if watch is not None and watch.move is not None:
         found.append(Beginning(watch.move.began_at))
-    found += [Beginning(alert.began_at) for alert in _firing(mean, around) if alert.began_at is not None]
-    if mean.segment is None and mean.pipeline in around.versions:
-        version, at = around.versions[mean.pipeline]
+    found += [Beginning(alert.began_at) for alert in _firing(key, around) if alert.began_at is not None]
+    if key.segment is None and key.pipeline in around.versions:
+        version, at = around.versions[key.pipeline]
         found.append(Beginning(at, version))
     return max(found, default=None, key=lambda beginning: beginning.at)
 
 
 def watch_of(mean: MetricMean, around: Circumstances) -> Level | None:
     """Return the watch of a mean's level: by its labeler, or by the proxy of a prediction-powered mean."""
-    if mean.segment is not None:
+    key = mean.key
+    if key.segment is not None:
         return None
-    labeler = (mean.proxy if mean.estimator == "prediction_powered" else None) or mean.labeler
-    found = around.watches.get((mean.pipeline, mean.metric, labeler), ())
-    exact = [watch for watch in found if watch.key.labeler_version == mean.labeler_version]
+    found = around.watches.get((key.pipeline, key.metric, (mean.proxy or key).labeler), ())
+    exact = [watch for watch in found if watch.key.labeler_version == key.labeler_version]
     return max(exact or found, default=None, key=lambda watch: 0.0 if watch.since is None else watch.since.timestamp())
 
 
-def _firing(mean: MetricMean, around: Circumstances) -> Sequence[Alert]:
-    return around.firing.get((mean.pipeline, mean.segment, mean.metric), ())
+def _firing(key: EstimateKey, around: Circumstances) -> Sequence[Alert]:
+    return around.firing.get((key.pipeline, key.segment, key.metric), ())
 
 
 def headline(
@@ -491,50 +466,59 @@ def headline(
         around: what else is known.
         confidence: level of the intervals.
     """
-    mean = means[choice.place]
+    all_time, (mean, span) = means[choice.place], number
+    key, interval = mean.key, mean.interval
     watch = watch_of(mean, around)
-    firing = _firing(mean, around)
+    firing = _firing(key, around)
     judge = judge_progress(means, choice, around)
-    state, needed = _state(mean, number, around, watch, judge, firing=bool(firing))
+    state, needed = _state(number, around, watch, judge, firing=bool(firing))
     lowest, highest = mean.value_range
+    band = None
+    if choice.awaited is None and not firing:
+        definition = METRICS.get(key.metric) if key.measure is None else None
+        band = certain_band(definition, key.labeler, (interval.lower, interval.estimate, interval.upper), around.stated)
     return Headline(
-        pipeline=mean.pipeline,
-        segment=mean.segment,
-        metric=mean.metric,
-        metric_version=mean.metric_version,
+        **{name: value for name, value in key.names.items() if name != "run"},
         lowest=lowest,
         highest=highest,
         direction=mean.direction,
-        profile=mean.profile,
-        labeler=mean.labeler,
-        labeler_version=mean.labeler_version,
-        estimator=mean.estimator,
-        proxy=mean.proxy,
+        estimator="mean" if mean.proxy is None else "prediction_powered",
+        proxy=None if mean.proxy is None else mean.proxy.labeler,
         judge=judge,
-        other_labelers=tuple(sorted({other.labeler for other in means} - {mean.labeler})),
-        **number._asdict(),
+        other_labelers=tuple(sorted({other.key.labeler for other in means} - {key.labeler})),
+        range=span.name,
+        start=span.start,
+        end=span.end,
+        version=span.version,
+        n=mean.n,
         n_waiting=mean.n_waiting,
+        estimate=interval.estimate,
+        lower=interval.lower,
+        upper=interval.upper,
+        n_absent=mean.n_absent,
+        coverage=mean.coverage,
         confidence=confidence,
-        fit_for=fit_for(mean.labeler, mean.metric, around.stated),
-        band=None if choice.awaited is not None else _band(mean, number, around.stated, firing=bool(firing)),
+        fit_for=fit_for(key.labeler, key.metric, around.stated),
+        band=band,
         state=state,
         since=_since(watch, firing),
         move=None if watch is None else watch.move,
         needed=needed,
-        rules=tuple(rule.name for rule in around.rules if watches(rule, mean)),
-        all_time=MeanOfAll(n=mean.n, estimate=mean.estimate, lower=mean.lower, upper=mean.upper),
+        rules=tuple(rule.name for rule in around.rules if watches(rule, key)),
+        all_time=MeanOfAll(
+            n=all_time.n,
+            estimate=all_time.interval.estimate,
+            lower=all_time.interval.lower,
+            upper=all_time.interval.upper,
+        ),
         updated_at=mean.updated_at,
     )
 
 
-def watches(rule: AlertRule, mean: MetricMean) -> bool:
-    """Return whether an alert rule watches the level of a metric in the scope of a mean."""
-    name = None if mean.segment is None else mean.segment.partition("=")[0]
-    return rule.metric == mean.metric and rule.segment == name and fnmatchcase(mean.pipeline, rule.pipeline)
-
-
-def _watches_level(rule: AlertRule, mean: MetricMean) -> bool:
-    return kind_of_rule(rule).watches_level and watches(rule, mean)
+def watches(rule: AlertRule, key: EstimateKey) -> bool:
+    """Return whether an alert rule watches the level of a metric in the scope of a key."""
+    name = None if key.segment is None else key.segment.partition("=")[0]
+    return rule.metric == key.metric and rule.segment == name and fnmatchcase(key.pipeline, rule.pipeline)
 
 
 def _since(watch: Level | None, firing: Sequence[Alert]) -> datetime | None:
@@ -543,7 +527,6 @@ def _since(watch: Level | None, firing: Sequence[Alert]) -> datetime | None:
 
 
 def _state(
-    mean: MetricMean,
     number: HeadlineNumber,
     around: Circumstances,
     watch: Level | None,
@@ -551,27 +534,30 @@ def _state(
     *,
     firing: bool,
 ) -> tuple[HeadlineState, int | None]:
-    lowest, highest = mean.value_range
-    ends = number.lower, number.upper
-    width = None if ends[0] is None or ends[1] is None else (ends[1] - ends[0]) / ((highest - lowest) or 1.0)
+    mean, span = number
+    key, interval = mean.key, mean.interval
+    width = None
+    if interval.lower is not None and interval.upper is not None:
+        width = (interval.upper - interval.lower) / ((mean.value_range[1] - mean.value_range[0]) or 1.0)
     # While all values wait in open sessions, the interval says nothing about how many are needed.
-    counted = number.n - mean.n_waiting
+    counted = mean.n - mean.n_waiting
     more = None if width is None or counted <= 0 else more_needed(counted, width)
-    start = number.start or around.now - RANGES[DEFAULT_RANGE]
-    name, ruled = (mean.pipeline, mean.metric), any(_watches_level(rule, mean) for rule in around.rules)
+    start = span.start or around.now - RANGES[DEFAULT_RANGE]
+    name = key.pipeline, key.metric
+    ruled = any(kind_of_rule(rule).watches_level and watches(rule, key) for rule in around.rules)
     holds: dict[HeadlineState, bool] = {
         "firing": firing,
-        "suspicious": mean.segment is None and around.suspected.get(name, 0.0) * SUSPICIOUS_PART >= 1,
+        "suspicious": key.segment is None and around.suspected.get(name, 0.0) * SUSPICIOUS_PART >= 1,
         # The panes since a change begin after it, and may begin after it was found.
         "moved": watch is not None
         and watch.move is not None
-        and (watch.move.found_at >= start or number.range == "since change"),
+        and (watch.move.found_at >= start or span.name == "since change"),
         "silent": mean.updated_at is not None and around.now - mean.updated_at > SILENT,
         "judge stopped": judge is not None and judge.stopped,
         "being measured": judge is not None and judge.pending,
         "too few": width is None or width > NARROW,
         # A rule on a whole pipeline has evidence once it has learned its baseline.
-        "learning": (ruled and mean.segment is None and name not in around.suspected)
+        "learning": (ruled and key.segment is None and name not in around.suspected)
         if watch is None
         else watch.needed > 0,
         "steady": watch is not None or ruled,
@@ -580,12 +566,3 @@ def _state(
     state = next(state for state in HEADLINE_STATES if holds[state])
     needed = {"too few": more, "learning": None if watch is None else watch.needed}
     return state, needed.get(state)
-
-
-def _band(mean: MetricMean, number: HeadlineNumber, stated: Stated, *, firing: bool) -> str | None:
-    definition = METRICS.get(mean.metric) if mean.metric_version is None else None
-    return (
-        None
-        if firing
-        else certain_band(definition, mean.labeler, (number.lower, number.estimate, number.upper), stated)
-    )

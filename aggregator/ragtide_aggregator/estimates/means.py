@@ -6,7 +6,7 @@ four times as many fields.
 
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from ragtide_schemas import Direction, Estimate, Kind, MetricDefinition, from_milliseconds
 from ragtide_schemas.estimate import Share
@@ -15,10 +15,9 @@ from ragtide_schemas.printable import printable
 
 from ..events.keys import UNBOUNDED, EstimateKey, PairKey, share_name
 from ..state.state import AggregatorState
+from ..statistics.intervals.intervals import Interval
 from .record import record
 from .view import IntervalMethod, KeyNumbers, MeasuredView, ScaledMean, View
-
-Estimator = Literal["mean", "weighted", "prediction_powered"]
 
 ShareRow = tuple[float, int]
 """An edge of a metric's distribution, and the row that counts the scores at or below it."""
@@ -27,74 +26,55 @@ ShareRow = tuple[float, int]
 class MetricMean(NamedTuple):
     """The mean of a metric over all interactions of a pipeline, or of one segment value of it, by one labeler.
 
-    All numbers are in the metric's unit. Where a judge scored a sample, its prediction-powered mean is one, too.
+    Where a judge scored a sample, its prediction-powered mean is one, too. All numbers are in the metric's unit.
     """
 
-    pipeline: str
-    metric: str
-    labeler: str
+    key: EstimateKey
+    """Scope, metric and labeler: of a prediction-powered mean the judge."""
     n: int
-    estimate: float | None
-    """The mean; None without values."""
-    lower: float | None
-    """Lower end of the interval; None for a quantity without a highest value, such as seconds of labeling, and for a
-    count of which too little is known."""
-    upper: float | None
+    interval: Interval[float | None, float | None]
+    """The mean, None without values, and its ends: None for a quantity without a highest value, such as seconds of
+    labeling, and for a count of which too little is known."""
     value_range: tuple[float, float]
-    band: str | None
-    updated_at: datetime | None
+    band: str | None = None
+    updated_at: datetime | None = None
     n_waiting: int = 0
     """Number of values in open sessions or other clusters, which no interval counts yet."""
-    segment: str | None = None
-    metric_version: str | None = None
-    profile: str = ""
-    labeler_version: str = ""
     direction: Direction | None = None
-    estimator: Estimator = "mean"
-    proxy: str | None = None
-    """For a prediction-powered mean: the labeler that scored all interactions."""
     n_absent: int = 0
     """Number of interactions without a score."""
     coverage: float | None = None
     """Share of the interactions that have a score; None if it is not known."""
-    key: EstimateKey | PairKey | None = None
-    """Key by which the history has its values, or its pairs; None for an error against gold scores."""
+    proxy: EstimateKey | None = None
+    """For a prediction-powered mean: the key of the labeler that scored all interactions."""
     needed: int | None = None
     """For a prediction-powered mean: about how many judged answers give it an interval."""
 
     @classmethod
-    def of(cls, estimate: Estimate, key: PairKey | None = None, needed: int | None = None) -> "MetricMean":
+    def of(cls, estimate: Estimate, proxy: EstimateKey | None = None, needed: int | None = None) -> "MetricMean":
         """Return the mean of an estimate."""
+        e = estimate
+        interval = Interval(e.estimate, e.lower, e.upper)
         return cls(
-            estimate.pipeline,
-            estimate.metric,
-            estimate.labeler,
-            estimate.n,
-            estimate.estimate,
-            estimate.lower,
-            estimate.upper,
-            estimate.value_range,
-            estimate.band,
-            estimate.updated_at,
-            estimate.n_waiting,
-            estimate.segment,
-            estimate.metric_version,
-            estimate.profile,
-            estimate.labeler_version,
-            estimate.direction,
-            estimate.estimator,
-            estimate.proxy,
-            estimate.n_absent,
-            estimate.coverage,
-            key,
-            needed,
-        )
+            EstimateKey.of(e), e.n, interval, e.value_range, e.band, e.updated_at, e.n_waiting, e.direction,
+            e.n_absent, e.coverage, proxy, needed,
+        )  # fmt: skip
+
+    @property
+    def is_powered(self) -> bool:
+        """Whether it is a prediction-powered mean."""
+        return self.proxy is not None
+
+    @property
+    def series(self) -> EstimateKey | PairKey:
+        """The key by which the history has its values, or its pairs."""
+        return self.key if self.proxy is None else PairKey(self.proxy, self.key)
 
     @property
     def has_interval(self) -> bool:
         """Whether the interval is narrower than the metric's whole range."""
-        lowest, highest = self.value_range
-        return (self.lower is not None and self.lower > lowest) or (self.upper is not None and self.upper < highest)
+        (lowest, highest), ends = self.value_range, self.interval
+        return (ends.lower is not None and ends.lower > lowest) or (ends.upper is not None and ends.upper < highest)
 
 
 def metric_mean(
@@ -113,27 +93,20 @@ def metric_mean(
         stated: purposes of labelers that the settings state.
     """
     value_range = _range_of(key)
-    value: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    band: str | None = None
+    mean = scaled.in_unit(*value_range)
+    interval: Interval[float | None, float | None]
     if key.metric in UNBOUNDED:
-        value = numbers.mean if numbers.n else None
-    else:
-        lowest, width = value_range[0], value_range[1] - value_range[0]
+        interval = Interval(numbers.mean if numbers.n else None, None, None)
+    elif key.holds_counts and scaled.is_unknown:
         # The range of a count says nothing about it.
-        if not (key.holds_counts and scaled.is_unknown):
-            lower, upper = lowest + width * scaled.lower, lowest + width * scaled.upper
-        if scaled.estimate is not None:
-            value = lowest + width * scaled.estimate
-            band = certain_band(definition, key.labeler, (lower, value, upper), stated)
-    updated_at = from_milliseconds(numbers.updated_ms)
+        interval = Interval(mean.estimate, None, None)
+    else:
+        interval = Interval(mean.estimate, mean.lower, mean.upper)
+    band = certain_band(definition, key.labeler, (interval.lower, interval.estimate, interval.upper), stated)
+    updated_at, direction = from_milliseconds(numbers.updated_ms), None if definition is None else definition.direction
     return MetricMean(
-        key.pipeline, key.metric, key.labeler, numbers.n, value, lower, upper, value_range, band, updated_at,
-        numbers.n_waiting,
-        key.segment, None if key.measure is None else key.measure.version, key.profile, key.labeler_version,
-        None if definition is None else definition.direction, key=key,
-        n_absent=numbers.n_absent, coverage=numbers.coverage,
+        key, numbers.n, interval, value_range, band, updated_at, numbers.n_waiting, direction,
+        numbers.n_absent, numbers.coverage,
     )  # fmt: skip
 
 
@@ -184,7 +157,7 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
     value = metric_mean(key, definition, numbers, scaled, view.state.fit_for)
     lowest, highest = value.value_range
     width = highest - lowest
-    in_unit = ScaledMean(value.estimate, lowest + width * scaled.lower, lowest + width * scaled.upper, scaled.strategy)
+    in_unit = scaled.in_unit(lowest, highest)
 
     def unscaled(share: float) -> float:
         return lowest + width * share
@@ -216,8 +189,8 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
             if at.estimate is not None
         ),
         band=value.band,
-        lower=value.lower,
-        upper=value.upper,
+        lower=value.interval.lower,
+        upper=value.interval.upper,
         **_total(definition, numbers, in_unit, scaled, found.method),
         **found.trend_of(row, unscaled),
     )
@@ -256,7 +229,7 @@ def usage(found: MeasuredView, row: int) -> Estimate:
         None,
         strategy="none",
         anytime_valid=False,
-        estimate=metric_mean(key, None, numbers, found.mean_of(row)).estimate,
+        estimate=metric_mean(key, None, numbers, found.mean_of(row)).interval.estimate,
         standard_deviation=numbers.standard_deviation,
         minimum=numbers.minimum if numbers.n else None,
         maximum=numbers.maximum if numbers.n else None,

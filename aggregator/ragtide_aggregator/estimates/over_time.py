@@ -16,6 +16,7 @@ from ..events.keys import UNBOUNDED, EstimateKey, PairKey
 from ..state.history import start_of
 from ..state.options import HistoryOptions
 from ..state.pane_rows import PairPanes, PaneRows
+from ..statistics.intervals.intervals import Interval
 from ..statistics.means.moments import Moments, with_weights
 from ..statistics.pairs.prediction_powered import Everything, PairTable
 from ..statistics.tables.batches import Rows
@@ -99,19 +100,18 @@ class Joining(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryPoint:
-    """The mean of a stretch of event time, with its interval, in the unit of the metric."""
+class HistoryPoint(Interval[float, float | None]):
+    """The mean of a stretch of event time, with its interval, in the unit of the metric.
+
+    The ends are None for a quantity without a highest value, such as seconds of labeling, and for a count of which too
+    little is known.
+    """
 
     start: datetime
     end: datetime
     """End of the stretch, exclusive."""
     n: int
     """Number of values, at least 1."""
-    mean: float
-    lower: float | None
-    """Lower end of the interval; None for a quantity without a highest value, such as seconds of labeling, and for a
-    count of which too little is known."""
-    upper: float | None
     open: bool
     """Whether later values may still count in it."""
     n_absent: int = 0
@@ -543,17 +543,16 @@ def _point(
     key: EstimateKey, panes: _PanesOfKey, owner: _PointStretches, counted: _Counted, mean: ScaledMean
 ) -> HistoryPoint:
     grid, unbounded = panes.grid, key.metric in UNBOUNDED
-    lowest, highest = (0.0, 1.0) if unbounded else key.value_range
     without = unbounded or (key.holds_counts and mean.is_unknown)
-    width = highest - lowest
-    assert mean.estimate is not None  # noqa: S101 - for the type checker
+    shown = mean if unbounded else mean.in_unit(*key.value_range)
+    assert shown.estimate is not None  # noqa: S101 - for the type checker
     return HistoryPoint(
+        shown.estimate,
+        None if without else shown.lower,
+        None if without else shown.upper,
         start=from_milliseconds(grid.edges[owner.stretches[0]]),
         end=from_milliseconds(grid.edges[owner.end]),
         n=counted.n,
-        mean=lowest + width * mean.estimate,
-        lower=None if without else lowest + width * mean.lower,
-        upper=None if without else lowest + width * mean.upper,
         open=not panes.opened.isdisjoint(owner.stretches),
         n_absent=counted.n_absent,
         coverage=counted.coverage,

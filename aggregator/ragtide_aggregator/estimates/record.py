@@ -23,14 +23,8 @@ def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, 
     key, span = found.keys[row], view.span
     strategy = (mean.strategy if mean is not None else "") or found.method.strategy
     known: dict[str, Any] = {
-        "pipeline": key.pipeline,
-        "segment": key.segment,
-        "run": key.run,
+        **key.names,
         "metric": metric,
-        "metric_version": None if key.measure is None else key.measure.version,
-        "profile": key.profile,
-        "labeler": key.labeler,
-        "labeler_version": key.labeler_version,
         "window": view.name,
         "n": numbers.n,
         "n_traffic": numbers.n_traffic,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
+from ..statistics.intervals.intervals import Interval
 from ..statistics.means.closed_interval import closed_interval
 from ..statistics.means.clustered_interval import clusters_used, design_effects
 from ..statistics.means.moments import Moments, with_weights
@@ -19,12 +20,10 @@ from ..statistics.tables.batches import Floats, Rows
 from ..statistics.tables.windows import ALL_TIME
 
 
-class ScaledMean(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ScaledMean(Interval[float | None, float]):
     """A mean in [0, 1] with its interval; the mean is None without values."""
 
-    estimate: float | None
-    lower: float
-    upper: float
     strategy: str = ""
     """Strategy of this interval, if it differs from the requested strategy."""
 
@@ -32,6 +31,12 @@ class ScaledMean(NamedTuple):
     def is_unknown(self) -> bool:
         """Whether the interval is the whole range."""
         return self.lower <= 0 and self.upper >= 1
+
+    def in_unit(self, lowest: float, highest: float) -> "ScaledMean":
+        """Return the mean in the unit of a metric with this range."""
+        width = highest - lowest
+        estimate = None if self.estimate is None else lowest + width * self.estimate
+        return ScaledMean(estimate, lowest + width * self.lower, lowest + width * self.upper, self.strategy)
 
 
 @dataclass(frozen=True, slots=True)

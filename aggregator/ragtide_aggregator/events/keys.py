@@ -4,7 +4,18 @@ import json
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ragtide_schemas import METRICS, AlertRule, Direction, Kind, Measure, MetricEvent, range_of
+from ragtide_schemas import (
+    METRICS,
+    AlertRule,
+    Direction,
+    Estimate,
+    Kind,
+    Measure,
+    MetricDeclaration,
+    MetricDefinition,
+    MetricEvent,
+    range_of,
+)
 
 SQUARED_ERROR: Final = "squared_error."
 """Family of squared differences from the gold score, in units of the metric's range."""
@@ -117,6 +128,44 @@ class EstimateKey(NamedTuple):
     measure: Measure | None = None
     """Version, range, direction and kind of a declared metric; None for ragtide's own."""
 
+    @classmethod
+    def of(cls, estimate: Estimate) -> "EstimateKey":
+        """Return the key of an estimate; of a prediction-powered mean that of its reference scores."""
+        e, measure = estimate, None
+        if e.metric_version is not None and e.direction is not None and e.kind is not None:
+            measure = Measure(e.metric_version, *e.value_range, e.direction, e.kind)
+        return cls(e.pipeline, e.run, e.segment, e.metric, e.profile, e.labeler, e.labeler_version, measure)
+
+    @property
+    def unscoped(self) -> "EstimateKey":
+        """The key without its scope: metric and labeler alone."""
+        return self._replace(pipeline="", run=None, segment=None)
+
+    @property
+    def group(self) -> "EstimateKey":
+        """The key without its metric: scope and labeler alone."""
+        return self._replace(metric="", measure=None)
+
+    @property
+    def version(self) -> str | None:
+        """Version of the metric's formula; None for ragtide's own metrics."""
+        return None if self.measure is None else self.measure.version
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The key as the fields of a record."""
+        names = self._asdict()
+        del names["measure"]
+        return names | {"metric_version": self.version}
+
+    @property
+    def definition(self) -> MetricDefinition | None:
+        """What is known about the metric whose scores it counts; None for a metric without a definition."""
+        metric = scored_metric(self.metric)
+        if self.measure is None:
+            return METRICS.get(metric)
+        return MetricDeclaration(**self.measure._asdict()).definition(metric)
+
     @property
     def value_range(self) -> tuple[float, float]:
         """Lowest and highest possible value: a score of the metric, or a share."""
@@ -170,27 +219,27 @@ class EstimateKey(NamedTuple):
 
 
 class PairKey(NamedTuple):
-    """The key of pairs of a reference and a proxy score: the key of the proxy, and the labeler of the reference."""
+    """The key of pairs of a reference and a proxy score: the same scope and metric, measured by two labelers."""
 
     proxy: EstimateKey
-    labeler: str
-    labeler_version: str
-    profile: str
+    reference: EstimateKey
 
-    @property
-    def reference(self) -> EstimateKey:
-        """The key of the reference score: the same scope and metric, measured by the other labeler."""
-        return self.proxy._replace(labeler=self.labeler, labeler_version=self.labeler_version, profile=self.profile)
+    @classmethod
+    def of(cls, proxy: EstimateKey, labeler: str, labeler_version: str, profile: str) -> "PairKey":
+        """Return the key of pairs of a proxy score and the score of another labeler."""
+        return cls(proxy, proxy._replace(labeler=labeler, labeler_version=labeler_version, profile=profile))
 
     def encode(self) -> str:
         """Return the key as text, for a field of the checkpoint."""
-        return json.dumps([self.proxy.parts(), *self[1:]], ensure_ascii=False, separators=(",", ":"))
+        by = self.reference
+        parts = [self.proxy.parts(), by.labeler, by.labeler_version, by.profile]
+        return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def decode(cls, text: str) -> "PairKey":
         """Return the key that `encode` wrote."""
-        proxy, *rest = json.loads(text)
-        return cls(EstimateKey.read(proxy), *rest)
+        proxy, *labeler = json.loads(text)
+        return cls.of(EstimateKey.read(proxy), *labeler)
 
 
 def segment_values(event: MetricEvent) -> list[str]:

@@ -200,7 +200,7 @@ def _costs(event: MetricEvent) -> tuple[float, float]:
 
 def pair_key(event: MetricEvent, segment: str | None, pair: ScorePair) -> PairKey:
     """Return the key of a pair of scores of an event in a scope."""
-    return PairKey(estimate_key(event, segment, pair.metric), pair.labeler, pair.labeler_version, pair.profile)
+    return PairKey.of(estimate_key(event, segment, pair.metric), pair.labeler, pair.labeler_version, pair.profile)
 
 
 class _Refusing:

@@ -228,7 +228,7 @@ class Deployment:
         if segments:
             means = await self._all_means(pipeline)
         elif pipeline is not None:
-            means = [mean for mean in await self._all_means(pipeline) if mean.segment in (None, segment)]
+            means = [mean for mean in await self._all_means(pipeline) if mean.key.segment in (None, segment)]
         else:
             means = await self.means()
             if segment is not None:
@@ -241,7 +241,7 @@ class Deployment:
             [
                 mean
                 for mean in means
-                if mean.pipeline == pipeline or (not pipeline and mean.pipeline != SENTINEL_PIPELINE)
+                if mean.key.pipeline == pipeline or (not pipeline and mean.key.pipeline != SENTINEL_PIPELINE)
             ],
             span,
             alerts=await self.alerts(),
@@ -424,8 +424,7 @@ class Deployment:
             whole=True,
         )
         for history in found:
-            measure = history.key.measure
-            if history.points and alert.metric_version == (None if measure is None else measure.version):
+            if history.points and alert.metric_version == history.key.version:
                 return history
         return None
 

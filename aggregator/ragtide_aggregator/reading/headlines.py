@@ -13,7 +13,7 @@ from ragtide_schemas import Alert, Headline, utc_now
 from ..estimates.headline import (
     CHANGED,
     NARROW,
-    POWERED,
+    OVER_ALL,
     Beginning,
     Choice,
     Circumstances,
@@ -26,16 +26,14 @@ from ..estimates.headline import (
     chosen_mean,
     chosen_part,
     firing_alerts,
-    has_interval,
     headline,
     is_narrow,
-    no_number,
-    number_of_all,
     number_of_point,
     number_since_change,
 )
 from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
+from ..events.keys import EstimateKey, PairKey
 from ..state.level_rows import Level
 from ..statistics.means.strategies import AUTO
 from .history import HistoryReader
@@ -127,11 +125,13 @@ class Headlines:
 
         return await asyncio.to_thread(compute)
 
-    async def _numbers(self, means: Sequence[MetricMean], chosen: HeadlineRange) -> dict[MetricMean, HeadlineNumber]:
+    async def _numbers(
+        self, means: Sequence[MetricMean], chosen: HeadlineRange
+    ) -> dict[EstimateKey | PairKey, HeadlineNumber]:
         if chosen.start is None:
             return {}
         end = chosen.end or utc_now() + AHEAD
-        keys = {mean.key: mean for mean in means if mean.key is not None}
+        keys = {mean.series: mean for mean in means}
         points = await self._history.numbers(
             self._partitions,
             keys.keys(),
@@ -143,7 +143,7 @@ class Headlines:
             # The first value of a version is known to a fine pane.
             recent=chosen.name != "since version",
         )
-        return {keys[key]: number_of_point(point, chosen.name, chosen.end) for key, point in points.items()}
+        return {key: number_of_point(keys[key], point, chosen) for key, point in points.items()}
 
     async def _shorter(
         self, selected: Sequence[_Selected], chosen: HeadlineRange, around: Circumstances
@@ -159,27 +159,27 @@ class Headlines:
             means = {place: selected[place][0][selected[place][1].place] for place in places}
             # The pane that holds the first value of a version may hold values of the version before.
             start = beginning.at if beginning.version is None else beginning.at + timedelta(milliseconds=1)
-            numbers = await self._numbers([*means.values()], HeadlineRange(name, start))
+            numbers = await self._numbers([*means.values()], HeadlineRange(name, start, version=beginning.version))
             for place, mean in means.items():
-                number, observed = numbers.get(mean), number_since_change(mean, around)
+                number, observed = numbers.get(mean.series), number_since_change(mean, around)
                 widest = CHANGED if beginning.version is None else NARROW
-                if number is not None and is_narrow(number.lower, number.upper, mean.value_range, widest):
-                    found[place] = number._replace(version=beginning.version)
+                if number is not None and is_narrow(number.mean.interval, mean.value_range, widest):
+                    found[place] = number
                 elif observed is not None:
                     # How bad it is while it fires matters before it is known precisely.
-                    more = number is not None and number.n >= observed.n and has_interval(mean, number)
+                    more = number is not None and number.mean.n >= observed.mean.n and number.mean.has_interval
                     found[place] = number if more and number is not None else observed
         return found
 
 
 def _choices(
-    means: Sequence[MetricMean], in_range: Mapping[MetricMean, HeadlineNumber], labeler: str | None
+    means: Sequence[MetricMean], in_range: Mapping[EstimateKey | PairKey, HeadlineNumber], labeler: str | None
 ) -> Iterator[tuple[Sequence[MetricMean], Choice, Mapping[int, HeadlineNumber]]]:
     groups = by_group(means)
     with_parts = {(pipeline, metric) for pipeline, segment, metric in groups if segment is not None}
     wholes: dict[tuple[str, str], WholeChoice] = {}
     for (pipeline, segment, metric), of_group in sorted(groups.items(), key=lambda item: item[0][1] is not None):
-        known = {place: in_range[mean] for place, mean in enumerate(of_group) if mean in in_range}
+        known = {place: in_range[mean.series] for place, mean in enumerate(of_group) if mean.series in in_range}
         whole = wholes.get((pipeline, metric))
         if whole is None:
             choice = chosen_mean(of_group, known, labeler)
@@ -194,18 +194,18 @@ def _choices(
 
 def _select(
     means: Sequence[MetricMean],
-    in_range: Mapping[MetricMean, HeadlineNumber],
+    in_range: Mapping[EstimateKey | PairKey, HeadlineNumber],
     chosen: HeadlineRange,
     labeler: str | None,
 ) -> list[_Selected]:
     selected: list[_Selected] = []
     for of_group, choice, known in _choices(means, in_range, labeler):
         mean, number = of_group[choice.place], known.get(choice.place)
-        too_few = chosen.shortens and mean.estimator == POWERED
+        too_few = chosen.shortens and mean.is_powered
         if number is None and chosen.is_since:
             # The number of all time would be about what was before.
-            number = no_number(chosen)
-        elif number is None or (too_few and not has_interval(mean, number)):
-            number = number_of_all(mean)
+            number = HeadlineNumber.unknown(mean, chosen)
+        elif number is None or (too_few and not number.mean.has_interval):
+            number = HeadlineNumber(mean, OVER_ALL)
         selected.append((of_group, choice, number))
     return selected

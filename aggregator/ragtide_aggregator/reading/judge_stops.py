@@ -12,7 +12,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.headline import StopReason
 from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 
-from ..estimates.headline import POWERED, SILENT, JudgeStop, MeasuredBy, by_group
+from ..estimates.headline import SILENT, JudgeStop, MeasuredBy, by_group
 from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey
@@ -36,7 +36,6 @@ Stops = Mapping[tuple[str, str, str], JudgeStop]
 class _Judge(NamedTuple):
     """A judge of a sample of a pipeline, and its proxy: the means of the metric with the most scores."""
 
-    powered: MetricMean
     own: MetricMean
     """Its scores of the part of the sample that is drawn from all answers."""
     proxy: MetricMean
@@ -44,7 +43,7 @@ class _Judge(NamedTuple):
     @property
     def name(self) -> tuple[str, str, str]:
         """Pipeline, name and version of the labeler."""
-        return self.own.pipeline, self.own.labeler, self.own.labeler_version
+        return self.own.key.pipeline, self.own.key.labeler, self.own.key.labeler_version
 
     @property
     def rate(self) -> float:
@@ -102,9 +101,7 @@ class JudgeStops:
         marked: set[tuple[str, str, str]] = set()
         for length in LOOKED_AT:
             start = now - length
-            keys = [
-                mean.key for judge in waiting for mean in (judge.own, judge.proxy) if isinstance(mean.key, EstimateKey)
-            ]
+            keys = [mean.key for judge in waiting for mean in (judge.own, judge.proxy)]
             counts = await self._counts(keys, start, now)
             waiting = [judge for judge in waiting if not counts.get(judge.own.key)]
             for judge in waiting:
@@ -121,11 +118,11 @@ class JudgeStops:
     async def _last_scores(
         self, judges: Sequence[_Judge], now: datetime
     ) -> dict[tuple[str, str, str], datetime | None]:
-        keys = {judge.own.key: judge for judge in judges if isinstance(judge.own.key, EstimateKey)}
+        keys = {judge.own.key: judge for judge in judges}
         # The time of a mean is that of its last answer, which may have no score.
         found = await self._history.read(
             self._partitions,
-            [key._asdict() for key in keys if isinstance(key, EstimateKey)],
+            [key._asdict() for key in keys],
             now - 2 * SILENT,
             now + SILENT,
             points_max=1_000,
@@ -140,15 +137,15 @@ class JudgeStops:
 
 def _newest_judges(means: Sequence[MetricMean]) -> Iterator[_Judge]:
     found: dict[tuple[str, str, str], _Judge] = {}
-    whole = [mean for mean in means if mean.segment is None and mean.pipeline != SENTINEL_PIPELINE]
-    judged = {(mean.pipeline, mean.metric) for mean in whole if mean.estimator == POWERED}
-    for of_group in by_group(mean for mean in whole if (mean.pipeline, mean.metric) in judged).values():
-        for powered in (mean for mean in of_group if mean.estimator == POWERED):
+    whole = [mean for mean in means if mean.key.segment is None and mean.key.pipeline != SENTINEL_PIPELINE]
+    judged = {(mean.key.pipeline, mean.key.metric) for mean in whole if mean.is_powered}
+    for of_group in by_group(mean for mean in whole if (mean.key.pipeline, mean.key.metric) in judged).values():
+        for powered in (mean for mean in of_group if mean.is_powered):
             by = MeasuredBy.of(powered)
             own, proxy = by.alone.place(of_group), None if by.by_proxy is None else by.by_proxy.place(of_group)
             if own is None or proxy is None:
                 continue
-            judge = _Judge(powered, of_group[own], of_group[proxy])
+            judge = _Judge(of_group[own], of_group[proxy])
             known = found.get(judge.name)
             if known is None or judge.own.n > known.own.n:
                 found[judge.name] = judge
@@ -158,8 +155,9 @@ def _newest_judges(means: Sequence[MetricMean]) -> Iterator[_Judge]:
 def _newest_scores(means: Sequence[MetricMean], labeler: str) -> dict[tuple[str, str, str], datetime | None]:
     found: dict[tuple[str, str, str], datetime | None] = {}
     for mean in means:
-        if mean.segment is None and mean.labeler == labeler and mean.estimator == "mean":
-            name = mean.pipeline, mean.labeler, mean.labeler_version
+        key = mean.key
+        if key.segment is None and key.labeler == labeler and not mean.is_powered:
+            name = key.pipeline, key.labeler, key.labeler_version
             known = found.get(name)
             at = mean.updated_at
             found[name] = max(known, at) if known is not None and at is not None else known or at

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
-from ragtide_schemas import METRICS, Measure, MetricDeclaration, MetricDefinition, MetricEvent
+from ragtide_schemas import Measure, MetricDeclaration, MetricDefinition, MetricEvent
 from ragtide_schemas.declared import DECLARED_MAX
 
 from ..alerts.own_values import OwnValuesRules
@@ -102,13 +102,11 @@ class Declarations(StatePart):
 
     def definition(self, key: EstimateKey) -> MetricDefinition | None:
         """Return the definition of the metric whose scores a key counts; None without a definition."""
-        metric = scored_metric(key.metric)
         if key.measure is None:
-            return METRICS.get(metric)
+            return key.definition
+        metric = scored_metric(key.metric)
         declaration = self._known.get((key.pipeline, metric, key.measure))
-        if declaration is None:
-            declaration = MetricDeclaration(**key.measure._asdict())
-        return declaration.definition(metric)
+        return key.definition if declaration is None else declaration.definition(metric)
 
     def add_part(self, other: Self, rows: Sequence[int]) -> None:
         """Add the declarations of another state; of two for one measure either may be used."""

@@ -208,7 +208,7 @@ class AlertCauses:
             key = keys[place]
             if key.segment is not None:
                 self._values_of.setdefault(key._replace(segment=None), []).append(place)
-            elif (number := StepKey.of(key.metric, None if key.measure is None else key.measure.version)) is not None:
+            elif (number := StepKey.of(key.metric, key.version)) is not None:
                 self._steps_of.setdefault(key._replace(metric="", measure=None), {})[number] = place
         self._indexed = len(keys)
 

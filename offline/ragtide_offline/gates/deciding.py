@@ -5,8 +5,10 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from ragtide_aggregator.statistics.intervals.intervals import Interval
+
 from .conditions import COUNTS, DIFFERENCE, ESTIMATE, OPERATORS, WITH_INTERVAL, Condition, UndecidedPolicy, split_name
-from .measurements import Measurement, Quantity
+from .measurements import Measurement
 
 
 class GateOutcome(StrEnum):
@@ -125,30 +127,35 @@ def _quantity_of(field: str) -> str | None:
 def _scope(condition: Condition, field: str, measurement: Measurement) -> ScopeOutcome:
     if field in COUNTS:
         return _count(condition, field, measurement)
-    quantity = measurement.difference if _quantity_of(field) == DIFFERENCE else measurement.estimate
+    quantity: Interval[float | None, float | None] | None = measurement.estimate
+    n = measurement.n
+    if _quantity_of(field) == DIFFERENCE:
+        quantity = measurement.difference
+        n = n if measurement.difference_n is None else measurement.difference_n
     if not measurement.n:
         return ScopeOutcome(measurement.scope, GateOutcome.UNDECIDED, _no_values(measurement), measured=False)
-    if quantity is None or quantity.mean is None:
+    if quantity is None or quantity.estimate is None:
         metric = measurement.metric
         why = f"{metric} has no difference: give a baseline with the same interaction ids, or items, and labeler"
         return ScopeOutcome(measurement.scope, GateOutcome.UNDECIDED, why, measured=False)
     if field in WITH_INTERVAL:
-        return _interval(condition, quantity, measurement)
-    value = {"mean": quantity.mean, "lower": quantity.lower, "upper": quantity.upper}[field.rpartition(".")[2]]
+        return _interval(condition, quantity, measurement, n)
+    value = {"mean": quantity.estimate, "lower": quantity.lower, "upper": quantity.upper}[field.rpartition(".")[2]]
     if value is None:
         return ScopeOutcome(
             measurement.scope, GateOutcome.UNDECIDED, f"{measurement.metric} has no interval", measured=False
         )
-    return _number(condition, value, measurement.scope, measurement.n if quantity.n is None else quantity.n)
+    return _number(condition, value, measurement.scope, n)
 
 
-def _interval(condition: Condition, quantity: Quantity, measurement: Measurement) -> ScopeOutcome:
+def _interval(
+    condition: Condition, quantity: Interval[float | None, float | None], measurement: Measurement, n: int
+) -> ScopeOutcome:
     if quantity.lower is None or quantity.upper is None:
         why = f"{measurement.metric} has no interval: write {measurement.metric}.mean to decide by the mean alone"
         return ScopeOutcome(measurement.scope, GateOutcome.UNDECIDED, why, measured=False)
     surely = condition.surely(quantity.lower, quantity.upper)
-    n = measurement.n if quantity.n is None else quantity.n
-    numbers = f"mean {quantity.mean:.4g}, interval {quantity.lower:.4g} to {quantity.upper:.4g}, n {n:,}"
+    numbers = f"mean {quantity.estimate:.4g}, interval {quantity.lower:.4g} to {quantity.upper:.4g}, n {n:,}"
     _, holds, opposite = OPERATORS[condition.operator]
     if surely is None:
         sentence = f"the interval has {condition.threshold:g} inside: more interactions make it narrower ({numbers})"

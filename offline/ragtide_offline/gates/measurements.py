@@ -2,22 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.statistics.comparisons.paired import PairedDifference
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_schemas import Estimate, Headline
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A number with its interval; None is unknown."""
-
-    mean: float | None
-    lower: float | None
-    upper: float | None
-    n: int | None = None
-    """Number of pairs of a difference; None if the quantity has the number of its measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +21,12 @@ class Measurement:
     n_absent: int = 0
     absent: Mapping[str, int] = field(default_factory=dict)
     """Number of absent values by reason."""
-    estimate: Quantity | None = None
+    estimate: Interval[float | None, float | None] | None = None
     """The metric; None if only a difference was measured."""
-    difference: Quantity | None = None
+    difference: Interval[float, float] | None = None
     """The metric minus that of the baseline; None without a baseline or without common items."""
+    difference_n: int | None = None
+    """Number of pairs of the difference; None if that is `n`."""
     confidence: float | None = None
     """Level of the intervals."""
     subject: str = ""
@@ -50,25 +41,18 @@ class Measurement:
         return self.share if self.share is not None else self.n / everything if everything else None
 
 
-class GapKey(NamedTuple):
-    """The scores that a difference from a baseline compares."""
-
-    pipeline: str
-    run: str | None
-    metric: str
-    labeler: str
-    labeler_version: str
-    profile: str
-
-
-Gaps = Mapping[GapKey, PairedDifference]
+Gaps = Mapping[EstimateKey, PairedDifference]
 """Differences from a baseline."""
 
 
 def of_estimates(found: Iterable[Estimate], gaps: Gaps | None = None) -> list[Measurement]:
     """Return the measurements in estimates of whole pipelines; segments are left out."""
-    return [
-        Measurement(
+    measurements = []
+    for estimate in found:
+        if estimate.segment is not None:
+            continue
+        gap = (gaps or {}).get(EstimateKey.of(estimate))
+        measurement = Measurement(
             metric=estimate.metric,
             scope=scope_of(
                 estimate.pipeline,
@@ -81,15 +65,15 @@ def of_estimates(found: Iterable[Estimate], gaps: Gaps | None = None) -> list[Me
             n=estimate.n,
             n_absent=estimate.n_absent,
             absent=estimate.absent,
-            estimate=Quantity(estimate.estimate, estimate.lower, estimate.upper),
-            difference=_gap((gaps or {}).get(_key(estimate))),
+            estimate=Interval(estimate.estimate, estimate.lower, estimate.upper),
+            difference=None if gap is None else gap.difference,
+            difference_n=None if gap is None else gap.n,
             confidence=estimate.confidence,
             subject=scope_of(estimate.pipeline, estimate.run),
             share=estimate.coverage,
         )
-        for estimate in found
-        if estimate.segment is None
-    ]
+        measurements.append(measurement)
+    return measurements
 
 
 def of_headlines(found: Iterable[Headline], segment: str | None = None) -> list[Measurement]:
@@ -100,7 +84,7 @@ def of_headlines(found: Iterable[Headline], segment: str | None = None) -> list[
             scope=scope_of(each.pipeline, each.labeler_text, each.profile, each.range_text, each.judge_text),
             n=each.n,
             n_absent=each.n_absent,
-            estimate=Quantity(each.estimate, each.lower, each.upper),
+            estimate=Interval(each.estimate, each.lower, each.upper),
             confidence=each.confidence,
             subject=each.pipeline,
             share=each.coverage,
@@ -114,24 +98,6 @@ def of_segment(found: Iterable[Estimate], segment: str) -> list[Measurement]:
     """Return the measurements in estimates of one segment value."""
     chosen = [estimate for estimate in found if estimate.segment == segment]
     return of_estimates(estimate.model_copy(update={"segment": None}) for estimate in chosen)
-
-
-def _key(estimate: Estimate) -> GapKey:
-    return GapKey(
-        estimate.pipeline, estimate.run, estimate.metric, estimate.labeler, estimate.labeler_version, estimate.profile
-    )
-
-
-def _gap(found: PairedDifference | None) -> Quantity | None:
-    if found is None:
-        return None
-    gap = found.difference
-    return Quantity(gap.estimate, gap.lower, gap.upper, found.n)
-
-
-def quantity_of(gap: Interval[float, float] | None) -> Quantity | None:
-    """Return a difference as a quantity."""
-    return None if gap is None else Quantity(gap.estimate, gap.lower, gap.upper)
 
 
 def scope_of(*parts: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.statistics.comparisons.paired import PairedDifference
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_schemas import MetricEvent
@@ -12,12 +13,12 @@ from ..experiments.projections import paired_differences
 from ..experiments.state import ExperimentState
 from ..report.labelings import Scores, labeling_differences
 from ..report.pipelines import Compared
-from .measurements import GapKey, Measurement, Quantity, quantity_of, scope_of
+from .measurements import Measurement, scope_of
 
 
 def baseline_gaps(
     events: Iterable[MetricEvent], baseline: Iterable[MetricEvent], *, confidence: float
-) -> dict[GapKey, PairedDifference]:
+) -> dict[EstimateKey, PairedDifference]:
     """Return the mean of each metric minus that of the baseline, for each pipeline and run.
 
     Interactions are paired by id. A pipeline is compared with the pipeline of its name; if each side has only one
@@ -41,8 +42,7 @@ def baseline_gaps(
             for difference in labeling_differences(scores, before.get(run, only), confidence=confidence):
                 of = difference.first
                 if difference.segment is None and difference.second == of:
-                    key = GapKey(pipeline, run, of.metric, of.labeler, of.labeler_version, of.profile)
-                    found[key] = difference.found
+                    found[of._replace(pipeline=pipeline, run=run)] = difference.found
     return found
 
 
@@ -62,7 +62,7 @@ def of_comparison(found: Iterable[Compared], names: tuple[str, str]) -> list[Mea
                 f"{names[0]} - {names[1]}", comparison.labeler, comparison.other_labeler, comparison.profile
             ),
             n=min(comparison.n),
-            difference=quantity_of(comparison.difference),
+            difference=comparison.difference,
         )
         for comparison in found
         if comparison.segment is None
@@ -103,8 +103,8 @@ def of_experiment(state: ExperimentState, config: str | None = None, baseline: s
             scope=scope_of(row.name, None if baseline is None else f"baseline {baseline}"),
             n=estimate.n,
             n_absent=row.n_items - estimate.n,
-            estimate=Quantity(estimate.estimate, estimate.lower, estimate.upper),
-            difference=quantity_of(gap) if metric == found.metric else None,
+            estimate=Interval(estimate.estimate, estimate.lower, estimate.upper),
+            difference=gap if metric == found.metric else None,
             confidence=level,
         )
         for metric, estimate in row.estimates.items()

@@ -173,7 +173,7 @@ class EntryCounts:
         The population of a metric of sessions is the number of sessions, and that of other metrics the number of
         answers.
         """
-        version = MetricVersion(scored_metric(key.metric), None if key.measure is None else key.measure.version)
+        version = MetricVersion(scored_metric(key.metric), key.version)
         unit = OF_SESSIONS if version in self.of_sessions else ()
         return self.scopes.get(Scope((*(getattr(key, name) for name in SCOPE_FIELDS), *unit), key.segment), 0)
 

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.statistics.comparisons.comparing import difference
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_aggregator.statistics.means.clustered_interval import clusters_used
@@ -21,7 +22,7 @@ from ..experiments.projections import mean_differences
 from ..experiments.state import ExperimentState
 from .experiment import ReportedExperiment
 from .findings import labeler_ids
-from .labelings import LabelingDifference, MeasuredMetric
+from .labelings import LabelingDifference, comparable
 
 PAIRED: Final = "paired"
 UNPAIRED: Final = "unpaired"
@@ -150,8 +151,8 @@ def compare_experiments(
 
 
 def compare_replays(
-    first: tuple[Workspace, Mapping[str, Mapping[MeasuredMetric, Moments]]],
-    second: tuple[Workspace, Mapping[str, Mapping[MeasuredMetric, Moments]]],
+    first: tuple[Workspace, Mapping[str, Mapping[EstimateKey, Moments]]],
+    second: tuple[Workspace, Mapping[str, Mapping[EstimateKey, Moments]]],
     names: Names,
     *,
     pairs: Mapping[tuple[str, str], Sequence[LabelingDifference]],
@@ -179,7 +180,7 @@ def compare_replays(
         for pair in pairs.get((name, other), ()):
             if pair.segment is not None:
                 continue
-            known.add(pair.first.comparable)
+            known.add(comparable(pair.first))
             metric, count = _ComparedMetric(name, other, pair.first.metric, pair.first.definition), pair.found.n
             used = pair.found.n_clusters
             gaps.append(
@@ -195,7 +196,7 @@ def compare_replays(
                 _ComparedMetric(name, other, by.metric, by.definition), mine, second[1][other][by], confidence=each
             )
             for by, mine in first[1][name].items()
-            if by in second[1][other] and (by.metric, by.measure, by.profile) not in known
+            if by in second[1][other] and comparable(by) not in known
         ]
     return RunComparison(first[0], second[0], made_at, None, confidence, each, gaps, list(cautions))
 

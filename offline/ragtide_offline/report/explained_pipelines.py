@@ -72,7 +72,7 @@ async def read_explained_differences(
             continue
         change = explained_by(values, by, (other_view, view), (other_whole, whole), confidence=level, blocks=blocks)
         if change is not None:
-            version = None if whole.measure is None else whole.measure.version
+            version = whole.version
             found.append(ExplainedDifference(whole.metric, version, whole.labeler, whole.profile, by, change))
     if not found and known and by not in known:
         raise NotExplainable(unknown("segment", by, known))

@@ -243,7 +243,7 @@ async def explain_drift(
     return ExplainedDrift(
         pipeline=pipeline,
         metric=metric,
-        metric_version=None if whole.measure is None else whole.measure.version,
+        metric_version=whole.version,
         labeler=whole.labeler,
         labeler_version=whole.labeler_version,
         profile=whole.profile,

@@ -14,7 +14,8 @@ from typing import NamedTuple, cast
 from redis.asyncio import Redis
 
 from ragtide_aggregator.events.batch import cluster_name
-from ragtide_aggregator.events.values import parts_of, scopes_of
+from ragtide_aggregator.events.keys import EstimateKey
+from ragtide_aggregator.events.values import estimate_key, parts_of, scopes_of
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.comparisons.paired import PairedDifference, paired_difference
 from ragtide_runtime.errors import ConfigurationError
@@ -26,52 +27,25 @@ from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import parts_folder
 from ragtide_schemas import (
-    METRICS,
     InvalidEntryError,
-    Kind,
     Measure,
-    MetricDeclaration,
-    MetricDefinition,
     MetricEvent,
     Workspace,
-    range_of,
 )
 
 from ..replay.selection import Selection, selection
 
 
-class MeasuredMetric(NamedTuple):
-    """A metric, its version and range, and the id of the labeler."""
-
-    metric: str
-    measure: Measure | None
-    profile: str
-    labeler: str
-    labeler_version: str
-
-    @property
-    def comparable(self) -> tuple[str, Measure | None, str]:
-        """Equal for scores that differ only in the labeler."""
-        return self[:3]
-
-    @property
-    def definition(self) -> MetricDefinition | None:
-        """Definition of the metric; None for a metric between 0 and 1 without a definition."""
-        if self.measure is None:
-            return METRICS.get(self.metric)
-        return MetricDeclaration(**self.measure._asdict()).definition(self.metric)
-
-    @property
-    def holds_counts(self) -> bool:
-        """Whether its scores are counts."""
-        return self.definition is not None and self.definition.kind is Kind.DISTRIBUTIVE
+def comparable(key: EstimateKey) -> tuple[str, Measure | None, str]:
+    """Return what is equal for scores that differ only in the labeler."""
+    return key.metric, key.measure, key.profile
 
 
 @dataclass(slots=True)
 class Scores:
-    """The scores of a pipeline's interactions: by measured metric, then by interaction id, in order of events."""
+    """The scores of a pipeline's interactions: by unscoped key, then by interaction id, in order of events."""
 
-    of: defaultdict[MeasuredMetric, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    of: defaultdict[EstimateKey, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     scopes: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
     """For each interaction the segment values it counts in; None for the whole pipeline."""
     by: str | None = None
@@ -93,17 +67,14 @@ class Scores:
             self.clusters[event.interaction_id] = name
         for part in (part.event for part in parts):
             for metric, score in part.scores.items():
-                declared = (part.declared or {}).get(metric)
-                measure = None if declared is None else declared.measure
-                by = MeasuredMetric(metric, measure, part.profile, part.labeler, part.labeler_version)
-                self.of[by][event.interaction_id] = score
+                self.of[estimate_key(part, None, metric).unscoped][event.interaction_id] = score
 
 
 class LabelingDifference(NamedTuple):
     """The difference of one metric between two labelings of the same interactions."""
 
-    first: MeasuredMetric
-    second: MeasuredMetric
+    first: EstimateKey
+    second: EstimateKey
     segment: str | None
     found: PairedDifference
 
@@ -136,7 +107,7 @@ def labeling_differences(
             result = paired_difference(
                 scores,
                 others,
-                value_range=range_of(mine.metric, mine.measure),
+                value_range=mine.value_range,
                 confidence=confidence,
                 counts=mine.holds_counts,
                 closed=closed,
@@ -153,13 +124,13 @@ def of_labeler(scores: Scores, name: str) -> Scores:
     return found
 
 
-def _comparable(first: Scores, second: Scores) -> Iterator[tuple[MeasuredMetric, MeasuredMetric]]:
+def _comparable(first: Scores, second: Scores) -> Iterator[tuple[EstimateKey, EstimateKey]]:
     for mine in first.of:
         if mine in second.of:
             yield mine, mine
             continue
         for theirs in second.of:
-            if theirs.comparable == mine.comparable and theirs not in first.of:
+            if comparable(theirs) == comparable(mine) and theirs not in first.of:
                 yield mine, theirs
 
 

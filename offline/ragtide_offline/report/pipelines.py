@@ -216,7 +216,7 @@ def _comparison_of(difference: LabelingDifference) -> Compared:
     found, by = difference.found, difference.first
     return Compared(
         metric=by.metric,
-        metric_version=None if by.measure is None else by.measure.version,
+        metric_version=by.version,
         labeler=by.labeler,
         profile=by.profile,
         segment=difference.segment,
@@ -240,7 +240,7 @@ def _by_means(first: _Moments, second: _Moments, level: float, *, separate: bool
     return [
         Compared(
             metric=key.metric,
-            metric_version=None if key.measure is None else key.measure.version,
+            metric_version=key.version,
             labeler=key.labeler,
             profile=key.profile,
             segment=key.segment,

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.estimates.view import View
-from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED
+from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.diagnoses import diagnoses
 from ragtide_aggregator.state.state import AggregatorState
@@ -44,7 +44,7 @@ from .experiment import (
     wanted_texts,
 )
 from .experiment_page import experiment_page
-from .labelings import MeasuredMetric, clustered_by, is_complete, labeling_differences, named_recording, read_scores
+from .labelings import clustered_by, is_complete, labeling_differences, named_recording, read_scores
 from .pages import ends, page
 
 SENTENCES_MAX: Final = 4
@@ -324,15 +324,14 @@ def replay_page(report: ReplayReport) -> str:
     return page("replay", {"report": report, "made_at": report.made_at})
 
 
-def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[MeasuredMetric, Moments]]:
+def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[EstimateKey, Moments]]:
     """Return for every pipeline the moments of each measured metric."""
-    found: defaultdict[str, dict[MeasuredMetric, Moments]] = defaultdict(dict)
+    found: defaultdict[str, dict[EstimateKey, Moments]] = defaultdict(dict)
     for state in states:
         view = View(state)
         for row, key in enumerate(state.keys):
             if key.segment is None and not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED:
                 moments = view.moments([row])
                 if moments.n[0]:
-                    by = MeasuredMetric(key.metric, key.measure, key.profile, key.labeler, key.labeler_version)
-                    found[key.pipeline][by] = moments
+                    found[key.pipeline][key.unscoped] = moments
     return dict(found)

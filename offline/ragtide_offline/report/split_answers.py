@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple, cast
 from redis.asyncio import Redis
 
 from ragtide_aggregator.events.batch import cluster_name
-from ragtide_aggregator.events.values import parts_of
+from ragtide_aggregator.events.keys import EstimateKey
+from ragtide_aggregator.events.values import estimate_key, parts_of
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
@@ -16,7 +17,7 @@ from ragtide_runtime.redis.log import read_all, read_range
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 
-from .labelings import MeasuredMetric, clustered_by
+from .labelings import clustered_by
 
 SplitUnit = Literal["interaction", "cluster"]
 """The items for each of which a coin is thrown."""
@@ -43,7 +44,7 @@ class SplitAnswer(NamedTuple):
     """Milliseconds and number of its entry in the stream, or else of its metric event, and partition."""
     to_first: bool
     event: MetricEvent
-    scores: dict[MeasuredMetric, float]
+    scores: dict[EstimateKey, float]
     """Scaled to [0, 1]."""
 
 
@@ -147,13 +148,11 @@ def _divided(answers: Sequence[SplitAnswer], split: TrafficSplit, by: str | None
     return [answer for answer in found if cluster_name(answer.event, by) not in before]
 
 
-def _scores(event: MetricEvent) -> dict[MeasuredMetric, float]:
+def _scores(event: MetricEvent) -> dict[EstimateKey, float]:
     found = {}
     for part in parts_of(event):
         by = part.event
         for metric, score in zip(part.extracted.names, part.extracted.values, strict=True):
             if metric in by.scores:
-                declared = (by.declared or {}).get(metric)
-                measure = None if declared is None else declared.measure
-                found[MeasuredMetric(metric, measure, by.profile, by.labeler, by.labeler_version)] = score
+                found[estimate_key(by, None, metric).unscoped] = score
     return found

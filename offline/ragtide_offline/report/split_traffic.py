@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from redis.asyncio import Redis
 
 from ragtide_aggregator.events.batch import BY_ITSELF, cluster_codes, cluster_name
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.events.values import scopes_of
 from ragtide_aggregator.statistics.comparisons.covariates import MOST_FEATURES
 from ragtide_aggregator.statistics.comparisons.known_features import of_numbers, of_values
@@ -26,10 +27,10 @@ from ragtide_aggregator.statistics.tables.batches import Floats
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import from_milliseconds, range_of, to_milliseconds
+from ragtide_schemas import from_milliseconds, to_milliseconds
 from ragtide_schemas.suggestions import unknown
 
-from .labelings import MeasuredMetric, clustered_by
+from .labelings import clustered_by
 from .pipelines import Compared, reading_order
 from .split_answers import SplitAnswer, TrafficSplit, read_split_answers
 
@@ -113,7 +114,7 @@ class _Traffic:
         if not self._has_share(self._to_first[self._first], "Of all items"):
             return []
         features = self._features()
-        places: defaultdict[tuple[MeasuredMetric, str | None], list[int]] = defaultdict(list)
+        places: defaultdict[tuple[EstimateKey, str | None], list[int]] = defaultdict(list)
         for number, answer in enumerate(self._answers):
             for scope in scopes_of(answer.event, segments=self._settings.segments):
                 for by in answer.scores:
@@ -165,7 +166,7 @@ class _Traffic:
         return True
 
     def _difference(
-        self, by: MeasuredMetric, scope: str | None, here: NDArray[np.intp], features: Floats, confidence: float
+        self, by: EstimateKey, scope: str | None, here: NDArray[np.intp], features: Floats, confidence: float
     ) -> Compared | None:
         items = self._items_of(here)
         first = np.array([places[0] for places in items], dtype=np.intp)
@@ -179,11 +180,11 @@ class _Traffic:
         values[here] = [self._answers[number].scores[by] for number in here.tolist()]
         scores = means_of(values, items)
         gap = split_difference(to_first, scores, features[first], share=self._split.share, confidence=confidence)
-        lowest, highest = range_of(by.metric, by.measure)
+        lowest, highest = by.value_range
         width = highest - lowest
         return Compared(
             metric=by.metric,
-            metric_version=None if by.measure is None else by.measure.version,
+            metric_version=by.version,
             labeler=by.labeler,
             profile=by.profile,
             segment=scope,

@@ -31,14 +31,14 @@ def test_the_interval_of_the_leader_holds_for_all_configs_together() -> None:
     assert alone.confidence == pytest.approx(0.95)
     assert best.estimate is not None
     assert alone.estimate is not None
-    assert best.estimate.mean == alone.estimate.mean == pytest.approx(sum(scores[name]) / 40)
+    assert best.estimate.estimate == alone.estimate.estimate == pytest.approx(sum(scores[name]) / 40)
     assert best.estimate.lower is not None
     assert alone.estimate.lower is not None
     assert best.estimate.lower < alone.estimate.lower
     other = next(config for config in scores if config != name)
     gap = measured(state, name, other).difference
     assert gap is not None
-    assert gap.mean == pytest.approx((sum(scores[name]) - sum(scores[other])) / 40)
+    assert gap.estimate == pytest.approx((sum(scores[name]) - sum(scores[other])) / 40)
     with pytest.raises(ValueError, match="there is no config 'c9'"):
         of_experiment(state, "c9")
     assert of_experiment(ExperimentState(plan(2), filled({}))) == []

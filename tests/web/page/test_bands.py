@@ -24,7 +24,7 @@ SHARES = st.floats(0, 1)
 
 
 def point(place: int, mean: float = 0.5, lower: float | None = 0.4, upper: float | None = 0.6) -> HistoryPoint:
-    return HistoryPoint(START + place * STEP, START + (place + 1) * STEP, 10, mean, lower, upper, open=False)
+    return HistoryPoint(mean, lower, upper, START + place * STEP, START + (place + 1) * STEP, 10, open=False)
 
 
 def chart(points: list[HistoryPoint], target: float | None = None) -> BandChart:

@@ -11,13 +11,14 @@ from tests.support.metric_events import START, adherence, event
 from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.estimates.estimates import metric_means
 from ragtide_aggregator.estimates.headline import (
+    OVER_ALL,
     Circumstances,
+    HeadlineNumber,
     by_group,
     chosen_mean,
     firing_alerts,
     headline,
     more_needed,
-    number_of_all,
 )
 from ragtide_aggregator.estimates.view import IntervalMethod
 from ragtide_aggregator.state.state import AggregatorState
@@ -39,7 +40,7 @@ def of(events: list[MetricEvent], alerts: Sequence[Alert] = (), **around: Any) -
     for means in by_group(metric_means(state, IntervalMethod(AUTO, 0.95))).values():
         choice = chosen_mean(means, {})
         assert choice is not None
-        found.append(headline(means, choice, number_of_all(means[choice.place]), known, confidence=0.95))
+        found.append(headline(means, choice, HeadlineNumber(means[choice.place], OVER_ALL), known, confidence=0.95))
     return found
 
 

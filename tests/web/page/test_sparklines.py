@@ -50,7 +50,7 @@ def test_a_count_names_its_time() -> None:
     start = datetime(2026, 11, 23, tzinfo=UTC)
     points = tuple(
         HistoryPoint(
-            start + timedelta(seconds=5 * i), start + timedelta(seconds=5 * i + 5), 80, 0.9, 0.8, 1.0, open=True
+            0.9, 0.8, 1.0, start + timedelta(seconds=5 * i), start + timedelta(seconds=5 * i + 5), 80, open=True
         )
         for i in range(6)
     )

@@ -119,9 +119,9 @@ async def current_level(shared: Context, alert: Alert, now: datetime) -> Current
         if history is not None:
             point, value_range = history.points[0], history.key.value_range
             found = CurrentLevel(point.start, point.n)
-            if is_narrow(point.lower, point.upper, value_range, WIDEST):
-                found = CurrentLevel(point.start, point.n, point.mean, point.lower, point.upper)
-            if is_narrow(point.lower, point.upper, value_range):
+            if is_narrow(point, value_range, WIDEST):
+                found = CurrentLevel(point.start, point.n, point.estimate, point.lower, point.upper)
+            if is_narrow(point, value_range):
                 break
         if start == event:
             break

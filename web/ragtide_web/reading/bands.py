@@ -75,7 +75,7 @@ class BandChart:
 
         An interval of a number such as seconds may end far above it: the line would be pressed flat, so it is cut.
         """
-        values = [point.mean for point in self.points]
+        values = [point.estimate for point in self.points]
         values += [value for value in (self.target, self.baseline) if value is not None]
         values += [level.value for level in self.levels]
         if not values:
@@ -138,7 +138,7 @@ class BandChart:
 
     def line(self, stretch: Sequence[HistoryPoint]) -> str:
         """Return the line of the means over a stretch, as points of a polyline."""
-        return " ".join(f"{x},{self.y(point.mean)}" for x, point in self._corners(stretch))
+        return " ".join(f"{x},{self.y(point.estimate)}" for x, point in self._corners(stretch))
 
     def changed(self, stretch: Sequence[HistoryPoint]) -> Sequence[HistoryPoint]:
         """Return the points of a stretch after the change of an alert that fires."""

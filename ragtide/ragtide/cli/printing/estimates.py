@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Group
 from rich.text import Text
 
 from ragtide_aggregator.estimates.estimates import PREDICTION_POWERED
-from ragtide_aggregator.events.keys import GOLD_LABELER
+from ragtide_aggregator.events.keys import GOLD_LABELER, EstimateKey
 from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_schemas import METRICS, Direction
@@ -153,22 +153,12 @@ PROMPT: Final = re.compile(r"[a-z]+\.[0-9]+")
 """A prompt with its version, in the version of a remote labeler."""
 
 
-class GroupKey(NamedTuple):
-    """Estimates with one key are about the same interactions, scored by one version of a labeler."""
-
-    pipeline: str
-    run: str | None
-    segment: str | None
-    labeler: str
-    labeler_version: str
-    profile: str
-
-
 @dataclass(frozen=True, slots=True)
 class EstimateGroup:
     """Estimates of one scope and labeler, in reading order."""
 
-    key: GroupKey
+    key: EstimateKey
+    """Scope and labeler; without a metric."""
     title: tuple[str, ...]
     """Scope and labeler in words."""
     measured: Sequence[Estimate]
@@ -180,11 +170,6 @@ class EstimateGroup:
 def whole_pipelines(estimates: Iterable[Estimate]) -> list[Estimate]:
     """Return the estimates that are not of a segment value."""
     return [estimate for estimate in estimates if estimate.segment is None]
-
-
-def group_key(estimate: Estimate) -> GroupKey:
-    """Return the scope and the labeler of an estimate."""
-    return GroupKey(*(getattr(estimate, name) for name in GroupKey._fields))
 
 
 def short_name(metric: str) -> str:
@@ -204,18 +189,18 @@ def in_reading_order(estimates: Iterable[Estimate]) -> list[Estimate]:
     """
     found = [*estimates]
     registered = {name: place for place, name in enumerate(METRICS)}
-    references = {group_key(estimate) for estimate in found if estimate.estimator != "mean"}
+    references = {EstimateKey.of(estimate).group for estimate in found if estimate.estimator != "mean"}
     estimators = [*ESTIMATOR_NAMES]
 
     def key(estimate: Estimate) -> tuple[object, ...]:
-        group = group_key(estimate)
+        group = EstimateKey.of(estimate).group
         ready = estimate.estimator != "prediction_powered" or estimate.has_interval
         return (
             group.pipeline,
             group.run or "",
             group.segment or "",
             group not in references,
-            group[3:],
+            (group.labeler, group.labeler_version, group.profile),
             registered.get(estimate.metric, len(registered)),
             estimate.metric,
             estimate.metric_version or "",
@@ -228,9 +213,9 @@ def in_reading_order(estimates: Iterable[Estimate]) -> list[Estimate]:
 
 def groups_of(estimates: Iterable[Estimate]) -> list[EstimateGroup]:
     """Return the groups of estimates in reading order."""
-    members: dict[GroupKey, list[Estimate]] = {}
+    members: dict[EstimateKey, list[Estimate]] = {}
     for estimate in in_reading_order(estimates):
-        members.setdefault(group_key(estimate), []).append(estimate)
+        members.setdefault(EstimateKey.of(estimate).group, []).append(estimate)
     titles = _titles(members)
     return [
         EstimateGroup(
@@ -243,7 +228,7 @@ def groups_of(estimates: Iterable[Estimate]) -> list[EstimateGroup]:
     ]
 
 
-def _titles(keys: Iterable[GroupKey]) -> dict[GroupKey, tuple[str, ...]]:
+def _titles(keys: Iterable[EstimateKey]) -> dict[EstimateKey, tuple[str, ...]]:
     short = {key: (*_scope(key), labeler_title(key.labeler, key.labeler_version, key.profile)) for key in keys}
     count = Counter(short.values())
     return {
@@ -252,7 +237,7 @@ def _titles(keys: Iterable[GroupKey]) -> dict[GroupKey, tuple[str, ...]]:
     }
 
 
-def _scope(key: GroupKey) -> tuple[str, str]:
+def _scope(key: EstimateKey) -> tuple[str, str]:
     pipeline = key.pipeline if key.run is None else f"{key.pipeline} ({key.run})"
     return pipeline, key.segment or "all"
 
@@ -392,7 +377,7 @@ _RowKey = tuple[object, ...]
 
 
 def _row_key(estimate: Estimate) -> _RowKey:
-    return (*group_key(estimate), estimate.metric, estimate.metric_version, estimate.proxy, estimate.estimator)
+    return EstimateKey.of(estimate), estimate.proxy, estimate.estimator
 
 
 def estimates_table(

@@ -88,7 +88,8 @@ async def get_named_pipeline(
 async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipeline: str, chosen: Chosen) -> Response:
     """Show the metrics of a pipeline over time, its segments, and its alerts."""
     span, versus, labeler = chosen
-    names_of_all = sorted({mean.pipeline for mean in await shared.deployment.means() if viewer.may_use(mean.pipeline)})
+    every = {mean.key.pipeline for mean in await shared.deployment.means()}
+    names_of_all = sorted(name for name in every if viewer.may_use(name))
     if pipeline not in names_of_all:
         raise HttpProblem(404, f"there is no pipeline {pipeline[:200]!r}: the fleet lists all that you may see")
     headlines = await shared.deployment.headlines(
