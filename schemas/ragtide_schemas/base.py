@@ -196,6 +196,11 @@ class WireModel(BaseModel):
                 lambda found: self.__pydantic_validator__.validate_python(found, self_instance=self),
             )
 
+    def shared_with(self, other: type["WireModel"]) -> dict[str, Any]:
+        """Return the values of the fields that another model has too, without the version of the contract."""
+        names = type(self).model_fields.keys() & other.model_fields.keys()
+        return {name: getattr(self, name) for name in names if name != "schema_version"}
+
     # So Pydantic still builds nested models without a call of `__init__`.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 

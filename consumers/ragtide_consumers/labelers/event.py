@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from ragtide_schemas import EvaluatorScores, JudgedScores, MetricDeclaration, MetricEvent, RagInteraction
 from ragtide_schemas.declared import DECLARED_MAX
@@ -67,43 +67,21 @@ def metric_event(
     steps = step_scores(interaction, labeling.labels, labeling.absent)
     bound = _CappedDeclarations.of(labeling, steps)
     beside = [_beside(interaction, part) for part in labeling.beside]
+    scored = _scored(by, labeling, steps, bound, 1.0)
+    if not interaction.is_session:
+        scored["scores"] |= outcome_scores(interaction)
     return MetricEvent(
-        interaction_id=interaction.interaction_id,
+        **interaction.shared_with(MetricEvent) | {"covariates": covariates_of(interaction, covariates)} | scored,
         entry_id=entry_id,
-        pipeline=interaction.pipeline,
-        occurred_at=interaction.occurred_at,
         labeled_at=labeled_at,
-        segments=interaction.segments,
-        session_id=interaction.session_id,
-        turn=interaction.turn,
-        unit=interaction.unit,
-        user_id=interaction.user_id,
-        cluster=interaction.cluster,
-        covariates=covariates_of(interaction, covariates),
-        run=interaction.run,
-        population_size=interaction.population_size,
-        sampling_probability=interaction.sampling_probability,
-        source=interaction.source,
-        labeler=by.name,
-        labeler_version=by.version,
-        profile=by.profile,
         splitter=labeling.splitter,
-        prompts=labeling.prompts,
-        scores={
-            **bound.kept({**labeling.scores, **steps.scores}),
-            **({} if interaction.is_session else outcome_scores(interaction)),
-        },
-        absent=bound.kept({**labeling.absent, **steps.absent}),
         judged=None if labeling.judged is None else _judged_scores(interaction, labeling.judged, bound),
-        gold_scores=interaction.gold_scores,
         # Cap values that are too large for an event: the scores still count.
         prompt_tokens=min(labeling.prompt_tokens, TOKENS_MAX),
         completion_tokens=min(labeling.completion_tokens, TOKENS_MAX),
-        cost_usd=min(labeling.cost_usd, COST_MAX_USD),
         cost_source=", ".join(sorted(labeling.cost_sources))[:NAME_MAX_CHARS] or None,
         latency_s=min(latency_s, LATENCY_MAX_S),
         counters=_counters(interaction, labeling, len(bound.dropped) + sum(dropped for _, dropped in beside)),
-        inclusion=_inclusion(labeling, 1.0, bound),
         declared=bound.declared or None,
         beside=tuple(scores for scores, _ in beside) or None,
     )
@@ -136,17 +114,10 @@ def _beside(interaction: RagInteraction, part: EvaluatorLabeling) -> tuple[Evalu
     steps = step_scores(interaction, labeling.labels, labeling.absent)
     bound = _CappedDeclarations.of(labeling, steps)
     scores = EvaluatorScores(
-        labeler=part.by.name,
-        labeler_version=part.by.version,
-        profile=part.by.profile,
+        **_scored(part.by, labeling, steps, bound, part.inclusion_probability),
         splitter=labeling.splitter,
-        prompts=labeling.prompts,
-        scores=bound.kept({**labeling.scores, **steps.scores}),
-        absent=bound.kept({**labeling.absent, **steps.absent}),
-        cost_usd=min(labeling.cost_usd, COST_MAX_USD),
         judged=None if labeling.judged is None else _judged_scores(interaction, labeling.judged, bound),
         inclusion_probability=max(part.inclusion_probability, PROBABILITY_MIN),
-        inclusion=_inclusion(labeling, part.inclusion_probability, bound),
         of_all=part.of_all,
         declared=bound.declared or None,
     )
@@ -180,23 +151,28 @@ def labeling_failed(labeler: str, deliveries: int, error: str) -> str:
 def _judged_scores(interaction: RagInteraction, judged: ReferenceLabeling, bound: _CappedDeclarations) -> JudgedScores:
     steps = step_scores(interaction, judged.labeling.labels, judged.labeling.absent)
     return JudgedScores(
-        labeler=judged.by.name,
-        labeler_version=judged.by.version,
-        profile=judged.by.profile,
-        prompts=judged.labeling.prompts,
-        scores=bound.kept({**judged.labeling.scores, **steps.scores}),
-        absent=bound.kept({**judged.labeling.absent, **steps.absent}),
-        cost_usd=min(judged.labeling.cost_usd, COST_MAX_USD),
+        **_scored(judged.by, judged.labeling, steps, bound, judged.inclusion_probability),
         inclusion_probability=judged.inclusion_probability,
         uniform=judged.uniform_probability is not None,
         uniform_probability=judged.uniform_probability,
-        inclusion=_inclusion(judged.labeling, judged.inclusion_probability, bound),
     )
 
 
-def _inclusion(labeling: Labeling, probability: float, bound: _CappedDeclarations) -> dict[str, float] | None:
+def _scored(
+    by: LabelerId, labeling: Labeling, steps: StepScores, bound: _CappedDeclarations, probability: float
+) -> dict[str, Any]:
+    """Return the fields of an event's part that every labeler fills in."""
     rates = bound.kept(labeling.rates)
-    return {metric: max(probability * rate, PROBABILITY_MIN) for metric, rate in rates.items()} or None
+    return {
+        "labeler": by.name,
+        "labeler_version": by.version,
+        "profile": by.profile,
+        "prompts": labeling.prompts,
+        "scores": bound.kept({**labeling.scores, **steps.scores}),
+        "absent": bound.kept({**labeling.absent, **steps.absent}),
+        "cost_usd": min(labeling.cost_usd, COST_MAX_USD),
+        "inclusion": {name: max(probability * rate, PROBABILITY_MIN) for name, rate in rates.items()} or None,
+    }
 
 
 def _scores(interaction: RagInteraction) -> list[float]:

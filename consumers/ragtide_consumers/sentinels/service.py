@@ -52,6 +52,12 @@ ROLE: Final = "sentinels"
 STEP_S: Final = 1.0
 """Most seconds that a wait takes between two reports of progress."""
 
+OF_JUDGE: Final = {
+    "labeler", "labeler_version", "profile", "prompts", "prompt_tokens", "completion_tokens", "cost_usd",
+    "cost_source", "latency_s", "counters",
+}  # fmt: skip
+"""Fields that the event of a sentinel has of the usual event of its labeling."""
+
 log = structlog.get_logger("ragtide.sentinels")
 
 
@@ -243,17 +249,8 @@ class Sentinels:
             pipeline=SENTINEL_PIPELINE,
             occurred_at=now,
             labeled_at=now,
-            labeler=whole.labeler,
-            labeler_version=whole.labeler_version,
-            profile=whole.profile,
             scores=scores,
-            prompts=whole.prompts,
-            prompt_tokens=whole.prompt_tokens,
-            completion_tokens=whole.completion_tokens,
-            cost_usd=whole.cost_usd,
-            cost_source=whole.cost_source,
-            latency_s=whole.latency_s,
-            counters=whole.counters,
+            **whole.model_dump(include=OF_JUDGE),
         )
 
 
