@@ -84,13 +84,7 @@ class ModelLabeler:
         passages = [document.text for document in interaction.documents]
         if isinstance(model, PairClassifier):
             return await model.support(passages, sentences.response), ()
-        marked = await model.mark(interaction.question, passages, interaction.response, sentences.response)
-        keys = sentences.response_keys
-        spans = [
-            UnsupportedSpan(sentence=keys[span.sentence], start=span.start, end=span.end, probability=span.probability)
-            for span in marked.spans
-        ]
-        return marked.supported, tuple(spans)
+        return await model.mark(interaction.question, passages, interaction.response, sentences.response)
 
     async def _relevant(self, interaction: RagInteraction, sentences: CutInteraction) -> list[float] | None:
         model = self._models.relevance

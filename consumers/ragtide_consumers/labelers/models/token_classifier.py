@@ -8,13 +8,14 @@ Laban et al., SummaC (arXiv:2111.09525); Zha et al., AlignScore (arXiv:2305.1673
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from ragtide_runtime.settings.labelers import ModelsSettings
+from ragtide_schemas.labels import UnsupportedSpan
 
+from ...text.keys import letters
 from ...text.sentences import place_sentences
 from .batching import Batcher
 from .calibration import Floats, log_odds
@@ -34,30 +35,6 @@ MOST_SPANS: Final = 100
 """Most unsupported spans of a response that are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedSpan:
-    """A part of a sentence that the documents do not support."""
-
-    sentence: int
-    """Index of the sentence."""
-    start: int
-    """Place of its first character in the sentence."""
-    end: int
-    """Place after its last character."""
-    probability: float
-    """Largest probability of a token that it is unsupported."""
-
-
-@dataclass(frozen=True, slots=True)
-class MarkedResponse:
-    """The result for one response."""
-
-    supported: list[float]
-    """For each sentence the probability that it is supported: that of its least supported token."""
-    spans: tuple[MarkedSpan, ...]
-    """Unsupported parts, in order."""
-
-
 class TokenClassifier:
     """Marks unsupported tokens.
 
@@ -74,8 +51,10 @@ class TokenClassifier:
 
     async def mark(
         self, question: str, documents: Sequence[str], response: str, sentences: Sequence[str]
-    ) -> MarkedResponse:
-        """Return which parts of a response the documents do not support.
+    ) -> tuple[list[float], tuple[UnsupportedSpan, ...]]:
+        """Return for each sentence the probability that it is supported, and the unsupported parts, in order.
+
+        A sentence is as supported as its least supported token, and a part as unsupported as its least supported one.
 
         Raises:
             TooLongForModelError: too many inputs, or a question that leaves no room for documents.
@@ -121,9 +100,11 @@ class TokenClassifier:
             parts.append(self.session.files.calibration.probabilities(odds).max(axis=0))
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def _marked(self, answer: Tokens, supported: Floats, places: Sequence[tuple[int, int]]) -> MarkedResponse:
+    def _marked(
+        self, answer: Tokens, supported: Floats, places: Sequence[tuple[int, int]]
+    ) -> tuple[list[float], tuple[UnsupportedSpan, ...]]:
         sentences = [1.0] * len(places)
-        spans: list[MarkedSpan] = []
+        spans: list[UnsupportedSpan] = []
         limit = self._settings.support_threshold
         number, goes_on = 0, False
         for token_start, token_end, good in zip(
@@ -145,6 +126,7 @@ class TokenClassifier:
             if goes_on:
                 last = spans.pop()
                 first, bad = last.start, max(bad, last.probability)
-            spans.append(MarkedSpan(number, first, token_end - start, bad))
+            sentence, end = letters(number), token_end - start
+            spans.append(UnsupportedSpan(sentence=sentence, start=first, end=end, probability=bad))
             goes_on = True
-        return MarkedResponse(sentences, tuple(spans[:MOST_SPANS]))
+        return sentences, tuple(spans[:MOST_SPANS])
