@@ -16,10 +16,10 @@ from tests.support.conditions import until
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.local import overlap
-from ragtide_consumers.labelers.local.labeler import HEAVY_CHARS
 from ragtide_consumers.labelers.local.overlap import Overlap, overlap_of, words_of
 from ragtide_consumers.labelers.local.words import LONGEST_WORD, MOST_WORDS, number_words, vocabulary
 from ragtide_consumers.labelers.protocol import Labeling
+from ragtide_consumers.text.sentences import HEAVY_CHARS
 from ragtide_consumers.worker.app import run_workers
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_offline.demo import demo_interactions

@@ -35,7 +35,7 @@ from ..metrics.trace import SPECIAL_KEYS
 from ..redaction.process import NotRedactedError, RedactionAbortedError, RedactionError
 from ..redaction.redaction import Redaction, redact_with_sentences
 from ..text.keys import document_keys, normalize_key, response_keys
-from ..text.sentences import CutInteraction, cut
+from ..text.sentences import HEAVY_CHARS, CutInteraction, characters, cut
 from .lists import ListPlace, SpecimenLists
 
 TOO_LARGE: Final = "too_large"
@@ -46,8 +46,6 @@ ITEM_BYTES: Final = 262_144
 """Most characters of an interaction's texts, and bytes of a stored specimen; a larger one is not kept."""
 PARTITION_BYTES: Final = 2**30
 """Most bytes of the specimens of a partition; at the limit no further specimen is kept."""
-HEAVY_CHARS: Final = 50_000
-"""Characters above which a specimen is made in a thread, because it would block the worker's event loop."""
 
 OUTCOMES: Final = ("kept", "unneeded", "full", TOO_LARGE, NOT_REDACTED, FAILED)
 """Outcomes of a specimen: the first three are the script's."""
@@ -224,26 +222,14 @@ def specimen(
             labelings.append(_labeling(by.judged, result.judged.labeling, sentences, redaction, kept))
     probability = None if sample is None else max(interaction.sampling_probability * sample, PROBABILITY_MIN)
     return Specimen(
+        **event.shared_with(Specimen) | {"splitter": sentences.splitter},
         interaction=redacted,
         labelings=tuple(labelings),
         lists=tuple(lists),
         sample_probability=probability,
-        labeled_at=event.labeled_at,
-        splitter=sentences.splitter,
         redacted_by=redaction.names,
-        prompt_tokens=event.prompt_tokens,
-        completion_tokens=event.completion_tokens,
-        cost_usd=event.cost_usd,
-        latency_s=event.latency_s,
-        counters=event.counters,
         trace_id=trace_id,
     )
-
-
-def characters(interaction: RagInteraction) -> int:
-    """Return the number of characters of the texts of an interaction."""
-    documents = sum([len(document.text) for document in interaction.documents])
-    return len(interaction.question) + len(interaction.response) + documents
 
 
 def _labeling(
@@ -254,15 +240,10 @@ def _labeling(
     kept: frozenset[str],
 ) -> SpecimenLabeling:
     return SpecimenLabeling(
-        labeler=scored.labeler,
-        labeler_version=scored.labeler_version,
-        profile=scored.profile,
-        prompts=scored.prompts,
+        **scored.shared_with(SpecimenLabeling),
         labels=tuple(
             _redacted(found, sentences, redaction, kept) for found in labeling.labels if _are_of(found, sentences)
         ),
-        scores=scored.scores,
-        absent=scored.absent,
         versions={metric: declaration.version for metric, declaration in labeling.declared.items()},
         reasons=_reasons(labeling, sentences, redaction),
     )

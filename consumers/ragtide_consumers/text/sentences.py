@@ -71,6 +71,16 @@ _BLANKS: Final = f"{SPACE}\n\r"
 _STARTS: Final = f" {SPACE}\n*_~`|│┃║{BULLETS}"
 
 
+HEAVY_CHARS: Final = 50_000
+"""Characters above which an interaction is worked on in a thread, because it would block the worker's event loop."""
+
+
+def characters(interaction: RagInteraction) -> int:
+    """Return the number of characters of the texts of an interaction."""
+    documents = sum([len(document.text) for document in interaction.documents])
+    return len(interaction.question) + len(interaction.response) + documents
+
+
 class Sentence(NamedTuple):
     """A sentence of a text."""
 

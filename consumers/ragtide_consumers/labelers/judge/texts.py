@@ -15,10 +15,7 @@ from ragtide_schemas.conversation import turns_not_shown
 from ...redaction.redaction import Redaction, redact_with_sentences
 from ...text.marks import readable
 from ...text.reasoning import without_thoughts
-from ...text.sentences import CutInteraction, cut
-
-HEAVY_CHARS: Final = 50_000
-"""Characters above which texts are redacted in a thread, because it would block the worker's event loop."""
+from ...text.sentences import HEAVY_CHARS, CutInteraction, characters, cut
 
 
 class PromptRedaction:
@@ -47,8 +44,7 @@ class PromptRedaction:
         sentences = cut(interaction)
         if not self._redaction.names:
             return interaction, _readable(sentences)
-        documents = sum([len(document.text) for document in interaction.documents])
-        if self._redaction.waits or len(interaction.response) + documents > HEAVY_CHARS:
+        if self._redaction.waits or characters(interaction) > HEAVY_CHARS:
             interaction, sentences = await asyncio.to_thread(self._redacted, interaction, sentences)
         else:
             interaction, sentences = self._redacted(interaction, sentences)

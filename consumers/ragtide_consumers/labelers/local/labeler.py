@@ -24,7 +24,7 @@ from ...metrics.trace import TOGETHERNESS, TRACE, all_absent, expected_trace_met
 from ...text.languages import evident_by_words, language_of
 from ...text.letters import plain_letters
 from ...text.reasoning import without_thoughts
-from ...text.sentences import SPLITTER_ID, CutInteraction, cut
+from ...text.sentences import HEAVY_CHARS, SPLITTER_ID, CutInteraction, characters, cut
 from ..protocol import Labeling
 from .correction_file import LoadedCorrection
 from .criterion_proxies import CriterionProxy, criterion_scores, proxy_inputs
@@ -43,9 +43,6 @@ LANGUAGES: Final = {
 }  # fmt: skip
 """Names of the languages that the labeler scores, by ISO 639-1 code: those that `benchmarks/languages.py` measured and
 that passed its bar."""
-
-HEAVY_CHARS: Final = 50_000
-"""Characters above which an interaction is labeled in a thread, because it would block the worker's event loop."""
 
 SAMPLE_DOCUMENTS: Final = 3
 SAMPLE_SENTENCES: Final = 3
@@ -113,7 +110,7 @@ class LocalLabeler:
         if similar is None:
             too_long = Labeling(*all_absent(AbsentReason.TOO_LONG).by_qualified_name(TRACE))
             return self._with_criteria(interaction, _Scored(too_long, AbsentReason.TOO_LONG), ())
-        if _characters(interaction) <= HEAVY_CHARS:
+        if characters(interaction) <= HEAVY_CHARS:
             return self.label_now(interaction, similar)
         label = partial(self.label_now, interaction, similar)
         return await asyncio.get_running_loop().run_in_executor(self._thread(os.getpid()), label)
@@ -223,10 +220,6 @@ def _match(sentences: CutInteraction, features: InteractionFeatures) -> float | 
     if evident_by_words(question) != language and language_of(question, context=_beginnings(sentences)) != language:
         return AbsentReason.LANGUAGE_NOT_SUPPORTED
     return AbsentReason.NO_QUESTION_WORDS if features.match is None else features.match
-
-
-def _characters(interaction: RagInteraction) -> int:
-    return len(interaction.response) + sum([len(document.text) for document in interaction.documents])
 
 
 def _is_supported(sentences: CutInteraction) -> bool:
