@@ -34,8 +34,7 @@ def test_the_screen_fits_a_terminal_and_shows_every_part(width: int) -> None:
     )
     for part in needs.work:
         assert part.work in text
-    for memory in needs.memory:
-        assert memory.content in text
+    assert all(content in text for content in needs.memory)
     for limit in needs.limits:
         assert limit.limit in text
         assert (limit.exceeded in text) == (limit.used > 1)

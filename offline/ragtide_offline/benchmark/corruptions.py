@@ -107,13 +107,6 @@ def seen_failures(figures: Sequence[CorruptionFigures]) -> dict[str, Failures]:
     return dict(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _CleanRow:
-    interaction: RagInteraction
-    subset: str
-    question: str
-
-
 class SpoiltRows(LabelerRun[tuple[int, str | None]]):
     """A run over clean rows and the same rows spoilt in known ways. It is asked for places of rows and corruptions.
 
@@ -146,7 +139,8 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
         self.corruptions = [corruption for name, corruption in CORRUPTIONS.items() if not only or name in only]
         self.figures: list[CorruptionFigures] = []
         """Of every metric of the labeler and every corruption, metric by metric."""
-        self._rows: list[_CleanRow] = []
+        self._rows: list[tuple[RagInteraction, str]] = []
+        """Clean interactions, each with the name of its subset."""
         self._others: dict[str, list[RagInteraction]] = {}
         """By subset: the interactions from which other questions are drawn, whether or not they are labeled."""
         self._spoilt: Counter[str] = Counter()
@@ -167,20 +161,20 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
                     counts["nothing_to_spoil"] += 1
                 else:
                     subset = clean.segments.get("dataset", path.stem)
-                    self._rows.append(_CleanRow(clean, subset, question_digest(clean.question)))
+                    self._rows.append((clean, subset))
                     self._others.setdefault(subset, []).append(clean)
         if sample is not None:
-            names = ((row.interaction.interaction_id, row.subset) for row in self._rows)
+            names = ((clean.interaction_id, subset) for clean, subset in self._rows)
             self._rows = [self._rows[place] for place in drawn_places(names, sample, self.result.seed)]
         counts["rows"] = len(self._rows)
 
     def asked(self) -> Iterator[tuple[tuple[int, str | None], Row]]:
         """Yield each row clean, then spoilt in every way that applies."""
         self._spoilt.clear()
-        for number, row in enumerate(self._rows):
-            yield (number, None), Row(number, without_own_sentences(row.interaction))
+        for number, (clean, subset) in enumerate(self._rows):
+            yield (number, None), Row(number, without_own_sentences(clean))
             for corruption in self.corruptions:
-                spoilt = spoil(corruption, row.interaction, self._others[row.subset], seed=self.result.seed)
+                spoilt = spoil(corruption, clean, self._others[subset], seed=self.result.seed)
                 if spoilt is not None:
                     self._spoilt[corruption.name] += 1
                     yield (number, corruption.name), Row(number, spoilt)
@@ -188,7 +182,7 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
     def take(self, asked: tuple[int, str | None], outcome: Outcome) -> None:
         """Take the scores of a row, clean or spoilt."""
         number, corruption = asked
-        name = self._rows[number].interaction.interaction_id
+        name = self._rows[number][0].interaction_id
         if self.result.take(outcome, f"{name}, {corruption or 'clean'}") and outcome.event and outcome.labeling:
             self._declared |= outcome.labeling.declared
             self._scores.setdefault(corruption, {})[number] = outcome.event.scores
@@ -214,9 +208,9 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
         }
 
     def _figures(self, corruption: Corruption, metric: str, confidence: float) -> CorruptionFigures:
-        pairs = self._pairs(corruption.name, metric)
-        subsets = {name: pairs.part(pairs.subsets == name) for name in dict.fromkeys(pairs.subsets.tolist())}
-        both = {name: part.part(~np.isnan(part.spoilt)).compared() for name, part in subsets.items()}
+        subsets, pairs = self._pairs(corruption.name, metric)
+        there = ~np.isnan(pairs.predicted)
+        both = {name: pairs.part(there & (subsets == name)) for name in dict.fromkeys(subsets.tolist())}
         both = {name: part for name, part in both.items() if len(part.truth) >= FEWEST}
         key = self._key(metric)
         lower_is_better = _direction(metric, self._declared) is Direction.LOWER
@@ -224,7 +218,7 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
         measured = figures_of({"AUROC": better, "change": bias}, both, confidence, self.result.seed)
         found, change = (figure.mean for figure in measured)
         expected = corruption.expected.get(metric)
-        n, tried = int((~np.isnan(pairs.spoilt)).sum()), len(pairs.clean)
+        n, tried = int(there.sum()), len(there)
         return CorruptionFigures(
             corruption=corruption.name,
             metric=metric,
@@ -236,21 +230,26 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
             before=_mean([float(part.truth.mean()) for part in both.values()]),
             after=_mean([float(part.predicted.mean()) for part in both.values()]),
             change=change,
-            delay=self._delay(corruption.name, pairs, key) if tried >= FEWEST else None,
+            delay=self._delay(corruption.name, subsets, pairs, key) if tried >= FEWEST else None,
             verdict="absent" if expected == "worse" and tried and not n else verdict_of(expected, found),
         )
 
-    def _pairs(self, corruption: str, metric: str) -> "_ScoresOfPairs":
+    def _pairs(self, corruption: str, metric: str) -> tuple[NDArray[np.str_], SubsetScores]:
+        """Return the spoilt scores, NaN for an absent one, with the clean ones as the truth, and the subset of each.
+
+        Resampling keeps each pair, and each question.
+        """
         clean, after = self._scores.get(None, {}), self._scores.get(corruption, {})
         rows = [row for row in sorted(clean.keys() & after.keys()) if metric in clean[row]]
-        sizes = Counter(self._rows[row].subset for row in rows)
-        names = [self._rows[row].subset for row in rows]
-        return _ScoresOfPairs(
-            np.array([name if sizes[name] >= FEWEST else OTHERS for name in names], np.str_),
-            np.array([self._rows[row].question for row in rows], np.str_),
-            np.array([clean[row][metric] for row in rows], np.float64),
+        names = [self._rows[row][1] for row in rows]
+        sizes = Counter(names)
+        scores = SubsetScores(
             np.array([after[row].get(metric, np.nan) for row in rows], np.float64),
+            np.array([clean[row][metric] for row in rows], np.float64),
+            np.array([question_digest(self._rows[row][0].question) for row in rows], np.str_),
+            {},
         )
+        return np.array([name if sizes[name] >= FEWEST else OTHERS for name in names], np.str_), scores
 
     def _key(self, metric: str) -> EstimateKey:
         declaration = self._declared.get(metric)
@@ -258,30 +257,11 @@ class SpoiltRows(LabelerRun[tuple[int, str | None]]):
         by = self.result.labeler
         return EstimateKey("benchmark", None, None, metric, by.profile, by.name, by.version, measure)
 
-    def _delay(self, corruption: str, pairs: "_ScoresOfPairs", key: EstimateKey) -> Delay:
-        _, place, sizes = np.unique(pairs.subsets, return_inverse=True, return_counts=True)
+    def _delay(self, corruption: str, subsets: NDArray[np.str_], pairs: SubsetScores, key: EstimateKey) -> Delay:
+        _, place, sizes = np.unique(subsets, return_inverse=True, return_counts=True)
         weights = 1 / (sizes[place] * len(sizes))
         seed = random_of(key.metric, corruption, self.result.seed).getrandbits(63)
-        return simulated_delay(pairs.clean, pairs.spoilt, weights, key, seed=seed)
-
-
-@dataclass(frozen=True, slots=True)
-class _ScoresOfPairs:
-    """Scores of n rows before and after they were spoilt."""
-
-    subsets: NDArray[np.str_]
-    questions: NDArray[np.str_]
-    clean: Floats
-    spoilt: Floats
-    """NaN for an absent score."""
-
-    def part(self, chosen: NDArray[np.bool_]) -> "_ScoresOfPairs":
-        """Return the chosen rows."""
-        return _ScoresOfPairs(self.subsets[chosen], self.questions[chosen], self.clean[chosen], self.spoilt[chosen])
-
-    def compared(self) -> SubsetScores:
-        """Return the spoilt scores, compared with the clean ones; resampling keeps each pair, and each question."""
-        return SubsetScores(self.spoilt, self.clean, self.questions, {})
+        return simulated_delay(pairs.truth, pairs.predicted, weights, key, seed=seed)
 
 
 def _direction(metric: str, declared: Mapping[str, MetricDeclaration]) -> Direction:

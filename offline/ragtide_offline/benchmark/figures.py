@@ -34,6 +34,10 @@ class SubsetScores:
     reordered: Floats | None = None
     """Scores with the documents in another order, NaN where they were not asked for."""
 
+    def part(self, chosen: NDArray[np.bool_]) -> "SubsetScores":
+        """Return the chosen rows, without the scores of other judges."""
+        return SubsetScores(self.predicted[chosen], self.truth[chosen], self.questions[chosen], {})
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:

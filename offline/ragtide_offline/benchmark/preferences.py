@@ -6,8 +6,9 @@ is its score of the second answer minus that of the first. As in the paper, ever
 Source: Ru et al., "RAGChecker", arXiv:2408.08067, section 4.2.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,9 @@ LARGEST: Final = 2.0
 Opinions = Mapping[str, Sequence[float]]
 """Opinions of the people about a pair, by aspect."""
 
+ComparedPair = tuple[float, Opinions, str]
+"""Score of the second answer minus that of the first, opinions, and digest of the question."""
+
 
 @dataclass(frozen=True, slots=True)
 class PreferenceFigures:
@@ -38,13 +42,6 @@ class PreferenceFigures:
     n: int
     """Number of pairs."""
     figures: Sequence[Figure]
-
-
-@dataclass(slots=True)
-class _Pairs:
-    differences: list[float] = field(default_factory=list)
-    opinions: list[Opinions] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)
 
 
 def is_pair(fields: Mapping[str, Any]) -> bool:
@@ -85,7 +82,7 @@ class PreferencePairs:
 
     def __init__(self) -> None:
         self._first: Mapping[str, float] | None = None
-        self._pairs: dict[str, _Pairs] = {}
+        self._pairs: defaultdict[str, list[ComparedPair]] = defaultdict(list)
 
     def take(self, place: int, scores: Mapping[str, float] | None, fields: Mapping[str, Any]) -> None:
         """Take the scores of an answer; those of the first answer of a pair come before those of the second.
@@ -101,10 +98,8 @@ class PreferencePairs:
         if first is None or scores is None:
             return
         for metric in first.keys() & scores.keys():
-            found = self._pairs.setdefault(metric, _Pairs())
-            found.differences.append(scores[metric] - first[metric])
-            found.opinions.append(opinions_of(fields))
-            found.questions.append(question_digest(str(fields["query"])))
+            difference = scores[metric] - first[metric]
+            self._pairs[metric].append((difference, opinions_of(fields), question_digest(str(fields["query"]))))
 
     def figures(self, *, confidence: float, seed: int) -> list[PreferenceFigures]:
         """Return the correlations of every metric with enough pairs, by name.
@@ -121,16 +116,15 @@ class PreferencePairs:
                 figure_of(name, spearman, {"people": _scores(pairs, name)}, confidence, seed) for name in ASPECTS
             ]
             if any(figure.mean.lower is not None for figure in figures):
-                found.append(PreferenceFigures(metric, len(pairs.differences), figures))
+                found.append(PreferenceFigures(metric, len(pairs), figures))
         return found
 
 
-def _scores(pairs: _Pairs, aspect: str) -> SubsetScores:
-    opinions = [opinion[aspect] for opinion in pairs.opinions]
-    counts = [len(opinion) for opinion in opinions]
+def _scores(pairs: Sequence[ComparedPair], aspect: str) -> SubsetScores:
+    counts = [len(opinions[aspect]) for _, opinions, _ in pairs]
     return SubsetScores(
-        np.repeat(np.array(pairs.differences), counts),
-        np.array([value for opinion in opinions for value in opinion]),
-        np.repeat(np.array(pairs.questions), counts),
+        np.repeat(np.array([difference for difference, _, _ in pairs]), counts),
+        np.array([value for _, opinions, _ in pairs for value in opinions[aspect]]),
+        np.repeat(np.array([question for *_, question in pairs]), counts),
         {},
     )

@@ -1,12 +1,12 @@
 """Runs a labeler over labeled files, and returns the figures of its scores."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,44 +21,17 @@ from .formats import read_labeled, stored_judges
 from .preferences import PreferenceFigures, PreferencePairs, is_pair
 from .spans import ComparedSpans, SpanFigures
 
+Part = Literal["row", "again", "first answer", "second answer"]
+"""What a row of a file is asked for: itself, itself with its documents in another order, or an answer of its pair."""
 
-@dataclass(slots=True)
-class _SubsetRows:
-    """Scores of one metric in one subset, row by row."""
+Asked = tuple[Path, Mapping[str, Any], Part]
+"""File and fields of a row that the labeler is asked for, and its part."""
 
-    predicted: list[float] = field(default_factory=list)
-    truth: list[float] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)
-    judges: list[Mapping[str, float]] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    reordered: list[float] = field(default_factory=list)
-
-    def arrays(self) -> SubsetScores:
-        names = dict.fromkeys(name for row in self.judges for name in row)
-        return SubsetScores(
-            np.array(self.predicted),
-            np.array(self.truth),
-            np.array(self.questions),
-            {name: np.array([row.get(name, np.nan) for row in self.judges]) for name in names},
-            np.array(self.lengths, np.float64),
-            np.array(self.reordered),
-        )
+_Scored = tuple[float, float, str, Mapping[str, float], int]
+"""Predicted and true score, digest of the question, scores of other judges, and characters of the response."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A row that the labeler is asked for."""
-
-    path: Path
-    fields: Mapping[str, Any]
-    """Fields of the row, or of the pair."""
-    again: bool = False
-    """Whether it is the row before, with its documents in another order."""
-    place: int | None = None
-    """Place of an answer in its pair, 1 or 2."""
-
-
-class Benchmark(LabelerRun[_Asked]):
+class Benchmark(LabelerRun[Asked]):
     """A run over labeled rows, whose scores are compared with the true ones. Texts are not kept.
 
     Args:
@@ -91,75 +64,88 @@ class Benchmark(LabelerRun[_Asked]):
         self.preferences: list[PreferenceFigures] = []
         self.spans: SpanFigures | None = None
         self._pairs = PreferencePairs()
-        self._latest: list[tuple[str, _SubsetRows]] = []
-        self._scores: dict[tuple[str, str], _SubsetRows] = {}
+        self._latest: list[tuple[str, str]] = []
+        self._scores: defaultdict[tuple[str, str], list[_Scored]] = defaultdict(list)
+        """By metric and subset."""
+        self._reordered: defaultdict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+        """Scores with the documents in another order, by the place of the row in `_scores`."""
 
-    def asked(self) -> Iterator[tuple[_Asked, Row]]:
+    def asked(self) -> Iterator[tuple[Asked, Row]]:
         """Yield the rows of the files with a true score, some of them again."""
         for path in self._paths:
-            place = 2
+            answer: Part = "second answer"
             for row, fields in islice(read_labeled(path), self._limit):
                 if is_pair(fields):
-                    place = 3 - place
-                    yield _Asked(path, fields, place=place), row
+                    answer = "first answer" if answer == "second answer" else "second answer"
+                    yield (path, fields, answer), row
                     continue
                 interaction = row.interaction
                 if interaction is not None and not interaction.gold_scores:
                     self.result.counts["without_truth"] += 1
                     continue
-                yield _Asked(path, fields), row
+                yield (path, fields, "row"), row
                 if interaction is not None and len(interaction.documents) > 1 and self._is_asked_again(interaction):
                     turned = {"documents": interaction.documents[::-1], "steps": None}
-                    yield (
-                        _Asked(path, fields, again=True),
-                        replace(row, interaction=interaction.model_copy(update=turned)),
-                    )
+                    yield (path, fields, "again"), replace(row, interaction=interaction.model_copy(update=turned))
 
     def _is_asked_again(self, interaction: RagInteraction) -> bool:
         digest = blake2b(interaction.interaction_id.encode(), digest_size=4).digest()
         return int.from_bytes(digest, "big") < self._reorder * 2**32
 
-    def take(self, asked: _Asked, outcome: Outcome) -> None:
+    def take(self, asked: Asked, outcome: Outcome) -> None:
         """Take the scores of a row beside its true ones."""
+        path, fields, part = asked
         event, interaction = outcome.event, outcome.row.interaction
-        if asked.again:
+        if part == "again":
             self._take_again(event)
             return
         self._latest = []
-        if asked.place is not None:
-            self._pairs.take(asked.place, None if event is None else event.scores, asked.fields)
-        if not self.result.take(outcome, f"{asked.path}:{outcome.row.line}") or event is None or interaction is None:
+        if part != "row":
+            self._pairs.take(1 if part == "first answer" else 2, None if event is None else event.scores, fields)
+        if not self.result.take(outcome, f"{path}:{outcome.row.line}") or event is None or interaction is None:
             return
         self.result.counts["rows"] += 1
-        subset = interaction.segments.get("dataset", asked.path.stem)
-        if asked.place is None and outcome.labeling is not None:
-            self.compared_spans.take(subset, interaction, asked.fields, outcome.labeling.labels)
-        judges = stored_judges(asked.fields)
+        subset = interaction.segments.get("dataset", path.stem)
+        if part == "row" and outcome.labeling is not None:
+            self.compared_spans.take(subset, interaction, fields, outcome.labeling.labels)
+        judges = stored_judges(fields)
         for metric, truth in (interaction.gold_scores or {}).items():
             if metric not in event.scores:
                 self.absent[metric, event.absent.get(metric, "not measured")] += 1
                 continue
-            found = self._scores.setdefault((metric, subset), _SubsetRows())
-            found.predicted.append(event.scores[metric])
-            found.truth.append(truth)
-            found.questions.append(question_digest(interaction.question))
-            found.judges.append({judge: score for (judge, of), score in judges.items() if of == metric})
-            found.lengths.append(len(interaction.response))
-            found.reordered.append(float("nan"))
-            self._latest.append((metric, found))
+            of_metric = {judge: score for (judge, of), score in judges.items() if of == metric}
+            question = question_digest(interaction.question)
+            self._scores[metric, subset].append(
+                (event.scores[metric], truth, question, of_metric, len(interaction.response))
+            )
+            self._latest.append((metric, subset))
 
     def _take_again(self, event: MetricEvent | None) -> None:
         if event is None:
             return
         self.result.counts["reordered"] += 1
-        for metric, found in self._latest:
-            found.reordered[-1] = event.scores.get(metric, float("nan"))
+        for metric, subset in self._latest:
+            last = len(self._scores[metric, subset]) - 1
+            self._reordered[metric, subset][last] = event.scores.get(metric, float("nan"))
+
+    def _arrays(self, metric: str, subset: str) -> SubsetScores:
+        predicted, truth, questions, judges, lengths = zip(*self._scores[metric, subset], strict=True)
+        names = dict.fromkeys(name for row in judges for name in row)
+        reordered = self._reordered[metric, subset]
+        return SubsetScores(
+            np.array(predicted),
+            np.array(truth),
+            np.array(questions),
+            {name: np.array([row.get(name, np.nan) for row in judges]) for name in names},
+            np.array(lengths, np.float64),
+            np.array([reordered.get(place, np.nan) for place in range(len(predicted))]),
+        )
 
     def finish(self, confidence: float = 0.95) -> Iterator[None]:
         """Compute the figures, and yield after those of every metric with enough rows."""
         seed = self.result.seed
         for metric in dict.fromkeys(metric for metric, _ in self._scores):
-            subsets = {name: scores.arrays() for (of, name), scores in self._scores.items() if of == metric}
+            subsets = {name: self._arrays(of, name) for of, name in self._scores if of == metric}
             if any(len(subset.truth) >= FEWEST for subset in subsets.values()):
                 self.figures.append(metric_figures(metric, subsets, confidence=confidence, seed=seed))
                 yield

@@ -7,8 +7,9 @@ finds unsupported counts as a whole, if the labeler marks no parts of sentences.
 Source: Niu et al., "RAGTruth", arXiv:2401.00396, which compares detected spans with people's by characters.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,9 @@ COMPLETE: Final = "Complete"
 
 Span = tuple[int, int]
 """Place of its first character, and place after its last character."""
+
+ComparedResponse = tuple[tuple[int, int, int, int], str]
+"""Characters that both marked, the labeler, the data, and all of the sentences; and digest of the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +136,11 @@ def _of_labels(truth: TrueSpans, labels: SentenceLabels) -> list[Span] | None:
     return found
 
 
-@dataclass(slots=True)
-class _Responses:
-    counts: list[tuple[int, int, int, int]] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)
-
-
 class ComparedSpans:
     """The characters that a labeler and the data marked so far."""
 
     def __init__(self) -> None:
-        self._subsets: dict[str, _Responses] = {}
+        self._subsets: defaultdict[str, list[ComparedResponse]] = defaultdict(list)
         self.undecided = 0
         """Number of responses whose sentences the labeler did not decide about."""
         self.unusable = 0
@@ -172,9 +170,8 @@ class ComparedSpans:
         # White space around sentences belongs to no sentence, so no labeler could mark it.
         inside = _mask(truth.places, len(truth.text))
         theirs &= inside
-        responses = self._subsets.setdefault(subset, _Responses())
-        responses.counts.append((int((theirs & ours).sum()), int(ours.sum()), int(theirs.sum()), int(inside.sum())))
-        responses.questions.append(question_digest(interaction.question))
+        counts = int((theirs & ours).sum()), int(ours.sum()), int(theirs.sum()), int(inside.sum())
+        self._subsets[subset].append((counts, question_digest(interaction.question)))
 
     def figures(self, *, confidence: float, seed: int) -> SpanFigures | None:
         """Return F1, precision and recall; None if no subset has enough responses and a true span.
@@ -187,8 +184,8 @@ class ComparedSpans:
         figures = [figure_of(name, of, subsets, confidence, seed) for name, of in STATISTICS.items()]
         if figures[0].mean.value is None:
             return None
-        n_marked = sum(theirs > 0 for responses in self._subsets.values() for _, _, theirs, _ in responses.counts)
-        return SpanFigures(sum(len(responses.counts) for responses in self._subsets.values()), n_marked, figures)
+        responses = [counts for subset in self._subsets.values() for counts, _ in subset]
+        return SpanFigures(len(responses), sum(theirs > 0 for _, _, theirs, _ in responses), figures)
 
 
 def _mask(spans: Iterable[Span], length: int) -> NDArray[np.bool_]:
@@ -198,9 +195,9 @@ def _mask(spans: Iterable[Span], length: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _scores(responses: _Responses) -> SubsetScores:
-    counts = np.array(responses.counts, np.float64)
-    return SubsetScores(counts, counts, np.array(responses.questions), {})
+def _scores(responses: Sequence[ComparedResponse]) -> SubsetScores:
+    counts = np.array([counts for counts, _ in responses], np.float64)
+    return SubsetScores(counts, counts, np.array([question for _, question in responses]), {})
 
 
 def _share(part: float, whole: float) -> float:

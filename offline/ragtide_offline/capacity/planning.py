@@ -4,7 +4,7 @@ Every figure is a sum of parts. The parts of interactions and events are linear 
 changed key once, however many events changed it, so the part of keys rises less than the rate (`changed_keys`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from math import ceil, expm1
 from typing import Any, Final
@@ -65,14 +65,6 @@ class WorkPart:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryPart:
-    """Memory of Redis for one kind of data, in the steady state."""
-
-    content: str
-    bytes: float
-
-
-@dataclass(frozen=True, slots=True)
 class CapacityLimit:
     """A limit of the settings or of one process, and how much of it the traffic uses."""
 
@@ -88,7 +80,8 @@ class Capacity:
     """What a deployment needs."""
 
     work: tuple[WorkPart, ...]
-    memory: tuple[MemoryPart, ...]
+    memory: Mapping[str, float]
+    """Bytes of Redis by kind of data, in the steady state."""
     limits: tuple[CapacityLimit, ...]
     """The limits, the fullest first."""
     received_bytes: float
@@ -115,7 +108,7 @@ class Capacity:
     @property
     def memory_bytes(self) -> float:
         """Memory that the data take."""
-        return sum(part.bytes for part in self.memory)
+        return sum(self.memory.values())
 
     @property
     def maxmemory_bytes(self) -> float:
@@ -135,7 +128,7 @@ class Capacity:
             "memory_share": MEMORY_SHARE,
             "roles": {role: {"processors": self.processors(role), "processes": self.processes(role)} for role in roles},
             "work": [asdict(part) for part in self.work],
-            "memory": [asdict(part) for part in self.memory],
+            "memory": [{"content": content, "bytes": size} for content, size in self.memory.items()],
             "memory_bytes": self.memory_bytes,
             "maxmemory_bytes": self.maxmemory_bytes,
             "limits": [asdict(limit) for limit in self.limits],
@@ -351,22 +344,19 @@ def _limits(stages: _Stages, idle: float, aggregators: float, redis: float) -> l
     return found
 
 
-def _memory(stages: _Stages) -> tuple[MemoryPart, ...]:
+def _memory(stages: _Stages) -> dict[str, float]:
     traffic, settings, stored = stages.traffic, stages.settings, stages.costs.stored
     history, specimens = settings.history, settings.specimens
     series = min(stages.costs.keys * traffic.pipelines, history.series_max * settings.partitions)
     kept = min(specimens.count, specimens.newest_n + specimens.sample_n + specimens.worst_n * stages.costs.keys)
     of_pipeline = min(kept * stored.specimen.of(*stages.texts), specimens.bytes)
-    return (
-        MemoryPart("known ids", projected_bytes(traffic.rate, settings)),
-        MemoryPart("interactions", TRIMMED_S * traffic.rate * stored.interaction.of(*stages.texts)),
-        MemoryPart("metric events", settings.partitions * settings.events_keep * stored.event),
-        MemoryPart("checkpoints", min(stages.all_keys, settings.partition_keys_cap * settings.partitions) * stored.key),
-        MemoryPart("history", series * history.panes * RECORD_BYTES if history.enabled else 0.0),
-        MemoryPart(
-            "specimens",
-            min(traffic.pipelines * of_pipeline, settings.partitions * PARTITION_BYTES)
-            if settings.keeps_specimens
-            else 0.0,
-        ),
-    )
+    return {
+        "known ids": projected_bytes(traffic.rate, settings),
+        "interactions": TRIMMED_S * traffic.rate * stored.interaction.of(*stages.texts),
+        "metric events": settings.partitions * settings.events_keep * stored.event,
+        "checkpoints": min(stages.all_keys, settings.partition_keys_cap * settings.partitions) * stored.key,
+        "history": series * history.panes * RECORD_BYTES if history.enabled else 0.0,
+        "specimens": min(traffic.pipelines * of_pipeline, settings.partitions * PARTITION_BYTES)
+        if settings.keeps_specimens
+        else 0.0,
+    }

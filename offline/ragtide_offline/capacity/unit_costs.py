@@ -1,7 +1,7 @@
 """What one interaction costs on a measured machine; `make capacity` measures it and writes `unit_costs.json`."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -41,19 +41,6 @@ class TextCost(_Costs):
         return self.each + self.document * documents + self.kib * kib
 
 
-class StageCosts(_Costs):
-    """The costs of an interaction in one stage."""
-
-    processor_us: TextCost
-    """Microseconds of processor time of the role."""
-    redis_us: TextCost
-    """Microseconds of processor time of Redis."""
-    received_bytes: TextCost
-    """Bytes that Redis receives."""
-    sent_bytes: TextCost
-    """Bytes that Redis sends."""
-
-
 class KeyCost(_Costs):
     """A cost of aggregating: of metric events, of commits, and of the keys that a commit changes."""
 
@@ -71,17 +58,27 @@ class KeyCost(_Costs):
     """Of a partition for each second in which nothing happens."""
 
 
-class AggregatorCosts(_Costs):
-    """The costs of aggregating metric events."""
+Cost = TypeVar("Cost", TextCost, KeyCost)
 
-    processor_us: KeyCost
-    """Microseconds of processor time of the aggregator."""
-    redis_us: KeyCost
+
+class WorkCosts(_Costs, Generic[Cost]):
+    """The costs of one kind of work."""
+
+    processor_us: Cost
+    """Microseconds of processor time of the role."""
+    redis_us: Cost
     """Microseconds of processor time of Redis."""
-    received_bytes: KeyCost
+    received_bytes: Cost
     """Bytes that Redis receives."""
-    sent_bytes: KeyCost
+    sent_bytes: Cost
     """Bytes that Redis sends."""
+
+
+StageCosts = WorkCosts[TextCost]
+"""The costs of an interaction in one stage."""
+
+AggregatorCosts = WorkCosts[KeyCost]
+"""The costs of aggregating metric events."""
 
 
 class StoredBytes(_Costs):

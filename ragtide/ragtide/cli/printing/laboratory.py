@@ -933,7 +933,7 @@ def _roles(needs: Capacity, width: int) -> RenderableType:
 
 
 def _memory(needs: Capacity, width: int) -> RenderableType:
-    rows = [(part.content, part.bytes) for part in needs.memory if part.bytes]
+    rows = [(content, size) for content, size in needs.memory.items() if size]
     rows += [("all data", needs.memory_bytes), ("maxmemory of Redis", needs.maxmemory_bytes)]
     columns: list[Column[tuple[str, float]]] = [
         Column("memory of Redis, steady state", itemgetter(0)),
