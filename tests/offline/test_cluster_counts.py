@@ -10,7 +10,7 @@ from tests.support.metric_events import event
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.statistics.comparisons.paired import PairedDifference, paired_difference
 from ragtide_offline.report.comparing import compare_replays
-from ragtide_offline.report.labelings import LabelingDifference
+from ragtide_offline.report.labelings import Compared
 from ragtide_offline.report.reports import comparison_page, moments_of, replay_page, replay_report
 from ragtide_schemas import Workspace, utc_now
 
@@ -46,7 +46,8 @@ def test_a_comparison_of_replays_names_the_clusters_of_each_side() -> None:
     mine, theirs = moments_of([applied(SESSIONS)]), moments_of([applied(ALONE)])
     names = [("shop", "shop")]
     (by,) = mine["shop"]
-    both = LabelingDifference(by, by, None, difference_of([number // 3 for number in range(60)]))
+    pair = difference_of([number // 3 for number in range(60)])
+    both = Compared(by, (pair.n, pair.n), pair.means, pair.difference, "paired", n_clusters=(pair.n_clusters,) * 2)
     for pairs, used, shown in (
         ({}, (33, None), "132 in 33 clusters, 25"),
         ({names[0]: [both]}, (20, 20), "60 in 20 clusters"),

@@ -267,7 +267,7 @@ def scored(run: str | None, value: float, ids: Iterable[int] = range(40), **labe
 
 def gap(events: list[MetricEvent], baseline: list[MetricEvent]) -> dict[str | None, tuple[float, int]]:
     found = baseline_gaps(events, baseline, confidence=0.95)
-    return {key.run: (one.difference.estimate, one.n) for key, one in found.items()}
+    return {key.run: (one.difference.estimate, one.n[0]) for key, one in found.items()}
 
 
 def test_each_run_has_the_difference_of_its_own_scores() -> None:

@@ -18,8 +18,8 @@ from ragtide.cli.app import cli
 from ragtide_aggregator.checkpoint.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_offline.report.labelings import named_recording
-from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison, read_labelers
+from ragtide_offline.report.labelings import Compared, named_recording
+from ragtide_offline.report.pipelines import PipelineSide, read_comparison, read_labelers
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
@@ -56,7 +56,7 @@ async def compared(
     redis: Redis, first: PipelineSide, second: PipelineSide, **options: Any
 ) -> dict[str | None, Compared]:
     found = await read_comparison(redis, (first, second), window="all", **options)
-    return {one.segment: one for one in found if one.metric == METRIC}
+    return {one.key.segment: one for one in found if one.key.metric == METRIC}
 
 
 async def test_identical_scores_have_a_difference_of_0_and_next_to_no_uncertainty(async_redis: Redis) -> None:
@@ -96,7 +96,7 @@ async def test_another_labeler_is_compared_on_the_same_interactions(async_redis:
     first = await labeled(async_redis, "one", scored(values + 0.1, labeler="judge", labeler_version="a"))
     second = await labeled(async_redis, "other", scored(values, labeler="judge", labeler_version="b"))
     one = (await compared(async_redis, first, second))[None]
-    assert (one.labeler, one.other_labeler, one.method) == ("judge", "judge b", "paired")
+    assert (one.key.labeler, one.other_labeler, one.method) == ("judge", "judge b", "paired")
     assert one.difference.verdict == "higher"
     profile = await labeled(async_redis, "third", scored(values, profile="capstone"))
     assert await compared(async_redis, first, profile) == {}
@@ -128,8 +128,8 @@ async def test_metrics_stand_in_the_order_of_the_registry_and_whole_pipelines_co
     if kind == "live":
         first, second = replace(first, info=None), replace(second, info=None)
     found = await read_comparison(async_redis, (first, second), window="all")
-    assert [one.metric for one in found] == sorted(names, key=list(METRICS).index) * 2
-    assert [one.segment for one in found] == [None] * 4 + ["lang=de"] * 4
+    assert [one.key.metric for one in found] == sorted(names, key=list(METRICS).index) * 2
+    assert [one.key.segment for one in found] == [None] * 4 + ["lang=de"] * 4
 
 
 async def test_versions_of_a_formula_are_no_pairs(async_redis: Redis) -> None:
@@ -227,7 +227,7 @@ async def test_two_labelers_of_a_cascade_are_compared_on_what_both_scored(async_
     ]
     side = await labeled(async_redis, "one", events)
     (one,) = await read_labelers(async_redis, side, ("test", "judge"))
-    assert (one.method, one.n, one.labeler, one.other_labeler) == ("paired", (150, 150), "test", "judge m")
+    assert (one.method, one.n, one.key.labeler, one.other_labeler) == ("paired", (150, 150), "test", "judge m")
     assert one.difference.estimate == pytest.approx(0.1)
     assert one.difference.verdict == "higher"
 

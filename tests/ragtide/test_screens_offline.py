@@ -15,13 +15,14 @@ from ragtide.cli.printing import Column, SafeConsole, fitted, shortened
 from ragtide.cli.printing.estimates import DIFFERENCE_COLUMNS, compared_table, segments_table
 from ragtide.cli.printing.laboratory import agreement_table, board_view
 from ragtide.cli.printing.live import LETTER_COLUMNS, RULE_COLUMNS, WORKSPACE_COLUMNS, contents_table
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_offline.experiments.board import Board, BoardRow
 from ragtide_offline.experiments.projections import Projection
 from ragtide_offline.replay.result import RuleAlerts
-from ragtide_offline.report.pipelines import Compared
+from ragtide_offline.report.labelings import Compared
 from ragtide_runtime.recordings.recording import COUNTS
 from ragtide_schemas import DeadLetter, Kind, Reason, Workspace
 from ragtide_schemas.experiments import RACE
@@ -34,7 +35,7 @@ WHEN = datetime(2026, 11, 22, 10, 30, tzinfo=UTC)
 
 def compared(n: tuple[int, int], metric: str = LONG_METRIC) -> Compared:
     means, gap = (0.511, 0.522), Interval(-0.0113, -0.0244, 0.0155)
-    return Compared(metric, None, "local", "ragbench", None, n, means, gap)
+    return Compared(EstimateKey("", None, None, metric, "ragbench", "local", "1"), n, means, gap)
 
 
 @for_each("width", WIDTHS)
@@ -72,7 +73,8 @@ def test_a_difference_over_all_pairs_is_exact_and_has_a_verdict(gap: float, verd
 def test_each_difference_in_two_parts_has_three_numbers_and_two_intervals(width: int) -> None:
     part = SimpleNamespace(estimate=-0.123, lower=-0.456, upper=0.789)
     one: Any = SimpleNamespace(
-        metric=LONG_METRIC, metric_version="2", change=SimpleNamespace(total=part, mix=part, within=part)
+        key=SimpleNamespace(metric=LONG_METRIC, version="2"),
+        change=SimpleNamespace(total=part, mix=part, within=part),
     )
     text = drawn(fitted(DIFFERENCE_COLUMNS, [one], width), width)
     assert (text.count("-0.123"), text.count("-0.456 to +0.789")) == (3, 2)

@@ -64,7 +64,7 @@ async def found(redis: Redis, events: Sequence[MetricEvent], split: TrafficSplit
 
 
 def width(comparison: SplitComparison) -> float:
-    (whole,) = [one for one in comparison.compared if one.segment is None]
+    (whole,) = [one for one in comparison.compared if one.key.segment is None]
     assert whole.difference.lower < 0.1 < whole.difference.upper
     return whole.difference.upper - whole.difference.lower
 
@@ -77,9 +77,9 @@ async def test_a_covariate_makes_the_interval_of_the_difference_narrower(async_r
     assert width(again) < 0.75 * width(plain)
     assert not plain.cautions
     assert not again.cautions
-    whole = next(one for one in again.compared if one.segment is None)
-    assert (whole.method, whole.metric, whole.difference.verdict) == ("randomized", METRIC, "higher")
-    assert [one.segment for one in plain.compared] == [None, "lang=de", "lang=en"]
+    whole = next(one for one in again.compared if one.key.segment is None)
+    assert (whole.method, whole.key.metric, whole.difference.verdict) == ("randomized", METRIC, "higher")
+    assert [one.key.segment for one in plain.compared] == [None, "lang=de", "lang=en"]
     # The first answers show that both pipelines have traffic; the one that shows it was not drawn by a coin.
     first = next(number for number, one in enumerate(traffic()) if one.pipeline != traffic()[0].pipeline)
     assert sum(whole.n) == ITEMS - first - 1
@@ -121,7 +121,7 @@ async def test_sessions_that_stay_with_a_pipeline_need_a_coin_for_each_session(a
     ended = SETTINGS.model_copy(update={"clusters": SETTINGS.clusters.model_copy(update={"size": 3})})
     by_session = await read_split_comparison(async_redis, ended, ("new", "old"), split)
     assert width(by_session) < 0.3
-    whole = next(one for one in by_session.compared if one.segment is None)
+    whole = next(one for one in by_session.compared if one.key.segment is None)
     # The coins of the sessions that show that both pipelines have traffic are not random.
     first = next(number for number, one in enumerate(events) if one.pipeline != events[0].pipeline)
     assert sum(whole.n) == ITEMS // 3 - first // 3 - 1
@@ -134,7 +134,7 @@ async def test_sessions_that_stay_with_a_pipeline_need_a_coin_for_each_session(a
         tick = MetricEvent.tick(pipeline, None, occurred_at=at, scored_until=at)
         await async_redis.xadd(Streams(SETTINGS.prefix, 0).metrics, {DATA_FIELD: tick.encode()})
     quiet = await read_split_comparison(async_redis, long, ("new", "old"), split)
-    assert [one.n for one in quiet.compared if one.segment is None] == [whole.n]
+    assert [one.n for one in quiet.compared if one.key.segment is None] == [whole.n]
 
 
 async def test_interactions_that_both_answered_were_not_divided(async_redis: Redis) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.statistics.comparisons.paired import PairedDifference
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_schemas import Estimate, Headline
+
+from ..report.labelings import Compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Measurement:
         return self.share if self.share is not None else self.n / everything if everything else None
 
 
-Gaps = Mapping[EstimateKey, PairedDifference]
+Gaps = Mapping[EstimateKey, Compared]
 """Differences from a baseline."""
 
 
@@ -67,7 +68,7 @@ def of_estimates(found: Iterable[Estimate], gaps: Gaps | None = None) -> list[Me
             absent=estimate.absent,
             estimate=Interval(estimate.estimate, estimate.lower, estimate.upper),
             difference=None if gap is None else gap.difference,
-            difference_n=None if gap is None else gap.n,
+            difference_n=None if gap is None else gap.n[0],
             confidence=estimate.confidence,
             subject=scope_of(estimate.pipeline, estimate.run),
             share=estimate.coverage,

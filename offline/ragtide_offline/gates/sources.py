@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.statistics.comparisons.paired import PairedDifference
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_schemas import MetricEvent
 from ragtide_schemas.suggestions import unknown
@@ -11,14 +10,13 @@ from ragtide_schemas.suggestions import unknown
 from ..experiments.board import board
 from ..experiments.projections import paired_differences
 from ..experiments.state import ExperimentState
-from ..report.labelings import Scores, labeling_differences
-from ..report.pipelines import Compared
+from ..report.labelings import Compared, Scores, labeling_differences
 from .measurements import Measurement, scope_of
 
 
 def baseline_gaps(
     events: Iterable[MetricEvent], baseline: Iterable[MetricEvent], *, confidence: float
-) -> dict[EstimateKey, PairedDifference]:
+) -> dict[EstimateKey, Compared]:
     """Return the mean of each metric minus that of the baseline, for each pipeline and run.
 
     Interactions are paired by id. A pipeline is compared with the pipeline of its name; if each side has only one
@@ -40,9 +38,8 @@ def baseline_gaps(
         only = next(iter(before.values())) if len(before) == 1 else Scores()
         for run, scores in runs.items():
             for difference in labeling_differences(scores, before.get(run, only), confidence=confidence):
-                of = difference.first
-                if difference.segment is None and difference.second == of:
-                    found[of._replace(pipeline=pipeline, run=run)] = difference.found
+                if difference.key.segment is None and difference.other is None:
+                    found[difference.key._replace(pipeline=pipeline, run=run)] = difference
     return found
 
 
@@ -57,15 +54,15 @@ def of_comparison(found: Iterable[Compared], names: tuple[str, str]) -> list[Mea
     """Return the measurements in the differences of two whole pipelines."""
     return [
         Measurement(
-            metric=comparison.metric,
+            metric=comparison.key.metric,
             scope=scope_of(
-                f"{names[0]} - {names[1]}", comparison.labeler, comparison.other_labeler, comparison.profile
+                f"{names[0]} - {names[1]}", comparison.key.labeler, comparison.other_labeler, comparison.key.profile
             ),
             n=min(comparison.n),
             difference=comparison.difference,
         )
         for comparison in found
-        if comparison.segment is None
+        if comparison.key.segment is None
     ]
 
 

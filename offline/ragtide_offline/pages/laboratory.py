@@ -8,7 +8,8 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_web.reading.laboratory import Laboratory
 
 from ..demo import demo_interactions
-from ..report.pipelines import Compared, PipelineSide, read_comparison
+from ..report.labelings import Compared
+from ..report.pipelines import PipelineSide, read_comparison
 from .experiments.reading import ExperimentsReading
 from .experiments.route import router
 
@@ -18,7 +19,7 @@ async def compare(redis: Redis, deployment: Deployment, first: str, second: str)
     found = await read_comparison(
         redis, (PipelineSide(deployment, first), PipelineSide(deployment, second)), window="all"
     )
-    return [comparison for comparison in found if comparison.segment is None]
+    return [comparison for comparison in found if comparison.key.segment is None]
 
 
 LABORATORY: Final = Laboratory(

@@ -6,7 +6,7 @@ A picture by matplotlib would not follow the reader's light or dark theme, and w
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from typing import Final, NamedTuple
+from typing import Final
 
 from ragtide_web.look.label_places import Box, LabelPlace, LabelSize, place_labels
 
@@ -31,18 +31,7 @@ _INSIDE: Final = Box(LEFT + 2, 2, WIDTH - 2, HEIGHT - BOTTOM - 2)
 """The part of a chart in which labels are."""
 
 
-class ChartFrame(NamedTuple):
-    """The measures of a chart in units of the picture."""
-
-    width: int
-    height: int
-    left: int
-    right: int
-    top: int
-    bottom: int
-
-
-FRAME: Final = ChartFrame(WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM)
+FRAME: Final = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM}
 """The measures of both charts; left, right, top and bottom are the margins outside of the axes."""
 
 

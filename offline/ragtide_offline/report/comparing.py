@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from math import isnan
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 
@@ -15,14 +14,13 @@ from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_aggregator.statistics.means.clustered_interval import clusters_used
 from ragtide_aggregator.statistics.means.moments import Moments, MomentTable
 from ragtide_aggregator.statistics.means.strategies import AUTO, resolved
-from ragtide_schemas import Direction, Kind, MetricDefinition, Workspace
+from ragtide_schemas import Direction, Workspace
 from ragtide_schemas.experiments import OWN
 
 from ..experiments.projections import mean_differences
 from ..experiments.state import ExperimentState
-from .experiment import ReportedExperiment
 from .findings import labeler_ids
-from .labelings import LabelingDifference, comparable
+from .labelings import Compared, comparable
 
 PAIRED: Final = "paired"
 UNPAIRED: Final = "unpaired"
@@ -69,39 +67,17 @@ class RunComparison:
     cautions: Sequence[str]
 
 
-class _ComparedMetric(NamedTuple):
-    first: str
-    second: str
-    metric: str
-    definition: MetricDefinition | None
-    """None for a metric between 0 and 1 without a definition."""
-
-    @property
-    def value_range(self) -> tuple[float, float]:
-        return (0.0, 1.0) if self.definition is None else (self.definition.lower, self.definition.upper)
-
-
-class _ItemScore(NamedTuple):
-    item_id: str
-    position: int
-    score: float
-
-
-class _SharedScores(NamedTuple):
-    """The scores of two configs: in pairs on the items that both have, and all of each."""
-
-    metric: _ComparedMetric
-    pairs: list[tuple[float, float]]
-    mine: list[_ItemScore]
-    theirs: list[_ItemScore]
-
-
 Names = Sequence[tuple[str, str]]
 """Pairs of names: a config (or pipeline) of the first workspace, and the one of the second to compare it with."""
 
 
 def compare_experiments(
-    first: ReportedExperiment, second: ReportedExperiment, names: Names, *, confidence: float, made_at: datetime
+    first: tuple[Workspace, ExperimentState],
+    second: tuple[Workspace, ExperimentState],
+    names: Names,
+    *,
+    confidence: float,
+    made_at: datetime,
 ) -> RunComparison:
     """Return the differences of configs of two experiments, for every metric that the same labeler scored in both.
 
@@ -109,45 +85,53 @@ def compare_experiments(
     number of shared items is known. Configs without shared items are compared by their running means.
 
     Args:
-        first: an experiment.
+        first: an experiment, and its state.
         second: another one.
         names: pairs of configs to compare.
         confidence: level at which the intervals of one metric hold together.
         made_at: time of the report.
     """
     each = confidence_each(confidence, names)
-    mine, theirs = first.state, second.state
+    (_, mine), (_, theirs) = first, second
     metrics, cautions = _metrics(mine, theirs)
     raced = mine.plan.metric
     metrics.sort(key=lambda metric: metric != raced)
+    declared = {**mine.results.declared, **mine.plan.declared}
     gaps = []
     for metric in metrics:
-        definition = mine.results.definition(mine.plan, metric)
-        scores = [_shared_scores(mine, theirs, _ComparedMetric(*pair, metric, definition)) for pair in names]
-        paired = [score for score in scores if score.pairs]
-        ends = mean_differences(
-            [[a - b for a, b in shared.pairs] for shared in paired],
-            scores[0].metric.value_range,
-            sizes=[_shared_size(mine, theirs, shared.metric, len(shared.pairs)) for shared in paired],
-            confidence=each,
+        key = EstimateKey("", None, None, metric, "", "", "", declared[metric].measure if metric in declared else None)
+        scores = [(_scores(mine, name, metric), _scores(theirs, other, metric)) for name, other in names]
+        pairs = [_shared_scores(*both) for both in scores]
+        ends = iter(
+            mean_differences(
+                [[a - b for a, b in shared] for shared in pairs if shared],
+                key.value_range,
+                sizes=[
+                    _shared_size(mine, theirs, pair, metric, len(shared))
+                    for pair, shared in zip(names, pairs, strict=True)
+                    if shared
+                ],
+                confidence=each,
+            )
         )
-        found = {shared.metric: end for shared, end in zip(paired, ends, strict=True)}
-        for score in scores:
-            if score.pairs:
-                gaps.append(_paired_difference(score, found[score.metric]))
-            elif score.mine and score.theirs:
-                moments = (_moments(items, score.metric.value_range) for items in (score.mine, score.theirs))
-                gaps.append(_unpaired_difference(score.metric, *moments, confidence=each))
+        for pair, (of_first, of_second), shared in zip(names, scores, pairs, strict=True):
+            if shared:
+                count = len(shared)
+                means = (sum(a for a, _ in shared) / count, sum(b for _, b in shared) / count)
+                gaps.append(_difference(pair, key, PAIRED, (count, count), means, next(ends)))
+            elif of_first and of_second:
+                moments = (_moments(of.values(), key.value_range) for of in (of_first, of_second))
+                gaps.append(_unpaired_difference(pair, key, *moments, confidence=each))
     if mine.plan.data_digest != theirs.plan.data_digest and any(g.method == PAIRED for g in gaps):
         cautions.append(
             "The two experiments have different data. Items are paired by id: the same id must be the same question "
             "in both."
         )
-    for side in (first, second):
-        if not side.state.completed:
-            cautions.append(f"{side.info.run} is not complete: the numbers may change.")
+    for info, state in (first, second):
+        if not state.completed:
+            cautions.append(f"{info.run} is not complete: the numbers may change.")
     subject = raced if raced == theirs.plan.metric else None
-    return RunComparison(first.info, second.info, made_at, subject, confidence, each, gaps, cautions)
+    return RunComparison(first[0], second[0], made_at, subject, confidence, each, gaps, cautions)
 
 
 def compare_replays(
@@ -155,7 +139,7 @@ def compare_replays(
     second: tuple[Workspace, Mapping[str, Mapping[EstimateKey, Moments]]],
     names: Names,
     *,
-    pairs: Mapping[tuple[str, str], Sequence[LabelingDifference]],
+    pairs: Mapping[tuple[str, str], Sequence[Compared]],
     confidence: float,
     made_at: datetime,
 ) -> RunComparison:
@@ -165,7 +149,7 @@ def compare_replays(
     labeler scored both.
 
     Args:
-        first: a replay, and for each of its pipelines the moments of each measured metric.
+        first: a replay, and for each of its pipelines the moments by key without scope.
         second: another one.
         names: pairs of pipelines to compare.
         pairs: for some of these pairs the differences interaction by interaction, at `confidence_each`.
@@ -178,23 +162,18 @@ def compare_replays(
     for name, other in names:
         known = set()
         for pair in pairs.get((name, other), ()):
-            if pair.segment is not None:
+            key = pair.key
+            if key.segment is not None:
                 continue
-            known.add(comparable(pair.first))
-            metric, count = _ComparedMetric(name, other, pair.first.metric, pair.first.definition), pair.found.n
-            used = pair.found.n_clusters
+            known.add(comparable(key))
             gaps.append(
-                _difference(
-                    metric, PAIRED, (count, count), pair.found.means, pair.found.difference, n_clusters=(used, used)
-                )
+                _difference((name, other), key, PAIRED, pair.n, pair.means, pair.difference, n_clusters=pair.n_clusters)
             )
-            if pair.first != pair.second:
-                labelers = (f"{by.labeler} {by.labeler_version}" for by in (pair.first, pair.second))
-                cautions[f"Another labeler scored each replay: {' and '.join(labelers)}."] = None
+            if pair.other is not None:
+                labelers = f"{key.labeler} {key.labeler_version} and {pair.other_labeler}"
+                cautions[f"Another labeler scored each replay: {labelers}."] = None
         gaps += [
-            _unpaired_difference(
-                _ComparedMetric(name, other, by.metric, by.definition), mine, second[1][other][by], confidence=each
-            )
+            _unpaired_difference((name, other), by, mine, second[1][other][by], confidence=each)
             for by, mine in first[1][name].items()
             if by in second[1][other] and comparable(by) not in known
         ]
@@ -234,52 +213,45 @@ def _metrics(first: ExperimentState, second: ExperimentState) -> tuple[list[str]
     return common, [f"Left out: {', '.join(left_out)}. The labelers differ ({by}), so the scores cannot be compared."]
 
 
-def _later(mine: Mapping[str, _ItemScore], theirs: Mapping[str, _ItemScore], item_id: str) -> int:
-    return max(mine[item_id].position, theirs[item_id].position)
+_ItemScore = tuple[int, float]
+"""Place of an item in the order in which items are run, and its score."""
 
 
 def _scores(state: ExperimentState, config: str, metric: str) -> dict[str, _ItemScore]:
     return {
-        result.execution.item_id: _ItemScore(result.execution.item_id, index, score)
+        result.execution.item_id: (index, score)
         for index, result in state.counted(config)
         if result.execution is not None and not isnan(score := result.score(metric))
     }
 
 
-def _shared_size(first: ExperimentState, second: ExperimentState, metric: _ComparedMetric, pairs: int) -> int | None:
+def _shared_size(
+    first: ExperimentState, second: ExperimentState, names: tuple[str, str], metric: str, pairs: int
+) -> int | None:
     if first.plan.data_digest != second.plan.data_digest:
         return None
     lost: set[str] = set()
-    for state, name in ((first, metric.first), (second, metric.second)):
+    for state, name in zip((first, second), names, strict=True):
         for _, result in state.counted(name):
-            if result.execution is not None and isnan(result.score(metric.metric)):
+            if result.execution is not None and isnan(result.score(metric)):
                 lost.add(result.execution.item_id)
     return max(first.plan.population_size - len(lost), pairs)
 
 
-def _shared_scores(first: ExperimentState, second: ExperimentState, metric: _ComparedMetric) -> _SharedScores:
-    mine, theirs = _scores(first, metric.first, metric.metric), _scores(second, metric.second, metric.metric)
-    shared = sorted(mine.keys() & theirs.keys(), key=partial(_later, mine, theirs))
-    pairs = [(mine[item].score, theirs[item].score) for item in shared]
-    return _SharedScores(metric, pairs, list(mine.values()), list(theirs.values()))
-
-
-def _paired_difference(shared: _SharedScores, ends: Interval[float, float]) -> MetricDifference:
-    count = len(shared.pairs)
-    means = (sum(a for a, _ in shared.pairs) / count, sum(b for _, b in shared.pairs) / count)
-    return _difference(shared.metric, PAIRED, (count, count), means, ends)
+def _shared_scores(mine: Mapping[str, _ItemScore], theirs: Mapping[str, _ItemScore]) -> list[tuple[float, float]]:
+    shared = sorted(mine.keys() & theirs.keys(), key=lambda item: max(mine[item][0], theirs[item][0]))
+    return [(mine[item][1], theirs[item][1]) for item in shared]
 
 
 def _unpaired_difference(
-    metric: _ComparedMetric, mine: Moments, theirs: Moments, *, confidence: float
+    names: tuple[str, str], key: EstimateKey, mine: Moments, theirs: Moments, *, confidence: float
 ) -> MetricDifference:
-    lowest, highest = metric.value_range
-    width = highest - lowest
-    of_counts = metric.definition is not None and metric.definition.kind is Kind.DISTRIBUTIVE
+    lowest, highest = key.value_range
+    width, of_counts = highest - lowest, key.holds_counts
     ends = difference(mine, theirs, confidence=confidence, width=width, counts=of_counts)
     means = (lowest + width * float(mine.mean[0]), lowest + width * float(theirs.mean[0]))
     used = clusters_of(mine, counts=of_counts), clusters_of(theirs, counts=of_counts)
-    return _difference(metric, UNPAIRED, (int(mine.n[0]), int(theirs.n[0])), means, ends, n_clusters=used)
+    return _difference(names, key, UNPAIRED, (int(mine.n[0]), int(theirs.n[0])), means, ends, n_clusters=used)
 
 
 def clusters_of(moments: Moments, *, counts: bool) -> int | None:
@@ -291,8 +263,9 @@ def clusters_of(moments: Moments, *, counts: bool) -> int | None:
     return clusters_used(moments)[0] if resolved(AUTO, moments, counts)[0] == "running" else None
 
 
-def _difference(
-    metric: _ComparedMetric,
+def _difference(  # noqa: PLR0917 - the parts of a difference
+    names: tuple[str, str],
+    key: EstimateKey,
     method: Literal["paired", "unpaired"],
     n: tuple[int, int],
     means: tuple[float, float],
@@ -300,27 +273,26 @@ def _difference(
     *,
     n_clusters: tuple[int | None, int | None] = (None, None),
 ) -> MetricDifference:
-    return MetricDifference(*metric[:3], method, n, means, ends, _verdict(metric.definition, ends), n_clusters)
+    return MetricDifference(*names, key.metric, method, n, means, ends, _verdict(key.better, ends), n_clusters)
 
 
 def _moments(items: Iterable[_ItemScore], value_range: tuple[float, float]) -> Moments:
     lowest, highest = value_range
-    ordered = sorted(items, key=lambda item: item.position)
+    scores = [score for _, score in sorted(items, key=lambda item: item[0])]
     table = MomentTable()
     row = table.add_row()
-    values = (np.array([item.score for item in ordered]) - lowest) / (highest - lowest)
+    values = (np.array(scores) - lowest) / (highest - lowest)
     table.update(np.full(len(values), row, dtype=np.intp), values)
     return table.read([row])
 
 
 def _verdict(
-    definition: MetricDefinition | None, ends: Interval[float, float]
+    better: Direction | None, ends: Interval[float, float]
 ) -> Literal["better", "worse", "different", "equal", "undecided"]:
     if max(abs(ends.lower), abs(ends.upper)) < ROUNDING:
         return "equal"
     if ends.verdict == "undecided":
         return "undecided"
-    direction = Direction.HIGHER if definition is None else definition.direction
-    if direction is Direction.NEITHER:
+    if better is Direction.NEITHER:
         return "different"
-    return "better" if (ends.verdict == "higher") == (direction is Direction.HIGHER) else "worse"
+    return "worse" if (ends.verdict == "higher") == (better is Direction.LOWER) else "better"

@@ -34,23 +34,15 @@ ITEMS = 10
 """Default number of items shown in each of the two lists: the worst and the disputed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedExperiment:
-    """An experiment as a report reads it."""
-
-    info: Workspace
-    state: ExperimentState
-
-
-async def read_experiment(redis: Redis, settings: Settings, info: Workspace) -> ReportedExperiment:
-    """Return an experiment with all its results so far.
+async def read_experiment(redis: Redis, settings: Settings, info: Workspace) -> ExperimentState:
+    """Return the state of an experiment with all its results so far.
 
     Raises:
         ConfigurationError: the workspace is no experiment, or its experiment has not begun.
     """
     reader = ExperimentReader(redis, streams_of(settings, info))
     await reader.read()
-    return ReportedExperiment(info, reader.state)
+    return reader.state
 
 
 async def read_texts(redis: Redis, settings: Settings, info: Workspace, wanted: Iterable[tuple[str, int]]) -> Texts:
@@ -168,32 +160,23 @@ def shorten(text: str, most: int = TEXT_CHARS) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenItems:
-    """The items that a report shows."""
-
-    worst: Sequence[ScoredItem]
-    disputed: Sequence[ScoredItem]
-
-
-def chosen_items(read: ReportedExperiment, count: int = ITEMS) -> ChosenItems:
+def chosen_items(state: ExperimentState, count: int = ITEMS) -> tuple[list[ScoredItem], list[ScoredItem]]:
     """Return the worst and the most disputed items, at most `count` of each."""
-    items = scored_items(read.state)
-    higher = read.state.plan.higher_is_better
-    return ChosenItems(worst_items(items, count, higher_is_better=higher), disputed_items(items, count))
+    items = scored_items(state)
+    return worst_items(items, count, higher_is_better=state.plan.higher_is_better), disputed_items(items, count)
 
 
-def wanted_texts(read: ReportedExperiment, chosen: ChosenItems) -> list[tuple[str, int]]:
+def wanted_texts(state: ExperimentState, items: Iterable[ScoredItem]) -> list[tuple[str, int]]:
     """Return the answers, by config and index of the item, whose texts the report needs."""
-    results = read.state.results.by_config
-    items = [*chosen.worst, *chosen.disputed]
-    wanted = [(name, item.index) for item in items for name in read.state.configs if item.index in results[name]]
+    results = state.results.by_config
+    wanted = [(name, item.index) for item in items for name in state.configs if item.index in results[name]]
     return list(dict.fromkeys(wanted))
 
 
 def experiment_report(
-    read: ReportedExperiment,
-    chosen: ChosenItems,
+    info: Workspace,
+    state: ExperimentState,
+    items: tuple[Sequence[ScoredItem], Sequence[ScoredItem]],
     texts: Texts,
     *,
     made_at: datetime | None = None,
@@ -203,14 +186,15 @@ def experiment_report(
     """Return the content of an experiment's report.
 
     Args:
-        read: the experiment.
-        chosen: items to show.
+        info: workspace of the experiment.
+        state: the experiment.
+        items: the worst and the most disputed items, to be shown.
         texts: the answers to these items that are still on the stream.
         made_at: time of the report; now unless given.
         published: data set whose published results are shown beside the best config's.
         fit_for: purposes of labelers that the settings state.
     """
-    state = read.state
+    worst, disputed = items
     leaderboard = board(state)
     names = [row.name for row in leaderboard.rows]
     pairs = pairs_of(state, leaderboard)
@@ -218,19 +202,19 @@ def experiment_report(
     labelers = labeler_ids(state)
     ends = [result.execution.at for result in state.results.executed() if result.execution is not None]
     return ExperimentReport(
-        info=read.info,
+        info=info,
         plan=state.plan,
         board=leaderboard,
         made_at=made_at or utc_now(),
-        began_at=read.info.created_at,
+        began_at=info.created_at,
         last_at=max(ends, default=None),
         instruments=labelers,
         commands=state.commands,
         refused=list(state.refused),
         pairs=pairs,
         curves=curves_of(state, leaderboard),
-        worst=[item_view(state, item, texts, names) for item in chosen.worst],
-        disputed=[item_view(state, item, texts, names) for item in chosen.disputed],
+        worst=[item_view(state, item, texts, names) for item in worst],
+        disputed=[item_view(state, item, texts, names) for item in disputed],
         parameters=parameters_of(state),
         failures=failures_of(state),
         cautions=cautions_of(state, leaderboard, labelers, fit_for),

@@ -1,7 +1,7 @@
 """The difference of two pipelines split into mix and within, for every metric that both have."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ragtide_aggregator.estimates.segment_values import segment_names
@@ -12,11 +12,11 @@ from ragtide_aggregator.statistics.causes.explained_change import ExplainedChang
 from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.alerting import BLOCKS
-from ragtide_schemas import METRICS
 from ragtide_schemas.suggestions import unknown
 
 from .explaining import NotExplainable, change_as_dict, explained_by
-from .pipelines import PipelineSide
+from .labelings import metric_fields
+from .pipelines import PipelineSide, metric_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,15 @@ class ExplainedDifference:
     The second pipeline is the reference: `before` and its shares and means are the second pipeline's.
     """
 
-    metric: str
-    metric_version: str | None
-    labeler: str
-    profile: str
+    key: EstimateKey
+    """What was measured, of the first pipeline."""
     segment: str
     """Name of the segment, such as `lang`."""
     change: ExplainedChange
 
     def as_dict(self) -> dict[str, Any]:
         """Return the difference as values that JSON can hold."""
-        return {**asdict(self), **change_as_dict(self.change)}
+        return {**metric_fields(self.key), "segment": self.segment, **change_as_dict(self.change)}
 
 
 async def read_explained_differences(
@@ -72,21 +70,10 @@ async def read_explained_differences(
             continue
         change = explained_by(values, by, (other_view, view), (other_whole, whole), confidence=level, blocks=blocks)
         if change is not None:
-            version = whole.version
-            found.append(ExplainedDifference(whole.metric, version, whole.labeler, whole.profile, by, change))
+            found.append(ExplainedDifference(whole, by, change))
     if not found and known and by not in known:
         raise NotExplainable(unknown("segment", by, known))
-    registered = list(METRICS)
-    return sorted(
-        found,
-        key=lambda difference: (
-            registered.index(difference.metric) if difference.metric in METRICS else len(registered),
-            difference.metric,
-            difference.metric_version or "",
-            difference.labeler,
-            difference.profile,
-        ),
-    )
+    return sorted(found, key=lambda difference: (*metric_order(difference.key), difference.key.profile))
 
 
 def _views(state: AggregatorState, side: PipelineSide, window: str) -> dict[EstimateKey, tuple[View, EstimateKey]]:

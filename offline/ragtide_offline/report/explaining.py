@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from math import isinf
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ragtide_aggregator.estimates.segment_values import measured_effects, moments_by_value, segment_names
 from ragtide_aggregator.estimates.view import View, WindowSpan
@@ -25,6 +25,8 @@ from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_schemas import Alert, from_milliseconds, to_milliseconds
 from ragtide_schemas.suggestions import unknown
+
+from .labelings import metric_fields
 
 SMALLEST: Final = 0.02
 """Change that does not matter, as a part of the metric's range."""
@@ -80,12 +82,8 @@ class NotExplainable(RagtideError):  # noqa: N818  # reads as the state it names
 class ExplainedDrift:
     """A change of a metric of a pipeline, explained by the values of one segment."""
 
-    pipeline: str
-    metric: str
-    metric_version: str | None
-    labeler: str
-    labeler_version: str
-    profile: str
+    key: EstimateKey
+    """What was measured, in the whole pipeline."""
     segment: str
     """Name of the segment, such as `lang`."""
     since: datetime
@@ -103,13 +101,18 @@ class ExplainedDrift:
         total = self.change.total.estimate
         moved = f"{'fell' if total < 0 else 'rose'} by {abs(total):.3f}"
         return (
-            f"{self.metric} of {self.pipeline} {moved} since {self.since:%Y-%m-%d %H:%M} UTC: {in_words(self.change)}."
+            f"{self.key.metric} of {self.key.pipeline} {moved} since {self.since:%Y-%m-%d %H:%M} UTC: "
+            f"{in_words(self.change)}."
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the explanation as values that JSON can hold."""
         return {
-            **asdict(self),
+            "pipeline": self.key.pipeline,
+            **metric_fields(self.key),
+            "labeler_version": self.key.labeler_version,
+            "segment": self.segment,
+            "alert_id": self.alert_id,
             "since": self.since.isoformat(),
             "before_since": self.before_since.isoformat(),
             "others": dict(self.others),
@@ -118,17 +121,10 @@ class ExplainedDrift:
         }
 
 
-class Moment(NamedTuple):
-    """The time of a change, and the alert that states it."""
-
-    since: datetime
-    alert: Alert | None = None
-
-
-async def moment_of_alert(
+async def alert_of_change(
     deployment: Deployment, pipeline: str, *, metric: str | None, alert_id: str | None = None
-) -> Moment:
-    """Return the time at which an alert says that a change began.
+) -> Alert:
+    """Return the alert that says when a change began.
 
     Args:
         metric: of the change; that of the alert unless given.
@@ -147,8 +143,7 @@ async def moment_of_alert(
         ]
         if not own:
             raise NotExplainable(f"no alert about a mean of {pipeline} says when a change began: give --since TIME")
-        latest = max(own, key=lambda alert: (alert.segment is None, alert.status != "resolved", alert.fired_at))
-        return Moment(latest.began_at or latest.fired_at, latest)
+        return max(own, key=lambda alert: (alert.segment is None, alert.status != "resolved", alert.fired_at))
     named = [alert for alert in alerts if alert.alert_id == alert_id]
     if not named:
         raise NotExplainable(unknown("alert", alert_id, (alert.alert_id for alert in alerts)))
@@ -157,7 +152,7 @@ async def moment_of_alert(
         raise NotExplainable(f"alert {alert_id} is about {alert.metric} of {alert.pipeline}: name these")
     if (obstacle := _obstacle(alert)) is not None:
         raise NotExplainable(f"alert {alert_id} {obstacle}")
-    return Moment(alert.began_at or alert.fired_at, alert)
+    return alert
 
 
 def _obstacle(alert: Alert) -> str | None:
@@ -172,7 +167,7 @@ def _obstacle(alert: Alert) -> str | None:
 async def explain_drift(
     deployment: Deployment,
     pipeline: str,
-    moment: Moment,
+    change: datetime | Alert,
     *,
     metric: str,
     by: str | None = None,
@@ -186,6 +181,7 @@ async def explain_drift(
 
     Args:
         pipeline: its name.
+        change: its time, or the alert that says when it began.
         metric: qualified name.
         by: name of a segment; the one that explains most unless given.
         before_ms: length of the stretch before; everything that is kept unless given.
@@ -198,12 +194,14 @@ async def explain_drift(
         CheckpointError: a checkpoint cannot be read.
     """
     level = deployment.settings.confidence if confidence is None else confidence
+    alert = change if isinstance(change, Alert) else None
+    began = (change.began_at or change.fired_at) if isinstance(change, Alert) else change
     state, pane_ms = _with_panes(await deployment.states(pipeline))
     # The pane that holds the change has values from before it and since: it is in neither stretch.
-    until_ms = to_milliseconds(moment.since) // pane_ms * pane_ms
-    since_ms = -(-to_milliseconds(moment.since) // pane_ms) * pane_ms
+    until_ms = to_milliseconds(began) // pane_ms * pane_ms
+    since_ms = -(-to_milliseconds(began) // pane_ms) * pane_ms
     scopes = (pipeline, None), (pipeline, workspace_of(deployment.settings.prefix))
-    wholes = _keys_of_metric(state, scopes, metric, labeler if moment.alert is None else moment.alert.labeler)
+    wholes = _keys_of_metric(state, scopes, metric, labeler if alert is None else alert.labeler)
     whole = max(wholes, key=lambda key: _count(_since(state, key, since_ms, pane_ms), key))
     kept_ms, newest_ms = _kept_since(state, whole, pane_ms)
     # A segment value without new scores holds older panes than the whole pipeline: they are no part of its mix.
@@ -241,16 +239,11 @@ async def explain_drift(
     }
     best = explains_most(found)
     return ExplainedDrift(
-        pipeline=pipeline,
-        metric=metric,
-        metric_version=whole.version,
-        labeler=whole.labeler,
-        labeler_version=whole.labeler_version,
-        profile=whole.profile,
+        key=whole,
         segment=best,
         since=from_milliseconds(since_ms),
         before_since=from_milliseconds(start_ms),
-        alert_id=None if moment.alert is None else moment.alert.alert_id,
+        alert_id=None if alert is None else alert.alert_id,
         change=found[best],
         others={name: in_words(change) for name, change in found.items() if name != best},
     )

@@ -7,9 +7,10 @@ workspaces in Redis never decides which file is opened.
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from math import floor, log10
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Literal, cast
 
 from redis.asyncio import Redis
 
@@ -17,7 +18,8 @@ from ragtide_aggregator.events.batch import cluster_name
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.events.values import estimate_key, parts_of, scopes_of
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_aggregator.statistics.comparisons.paired import PairedDifference, paired_difference
+from ragtide_aggregator.statistics.comparisons.paired import CLOSED, paired_difference
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording, UnreadableRecordingError
 from ragtide_runtime.redis.entries import order
@@ -26,12 +28,7 @@ from ragtide_runtime.redis.log import read_all
 from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import parts_folder
-from ragtide_schemas import (
-    InvalidEntryError,
-    Measure,
-    MetricEvent,
-    Workspace,
-)
+from ragtide_schemas import InvalidEntryError, Measure, MetricEvent, Workspace
 
 from ..replay.selection import Selection, selection
 
@@ -39,6 +36,81 @@ from ..replay.selection import Selection, selection
 def comparable(key: EstimateKey) -> tuple[str, Measure | None, str]:
     """Return what is equal for scores that differ only in the labeler."""
     return key.metric, key.measure, key.profile
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The comparison of one metric between two pipelines, or two labelings of one."""
+
+    key: EstimateKey
+    """What was measured in the first, without pipeline and run."""
+    n: tuple[int, int]
+    """Number of scored interactions of each pipeline; if paired, of those with a score in both."""
+    means: tuple[float, float]
+    difference: Interval[float, float]
+    """The mean of the first pipeline minus the mean of the second."""
+    method: Literal["paired", "unpaired", "randomized"] = "unpaired"
+    """`paired` by interaction id; `unpaired` where ids cannot be joined; `randomized` if a coin divided the traffic."""
+    strategy: str = "running"
+    """The method of the interval."""
+    n_clusters: tuple[int | None, int | None] = None, None
+    """Number of clusters, such as sessions, of each side that the interval rests on; None where each interaction
+    counts by itself."""
+    other: EstimateKey | None = None
+    """What was measured in the second, if by another labeler."""
+
+    @property
+    def other_labeler(self) -> str | None:
+        """Labeler of the second pipeline, if it differs."""
+        return None if self.other is None else f"{self.other.labeler} {self.other.labeler_version}"
+
+    @property
+    def exact(self) -> bool:
+        """Whether all pairs are known, so that the difference has no interval."""
+        return self.strategy == CLOSED
+
+    @property
+    def decimals(self) -> int:
+        """Decimals with which its numbers are shown: three, or as many as tiny means need, such as dollars."""
+        least = max(map(abs, self.means))
+        return 3 if least >= 0.1 or not least else min(2 - floor(log10(least)), 9)
+
+    @property
+    def verdict(self) -> Literal["higher", "lower", "equal", "undecided"]:
+        """The verdict on the first pipeline, which the shown digits bear out.
+
+        `equal` if all pairs are known and the means are the same in these digits.
+        """
+        visible = 0.5 * 10**-self.decimals
+        if self.exact and abs(self.difference.estimate) < visible:
+            return "equal"
+        nearest = min(abs(self.difference.lower), abs(self.difference.upper))
+        return "undecided" if not self.exact and nearest < visible else self.difference.verdict
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the comparison as values that JSON can hold."""
+        return {
+            **metric_fields(self.key),
+            "segment": self.key.segment,
+            "n": self.n,
+            "means": self.means,
+            "difference": asdict(self.difference),
+            "method": self.method,
+            "strategy": self.strategy,
+            "other_labeler": self.other_labeler,
+            "n_clusters": self.n_clusters,
+            "verdict": self.verdict,
+        }
+
+
+def metric_fields(key: EstimateKey) -> dict[str, object]:
+    """Return metric, version, labeler and profile as JSON fields."""
+    return {
+        "metric": key.metric,
+        "metric_version": key.version,
+        "labeler": key.labeler,
+        "profile": key.profile,
+    }
 
 
 @dataclass(slots=True)
@@ -70,18 +142,7 @@ class Scores:
                 self.of[estimate_key(part, None, metric).unscoped][event.interaction_id] = score
 
 
-class LabelingDifference(NamedTuple):
-    """The difference of one metric between two labelings of the same interactions."""
-
-    first: EstimateKey
-    second: EstimateKey
-    segment: str | None
-    found: PairedDifference
-
-
-def labeling_differences(
-    first: Scores, second: Scores, *, confidence: float, closed: bool = False
-) -> list[LabelingDifference]:
+def labeling_differences(first: Scores, second: Scores, *, confidence: float, closed: bool = False) -> list[Compared]:
     """Return the differences of the metrics that both labelings have, on the interactions that both scored.
 
     If the same labeler measured a metric in both, only its scores are compared. Otherwise each labeler of the first is
@@ -113,7 +174,18 @@ def labeling_differences(
                 closed=closed,
                 clusters=clusters if first.clusters else None,
             )
-            found.append(LabelingDifference(mine, theirs, scope, result))
+            found.append(
+                Compared(
+                    mine._replace(segment=scope),
+                    (result.n, result.n),
+                    result.means,
+                    result.difference,
+                    "paired",
+                    result.strategy,
+                    (result.n_clusters, result.n_clusters),
+                    None if mine == theirs else theirs,
+                )
+            )
     return found
 
 

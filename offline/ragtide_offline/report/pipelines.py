@@ -1,9 +1,8 @@
 """The difference of two pipelines, or of two labelers of one pipeline, for every metric that both have."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import floor, log10
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Final
 
 from redis.asyncio import Redis
 
@@ -12,7 +11,6 @@ from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.comparisons.comparing import difference
-from ragtide_aggregator.statistics.comparisons.paired import CLOSED
 from ragtide_aggregator.statistics.intervals.intervals import Interval, ratio
 from ragtide_aggregator.statistics.means.moments import Moments
 from ragtide_aggregator.statistics.means.strategies import AUTO, moments_interval, resolved
@@ -26,7 +24,7 @@ from ragtide_schemas.suggestions import unknown
 
 from .comparing import clusters_of
 from .labelings import (
-    LabelingDifference,
+    Compared,
     clustered_by,
     is_complete,
     labeling_differences,
@@ -35,59 +33,6 @@ from .labelings import (
     read_kept,
     read_scores,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """The comparison of one metric between two pipelines."""
-
-    metric: str
-    metric_version: str | None
-    """Version of its formula; None for ragtide's own metrics."""
-    labeler: str
-    profile: str
-    segment: str | None
-    n: tuple[int, int]
-    """Number of scored interactions of each pipeline; if paired, of those with a score in both."""
-    means: tuple[float, float]
-    difference: Interval[float, float]
-    """The mean of the first pipeline minus the mean of the second."""
-    method: Literal["paired", "unpaired", "randomized"] = "unpaired"
-    """`paired` by interaction id; `unpaired` where ids cannot be joined; `randomized` if a coin divided the traffic."""
-    strategy: str = "running"
-    """The method of the interval."""
-    other_labeler: str | None = None
-    """Labeler of the second pipeline, if it differs."""
-    n_clusters: tuple[int | None, int | None] = None, None
-    """Number of clusters, such as sessions, of each side that the interval rests on; None where each interaction
-    counts by itself."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether all pairs are known, so that the difference has no interval."""
-        return self.strategy == CLOSED
-
-    @property
-    def decimals(self) -> int:
-        """Decimals with which its numbers are shown: three, or as many as tiny means need, such as dollars."""
-        least = max(map(abs, self.means))
-        return 3 if least >= 0.1 or not least else min(2 - floor(log10(least)), 9)
-
-    @property
-    def verdict(self) -> Literal["higher", "lower", "equal", "undecided"]:
-        """The verdict on the first pipeline, which the shown digits bear out.
-
-        `equal` if all pairs are known and the means are the same in these digits.
-        """
-        visible = 0.5 * 10**-self.decimals
-        if self.exact and abs(self.difference.estimate) < visible:
-            return "equal"
-        nearest = min(abs(self.difference.lower), abs(self.difference.upper))
-        return "undecided" if not self.exact and nearest < visible else self.difference.verdict
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the comparison as values that JSON can hold."""
-        return {**asdict(self), "verdict": self.verdict}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +73,16 @@ async def read_comparison(
     by_id: list[Compared] = []
     if window == ALL_TIME and _share_interactions(*sides):
         by_id = await _by_interaction(redis, sides, states, level=level, ongoing=ongoing)
-    known = {
-        (comparison.metric, comparison.metric_version, comparison.profile, comparison.segment) for comparison in by_id
-    }
+    known = {_identity(comparison.key) for comparison in by_id}
     # A replay has items of live traffic, so only two live pipelines certainly have different interactions.
     separate = all(side.info is None for side in sides) and sides[0].pipeline != sides[1].pipeline
     means = _by_means(_moments(first, sides[0], window), _moments(second, sides[1], window), level, separate=separate)
     means += _by_usage(_moments(first, sides[0], window), _moments(second, sides[1], window), level)
-    unmatched = [mean for mean in means if (mean.metric, mean.metric_version, mean.profile, mean.segment) not in known]
-    return sorted(by_id + unmatched, key=reading_order)
+    return sorted([*by_id, *(mean for mean in means if _identity(mean.key) not in known)], key=reading_order)
+
+
+def _identity(key: EstimateKey) -> tuple[str, str | None, str, str | None]:
+    return key.metric, key.version, key.profile, key.segment
 
 
 def unnamed_recording(first: PipelineSide, second: PipelineSide) -> str | None:
@@ -159,26 +105,20 @@ async def read_labelers(
     streams = settings.layout.all_of(side.pipeline)
     scores = await read_kept(redis, streams, side.pipeline, by=clustered_by(settings))
     first, second = (of_labeler(scores, name) for name in labelers)
-    return sorted(
-        (_comparison_of(difference) for difference in labeling_differences(first, second, confidence=level)),
-        key=reading_order,
-    )
+    return sorted(labeling_differences(first, second, confidence=level), key=reading_order)
 
 
 def reading_order(comparison: Compared) -> tuple[str, int, str, str, str, str, str]:
     """Return the sort key of a comparison: whole pipelines before segments, then the registry's order of metrics."""
+    key, other = comparison.key, comparison.other_labeler or ""
+    return (key.segment or "", *metric_order(key), key.profile, other)
+
+
+def metric_order(key: EstimateKey) -> tuple[int, str, str, str]:
+    """Return the sort key of a metric: its place in the registry, name, version, and labeler."""
     registered = list(METRICS)
-    place = registered.index(comparison.metric) if comparison.metric in METRICS else len(registered)
-    other = comparison.other_labeler or ""
-    return (
-        comparison.segment or "",
-        place,
-        comparison.metric,
-        comparison.metric_version or "",
-        comparison.labeler,
-        comparison.profile,
-        other,
-    )
+    place = registered.index(key.metric) if key.metric in METRICS else len(registered)
+    return place, key.metric, key.version or "", key.labeler
 
 
 def _share_interactions(first: PipelineSide, second: PipelineSide) -> bool:
@@ -207,29 +147,7 @@ async def _by_interaction(
     closed = not ongoing and all(
         is_complete(of, state, side.pipeline) for of, state, side in zip((mine, theirs), states, sides, strict=True)
     )
-    return [
-        _comparison_of(difference) for difference in labeling_differences(mine, theirs, confidence=level, closed=closed)
-    ]
-
-
-def _comparison_of(difference: LabelingDifference) -> Compared:
-    found, by = difference.found, difference.first
-    return Compared(
-        metric=by.metric,
-        metric_version=by.version,
-        labeler=by.labeler,
-        profile=by.profile,
-        segment=difference.segment,
-        n=(found.n, found.n),
-        means=found.means,
-        difference=found.difference,
-        method="paired",
-        strategy=found.strategy,
-        other_labeler=None
-        if by == difference.second
-        else f"{difference.second.labeler} {difference.second.labeler_version}",
-        n_clusters=(found.n_clusters, found.n_clusters),
-    )
+    return labeling_differences(mine, theirs, confidence=level, closed=closed)
 
 
 _Moments = dict[EstimateKey, tuple[Moments, float, float]]
@@ -239,11 +157,7 @@ _Moments = dict[EstimateKey, tuple[Moments, float, float]]
 def _by_means(first: _Moments, second: _Moments, level: float, *, separate: bool) -> list[Compared]:
     return [
         Compared(
-            metric=key.metric,
-            metric_version=key.version,
-            labeler=key.labeler,
-            profile=key.profile,
-            segment=key.segment,
+            key,
             n=(int(a.n[0]), int(b.n[0])),
             means=(lowest + width * float(a.mean[0]), lowest + width * float(b.mean[0])),
             difference=difference(a, b, confidence=level, width=width, counts=key.holds_counts, separate=separate),
@@ -277,11 +191,7 @@ def _by_usage(first: _Moments, second: _Moments, level: float) -> list[Compared]
             if b.estimate is None or b.lower is None or b.upper is None:
                 continue
             found[used] = Compared(
-                metric=f"{key.metric}/{use.name}",
-                metric_version=None,
-                labeler=key.labeler,
-                profile=key.profile,
-                segment=key.segment,
+                key._replace(metric=f"{key.metric}/{use.name}"),
                 n=(n_a, n_b),
                 means=(a.estimate, b.estimate),
                 difference=Interval(a.estimate - b.estimate, a.lower - b.upper, a.upper - b.lower),

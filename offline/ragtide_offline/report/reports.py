@@ -4,7 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
@@ -36,7 +37,6 @@ from .comparing import (
 from .content import ExperimentReport
 from .experiment import (
     ITEMS,
-    ReportedExperiment,
     chosen_items,
     experiment_report,
     read_experiment,
@@ -66,52 +66,53 @@ class ReplayReport:
 Report = ExperimentReport | ReplayReport | RunComparison
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRequest:
-    """The workspace to report on, or the two to compare."""
-
-    workspace: str
-    other: str | None = None
-    configs: Sequence[str] = ()
-    """Pairs `A=B` of configs to compare; configs of the same name unless given."""
-    confidence: float | None = None
-    """Level of a comparison's intervals; the setting `confidence` unless given."""
-    items: int = ITEMS
-    """Number of items in each of the two lists: the worst and the disputed."""
-    recording: str | None = None
-    """The recording that two compared replays of metric events have read."""
-    reference: str | None = None
-    """Data set whose published results are shown in the report of an experiment."""
-
-
-class _ComparedReplay(NamedTuple):
-    """One of two compared replays."""
-
-    workspace: Workspace
-    settings: Settings
-    states: Sequence[AggregatorState]
-
-
-async def read_report(redis: Redis, settings: Settings, request: ReportRequest) -> tuple[Report, list[str]]:
+async def read_report(
+    redis: Redis,
+    settings: Settings,
+    run: str,
+    other_run: str | None = None,
+    *,
+    configs: Sequence[str] = (),
+    confidence: float | None = None,
+    items: int = ITEMS,
+    recording: str | None = None,
+    reference: str | None = None,
+) -> tuple[Report, list[str]]:
     """Return the report, and a sentence for each kind of entry that was skipped because it cannot be read.
+
+    Args:
+        run: the workspace to report on.
+        other_run: the workspace to compare it with.
+        configs: pairs `A=B` of configs to compare; configs of the same name unless given.
+        confidence: level of a comparison's intervals; the setting `confidence` unless given.
+        items: number of items in each of the two lists: the worst and the disputed.
+        recording: the recording that two compared replays of metric events have read.
+        reference: data set whose published results are shown in the report of an experiment.
 
     Raises:
         ConfigurationError: there is no such workspace, or the two cannot be compared.
     """
-    workspace = await get_workspace(redis, settings, request.workspace)
-    if request.other is None:
-        return await _read_one(redis, settings, workspace, request)
-    other = await get_workspace(redis, settings, request.other)
+    workspace = await get_workspace(redis, settings, run)
+    if other_run is None:
+        if workspace.kind == "experiment":
+            return await _read_experiment_report(redis, settings, workspace, items, reference), []
+        if reference is not None:
+            raise ConfigurationError(f"{run} is a replay: published results stand beside an experiment's configs")
+        deployment = Deployment(redis, settings_of_workspace(settings, workspace))
+        alerts = await deployment.alerts()
+        return replay_report(workspace, await deployment.estimates(), alerts), deployment.warnings()
+    other = await get_workspace(redis, settings, other_run)
     if workspace.kind != other.kind:
         raise ConfigurationError(
             f"{workspace.run} is {_a(workspace)} and {other.run} is {_a(other)}: compare two workspaces of one kind"
         )
+    level = settings.confidence if confidence is None else confidence
     if workspace.kind == "replay":
-        return await _compare_replays(redis, settings, (workspace, other), request), []
+        return await _compare_replays(redis, settings, (workspace, other), configs, recording, confidence=level), []
     mine, theirs = [await read_experiment(redis, settings, info) for info in (workspace, other)]
-    names = _names(request, (workspace, other), _configs(mine), _configs(theirs))
-    confidence = _confidence(settings, request)
-    return compare_experiments(mine, theirs, names, confidence=confidence, made_at=utc_now()), []
+    names = _names(configs, (workspace, other), *([status.config.name for status in of.shown] for of in (mine, theirs)))
+    both = (workspace, mine), (other, theirs)
+    return compare_experiments(*both, names, confidence=level, made_at=utc_now()), []
 
 
 def page_of(report: Report) -> str:
@@ -132,52 +133,48 @@ def json_of(report: Report) -> str:
     return escaped_json(TypeAdapter(type(report)).dump_json(report, indent=2).decode()) + "\n"
 
 
-async def _read_one(
-    redis: Redis, settings: Settings, workspace: Workspace, request: ReportRequest
-) -> tuple[Report, list[str]]:
-    if workspace.kind == "experiment":
-        experiment = await read_experiment(redis, settings, workspace)
-        chosen = chosen_items(experiment, request.items)
-        texts = await read_texts(redis, settings, workspace, wanted_texts(experiment, chosen))
-        report = experiment_report(experiment, chosen, texts, published=request.reference, fit_for=settings.fit_for)
-        return report, []
-    if request.reference is not None:
-        raise ConfigurationError(f"{workspace.run} is a replay: published results stand beside an experiment's configs")
-    deployment = Deployment(redis, settings_of_workspace(settings, workspace))
-    alerts = await deployment.alerts()
-    return replay_report(workspace, await deployment.estimates(), alerts), deployment.warnings()
+async def _read_experiment_report(
+    redis: Redis, settings: Settings, workspace: Workspace, count: int, reference: str | None
+) -> ExperimentReport:
+    state = await read_experiment(redis, settings, workspace)
+    items = chosen_items(state, count)
+    texts = await read_texts(redis, settings, workspace, wanted_texts(state, chain.from_iterable(items)))
+    return experiment_report(workspace, state, items, texts, published=reference, fit_for=settings.fit_for)
 
 
 async def _compare_replays(
-    redis: Redis, settings: Settings, workspaces: tuple[Workspace, Workspace], request: ReportRequest
+    redis: Redis,
+    settings: Settings,
+    workspaces: tuple[Workspace, Workspace],
+    configs: Sequence[str],
+    recording: str | None,
+    *,
+    confidence: float,
 ) -> RunComparison:
-    sides = []
-    for workspace in workspaces:
-        own = settings_of_workspace(settings, workspace)
-        sides.append(_ComparedReplay(workspace, own, await Deployment(redis, own).states()))
-    first, second = (moments_of(side.states) for side in sides)
-    names = _names(request, workspaces, first, second)
-    confidence = _confidence(settings, request)
+    own = [settings_of_workspace(settings, workspace) for workspace in workspaces]
+    states = [await Deployment(redis, of).states() for of in own]
+    first, second = (moments_of(of) for of in states)
+    names = _names(configs, workspaces, first, second)
     each = confidence_each(confidence, names)
     pairs = {}
     for pair in names:
         scores = [
             await read_scores(
                 redis,
-                side.settings.layout.all_of(name),
+                of.layout.all_of(name),
                 name,
-                side.workspace,
-                named_recording(settings, side.workspace, request.recording),
+                workspace,
+                named_recording(settings, workspace, recording),
                 by=clustered_by(settings),
             )
-            for side, name in zip(sides, pair, strict=True)
+            for workspace, of, name in zip(workspaces, own, pair, strict=True)
         ]
         mine, theirs = scores
         if mine is None or theirs is None:
             continue
         closed = all(
-            any(is_complete(of, state, name) for state in side.states)
-            for of, side, name in zip((mine, theirs), sides, pair, strict=True)
+            any(is_complete(side, state, name) for state in of)
+            for side, of, name in zip((mine, theirs), states, pair, strict=True)
         )
         pairs[pair] = labeling_differences(mine, theirs, confidence=each, closed=closed)
     return compare_replays(
@@ -190,20 +187,12 @@ async def _compare_replays(
     )
 
 
-def _confidence(settings: Settings, request: ReportRequest) -> float:
-    return settings.confidence if request.confidence is None else request.confidence
-
-
-def _configs(experiment: ReportedExperiment) -> list[str]:
-    return [status.config.name for status in experiment.state.shown]
-
-
 def _names(
-    request: ReportRequest, workspaces: tuple[Workspace, Workspace], first: Collection[str], second: Collection[str]
+    configs: Sequence[str], workspaces: tuple[Workspace, Workspace], first: Collection[str], second: Collection[str]
 ) -> Names:
-    if request.configs:
+    if configs:
         try:
-            return [names_given(text, first, second) for text in request.configs]
+            return [names_given(text, first, second) for text in configs]
         except ValueError as error:
             raise ConfigurationError(f"--config {error}") from None
     same = [(name, name) for name in first if name in second]

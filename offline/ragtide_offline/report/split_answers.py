@@ -45,23 +45,17 @@ class SplitAnswer(NamedTuple):
     to_first: bool
     event: MetricEvent
     scores: dict[EstimateKey, float]
-    """Scaled to [0, 1]."""
-
-
-class SplitAnswers(NamedTuple):
-    """The answers of two pipelines that a coin divided."""
-
-    answers: list[SplitAnswer]
-    whole: bool
-    """Whether all events since the begin of the split are there."""
-    ticks_ms: Mapping[str, int]
-    """By pipeline the time of its last tick, by the clocks of its producers; none without one."""
+    """By key without scope; scaled to [0, 1]."""
 
 
 async def read_split_answers(
     redis: Redis, settings: Settings, pipelines: tuple[str, str], split: TrafficSplit, recording: Recording | None
-) -> SplitAnswers:
-    """Return the answers from a recording, or from the metric events that are still on the streams."""
+) -> tuple[list[SplitAnswer], bool, Mapping[str, int]]:
+    """Return the answers from a recording, or from the metric events that are still on the streams.
+
+    Beside them: whether all events since the begin of the split are there, and by pipeline the time of its last tick in
+    milliseconds, by the clocks of its producers; none without one.
+    """
     if recording is not None:
         events, whole = list(_recorded_events(recording, pipelines)), True
     else:
@@ -73,7 +67,7 @@ async def read_split_answers(
         if event.is_tick:
             ticks_ms[event.pipeline] = max(to_milliseconds(event.occurred_at), ticks_ms.get(event.pipeline, 0))
     scored = _once((found for found in events if not found[1].is_tick), pipelines)
-    return SplitAnswers(_divided(scored, split, clustered_by(settings)), whole, ticks_ms)
+    return _divided(scored, split, clustered_by(settings)), whole, ticks_ms
 
 
 _Event = tuple[tuple[int, int, int], MetricEvent]
@@ -151,8 +145,7 @@ def _divided(answers: Sequence[SplitAnswer], split: TrafficSplit, by: str | None
 def _scores(event: MetricEvent) -> dict[EstimateKey, float]:
     found = {}
     for part in parts_of(event):
-        by = part.event
         for metric, score in zip(part.extracted.names, part.extracted.values, strict=True):
-            if metric in by.scores:
-                found[estimate_key(by, None, metric).unscoped] = score
+            if metric in part.event.scores:
+                found[estimate_key(part.event, None, metric).unscoped] = score
     return found

@@ -30,8 +30,8 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import from_milliseconds, to_milliseconds
 from ragtide_schemas.suggestions import unknown
 
-from .labelings import clustered_by
-from .pipelines import Compared, reading_order
+from .labelings import Compared, clustered_by
+from .pipelines import reading_order
 from .split_answers import SplitAnswer, TrafficSplit, read_split_answers
 
 SEGMENT = "segment:"
@@ -183,11 +183,7 @@ class _Traffic:
         lowest, highest = by.value_range
         width = highest - lowest
         return Compared(
-            metric=by.metric,
-            metric_version=by.version,
-            labeler=by.labeler,
-            profile=by.profile,
-            segment=scope,
+            by._replace(segment=scope),
             n=n,
             means=(
                 lowest + width * float(scores[to_first].mean()),

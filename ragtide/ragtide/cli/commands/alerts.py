@@ -103,8 +103,9 @@ def explain_change(
 
     from ragtide_aggregator.reading.deployment import Deployment
     from ragtide_offline.replay.selection import selection
-    from ragtide_offline.report.explaining import ExplainedDrift, Moment, explain_drift, moment_of_alert
+    from ragtide_offline.report.explaining import ExplainedDrift, alert_of_change, explain_drift
     from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_schemas import Alert
 
     from ..printing.estimates import parts_table, segments_table
     from ..running.redis import settings_with, with_redis
@@ -119,15 +120,12 @@ def explain_change(
 
     async def body(redis: Redis, _: RedisHandle) -> ExplainedDrift:
         deployment = Deployment(redis, settings)
-        if start is None:
-            moment = await moment_of_alert(deployment, pipeline, metric=metric, alert_id=alert)
-        else:
-            moment = Moment(start)
+        change = start or await alert_of_change(deployment, pipeline, metric=metric, alert_id=alert)
         return await explain_drift(
             deployment,
             pipeline,
-            moment,
-            metric=moment.alert.metric if moment.alert is not None else str(metric),
+            change,
+            metric=change.metric if isinstance(change, Alert) else str(metric),
             by=by,
             before_ms=length,
             labeler=labeler,

@@ -250,7 +250,7 @@ def report(
     """
     from ragtide_offline.report.content import ExperimentReport
     from ragtide_offline.report.mlflow_export import export
-    from ragtide_offline.report.reports import ReportRequest, page_of, read_report
+    from ragtide_offline.report.reports import page_of, read_report
     from ragtide_offline.score.reference_results import reference_results
     from ragtide_runtime.errors import ConfigurationError
 
@@ -273,12 +273,24 @@ def report(
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--reference") from None
     settings = given(context).settings()
-    request = ReportRequest(workspace, compare, config or (), confidence, items, recording, reference)
     with (
         interruptible(lambda: "No report was written: give the same command again."),
         progress_bar("reading the workspace", None),
     ):
-        found, warnings = with_redis(settings, lambda redis, _: read_report(redis, settings, request))
+        found, warnings = with_redis(
+            settings,
+            lambda redis, _: read_report(
+                redis,
+                settings,
+                workspace,
+                compare,
+                configs=config or (),
+                confidence=confidence,
+                items=items,
+                recording=recording,
+                reference=reference,
+            ),
+        )
     warn(*warnings)
     if mlflow and not isinstance(found, ExperimentReport):
         raise ConfigurationError(f"workspace {workspace} is a replay: only experiments are exported to MLflow")

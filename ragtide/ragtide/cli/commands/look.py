@@ -415,8 +415,8 @@ def compare(
     from ragtide_aggregator.reading.deployment import Deployment
     from ragtide_aggregator.statistics.tables.windows import ALL_TIME
     from ragtide_offline.report.explained_pipelines import ExplainedDifference, read_explained_differences
+    from ragtide_offline.report.labelings import Compared
     from ragtide_offline.report.pipelines import (
-        Compared,
         PipelineSide,
         other_versions,
         read_comparison,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange, SegmentPart
     from ragtide_aggregator.statistics.intervals.intervals import Interval
     from ragtide_offline.report.explained_pipelines import ExplainedDifference
-    from ragtide_offline.report.pipelines import Compared
+    from ragtide_offline.report.labelings import Compared
     from ragtide_offline.score.summary import Comparison
     from ragtide_runtime.settings.alerting import ClusterSettings
     from ragtide_schemas import Estimate, Headline
@@ -721,11 +721,12 @@ def compared_table(found: Sequence[Compared], first: str, second: str, width: in
 
 
 def _compared_name(sides: tuple[str, str], row: Compared) -> str:
-    name = short_name(shown_metric(row.metric, row.metric_version))
+    key = row.key
+    name = short_name(shown_metric(key.metric, key.version))
     # Two labelers that are the sides stand above the table already.
-    if row.other_labeler is not None and sides != (row.labeler, row.other_labeler):
-        name = f"{name} · {row.labeler} and {row.other_labeler}"
-    return name if row.segment is None else f"{name} · {row.segment}"
+    if row.other_labeler is not None and sides != (key.labeler, row.other_labeler):
+        name = f"{name} · {key.labeler} and {row.other_labeler}"
+    return name if key.segment is None else f"{name} · {key.segment}"
 
 
 def _both(counts: Iterable[int | None]) -> str:
@@ -803,7 +804,7 @@ def parts_table(change: ExplainedChange) -> RenderableType:
 
 
 DIFFERENCE_COLUMNS: Final[Sequence[Column[ExplainedDifference]]] = (
-    Column("metric", lambda row: short_name(shown_metric(row.metric, row.metric_version)), yields=1, shortest=16),
+    Column("metric", lambda row: short_name(shown_metric(row.key.metric, row.key.version)), yields=1, shortest=16),
     Column("difference", lambda row: f"{row.change.total.estimate:+.3f}", right=True),
     Column("mix", lambda row: f"{row.change.mix.estimate:+.3f}", right=True),
     Column("interval", lambda row: _ends(row.change.mix), right=True),

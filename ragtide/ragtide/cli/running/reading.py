@@ -21,8 +21,8 @@ from ragtide_offline.gates.measurements import of_headlines
 from ragtide_offline.gates.sources import of_comparison
 from ragtide_offline.replay.selection import selection
 from ragtide_offline.report.explained_pipelines import ExplainedDifference
-from ragtide_offline.report.labelings import named_recording
-from ragtide_offline.report.pipelines import Compared, PipelineSide, unknown_side
+from ragtide_offline.report.labelings import Compared, named_recording
+from ragtide_offline.report.pipelines import PipelineSide, unknown_side
 from ragtide_offline.report.split_answers import SplitUnit, TrafficSplit
 from ragtide_offline.report.split_traffic import SplitComparison, read_split_comparison
 from ragtide_producers.ingest.closing import forget_spans
@@ -533,7 +533,7 @@ def traffic_split(
 
 
 def _print_compared(found: Sequence[Compared], names: Sequence[str], *, segments: bool) -> None:
-    shown = found if segments else [row for row in found if row.segment is None]
+    shown = found if segments else [row for row in found if row.key.segment is None]
     if shown:
         out.print(compared_table(shown, names[0], names[1], out.width))
         out.print(comparison_method(shown), style="bright_black", highlight=False)
@@ -559,7 +559,7 @@ def _print_explained(found: Sequence[ExplainedDifference], names: Sequence[str])
     out.print(fitted(DIFFERENCE_COLUMNS, found, out.width))
     for difference in found:
         out.print(
-            f"{shown_metric(difference.metric, difference.metric_version)}: {in_words(difference.change)}.",
+            f"{shown_metric(difference.key.metric, difference.key.version)}: {in_words(difference.change)}.",
             highlight=False,
         )
     out.print(
