@@ -105,7 +105,7 @@ def board(count: int) -> Board:
     made = [
         BoardRow(
             name, number, {"k": "v" * 5_000}, None, "running", 10, 0, 0, 10,
-            {METRIC: Projection(10, 0.5, 0.4, 0.6, Kind.ALGEBRAIC)}, 0.1, 5, None, {},
+            {METRIC: Projection(0.5, 0.4, 0.6, 10, Kind.ALGEBRAIC)}, 0.1, 5, None, {},
         )
         for number, name in enumerate(names)
     ]  # fmt: skip

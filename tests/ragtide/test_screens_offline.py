@@ -153,7 +153,7 @@ def board(rows: list[BoardRow]) -> Board:
 
 
 def row(number: int, parameters: dict[str, Any], name: str | None = None) -> BoardRow:
-    projection = Projection(1_234_567, 0.512, 0.498, 0.525, Kind.ALGEBRAIC)
+    projection = Projection(0.512, 0.498, 0.525, 1_234_567, Kind.ALGEBRAIC)
     shown = name or ",".join(f"{key}={value}" for key, value in parameters.items())
     return BoardRow(
         shown, number, parameters, None, "running", 9, 3, 0, 9, {METRIC: projection}, 1.25, 9,
@@ -204,10 +204,10 @@ def test_the_warning_of_a_leaderboard_stands_above_it(width: int) -> None:
 def test_the_notes_of_a_leaderboard_are_a_line_for_each_stop() -> None:
     lost = replace(row(3, {"top_k": 3}), status="stopped", stopped_by=RACE, reason="long", against="top_k=5")
     made = replace(row(4, {"top_k": 4}, "mine"), status="stopped", stopped_by="ann", reason="too dear")
-    closed = Projection(99, 0.5, 0.5, 0.5, Kind.ALGEBRAIC, exact=True)
+    closed = Projection(0.5, 0.5, 0.5, 99, Kind.ALGEBRAIC, exact=True)
     best = replace(row(5, {"top_k": 5}), estimates={METRIC: closed}, behind=None, against=None)
     shown = replace(
-        board([best, lost, made]), margin=0.02, alpha=0.05, outlook=Projection(99, 0.5, 0.4, 0.6, Kind.ALGEBRAIC)
+        board([best, lost, made]), margin=0.02, alpha=0.05, outlook=Projection(0.5, 0.4, 0.6, 99, Kind.ALGEBRAIC)
     )
     text = " ".join(drawn(board_view(shown, 80, driven=False), 80).split())
     assert "waits for a driver" in text

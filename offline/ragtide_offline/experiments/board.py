@@ -262,7 +262,7 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
     sign = 1.0 if plan.higher_is_better else -1.0
     price: Price = "cost" if any(row.cost_usd for row in rows) else "latency"
     rows = _with_pareto(_in_order(_labeled(rows), plan.metric, sign), plan.metric, sign, price)
-    work = _work_of(state)
+    made, saved, saved_usd = _work_of(state)
     if rows and _value(rows[0], plan.metric) is not None:
         rows = [rows[0], *_with_differences(state, rows[0].name, rows[1:])]
     return Board(
@@ -276,10 +276,10 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
         paused=state.paused,
         completed=state.completed,
         rows=rows,
-        calls_total=work.total,
-        executed=work.made,
-        calls_saved=work.saved,
-        saved_usd=work.saved_usd,
+        calls_total=len(state.configs) * plan.population_size,
+        executed=made,
+        calls_saved=saved,
+        saved_usd=saved_usd,
         cost_usd=state.results.cost_usd,
         tokens=state.results.tokens,
         margin=plan.race.margin if plan.race.enabled else None,
@@ -302,15 +302,8 @@ def _warning(state: ExperimentState) -> str | None:
     return " ".join([*found, ADVICE]) if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    total: int
-    made: int
-    saved: int
-    saved_usd: float
-
-
-def _work_of(state: ExperimentState) -> _Work:
+def _work_of(state: ExperimentState) -> tuple[int, int, float]:
+    """Return the calls that were made, those that are not needed, and about their cost in US dollars."""
     size, made, saved, saved_usd = state.plan.population_size, 0, 0, 0.0
     for status in state.configs.values():
         results = [result for result in state.results.by_config[status.config.name].values() if result.execution]
@@ -319,7 +312,7 @@ def _work_of(state: ExperimentState) -> _Work:
         not_made = copied if status.running and not state.completed else max(size - called, 0)
         made, saved = made + called, saved + not_made
         saved_usd += not_made * sum(result.cost_usd for result in results) / max(len(results), 1)
-    return _Work(len(state.configs) * size, made, saved, saved_usd)
+    return made, saved, saved_usd
 
 
 def _labeled(rows: Sequence[BoardRow]) -> list[BoardRow]:

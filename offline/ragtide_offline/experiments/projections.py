@@ -23,15 +23,14 @@ Source = Literal["decision", "race", "pairs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Projection:
-    """A metric of one config over all items of the data set, projected from its scores so far."""
+class Projection(Interval[float | None, float]):
+    """A metric of one config over all items of the data set, projected from its scores so far.
+
+    The estimate is the mean over all items, or the total if the metric is distributive; None without a score.
+    """
 
     n: int
     """Items with a score; failed calls and undefined metrics have none."""
-    estimate: float | None
-    """Mean over all items, or total if the metric is distributive; None without a score."""
-    lower: float
-    upper: float
     kind: Kind
     value_range: tuple[float, float] = (0.0, 1.0)
     """Lowest and highest possible estimate."""
@@ -75,11 +74,11 @@ def projection_of(
         estimate, lower, upper = (factor * end for end in ends)
         possible = factor * lowest, factor * highest
         if not values:
-            result.append(Projection(0, None, *possible, kind, possible))
+            result.append(Projection(None, *possible, 0, kind, possible))
         elif len(values) == size and options.use_fpc:  # all items have a score, so no uncertainty is left
-            result.append(Projection(size, estimate, estimate, estimate, kind, possible, exact=True))
+            result.append(Projection(estimate, estimate, estimate, size, kind, possible, exact=True))
         else:
-            result.append(Projection(len(values), estimate, lower, upper, kind, possible))
+            result.append(Projection(estimate, lower, upper, len(values), kind, possible))
     return result
 
 
@@ -181,14 +180,19 @@ def _table(
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigDifference:
-    """The mean of one config minus that of another."""
+class ConfigPair:
+    """The difference of two configs, on the items on which both have a score."""
 
+    first: str
+    second: str
     n: int
-    """Items that both have."""
+    """Items on which both have a score."""
     difference: Interval[float, float]
+    """Mean of the first minus mean of the second, in the unit of the race's metric."""
     source: Source
-    """Origin of the interval: a `decision` of the race, the `race`, or `pairs` without the race."""
+    """Origin of the interval: a `decision` of the race, the `race`, or `pairs` that did not race."""
+    stopped: str | None = None
+    """The config of the two that the race stopped because of the other."""
 
 
 def race_evidence(state: ExperimentState, name: str) -> Evidence | None:
@@ -199,7 +203,7 @@ def race_evidence(state: ExperimentState, name: str) -> Evidence | None:
 
 def differences(
     state: ExperimentState, first: str, others: Sequence[str], *, raced: bool = True, confidence: float | None = None
-) -> list[ConfigDifference | None]:
+) -> list[ConfigPair | None]:
     """Return the mean of one config minus the mean of each other; None without a common item.
 
     Args:
@@ -210,21 +214,21 @@ def differences(
     """
     found = [_of_race(state, first, second, raced=raced) for second in others]
     rest = [second for second, difference in zip(others, found, strict=True) if difference is None]
-    pairs = iter(paired_differences(state, first, rest, confidence=confidence))
-    result: list[ConfigDifference | None] = []
-    for difference in found:
-        pair = next(pairs) if difference is None else None
-        result.append(difference if pair is None else ConfigDifference(*pair, "pairs"))
-    return result
+    paired = dict(zip(rest, paired_differences(state, first, rest, confidence=confidence), strict=True))
+    return [
+        raced_pair if (pair := paired.get(second)) is None else ConfigPair(first, second, *pair, "pairs")
+        for second, raced_pair in zip(others, found, strict=True)
+    ]
 
 
-def _of_race(state: ExperimentState, first: str, second: str, *, raced: bool) -> ConfigDifference | None:
+def _of_race(state: ExperimentState, first: str, second: str, *, raced: bool) -> ConfigPair | None:
     for loser, winner in ((second, first), (first, second)):
         evidence = race_evidence(state, loser)
         if evidence is not None and evidence.by == winner:
-            return ConfigDifference(evidence.n, difference_of(evidence, negated=loser == first), "decision")
+            gap = difference_of(evidence, negated=loser == first)
+            return ConfigPair(first, second, evidence.n, gap, "decision", loser)
     found = state.race.difference(first, second) if raced and state.race is not None else None
-    return None if found is None else ConfigDifference(*found, "race")
+    return None if found is None else ConfigPair(first, second, *found, "race")
 
 
 def difference_of(evidence: Evidence, *, negated: bool = False) -> Interval[float, float]:

@@ -34,15 +34,6 @@ REFUSED_MAX: Final = 1000
 """Most stored commands without effect, the newest; any process may write such commands."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """The race as it would be after the next comparison point."""
-
-    item: int
-    race: Race
-    eliminations: list[Elimination]
-
-
 class ExperimentRace:
     """The race of an experiment up to a comparison point.
 
@@ -56,7 +47,8 @@ class ExperimentRace:
         # A single config has no opponent until it is cloned. The race needs two indices, so the second stays empty.
         if len(self.names) == 1:
             self.names.append("")
-        self._trial: _Trial | None = None
+        self._trial: tuple[int, Race, list[Elimination]] | None = None
+        """The next comparison point, with the race as it would be after it, and its eliminations."""
         self._race = Race(
             len(self.names),
             population=plan.population_size,
@@ -92,16 +84,15 @@ class ExperimentRace:
             item: number of items up to the comparison point.
             scores: for each item since the last comparison point, scores by config.
         """
-        if self._trial is None or self._trial.item != item:
+        if self._trial is None or self._trial[0] != item:
             race = self._race.copy()
-            found = [elimination for of_item in scores for elimination in race.update(self._row(of_item))]
-            self._trial = _Trial(item, race, found)
-        return self._trial.eliminations
+            self._trial = item, race, [found for of_item in scores for found in race.update(self._row(of_item))]
+        return self._trial[2]
 
     def look(self, item: int, scores: Iterable[Mapping[str, float]]) -> None:
         """Move on to a comparison point; `scores` as in `try_look`."""
-        if self._trial is not None and self._trial.item == item:
-            self._race = self._trial.race
+        if self._trial is not None and self._trial[0] == item:
+            self._race = self._trial[1]
         else:
             for of_item in scores:
                 self._race.update(self._row(of_item))

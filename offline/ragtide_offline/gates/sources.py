@@ -100,7 +100,7 @@ def of_experiment(state: ExperimentState, config: str | None = None, baseline: s
             scope=scope_of(row.name, None if baseline is None else f"baseline {baseline}"),
             n=estimate.n,
             n_absent=row.n_items - estimate.n,
-            estimate=Interval(estimate.estimate, estimate.lower, estimate.upper),
+            estimate=estimate,
             difference=gap if metric == found.metric else None,
             confidence=level,
         )

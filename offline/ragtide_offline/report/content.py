@@ -5,29 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Plan
 
 from ..experiments.board import Board
-from ..experiments.projections import Source
+from ..experiments.projections import ConfigPair
 from ..experiments.state import FollowedCommand, RefusedCommand
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigPair:
-    """The difference of two configs, on the items on which both have a score."""
-
-    first: str
-    second: str
-    n: int
-    """Items on which both have a score."""
-    difference: Interval[float, float]
-    """Mean of the first minus mean of the second, in the unit of the race's metric."""
-    source: Source
-    """Origin of the interval: a `decision` of the race, the `race`, or `pairs` that did not race."""
-    stopped: str | None = None
-    """The config of the two that the race stopped because of the other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,12 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from ragtide_schemas.experiments import RACE
 from ragtide_schemas.fitness import NOTHING, PURPOSES, Stated, fit_for, fitness_of, sees_of
 
-from ..experiments.board import Board, BoardRow
-from ..experiments.projections import differences
+from ..experiments.board import Board
+from ..experiments.projections import ConfigPair, differences
 from ..experiments.state import ExperimentState
-from .content import ConfigPair, ConfigPairs, Curve, Failure, Parameter, ParameterEffects, ParameterValue, Point
+from .content import ConfigPairs, Curve, Failure, Parameter, ParameterEffects, ParameterValue, Point
 
 PAIRED_MAX: Final = 12
 """Most configs in the table of pairs."""
@@ -41,14 +40,10 @@ def pairs_of(state: ExperimentState, board: Board) -> ConfigPairs | None:
         return None
     confidence = state.plan.intervals.confidence
     each = 1 - (1 - confidence) / comb(len(names), 2)
-    shown = {row.name: row for row in board.rows}
     found: list[ConfigPair] = []
     for place, first in enumerate(names):
         others = names[place + 1 :]
-        for second, gap in zip(others, differences(state, first, others, confidence=each), strict=True):
-            if gap is not None:
-                loser = next((name for name in (first, second) if _lost(shown[name], first, second)), None)
-                found.append(ConfigPair(first, second, gap.n, gap.difference, gap.source, loser))
+        found += [pair for pair in differences(state, first, others, confidence=each) if pair is not None]
     return ConfigPairs(names, len(scored) - len(names), confidence, each, found)
 
 
@@ -63,10 +58,6 @@ def as_in_pairs(board: Board, pairs: ConfigPairs | None) -> Board:
         for row in board.rows
     ]
     return replace(board, rows=rows)
-
-
-def _lost(row: BoardRow, first: str, second: str) -> bool:
-    return row.stopped_by == RACE and row.against in (first, second) and row.name in (first, second)
 
 
 def parameters_of(state: ExperimentState) -> ParameterEffects | None:

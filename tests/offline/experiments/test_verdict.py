@@ -17,7 +17,7 @@ METRIC = "trace.adherence"
 
 
 def row(number: int, mean: float | None, **fields: Any) -> BoardRow:
-    at = Projection(0 if mean is None else 100, mean, 0.0, 1.0, Kind.ALGEBRAIC)
+    at = Projection(mean, 0.0, 1.0, 0 if mean is None else 100, Kind.ALGEBRAIC)
     known: dict[str, Any] = {
         "name": f"c{number}", "label": f"c{number}", "number": number, "parameters": {}, "parent": None,
         "status": "complete",
