@@ -13,11 +13,12 @@ import pytest
 from ragtide import LocalLabeler
 from ragtide_consumers.labelers.local.correction_file import CorrectionFile, load_correction
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
+from ragtide_consumers.labelers.protocol import LabelerId
 from ragtide_offline.demo import demo_interactions
 from ragtide_offline.local_fit.criterion_fit import LEAST_OF_A_SIDE, CriterionFit, fit_criterion
 from ragtide_offline.local_fit.examined import ExaminedInteractions, JudgedInteraction, examine
 from ragtide_offline.local_fit.fitting import fit_correction
-from ragtide_offline.local_fit.sources import GOLD, Judgement, Judgements, LearnedReference, answers_to
+from ragtide_offline.local_fit.sources import GOLD, PEOPLE, Judgement, Judgements, answers_to
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.criterion import Criterion
@@ -177,12 +178,12 @@ def test_a_fit_of_other_scores_keeps_nothing_of_criteria_and_the_proxy_keeps_the
 
 
 def test_answers_to_another_question_are_not_learned() -> None:
-    judgements, judge = Judgements(answers_to(ASKS)), LearnedReference("judge", "1", "ragbench")
+    judgements, judge = Judgements(answers_to(ASKS)), LabelerId("judge", "1", "ragbench")
     for number, version in enumerate(("0123456789abcdef", ASKS.version)):
         versions = {ASKS.metric: version}
         judgements.add(judge, str(number), Judgement({ASKS.metric: 1.0}, NOW, 1.0, versions))
     judgements.add(judge, "2", Judgement({ASKS.metric: 1.0}, NOW, 1.0))
     judgements.add(judge, "3", Judgement({ASKS.metric: 1.5}, NOW, 1.0, {ASKS.metric: ASKS.version}))
     assert [*judgements.of(None)[1]] == ["1"]
-    judgements.add(LearnedReference(GOLD), "4", Judgement({ASKS.metric: 0.0}, NOW, 1.0))
+    judgements.add(PEOPLE, "4", Judgement({ASKS.metric: 0.0}, NOW, 1.0))
     assert [*judgements.of(GOLD)[1]] == ["4"]

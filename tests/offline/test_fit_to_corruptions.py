@@ -31,7 +31,7 @@ from ragtide_offline.local_fit.examined import (
 )
 from ragtide_offline.local_fit.fitting import LEAST_QUESTIONS, FitResult, fit_correction
 from ragtide_offline.local_fit.regression import SpoiltPairs, fit
-from ragtide_offline.local_fit.separation import PairScores, separation
+from ragtide_offline.local_fit.separation import separation
 from ragtide_offline.local_fit.sources import of_recording, of_rows
 from ragtide_offline.replay.selection import selection
 from ragtide_producers.files.interactions import Row
@@ -181,7 +181,7 @@ def test_the_gain_is_the_difference_of_mean_aurocs(
     def mean(first: np.ndarray, second: np.ndarray) -> float:
         return (auroc(first[:5], second[:5]) + auroc(first[5:], second[5:])) / 2
 
-    before, after = PairScores(clean, bad), PairScores(new_clean, new_bad)
+    before, after = (clean, bad), (new_clean, new_bad)
     found = separation(names, list("abcdefgh"), before, after, confidence=0.95)
     assert found.shipped == pytest.approx(mean(clean, bad))
     assert found.fitted == pytest.approx(mean(new_clean, new_bad))
@@ -198,10 +198,10 @@ def test_the_interval_covers_a_gain_of_zero_as_often_as_it_says() -> None:
     covered, runs, n = 0, 400, 80
     for _ in range(runs):
         level = rng.normal(size=n)
-        one, two = (PairScores(level + rng.normal(size=n), level - 0.7 + rng.normal(size=n)) for _ in range(2))
+        one, two = ((level + rng.normal(size=n), level - 0.7 + rng.normal(size=n)) for _ in range(2))
         # Two corruptions of the same interactions, whose scores depend on each other.
         names, questions = ["a"] * n + ["b"] * n, [str(number) for number in range(n)] * 2
-        both = [PairScores(np.tile(each.clean, 2), np.tile(each.spoilt, 2)) for each in (one, two)]
+        both = [(np.tile(clean, 2), np.tile(spoilt, 2)) for clean, spoilt in (one, two)]
         found = separation(names, questions, both[0], both[1], confidence=0.95)
         covered += found.lower <= 0 <= found.upper
     assert 0.92 <= covered / runs <= 0.98

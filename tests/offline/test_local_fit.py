@@ -23,7 +23,7 @@ from ragtide_offline.local_fit import fitting, sources
 from ragtide_offline.local_fit.examined import ExaminedInteractions, JudgedInteraction, examine
 from ragtide_offline.local_fit.fitting import LEAST_QUESTIONS, FitResult, fit_correction
 from ragtide_offline.local_fit.regression import Floats, cross_fit, fit, folds_of, loss_difference
-from ragtide_offline.local_fit.sources import Judgement, Judgements, LearnedReference, of_recording, of_rows
+from ragtide_offline.local_fit.sources import PEOPLE, Judgement, Judgements, of_recording, of_rows, reference_text
 from ragtide_offline.replay.selection import selection
 from ragtide_producers.files.interactions import Row
 from ragtide_runtime.errors import ConfigurationError
@@ -308,7 +308,7 @@ def test_a_recording_gives_the_judged_interactions_of_one_labeler_with_their_wei
     with pytest.raises(ConfigurationError, match=r"--reference nli has scored no interaction"):
         of_recording(recording, selection(), run=None, reference="nli")
     found = of_recording(recording, selection(), run=None, reference="judge")
-    assert found.reference == LearnedReference("judge", "2", "ragbench")
+    assert found.reference == LabelerId("judge", "2", "ragbench")
     assert {one.weight for one in found.found} == {1.0, 20.0}
     assert len(found.found) == 12
     assert all(one.scores.keys() >= set(TRACE) for one in found.found)
@@ -340,20 +340,20 @@ def rows(change: Callable[[RagInteraction], dict[str, object]]) -> list[Row]:
 
 def test_a_file_gives_its_gold_scores_or_those_of_a_judge_in_another_file() -> None:
     found = of_rows(rows(lambda _: {"gold_scores": {TRACE[0]: 0.5, "thumbs": 1.0}}), [], None)
-    assert found.reference == LearnedReference("gold")
+    assert found.reference == PEOPLE
     assert {tuple(one.scores.items()) for one in found.found} == {((TRACE[0], 0.5),)}
     some = {
         (interaction.pipeline, interaction.interaction_id): {TRACE[2]: 1.0} for interaction in demo_interactions()[:7]
     }
     by_judge = of_rows(rows(lambda _: {"gold_scores": {}}), [Predictions("judge", "1", "ragbench", some, {})], None)
-    assert by_judge.reference.words == "judge 1 (ragbench)"
+    assert reference_text(by_judge.reference) == "judge 1 (ragbench)"
     assert len(by_judge.found) == 7
 
 
 def test_scores_of_another_scale_or_out_of_range_are_never_learned() -> None:
     judgements = Judgements()
-    judgements.add(LearnedReference("judge", "1", "capstone+ragchecker"), "a", Judgement({TRACE[0]: 0.5}, NOW, 1.0))
-    judgements.add(LearnedReference("mine"), "b", Judgement({TRACE[0]: 7.0}, NOW, 1.0))
+    judgements.add(LabelerId("judge", "1", "capstone+ragchecker"), "a", Judgement({TRACE[0]: 0.5}, NOW, 1.0))
+    judgements.add(LabelerId("mine", "", ""), "b", Judgement({TRACE[0]: 7.0}, NOW, 1.0))
     assert not judgements.found
 
 
@@ -362,8 +362,8 @@ def test_of_very_many_interactions_the_newest_are_taken(monkeypatch: pytest.Monk
     judgements = Judgements()
     for number in range(105):
         judgement = Judgement({TRACE[0]: 0.5}, NOW + timedelta(seconds=number), 1.0)
-        judgements.add(LearnedReference("judge"), str(number), judgement)
-        assert len(judgements.found[LearnedReference("judge")]) < 100
+        judgements.add(LabelerId("judge", "", ""), str(number), judgement)
+        assert len(judgements.found[LabelerId("judge", "", "")]) < 100
     _, kept = judgements.of(None)
     assert {int(digest) for digest in kept} == set(range(55, 105))
 

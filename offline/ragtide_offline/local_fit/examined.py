@@ -5,7 +5,7 @@ They have scores by a judge or people, or are pairs: recorded interactions, clea
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -123,7 +123,6 @@ def examine(
     return ExaminedInteractions(found, dict(unused))
 
 
-@dataclass(frozen=True, slots=True)
 class InteractionExaminer:
     """Computes the inputs of a fit from interactions.
 
@@ -133,10 +132,11 @@ class InteractionExaminer:
         of_criterion: whether the inputs of the proxy of a criterion are computed, too.
     """
 
-    similar: Similar | None = None
-    model: LocalModel | None = None
-    of_criterion: bool = False
-    _labeler: LocalLabeler = field(default_factory=LocalLabeler)
+    def __init__(
+        self, similar: Similar | None = None, model: LocalModel | None = None, *, of_criterion: bool = False
+    ) -> None:
+        self._similar, self._model, self._of_criterion = similar, model, of_criterion
+        self._labeler = LocalLabeler()
 
     def examine(
         self, interaction: RagInteraction, judged: Mapping[str, float] = EMPTY, weight: float = 1.0
@@ -151,11 +151,11 @@ class InteractionExaminer:
         if not labeling.labels:
             return labeling.absent[TRACE + ADHERENCE]
         sentences = cut(interaction)
-        similarity = () if self.similar is None else self.similar(sentences)
+        similarity = () if self._similar is None else self._similar(sentences)
         if similarity is None:
             return AbsentReason.TOO_LONG
         features = features_of(sentences)
-        probabilities = (self.model or shipped_model()).predict(features)
+        probabilities = (self._model or shipped_model()).predict(features)
         if not probabilities.relevant:
             return "no_document_sentences"
         shipped_scores = scores_of(probabilities)
@@ -170,7 +170,7 @@ class InteractionExaminer:
             shipped={name: score for name, score in shipped_scores.items() if TRACE + name in labeling.scores},
             judged=judged,
             similarity=similarity,
-            proxy_inputs=proxy_inputs(interaction, sentences, features, probabilities) if self.of_criterion else (),
+            proxy_inputs=proxy_inputs(interaction, sentences, features, probabilities) if self._of_criterion else (),
         )
 
 
@@ -184,11 +184,11 @@ class ExaminedPair:
     spoilt: ExaminedInteraction
 
 
-@dataclass(slots=True)
 class TrafficSample:
     """Interactions to spoil: of all that are added those with the lowest digests, which is a draw by chance."""
 
-    _found: dict[str, RagInteraction] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._found: dict[str, RagInteraction] = {}
 
     def add(self, interaction: RagInteraction) -> None:
         """Add an interaction, unless it has no documents or no response."""

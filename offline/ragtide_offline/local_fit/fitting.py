@@ -26,8 +26,8 @@ from .examined import SENSED, SUPPORTED_FRACTION, ExaminedInteraction, ExaminedI
 from .regression import (
     LEVEL_PENALTY,
     PAIRS_SHARE,
-    CrossFitted,
     Floats,
+    PairScores,
     Regression,
     SpoiltPairs,
     cross_fit,
@@ -35,7 +35,7 @@ from .regression import (
     fit,
     loss_difference,
 )
-from .separation import PairScores, separation
+from .separation import separation
 from .shared_encoder import encoder_of
 
 LEAST_QUESTIONS: Final = 20
@@ -252,37 +252,36 @@ def _fit_to_pairs(
     if not has_level:
         rows = [*{id(pair.clean): pair.clean for pair in pairs}.values()]
     y, shipped, weights = _column(rows, score, judged=has_level), _column(rows, score, judged=False), row_weights(rows)
-    before = PairScores(*(_column(side, score, judged=False) for side in _sides(pairs)))
+    of_clean, of_spoilt = (_column(side, score, judged=False) for side in _sides(pairs))
+    before = of_clean, of_spoilt
     level_penalty = LEVEL_PENALTY if has_level else 0.0
 
-    def fits(*, similarity: bool) -> tuple[CrossFitted, Callable[[], Regression]]:
+    def fits(*, similarity: bool) -> tuple[tuple[Floats, PairScores], Callable[[], Regression]]:
         x = _inputs(rows, shipped, similarity=similarity)
         sides = [
-            _inputs(side, scores, similarity=similarity)
-            for side, scores in zip(_sides(pairs), (before.clean, before.spoilt), strict=True)
+            _inputs(side, scores, similarity=similarity) for side, scores in zip(_sides(pairs), before, strict=True)
         ]
         some = SpoiltPairs(sides[0], sides[1], _pair_weights(pairs), questions)
         asked = [row.question for row in rows]
         crossed = cross_fit_pairs(x, y, weights, asked, pairs=some, level_penalty=level_penalty)
         return crossed, lambda: fit(x, y, weights, pairs=some, level_penalty=level_penalty)
 
-    crossed, whole = fits(similarity=False)
-    after, reads_similarity = PairScores(crossed.clean, crossed.spoilt), False
+    (predicted, after), whole = fits(similarity=False)
+    reads_similarity = False
     if all(row.similarity for row in (*rows, *_sides(pairs)[1])):
-        wide, whole_wide = fits(similarity=True)
-        with_similarity = PairScores(wide.clean, wide.spoilt)
+        (wide, with_similarity), whole_wide = fits(similarity=True)
         if separation(names, questions, after, with_similarity, confidence=confidence).lower > 0:
-            crossed, whole, after, reads_similarity = wide, whole_wide, with_similarity, True
+            predicted, after, whole, reads_similarity = wide, with_similarity, whole_wide, True
     gain = separation(names, questions, before, after, confidence=confidence)
     loss = None
     if has_level:
-        loss = loss_difference(y, shipped, crossed.rows, weights, [row.question for row in rows], confidence=confidence)
+        loss = loss_difference(y, shipped, predicted, weights, [row.question for row in rows], confidence=confidence)
     reason = ""
     if not gain.lower > 0:
         reason = "it does not surely follow corruptions better"
     elif loss is not None and loss.lower > 0:
         reason = "its squared error would be surely larger"
-    elif has_level and score == ADHERENCE and _worsens_fraction(rows, crossed.rows, confidence):
+    elif has_level and score == ADHERENCE and _worsens_fraction(rows, predicted, confidence):
         reason = f"the fit would make {SUPPORTED_FRACTION} worse"
     if reason:
         return ScoreResult(score, loss, is_fitted=False, reason=reason, separation=gain), None

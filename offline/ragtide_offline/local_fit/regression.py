@@ -15,6 +15,9 @@ from ragtide_consumers.labelers.local.correction_file import CrossValidated
 Floats = NDArray[np.float64]
 Folds = NDArray[np.intp]
 
+PairScores = tuple[Floats, Floats]
+"""The scores of n clean interactions and of their n spoilt versions."""
+
 FOLDS: Final = 5
 """Parts of the questions; each part is predicted by a fit to the others."""
 
@@ -202,15 +205,6 @@ def correlation(first: Floats, second: Floats, weights: Floats) -> float:
     return 0.0 if spread < LEAST_SPREAD**2 else float(np.clip(float(shares @ (a * b)) / spread**0.5, -1.0, 1.0))
 
 
-@dataclass(frozen=True, slots=True)
-class CrossFitted:
-    """Scores of interactions and of pairs, each predicted by a fit to the other questions."""
-
-    rows: Floats
-    clean: Floats
-    spoilt: Floats
-
-
 def cross_fit_pairs(
     x: Floats,
     y: Floats,
@@ -219,8 +213,8 @@ def cross_fit_pairs(
     *,
     pairs: SpoiltPairs,
     level_penalty: float = LEVEL_PENALTY,
-) -> CrossFitted:
-    """Return what `cross_fit` does, for fits to interactions and pairs.
+) -> tuple[Floats, PairScores]:
+    """Return what `cross_fit` does, for fits to interactions and pairs: scores of the interactions, and of the pairs.
 
     Args:
         x: inputs, as of `fit`.
@@ -231,14 +225,14 @@ def cross_fit_pairs(
     """
     folds = folds_of([*questions, *pairs.questions])
     of_rows, of_pairs = folds[: len(y)], folds[len(y) :]
-    found = CrossFitted(np.empty(len(y)), np.empty(len(pairs.clean)), np.empty(len(pairs.clean)))
+    predicted, clean, spoilt = np.empty(len(y)), np.empty(len(pairs.clean)), np.empty(len(pairs.clean))
     for fold in np.unique(folds):
         rows, some = of_rows == fold, of_pairs == fold
         fitted = fit(x[~rows], y[~rows], weights[~rows], pairs=pairs.part(~some), level_penalty=level_penalty)
-        found.rows[rows] = fitted.predict(x[rows])
-        found.clean[some] = fitted.predict(pairs.clean[some])
-        found.spoilt[some] = fitted.predict(pairs.spoilt[some])
-    return found
+        predicted[rows] = fitted.predict(x[rows])
+        clean[some] = fitted.predict(pairs.clean[some])
+        spoilt[some] = fitted.predict(pairs.spoilt[some])
+    return predicted, (clean, spoilt)
 
 
 def loss_difference(

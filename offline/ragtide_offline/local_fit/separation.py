@@ -1,22 +1,13 @@
 """How well two labelers separate clean interactions from spoilt ones, with the interval of the difference. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ragtide_aggregator.statistics.tables import scipy_functions
 from ragtide_consumers.labelers.local.correction_file import Separated
 
-from .regression import Floats
-
-
-@dataclass(frozen=True, slots=True)
-class PairScores:
-    """The scores of n clean interactions and of their n spoilt versions."""
-
-    clean: Floats
-    spoilt: Floats
+from .regression import Floats, PairScores
 
 
 def separation(
@@ -42,7 +33,7 @@ def separation(
     for kind in range(len(names)):
         mine = kinds == kind
         for number, scores in enumerate((shipped, fitted)):
-            clean, spoilt = scores.clean[mine], scores.spoilt[mine]
+            clean, spoilt = (side[mine] for side in scores)
             above = _share_below(clean, spoilt), 1 - _share_below(spoilt, clean)
             auroc = float(above[0].mean())
             means[number] += auroc / len(names)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, cast
 
+from ragtide_consumers.labelers.protocol import LabelerId
 from ragtide_producers import Row
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, Recording
@@ -33,22 +34,16 @@ MOST: Final = 20_000
 """Most interactions of a fit; of more the newest count."""
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedReference:
-    """The labeler, or the people, whose scores a fit learns."""
+PEOPLE: Final = LabelerId(GOLD, "", "")
+"""Stands for people, and for gold scores that came with an interaction."""
 
-    name: str
-    version: str = ""
-    profile: str = ""
-
-    @property
-    def words(self) -> str:
-        """Name, version and profile."""
-        return " ".join(filter(None, [self.name, self.version, self.profile and f"({self.profile})"]))
-
-
-NOBODY: Final = LearnedReference("")
+NOBODY: Final = LabelerId("", "", "")
 """Stands for the reference if nothing is judged."""
+
+
+def reference_text(by: LabelerId) -> str:
+    """Return name, version and profile of the labeler, or the people, whose scores a fit learns."""
+    return " ".join(filter(None, [by.name, by.version, by.profile and f"({by.profile})"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +55,7 @@ class WantedScores:
     criterion: Criterion | None = None
     """The criterion whose answers they are; answers to another version of it are not used."""
 
-    def usable(
-        self, by: LearnedReference, scores: Mapping[str, float], versions: Mapping[str, str]
-    ) -> dict[str, float]:
+    def usable(self, by: LabelerId, scores: Mapping[str, float], versions: Mapping[str, str]) -> dict[str, float]:
         """Return the scores that a fit can use.
 
         Args:
@@ -124,9 +117,9 @@ class Judgements:
     """Scores by reference, then by interaction; the first scores of an interaction count."""
 
     wanted: WantedScores = TRACE_SCORES
-    found: dict[LearnedReference, dict[str, Judgement]] = field(default_factory=dict)
+    found: dict[LabelerId, dict[str, Judgement]] = field(default_factory=dict)
 
-    def add(self, by: LearnedReference, digest: str, judgement: Judgement) -> None:
+    def add(self, by: LabelerId, digest: str, judgement: Judgement) -> None:
         """Add the scores of an interaction if a fit can use any.
 
         Args:
@@ -141,7 +134,7 @@ class Judgements:
         if len(mine) >= 2 * MOST:
             self.found[by] = _newest(mine)
 
-    def of(self, name: str | None, *, optional: bool = False) -> tuple[LearnedReference, Mapping[str, Judgement]]:
+    def of(self, name: str | None, *, optional: bool = False) -> tuple[LabelerId, Mapping[str, Judgement]]:
         """Return the judgements of a reference; of several versions those of the version with the most.
 
         Args:
@@ -173,7 +166,7 @@ class Judgements:
 class GatheredInteractions:
     """Interactions with the scores of one reference."""
 
-    reference: LearnedReference
+    reference: LabelerId
     found: Sequence[JudgedInteraction]
     """At most `MOST`, the oldest first."""
     missing: int = 0
@@ -184,7 +177,7 @@ class GatheredInteractions:
     @property
     def words(self) -> str:
         """The reference, and whether interactions are spoilt."""
-        return " and ".join(filter(None, [self.reference.words, "corruptions" if self.traffic else ""]))
+        return " and ".join(filter(None, [reference_text(self.reference), "corruptions" if self.traffic else ""]))
 
 
 def of_rows(
@@ -220,19 +213,19 @@ def of_rows(
         if predictions:
             continue
         judgements.add(
-            LearnedReference(GOLD),
+            PEOPLE,
             digest,
             Judgement(interaction.gold_scores, interaction.occurred_at, interaction.sampling_probability),
         )
         if not interaction.gold_scores and any(isinstance(labels, SentenceLabels) for labels in row.labels):
             scores = stored_labeling(row, profile="ragbench", claim_profile="ragchecker_strict").scores
             judgements.add(
-                LearnedReference(STORED),
+                LabelerId(STORED, "", ""),
                 digest,
                 Judgement(scores, interaction.occurred_at, interaction.sampling_probability),
             )
     for some in predictions:
-        by = LearnedReference(some.labeler, some.version, some.profile)
+        by = LabelerId(some.labeler, some.version, some.profile)
         for (pipeline, identity), scores in some.scores.items():
             digest = interaction_digest(pipeline, identity)
             if digest in interactions:
@@ -294,16 +287,16 @@ def _add_event(
     versions, criterion = _versions(event.declared), judgements.wanted.criterion
     metric = "" if criterion is None else criterion.metric
 
-    judgements.add(LearnedReference(GOLD), digest, judgement(event.gold_scores))
+    judgements.add(PEOPLE, digest, judgement(event.gold_scores))
     for feedback in given:
-        judgements.add(LearnedReference(GOLD), digest, judgement(feedback.gold_scores, feedback.inclusion_probability))
+        judgements.add(PEOPLE, digest, judgement(feedback.gold_scores, feedback.inclusion_probability))
     for scored in event.by_evaluator():
         chosen = scored.inclusion_probability
         if scored.judged is not None:
-            by = LearnedReference(scored.judged.labeler, scored.judged.labeler_version, scored.judged.profile)
+            by = LabelerId(scored.judged.labeler, scored.judged.labeler_version, scored.judged.profile)
             judgements.add(by, digest, judgement(scored.judged.scores, scored.judged.probability_of(metric) * chosen))
         elif scored.labeler == reference or (criterion is not None and scored.labeler not in (LOCAL, NO_LABELER)):
-            by = LearnedReference(scored.labeler, scored.labeler_version, scored.profile)
+            by = LabelerId(scored.labeler, scored.labeler_version, scored.profile)
             judgements.add(by, digest, judgement(scored.scores, scored.probability_of(metric)))
 
 
@@ -336,7 +329,7 @@ def of_specimens(
         if run in {None, interaction.run}:
             interactions[_digest(interaction)] = interaction
             for labeling in specimen.labelings[1:]:
-                by = LearnedReference(labeling.labeler, labeling.labeler_version, labeling.profile)
+                by = LabelerId(labeling.labeler, labeling.labeler_version, labeling.profile)
                 probability = interaction.sampling_probability
                 judgement = Judgement(labeling.scores, interaction.occurred_at, probability, labeling.versions)
                 judgements.add(by, _digest(interaction), judgement)
@@ -344,14 +337,12 @@ def of_specimens(
         interaction = specimen.interaction
         if run in {None, interaction.run}:
             interactions[_digest(interaction)] = interaction
-            judgements.add(
-                LearnedReference(GOLD), _digest(interaction), Judgement(scores, interaction.occurred_at, probability)
-            )
+            judgements.add(PEOPLE, _digest(interaction), Judgement(scores, interaction.occurred_at, probability))
     return _gather(*judgements.of(reference, optional=traffic is not None), interactions, traffic)
 
 
 def _gather(
-    by: LearnedReference,
+    by: LabelerId,
     chosen: Mapping[str, Judgement],
     interactions: Mapping[str, RagInteraction],
     traffic: TrafficSample | None,

@@ -447,8 +447,10 @@ def check_notes(result: RunResult, confidence: float) -> list[str]:
 
 def criterion_sentences(result: CriterionFit, found: GatheredInteractions) -> Iterator[str]:
     """Yield sentences about the proxy of a criterion and its errors."""
+    from ragtide_offline.local_fit.sources import reference_text  # noqa: PLC0415
+
     loss = result.cross_validated
-    yield f"{result.criterion.metric}: {loss.interactions:,} answers by {found.reference.words}"
+    yield f"{result.criterion.metric}: {loss.interactions:,} answers by {reference_text(found.reference)}"
     yield (
         f"Mean squared error: {loss.shipped:.4f} of a constant, {loss.fitted:.4f} of the proxy; difference "
         f"{loss.difference:+.4f} ({result.confidence:.0%} interval {loss.lower:+.4f} to {loss.upper:+.4f}). Each of "
