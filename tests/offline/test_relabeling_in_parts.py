@@ -144,7 +144,7 @@ def test_a_selection_of_the_recording_is_labeled_and_a_grown_recording_refused(
     found = relabel(1, "some", selection=part)
     selected = sum(number % 3 == 0 for number in range(COUNT))
     parts = parts_folder(settings_of_application(data_dir=tmp_path / "some"), "again").glob("part-*")
-    assert found.counts["n"] == sum(read_part(path).counts["scored"] for path in parts) == selected
+    assert found.counts["n"] == sum(read_part(path).totals.counts["scored"] for path in parts) == selected
     redis.flushdb()
     with pytest.raises(UnusablePartsError, match="of another run"):
         relabel(1, "some")

@@ -407,7 +407,7 @@ def test_a_part_states_its_problems_and_what_cannot_be_counted() -> None:
     settings = settings_of_application(labeler="local")
     bad = ScoringPlan(large_input(["bad.jsonl"], FileOptions()), settings, 1)
     write_parts(Path("parts"), bad, (1,))
-    part = read_part(part_path(Path("parts"), 1, 1))
+    part = read_part(part_path(Path("parts"), 1, 1)).totals
     assert part.counts == {"problems": 30}
     assert len(part.problems) == 20
     assert merge_parts(Path("parts"), strategy="normal", confidence=0.9).summary.estimates == []

@@ -138,28 +138,48 @@ class ScoringPlan:
         }
 
 
+@dataclass
+class PartTotals:
+    """What is known of the rows of a part, or of all parts of a run, without reading them."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    """Rows `scored`, and rows with `problems`."""
+    cost_usd: float = 0.0
+    problems: list[tuple[str, int, str]] = field(default_factory=list)
+    """File, row and text of the first problems of each part."""
+    columns: dict[str, str] = field(default_factory=dict)
+    """The latest column of each field that has another name in the files."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What the rows have that is not scored on purpose, by name."""
+    ids: IdSample = field(default_factory=IdSample)
+    summary: Summary = field(default_factory=lambda: Summary((), ()))
+    """With the events that cannot be counted as its problems."""
+
+    def add(self, part: "PartTotals") -> None:
+        """Add the rows of a part, but not its summary."""
+        self.counts.update(part.counts)
+        self.cost_usd += part.cost_usd
+        self.problems += part.problems
+        self.columns |= part.columns
+        self.left_out.update(part.left_out)
+        self.ids.merge(part.ids.kept())
+
+    @property
+    def repeats(self) -> int:
+        """About how many rows repeat the id of another row."""
+        return self.ids.repeats(self.counts["scored"])
+
+
 @dataclass(frozen=True)
 class ScoredPart:
-    """What is known of a part without reading its rows."""
+    """A part of a run."""
 
     number: int
     """Number of its shard, from 1."""
     identity: Mapping[str, Any]
     labeler: str
     """The labeler that was asked, with its version and profile."""
-    counts: Mapping[str, int]
-    """Rows `scored`, and rows with `problems`."""
-    cost_usd: float
-    problems: Sequence[tuple[str, int, str]]
-    """File, row and text of the first problems."""
-    columns: Mapping[str, str]
-    """The latest column of each field that has another name in the files."""
-    left_out: Mapping[str, int]
-    """What the rows have that is not scored on purpose, by name."""
-    summary: Summary
-    """With the events that cannot be counted as its problems."""
-    ids: Sequence[tuple[int, int]]
-    """The sample of its ids (`IdSample.kept`)."""
+    totals: PartTotals
     rejected: Sequence[tuple[int, str, str]] = ()
     """Of rows that were scored in the place of a worker: those whose event cannot be counted, by their number in the
     part, from 0, with reason and sentence."""
@@ -279,42 +299,40 @@ def _whole_file(path: Path) -> Iterator[IO[bytes] | None]:
             raise
 
 
-@dataclass
-class _Tally:
-    """What a part has so far."""
+class _UnwrittenPart:
+    """The rows of a part so far.
 
-    state: AggregatorState = field(default_factory=lambda: AggregatorState(OPTIONS))
-    counts: Counter[str] = field(default_factory=Counter)
-    cost_usd: float = 0.0
-    problems: list[tuple[str, int, str]] = field(default_factory=list)
-    not_counted: list[str] = field(default_factory=list)
-    columns: dict[str, str] = field(default_factory=dict)
-    left_out: Counter[str] = field(default_factory=Counter)
-    ids: IdSample = field(default_factory=IdSample)
-    keeps_rejected: bool = False
-    """Whether all events that cannot be counted are kept, as a worker's would become dead letters."""
-    rejected: list[tuple[int, str, str]] = field(default_factory=list)
+    Args:
+        keeps_rejected: whether all events that cannot be counted are kept, as a worker's would become dead letters.
+    """
+
+    def __init__(self, *, keeps_rejected: bool) -> None:
+        self.totals = PartTotals()
+        self.state = AggregatorState(OPTIONS)
+        self.not_counted: list[str] = []
+        self.rejected: list[tuple[int, str, str]] | None = [] if keeps_rejected else None
 
     def add(self, outcomes: Sequence[Outcome], files: Sequence[str], batch: Any) -> None:
         """Count outcomes, and add the scores of their batch to the sums."""
+        totals = self.totals
         ids: list[str] = []
         rows: list[int] = []
         for outcome, file, problem in zip(outcomes, files, batch["problem"].to_pylist(), strict=True):
-            self.columns |= outcome.row.columns
-            self.left_out.update(outcome.row.left_out)
-            self.cost_usd += 0.0 if outcome.event is None else outcome.event.cost_usd
+            totals.columns |= outcome.row.columns
+            totals.left_out.update(outcome.row.left_out)
+            totals.cost_usd += 0.0 if outcome.event is None else outcome.event.cost_usd
             if outcome.event is not None and problem is None:
-                self.counts["scored"] += 1
-                self.ids.add(outcome.event.pipeline, outcome.event.interaction_id)
+                totals.counts["scored"] += 1
+                totals.ids.add(outcome.event.pipeline, outcome.event.interaction_id)
                 ids.append(outcome.event.interaction_id)
-                rows.append(self.counts["scored"] + self.counts["problems"] - 1)
+                rows.append(totals.counts["scored"] + totals.counts["problems"] - 1)
                 continue
-            self.counts["problems"] += 1
-            if len(self.problems) < SHOWN:
-                self.problems.append((file, outcome.row.line, problem or ""))
+            totals.counts["problems"] += 1
+            if len(totals.problems) < SHOWN:
+                totals.problems.append((file, outcome.row.line, problem or ""))
         for rejected in self.state.apply_columns(columns_of_results(pa.Table.from_batches([batch]))):
-            self.counts["not_counted"] += 1
-            if self.keeps_rejected:
+            totals.counts["not_counted"] += 1
+            if self.rejected is not None:
                 self.rejected.append((rows[rejected.place], rejected.error.reason, rejected.error.detail))
             if len(self.not_counted) < SHOWN:
                 self.not_counted.append(f"{ids[rejected.place]}: {rejected.error.detail}")
@@ -330,42 +348,43 @@ def _write_part(  # noqa: PLR0917 - what the parts of a run share, and one part
 ) -> None:
     """Write the outcomes of a shard as a part; without a file they are read and left, because it is there already."""
     place, stop = plan.input.shard(number, plan.shards)
-    tally = _Tally(keeps_rejected=plan.rules is not None)
+    part = _UnwrittenPart(keeps_rejected=plan.rules is not None)
     writer = None if file is None else parquet.ParquetWriter(file, _COLUMNS, compression="zstd")
     try:
         while place < stop:
             outcomes = next(scored)
             files = [plan.input.source_of(place + at, outcome.row) for at, outcome in enumerate(outcomes)]
-            place, cost_usd = place + len(outcomes), tally.cost_usd
+            place, cost_usd = place + len(outcomes), part.totals.cost_usd
             batch = batch_of(outcomes, labels=plan.labels)
-            tally.add(outcomes, files, batch)
+            part.add(outcomes, files, batch)
             if writer is not None:
                 names = pa.array(files, pa.string()).dictionary_encode()
                 writer.write_batch(pa.RecordBatch.from_arrays([names, *batch.columns], schema=_COLUMNS))
-            show(len(outcomes), tally.cost_usd - cost_usd)
+            show(len(outcomes), part.totals.cost_usd - cost_usd)
         if writer is not None:
-            writer.add_key_value_metadata({_KEY: to_json(_footer(plan, number, labeler, tally))})
+            writer.add_key_value_metadata({_KEY: to_json(_footer(plan, number, labeler, part))})
     finally:
         if writer is not None:
             writer.close()
 
 
-def _footer(plan: ScoringPlan, number: int, labeler: str, tally: _Tally) -> dict[str, Any]:
-    summary = summary_of(tally.state, strategy="normal", confidence=plan.settings.confidence)
+def _footer(plan: ScoringPlan, number: int, labeler: str, part: _UnwrittenPart) -> dict[str, Any]:
+    totals = part.totals
+    summary = summary_of(part.state, strategy="normal", confidence=plan.settings.confidence)
     assert summary.sums is not None  # noqa: S101 - for the type checker: it is of a state
     return {
         "form": _FORM,
         "number": number,
         "identity": plan.identity,
         "labeler": labeler,
-        "counts": dict(tally.counts),
-        "cost_usd": tally.cost_usd,
-        "problems": tally.problems,
-        "columns": tally.columns,
-        "left_out": tally.left_out,
-        "summary": encoded(summary.sums, tally.not_counted).decode(),
-        "ids": tally.ids.kept(),
-        **({"rejected": tally.rejected} if tally.keeps_rejected else {}),
+        "counts": dict(totals.counts),
+        "cost_usd": totals.cost_usd,
+        "problems": totals.problems,
+        "columns": totals.columns,
+        "left_out": totals.left_out,
+        "summary": encoded(summary.sums, part.not_counted).decode(),
+        "ids": totals.ids.kept(),
+        **({} if part.rejected is None else {"rejected": part.rejected}),
     }
 
 
@@ -382,17 +401,20 @@ def read_part(path: Path) -> ScoredPart:
         named = part_path(path.parent, footer["number"], footer["identity"]["shards"])
         if named.name != path.name:
             raise UnusablePartsError(f"{path} is the part {named.name}: give it its name again, or remove it")
+        totals = PartTotals(
+            Counter(footer["counts"]),
+            footer["cost_usd"],
+            [(file, row, problem) for file, row, problem in footer["problems"]],
+            footer["columns"],
+            Counter(footer.get("left_out", {})),
+            summary=decoded(footer["summary"].encode()),
+        )
+        totals.ids.merge((digest, count) for digest, count in footer["ids"])
         return ScoredPart(
             footer["number"],
             footer["identity"],
             footer["labeler"],
-            footer["counts"],
-            footer["cost_usd"],
-            [(file, row, problem) for file, row, problem in footer["problems"]],
-            footer["columns"],
-            footer.get("left_out", {}),
-            decoded(footer["summary"].encode()),
-            [(digest, count) for digest, count in footer["ids"]],
+            totals,
             [(row, reason, detail) for row, reason, detail in footer.get("rejected", ())],
         )
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
@@ -430,24 +452,8 @@ def all_parts(folder: Path) -> list[Path]:
     return [path for path, _, _ in listed]
 
 
-@dataclass(frozen=True)
-class MergedParts:
-    """The parts of a run, together."""
-
-    summary: Summary
-    counts: Counter[str]
-    cost_usd: float
-    problems: Sequence[tuple[str, int, str]]
-    columns: Mapping[str, str]
-    left_out: Mapping[str, int]
-    repeats: int
-    """About how many rows repeat the id of another row."""
-
-
-def merge_parts(
-    folder: Path, *, strategy: str, confidence: float, show: Show = lambda _rows, _usd: None
-) -> MergedParts:
-    """Return the summary of all parts in a folder, equal to the bit to that of one part with all rows.
+def merge_parts(folder: Path, *, strategy: str, confidence: float, show: Show = lambda _rows, _usd: None) -> PartTotals:
+    """Return all parts in a folder together, with a summary equal to the bit to that of one part with all rows.
 
     Most strategies need only the summaries of the parts. Intervals that depend on the order of the rows (`auto`,
     `running`) are computed from the scores of all rows, in their order.
@@ -461,7 +467,7 @@ def merge_parts(
         UnusablePartsError: there are no parts, some are missing, or they are of several runs.
     """
     listed = all_parts(folder)
-    tally, not_counted = _Tally(), list[str]()
+    totals, state, not_counted = PartTotals(), AggregatorState(OPTIONS), list[str]()
     first: ScoredPart | None = None
     ordered = strategy in ORDERED
 
@@ -472,31 +478,25 @@ def merge_parts(
             first = part if first is None else first
             if (part.identity, part.labeler) != (first.identity, first.labeler):
                 raise UnusablePartsError(f"{path} is of another run than {listed[0].name}: keep those of one run")
-            tally.counts.update(part.counts)
-            tally.cost_usd += part.cost_usd
-            tally.problems += part.problems
-            tally.columns |= part.columns
-            tally.left_out.update(part.left_out)
-            tally.ids.merge(part.ids)
-            not_counted.extend(part.summary.problems)
+            totals.add(part.totals)
+            not_counted.extend(part.totals.summary.problems)
             if ordered:
                 for columns in _columns_in(path):
-                    tally.state.apply_columns(columns)
+                    state.apply_columns(columns)
                     show(len(columns), 0.0)
-            elif part.summary.sums is not None:
-                yield part.summary.sums.state()
-                show(sum(part.counts.values()), 0.0)
+            elif part.totals.summary.sums is not None:
+                yield part.totals.summary.sums.state()
+                show(sum(part.totals.counts.values()), 0.0)
 
     merged = AggregatorState.merged(states(), OPTIONS)
-    summary = summary_of(
-        tally.state if ordered else merged,
+    totals.summary = summary_of(
+        state if ordered else merged,
         strategy=strategy,
         confidence=confidence,
         problems=not_counted,
         ordered=ordered,
     )
-    repeats = tally.ids.repeats(tally.counts["scored"])
-    return MergedParts(summary, tally.counts, tally.cost_usd, tally.problems, tally.columns, tally.left_out, repeats)
+    return totals
 
 
 def _columns_in(path: Path) -> Iterator[Any]:

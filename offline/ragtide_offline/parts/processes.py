@@ -5,12 +5,12 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Event, Thread
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.children import spawned, spawning
@@ -21,23 +21,6 @@ from .part_files import ScoringPlan, Show, write_parts
 
 LOOK_S: Final = 0.2
 """Most seconds until a stop is noticed."""
-
-
-@dataclass(frozen=True, slots=True)
-class _PartWork:
-    """The work of one process; it is pickled, because each process starts afresh."""
-
-    folder: Path
-    plan: ScoringPlan
-    numbers: Sequence[int]
-
-
-class _Problem(NamedTuple):
-    """Why a process ended before its last part."""
-
-    text: str
-    is_cost: bool = False
-    """Whether the limit of cost of the run is reached."""
 
 
 def write_parts_together(
@@ -74,13 +57,13 @@ def write_parts_together(
         return
     context = multiprocessing.get_context("spawn")
     readers: dict[Connection, BaseProcess] = {}
-    problems: list[_Problem] = []
+    problems: list[ScoringStopped] = []
     with _ended(readers):
         for number in range(processes):
             own = replace(plan, settings=plan.settings.of_process(number, processes))
             reader, writer = context.Pipe(duplex=False)
-            work = _PartWork(folder, own, numbers[number::processes])
-            process = context.Process(target=_run, args=(work, writer), name=f"ragtide score {number}", daemon=True)
+            work = folder, own, numbers[number::processes], writer
+            process = context.Process(target=_run, args=work, name=f"ragtide score {number}", daemon=True)
             readers[reader] = process
             with spawning():
                 process.start()
@@ -95,18 +78,20 @@ def write_parts_together(
                     if ended.exitcode:
                         problems.append(_ending(ended.exitcode))
                     continue
-                if isinstance(message, _Problem):
+                if isinstance(message, ScoringStopped):
                     problems.append(message)
                 else:
                     show(*message)
     if problems:
-        stopped = CostLimitReached if all(problem.is_cost for problem in problems) else ScoringStopped
-        raise stopped("; ".join(dict.fromkeys(problem.text for problem in problems)))
+        over_cost = all(isinstance(problem, CostLimitReached) for problem in problems)
+        raise (CostLimitReached if over_cost else ScoringStopped)("; ".join(dict.fromkeys(map(str, problems))))
 
 
-def _ending(code: int) -> _Problem:
+def _ending(code: int) -> ScoringStopped:
     how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with the code {code}"
-    return _Problem(f"a scoring process {how}: give the same command again, which scores the parts that are missing")
+    return ScoringStopped(
+        f"a scoring process {how}: give the same command again, which scores the parts that are missing"
+    )
 
 
 @contextmanager
@@ -122,15 +107,15 @@ def _ended(readers: dict[Connection, BaseProcess]) -> Iterator[None]:
                 process.join()
 
 
-def _run(work: _PartWork, writer: Connection) -> None:
+def _run(folder: Path, plan: ScoringPlan, numbers: Sequence[int], writer: Connection) -> None:
     spawned()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes
     Thread(target=_end_with_parent, name="ragtide parent", daemon=True).start()
     configure_logging("error")
     try:
-        write_parts(work.folder, work.plan, work.numbers, lambda rows, usd: writer.send((rows, usd)))
+        write_parts(folder, plan, numbers, lambda rows, usd: writer.send((rows, usd)))
     except RagtideError as error:
-        writer.send(_Problem(str(error), isinstance(error, CostLimitReached)))
+        writer.send((CostLimitReached if isinstance(error, CostLimitReached) else ScoringStopped)(str(error)))
 
 
 def _end_with_parent() -> None:

@@ -32,13 +32,8 @@ Place = tuple[int, int, int]
 """The two numbers of an entry id, and the partition: the order in which a replay publishes."""
 
 
-class _Letter(NamedTuple):
-    """A dead letter, with the place for it."""
-
-    streams: Streams
-    entry_id: str
-    """Of the interaction; the dead letter has it, too, so that none is written twice."""
-    letter: DeadLetter
+DeadLetterOf = tuple[Streams, str, DeadLetter]
+"""Keys of the partition, entry id of the interaction, and the dead letter, which has this id, so that it is there once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,7 @@ class _LabeledPart:
         taken[list(self.skipped)] = False
         return _as_recorded(table.filter(pc.and_(pa.array(taken), pc.is_null(table["problem"]))))
 
-    def letters(self, of: RecordedInput, user_ids: UserIds, layout: Mapping[int, Streams]) -> Iterator[_Letter]:
+    def letters(self, of: RecordedInput, user_ids: UserIds, layout: Mapping[int, Streams]) -> Iterator[DeadLetterOf]:
         """Yield the dead letters, in the order of their entries."""
         if not self.failed and not self.rejected:
             return
@@ -83,7 +78,7 @@ class _LabeledPart:
             letter = DeadLetter.of(
                 payload, stream=stream, entry_id=entry_id, reason=reason, detail=detail, component=COMPONENT
             )
-            yield _Letter(streams, entry_id, letter)
+            yield streams, entry_id, letter
 
     def _table(self) -> Any:
         with parquet.ParquetFile(self.path) as file:
@@ -184,7 +179,7 @@ class Relabeled:
     """Tokens of prompts and of answers."""
     cache_hits: int
 
-    def letters(self, of: RecordedInput, user_ids: UserIds, layout: Mapping[int, Streams]) -> Iterator[_Letter]:
+    def letters(self, of: RecordedInput, user_ids: UserIds, layout: Mapping[int, Streams]) -> Iterator[DeadLetterOf]:
         """Yield the dead letters: those of a partition in the order of their entries.
 
         Args:
@@ -210,7 +205,7 @@ def relabeled(folder: Path, recording: Recording) -> Relabeled:
     rows, digests = [], list[NDArray[np.uint64]]()
     for path in paths:
         part, of_part = read_part(path), _PartRows.of(path)
-        cost_usd += part.cost_usd
+        cost_usd += part.totals.cost_usd
         tokens = [before + more for before, more in zip(tokens, of_part.tokens, strict=True)]
         cache_hits += of_part.cache_hits
         digests.append(np.array([_number(name) for name in of_part.names], dtype=np.uint64))

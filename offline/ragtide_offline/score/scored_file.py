@@ -47,10 +47,11 @@ Source: amazon-science/RAGChecker, `ragchecker/container.py` and `metrics.py`.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreOptions:
-    """Input and outputs of scoring a file."""
+@dataclass(slots=True)
+class ScoredFile:
+    """The scores of a file so far, with the scores that an earlier process wrote."""
 
+    settings: Settings
     source: str | Path
     file: FileOptions
     output: Path | None = None
@@ -61,14 +62,6 @@ class ScoreOptions:
     """Most rows to score; None for all."""
     export: Path | None = None
     """A file in RAGChecker's format to write at the end."""
-
-
-@dataclass(slots=True)
-class ScoredFile:
-    """The scores of a file so far, with the scores that an earlier process wrote."""
-
-    settings: Settings
-    options: ScoreOptions
     events: list[MetricEvent] = field(default_factory=list)
     claims: list[tuple[RagInteraction, ClaimLabels]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -81,7 +74,7 @@ class ScoredFile:
 
     def total(self) -> int | None:
         """Return the number of rows; None if it is not known before they are read."""
-        return count_rows(self.options.source, self.options.file) if self.options.limit is None else self.options.limit
+        return count_rows(self.source, self.file) if self.limit is None else self.limit
 
     def totals(self) -> dict[str, float]:
         """Return the counts of rows and the cost, for programs."""
@@ -96,13 +89,12 @@ class ScoredFile:
         Raises:
             RagtideError: the file cannot be read, the output cannot be continued, or nothing can be labeled now.
         """
-        options = self.options
         async with labeling_of(self.settings, keep_answers=True) as (label, labeler, at_once):
             named = None if labeler.name in {STORED, "cascade"} else " ".join(filter(None, astuple(labeler)))
             own = self.settings.profile, self.settings.claim_profile
             profiles = own if labeler.name == STORED else ()
-            output = ScoreFile(options.output, labeler=named, profiles=profiles) if options.output is not None else None
-            rows = self._new_rows(read_rows(options.source, options.file), {} if output is None else output.done)
+            output = ScoreFile(self.output, labeler=named, profiles=profiles) if self.output is not None else None
+            rows = self._new_rows(read_rows(self.source, self.file), {} if output is None else output.done)
             try:
                 async with aclosing(score_rows(rows, label, labeler, at_once=at_once)) as outcomes:
                     async for outcome in outcomes:
@@ -110,12 +102,12 @@ class ScoredFile:
             finally:
                 if output is not None:
                     output.close()
-        if options.export is not None:
-            self._export(options.export)
+        if self.export is not None:
+            self._export(self.export)
 
     def _new_rows(self, rows: Iterable[Row], done: Mapping[tuple[str, str], deque[MetricEvent]]) -> Iterator[Row]:
         user_ids = UserIds.of(self.settings)
-        given = islice(rows, self.options.limit)
+        given = islice(rows, self.limit)
         for row in with_sessions(given, session_criteria(self.settings), self.settings.clusters.quiet_s):
             self.columns |= row.columns
             self.left_out.update(row.left_out)
@@ -136,10 +128,10 @@ class ScoredFile:
         self.counts["sessions" if outcome.event.is_session else "scored"] += 1
         self.events.append(outcome.event)
         self.cost_usd += outcome.event.cost_usd
-        if self.options.export is not None and outcome.labeling is not None and outcome.row.interaction is not None:
+        if self.export is not None and outcome.labeling is not None and outcome.row.interaction is not None:
             claims = [labels for labels in outcome.labeling.labels if isinstance(labels, ClaimLabels)]
             self.claims += [(outcome.row.interaction, labels) for labels in claims]
-        line = line_of(outcome.event, outcome.labeling if self.options.labels else None)
+        line = line_of(outcome.event, outcome.labeling if self.labels else None)
         if output is not None:
             output.add(line)
         return line

@@ -26,7 +26,7 @@ from ..running import (
 from . import command, command_group
 
 if TYPE_CHECKING:
-    from ragtide_offline.parts.part_files import MergedParts
+    from ragtide_offline.parts.part_files import PartTotals
 
     from ..running.files import GateOptions
 
@@ -125,7 +125,7 @@ def score_files(
     from ragtide_consumers.labelers.registry import BUILT_IN
     from ragtide_offline.gates.measurements import of_estimates
     from ragtide_offline.score.lines import read_lines
-    from ragtide_offline.score.scored_file import ScoredFile, ScoreOptions
+    from ragtide_offline.score.scored_file import ScoredFile
     from ragtide_offline.score.scoring import STORED
     from ragtide_offline.score.summary import summarize
     from ragtide_producers import FileOptions
@@ -178,7 +178,7 @@ def score_files(
     (file,) = files
     before = None if baseline is None else [event for event, _ in read_lines(baseline)]
     options = replace(options, unnamed=name_of(file))
-    scored = ScoredFile(settings, ScoreOptions(file, options, output, labels, limit, export_ragchecker))
+    scored = ScoredFile(settings, file, options, output, labels=labels, limit=limit, export=export_ragchecker)
     complete = score_all(scored, as_json=as_json)
     found = summarize(scored.events, strategy=strategy, confidence=level)
     if not complete:
@@ -264,7 +264,7 @@ def merge(
 
 
 def _end(
-    merged: "MergedParts",
+    merged: "PartTotals",
     gate: "GateOptions | None",
     strategy: str,
     level: float,

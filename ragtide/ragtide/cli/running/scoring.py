@@ -28,7 +28,7 @@ from ..printing.estimates import estimates_table, reference_table
 from .files import Problems, Shown, cost_note, interrupted, progress_bar, write_file
 
 if TYPE_CHECKING:
-    from ragtide_offline.parts.part_files import MergedParts, ScoringPlan, Show
+    from ragtide_offline.parts.part_files import PartTotals, ScoringPlan, Show
     from ragtide_offline.parts.relabeling import PartsRelabeling
     from ragtide_offline.replay.plan import ReplayPlan
 
@@ -43,7 +43,7 @@ def score_all(scored: ScoredFile, *, as_json: bool) -> bool:
 
 
 async def _score_rows(scored: ScoredFile, *, as_json: bool) -> None:
-    problems, total = Problems(err, scored.options.source), scored.total()
+    problems, total = Problems(err, scored.source), scored.total()
     with progress_bar("scoring", total) as show:
         try:
             async for outcome, line in scored.score():
@@ -60,17 +60,17 @@ async def _score_rows(scored: ScoredFile, *, as_json: bool) -> None:
 def kept_results(scored: ScoredFile) -> str:
     """Return the sentence after Ctrl-C."""
     count = scored.counts["scored"] + scored.counts["before"]
-    if scored.options.output is None:
+    if scored.output is None:
         return (
             f"{count:,} interactions were scored and are not kept: with --output FILE a stopped command can go on "
             "when it is given again."
         )
-    return f"{count:,} scored interactions are in {scored.options.output}: to go on, give the same command again."
+    return f"{count:,} scored interactions are in {scored.output}: to go on, give the same command again."
 
 
 def partial_summary(scored: ScoredFile) -> str:
     """Return the sentence about the rows that were scored before Ctrl-C."""
-    return f"Partial summary of {scored.options.source}: {row_counts(scored)}; the other rows were not scored."
+    return f"Partial summary of {scored.source}: {row_counts(scored)}; the other rows were not scored."
 
 
 def row_counts(scored: ScoredFile) -> str:
@@ -206,7 +206,7 @@ def score_in_parts(
     labels: bool,
     strategy: str,
     confidence: float,
-) -> "MergedParts | None":
+) -> "PartTotals | None":
     """Score an input in parts and merge them; None if only a shard was scored, whose counts are printed.
 
     Raises:
@@ -267,23 +267,23 @@ def _rows(plan: "ScoringPlan", number: int) -> int:
 
 
 def _report(folder: Path, shard: tuple[int, int]) -> None:
-    part = _part_files().read_part(_part_files().part_path(folder, *shard))
-    _print_problems(part.problems, part.counts.get("problems", 0))
-    counts = f"{part.counts.get('scored', 0):,} scored, {part.counts.get('problems', 0):,} problems"
+    part = _part_files().read_part(_part_files().part_path(folder, *shard)).totals
+    _print_problems(part.problems, part.counts["problems"])
+    counts = f"{part.counts['scored']:,} scored, {part.counts['problems']:,} problems"
     err.print(
         f"part {shard[0]} of {shard[1]}: {counts}; when all parts are scored: ragtide score merge {folder}",
         highlight=False,
     )
 
 
-def merged_parts(folder: Path, *, strategy: str, confidence: float) -> "MergedParts":
+def merged_parts(folder: Path, *, strategy: str, confidence: float) -> "PartTotals":
     """Return the merged parts of a folder, and print the problems of their rows.
 
     Raises:
         UnusablePartsError: a part is missing, or is of another run.
     """
     with progress_bar("merging", None) as bar:
-        merged: MergedParts = _part_files().merge_parts(
+        merged: PartTotals = _part_files().merge_parts(
             folder, strategy=strategy, confidence=confidence, show=_shown(bar, 0, 0)
         )
     _print_problems(merged.problems, merged.counts["problems"])
