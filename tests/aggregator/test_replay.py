@@ -25,7 +25,6 @@ from ragtide_offline.replay.counting import count_selected
 from ragtide_offline.replay.metrics_replay import MetricsReplay, ReplayOptions
 from ragtide_offline.replay.selection import SCOPE_FIELDS, Selection, selection
 from ragtide_offline.replay.session import ReplayProgress
-from ragtide_offline.replay.speed import Speed
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest, workspace_prefix
@@ -338,7 +337,7 @@ async def test_what_was_recorded_in_an_hour_takes_an_hour_at_its_own_pace(
     async_redis: Any, recording: Recording
 ) -> None:
     # Some 5 hours in about a second.
-    options = replace(OPTIONS, speed=Speed(15_000.0))
+    options = replace(OPTIONS, speed=15_000.0)
     loop = asyncio.get_running_loop()
     started = loop.time()
     progress = await replay(async_redis, recording, options=options).run(asyncio.Event(), unseen)
@@ -353,7 +352,7 @@ async def test_who_was_silent_for_too_long_begins_again_from_the_last_commit(
     expected = await rows_of(async_redis, RUN), await alerts_of(async_redis, RUN)
     for streams in RUN.all():
         await async_redis.delete(streams.checkpoint, streams.alerts)
-    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(15_000.0)))
+    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=15_000.0))
     losses = 0
 
     def lose(_: ReplayProgress) -> None:
@@ -370,7 +369,7 @@ async def test_who_was_silent_for_too_long_begins_again_from_the_last_commit(
 async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Recording) -> None:
     stop = asyncio.Event()
     begun = asyncio.Event()
-    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(1.0), lease_s=6.0))
+    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=1.0, lease_s=6.0))
     first = asyncio.create_task(slow.run(stop, lambda _: begun.set()))
     await begun.wait()
     with pytest.raises(ConfigurationError, match="another process replays into this workspace"):

@@ -17,7 +17,7 @@ from ragtide_aggregator.events.keys import SQUARED_ERROR
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.replay import metrics_replay
 from ragtide_offline.replay.metrics_replay import ReplayOptions
-from ragtide_offline.replay.speed import ReplayPace, Speed
+from ragtide_offline.replay.speed import ReplayPace
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_schemas import Feedback, MetricEvent
 
@@ -61,7 +61,7 @@ def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [OPTIONS, replace(OPTIONS, speed=Speed(1e9))],
+    [OPTIONS, replace(OPTIONS, speed=1e9)],
     ids=["in tables", "one by one"],
 )
 async def test_the_rest_of_a_recording_counts_to_the_bit(

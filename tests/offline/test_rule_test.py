@@ -134,16 +134,7 @@ def first(found: ReplayResult, rule: str) -> Alert:
 
 
 def follow(alert: Alert, before: timedelta, after: timedelta) -> FollowedRule:
-    return FollowedRule(
-        alert.rule,
-        alert.pipeline,
-        alert.segment,
-        alert.profile,
-        alert.labeler,
-        alert.labeler_version,
-        alert.fired_at - before,
-        alert.fired_at + after,
-    )
+    return FollowedRule(alert, alert.fired_at - before, alert.fired_at + after)
 
 
 @pytest.mark.simulation

@@ -6,7 +6,7 @@ from tests.support.recorded import record
 from tests.support.roles import interactions
 from tests.support.stored import everything_in
 
-from ragtide_offline.replay.publishing import RecordedInteractions, ReplayFields, ReplayPublisher, read_published
+from ragtide_offline.replay.publishing import RecordedInteractions, ReplayPublisher, read_published
 from ragtide_offline.replay.selection import Selection
 from ragtide_producers.errors import ReplayError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
@@ -15,7 +15,6 @@ from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import Feedback, RagInteraction, hashed_user_id
 
 RUN = Streams("ragtide.run.again", 0)
-STAMP = ReplayFields("again", lambda _: 60)
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def recording(tmp_path: Path) -> Recording:
 
 
 def feeder(redis: Any, position: str | None = None) -> ReplayPublisher:
-    return ReplayPublisher(redis, RUN, STAMP, user_ids=UserIds(), dedupe_window_s=60, position=position)
+    return ReplayPublisher(redis, RUN, "again", lambda _: 60, user_ids=UserIds(), dedupe_window_s=60, position=position)
 
 
 def test_items_go_on_after_any_position(recording: Recording) -> None:

@@ -9,7 +9,7 @@ from tests.support.recorded import record
 from ragtide import RagInteraction
 from ragtide_offline.replay.counting import count_selected
 from ragtide_offline.replay.selection import Scope, Selection, selection
-from ragtide_offline.replay.speed import ReplayPace, Speed, speed
+from ragtide_offline.replay.speed import ReplayPace, speed
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 
@@ -102,4 +102,4 @@ def test_what_is_paced_is_due_as_long_after_the_first_as_it_was() -> None:
     assert pace.wait_s(NOON + timedelta(seconds=30), 101.0) == 2.0
     assert pace.wait_s(NOON - timedelta(seconds=30), 101.0) == 0
     assert pace.wait_s(NOON + timedelta(seconds=30), 200.0) == 0
-    assert ReplayPace(Speed()).wait_s(NOON + timedelta(days=1), 0.0) == 0
+    assert ReplayPace(None).wait_s(NOON + timedelta(days=1), 0.0) == 0

@@ -13,7 +13,6 @@ from ragtide_offline.replay.plan import ReplayPlan
 from ragtide_offline.replay.replay import RecordingReplay
 from ragtide_offline.replay.result import ReplayResult
 from ragtide_offline.replay.selection import Selection
-from ragtide_offline.replay.speed import Speed
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.settings.model import Settings, settings_of_application
@@ -95,7 +94,7 @@ def relabel(
             stop.set()
         async with connect_async(url) as client:
             if processes is None:
-                alone = RecordingReplay(settings, plan, Speed(), max_cost_usd=max_cost_usd)
+                alone = RecordingReplay(settings, plan, None, max_cost_usd=max_cost_usd)
                 return await alone.run(client, url, stop, lambda _progress: None)
             relabeling = PartsRelabeling(settings, plan, processes, max_cost_usd=max_cost_usd)
             return await relabeling.run(client, stop, lambda _done, _usd: None, lambda _progress: None)

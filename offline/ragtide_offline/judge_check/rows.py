@@ -77,15 +77,8 @@ class ItemAnswers:
         return first, second
 
 
-@dataclass(frozen=True, slots=True)
-class _ComparedScores:
-    """Two numbers of each item, compared in one row."""
-
-    check: str
-    measure: str
-    metric: str | None
-    pairs: Sequence[tuple[float, float]]
-    value_range: tuple[float, float] = (0.0, 1.0)
+_ComparedScores = tuple[str, str | None, Sequence[tuple[float, float]], tuple[float, float]]
+"""Two numbers of each item, compared in one row: measure, metric, the pairs, and the range of the numbers."""
 
 
 def check_rows(
@@ -112,7 +105,7 @@ def check_rows(
     joint = 1 - (1 - confidence) / max(sum(map(len, differences.values())), 1)
     found = _again(items, metrics, confidence)
     for check, rows in differences.items():
-        found += [_difference_row(row, confidence, joint) for row in rows]
+        found += [_difference_row(check, row, confidence, joint) for row in rows]
         if not rows:
             found.append(CheckRow(check, "difference", verdict="not applicable"))
     return [*found, *_failures(items, confidence), *_costs(items, confidence, seed)]
@@ -206,14 +199,13 @@ def _differences(
     shown = metrics if check != "criteria_reversed" else {name: ends for name, ends in metrics.items() if name in asked}
     if check == "answer_repeated":
         items = [_by_copy(item, profile) for item in items]
-    found = [
-        _ComparedScores(check, "difference", metric, _scores(items, check, metric), ends)
-        for metric, ends in shown.items()
+    found: list[_ComparedScores] = [
+        ("difference", metric, _scores(items, check, metric), ends) for metric, ends in shown.items()
     ]
     if check == "documents_reversed":
-        found.append(_ComparedScores(check, "relevance_first_minus_last", None, _relevance_by_place(items)))
-    found.append(_ComparedScores(check, "changed_labels_beyond_asking_again", None, _changed(items, check)))
-    return [row for row in found if row.pairs]
+        found.append(("relevance_first_minus_last", None, _relevance_by_place(items), (0.0, 1.0)))
+    found.append(("changed_labels_beyond_asking_again", None, _changed(items, check), (0.0, 1.0)))
+    return [row for row in found if row[2]]
 
 
 def _by_copy(item: ItemAnswers, profile: str) -> ItemAnswers:
@@ -290,19 +282,20 @@ def _relevant_share(labeling: Labeling) -> dict[int, float]:
     return {place: sum(flags) / len(flags) for place, flags in sentences.items()}
 
 
-def _difference_row(row: _ComparedScores, level: float, joint: float) -> CheckRow:
-    after, before = zip(*row.pairs, strict=True)
-    found = paired_difference_once(after, before, value_range=row.value_range, confidence=level)
-    all_rows = paired_difference_once(after, before, value_range=row.value_range, confidence=joint)
+def _difference_row(check: Variant, row: _ComparedScores, level: float, joint: float) -> CheckRow:
+    measure, metric, pairs, value_range = row
+    after, before = zip(*pairs, strict=True)
+    found = paired_difference_once(after, before, value_range=value_range, confidence=level)
+    all_rows = paired_difference_once(after, before, value_range=value_range, confidence=joint)
     mean, lower, upper = found.difference.estimate, found.difference.lower, found.difference.upper
-    small = SMALL * (row.value_range[1] - row.value_range[0])
+    small = SMALL * (value_range[1] - value_range[0])
     is_small = -small <= lower and upper <= small
     word: Verdict
     if all_rows.difference.verdict != "undecided":
         word = "slight" if is_small else "moves"
     else:
         word = "stays" if is_small else "unclear"
-    return CheckRow(row.check, row.measure, row.metric, mean, lower, upper, found.n, found.strategy, word)
+    return CheckRow(check, measure, metric, mean, lower, upper, found.n, found.strategy, word)
 
 
 # --- Failures and costs ---

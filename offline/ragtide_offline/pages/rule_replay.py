@@ -39,16 +39,6 @@ async def replayed(order: ReplayOrder) -> RuleReplay:
     # Rules that share a budget fire at lines that depend on all their values, of all pipelines.
     budget = settings.budget
     alone = rule.run_length is not None or (budget.false_alarms is None and budget.false_discovery_rate is None)
-    followed = FollowedRule(
-        rule.name,
-        alert.pipeline,
-        alert.segment,
-        alert.profile,
-        alert.labeler,
-        alert.labeler_version,
-        order.start,
-        order.end,
-    )
     nothing = f"the recording has no metric events of {alert.pipeline} since {order.since:%Y-%m-%d %H:%M} UTC"
     if alert.pipeline not in recording.pipelines():
         raise ConfigurationError(nothing)
@@ -58,7 +48,7 @@ async def replayed(order: ReplayOrder) -> RuleReplay:
             recording,
             own if alone else replace(own, pipelines=None),
             (rule,) if alone else settings.alerts,
-            followed=followed,
+            followed=FollowedRule(alert, order.start, order.end),
         )
     except NothingSelectedError:
         raise ConfigurationError(nothing) from None

@@ -33,7 +33,7 @@ Place = tuple[int, int, int]
 
 
 DeadLetterOf = tuple[Streams, str, DeadLetter]
-"""Keys of the partition, entry id of the interaction, and the dead letter, which has this id, so that it is there once."""
+"""Keys of the partition, entry id of the interaction, and dead letter with this id, so that it is there once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ from ..replay.plan import ReplayPlan, begin, check_cost_limit, settings_of_repla
 from ..replay.replay import WorkspaceReplay
 from ..replay.result import ReplayResult
 from ..replay.session import ReplayProgress
-from ..replay.speed import Speed
 from ..score.scoring import CostLimitReached, WorkerRules
 from .part_files import ScoringPlan, missing_parts, shards_of
 from .processes import write_parts_together
@@ -116,7 +115,7 @@ class PartsRelabeling:
             layout = Layout(self._scoring.settings.prefix, workspace.partitions, workspace.splits)
             await self._write_dead_letters(redis, found, {of.partition: of for of in layout.all()})
             of_parts = replace(self._plan, recording=found.recording)
-            counts = await replace(replay, plan=of_parts).aggregate(found.counted, Speed(), stop, show)
+            counts = await replace(replay, plan=of_parts).aggregate(found.counted, None, stop, show)
             cost_usd, (prompt_tokens, completion_tokens) = found.cost_usd, found.tokens
             counts |= {
                 "population_size": self.total - found.duplicates,

@@ -54,7 +54,7 @@ def _check_segments(
     if not missing:
         return
     everything = Selection(pipelines=selection.pipelines)
-    counted = (found.scope.segment for found in _scope_counts(recording, kind, everything, ()))
+    counted = (scope.segment for scope, _, _ in _scope_counts(recording, kind, everything, ()))
     known = {segment for segment in counted if segment is not None}
     for name in missing:
         if name not in known:
@@ -76,14 +76,14 @@ def _scope_counts(
         if selection.takes(model) and not (isinstance(model, MetricEvent) and model.is_tick):
             values = (*(getattr(model, name) for name in fields), *(OF_SESSIONS if model.is_session else ()))
             scored = isinstance(model, MetricEvent) and model.is_session
-            metrics = _metric_versions(cast("MetricEvent", model)) if scored else frozenset()
+            metrics = _metric_versions(cast("MetricEvent", model)) if scored else frozenset[MetricVersion]()
             for segment in (None, *(f"{name}={value}" for name, value in model.segments.items())):
-                yield ScopeCount(Scope(values, segment), 1, metrics)
+                yield Scope(values, segment), 1, metrics
 
 
 def _metric_versions(event: MetricEvent) -> frozenset[MetricVersion]:
     declared = event.declared or {}
     return frozenset(
-        MetricVersion(metric, declared[metric].version if metric in declared else None)
+        (metric, declared[metric].version if metric in declared else None)
         for metric in {*event.scores, *event.absent, *declared}
     )

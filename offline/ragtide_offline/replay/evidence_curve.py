@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ragtide_aggregator.alerts.rule_state import RuleState
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_schemas import Alert
 from ragtide_schemas.alert_evidence import EvidencePoint
@@ -20,14 +21,9 @@ POINTS: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class FollowedRule:
-    """A rule on the scores of one labeler in one pipeline or segment value, and the range of time to follow it."""
+    """The rule of an alert on the series that the alert is about, and the range of time to follow it."""
 
-    rule: str
-    pipeline: str
-    segment: str | None
-    profile: str | None
-    labeler: str | None
-    labeler_version: str | None
+    alert: Alert
     start: datetime
     end: datetime
     """End of the range, not followed itself."""
@@ -36,24 +32,22 @@ class FollowedRule:
         """Return whether a time is in the range."""
         return self.start <= at < self.end
 
-    @property
-    def _scope(self) -> tuple[str | None, ...]:
-        return self.pipeline, self.segment, self.profile, self.labeler, self.labeler_version
-
     def raised(self, alert: Alert) -> bool:
         """Return whether the rule raised an alert on this series."""
-        scope = alert.pipeline, alert.segment, alert.profile, alert.labeler, alert.labeler_version
-        return (alert.rule, scope) == (self.rule, self._scope)
+        return alert.rule == self.alert.rule and _series_of(alert) == _series_of(self.alert)
 
     def state_in(self, state: AggregatorState) -> RuleState | None:
         """Return the state of the rule; None before the first value. A rule on kappa has none."""
         for row, key in enumerate(state.keys):
-            scope = key.pipeline, key.segment, key.profile, key.labeler, key.labeler_version
-            if key.run is None and scope == self._scope:
+            if key.run is None and _series_of(key) == _series_of(self.alert):
                 for found in state.rules_of(row):
-                    if found.rule.name == self.rule:
+                    if found.rule.name == self.alert.rule:
                         return found
         return None
+
+
+def _series_of(found: Alert | EstimateKey) -> tuple[str | None, ...]:
+    return found.pipeline, found.segment, found.profile, found.labeler, found.labeler_version
 
 
 class EvidenceCurve:

@@ -1,7 +1,7 @@
 """Replays recorded metric events into a workspace, each exactly once, even if the process is killed."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from redis.asyncio import Redis
@@ -20,7 +20,6 @@ from ragtide_runtime.redis.layout import Layout
 from .recorded_entries import RecordedEntries
 from .selection import EntryCounts, Selection
 from .session import ReplayProgress, ReplaySession, Show
-from .speed import Speed
 
 COMMIT_S: Final = 2.0
 """Most seconds between two commits."""
@@ -38,7 +37,8 @@ class ReplayOptions:
     """Whether pipelines are split over partitions; then the ids of alerts contain the partition."""
     lease_s: float
     feedback_window_s: float
-    speed: Speed = field(default_factory=Speed)
+    speed: float | None = None
+    """Recorded seconds per second; None for as fast as possible."""
 
 
 class _RedisStore:

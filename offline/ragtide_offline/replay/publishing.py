@@ -7,7 +7,6 @@ replay may continue much later.
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
 from redis.asyncio import Redis
@@ -110,22 +109,14 @@ async def read_published(redis: Redis, streams: Streams) -> PublishProgress:
     return PublishProgress(None if position is None else position.decode(), int(published or 0), int(duplicates or 0))
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayFields:
-    """Fields that a replay sets in the interactions that it publishes."""
-
-    run: str
-    size_of: Callable[[str], int]
-    """Number of interactions of a pipeline."""
-
-
 class ReplayPublisher:
     """Publishes interactions in their order.
 
     Args:
         redis: client.
         streams: keys of the workspace.
-        fields: set in each interaction.
+        run: run of the published interactions.
+        size_of: returns the number of interactions of a pipeline.
         user_ids: whether pseudonyms are published in place of ids of users.
         dedupe_window_s: seconds for which a worker knows an id.
         position: of the last published item.
@@ -135,7 +126,8 @@ class ReplayPublisher:
         self,
         redis: Redis,
         streams: Streams,
-        fields: ReplayFields,
+        run: str,
+        size_of: Callable[[str], int],
         *,
         user_ids: UserIds,
         dedupe_window_s: float,
@@ -143,7 +135,8 @@ class ReplayPublisher:
     ) -> None:
         self._redis = redis
         self._streams = streams
-        self._fields = fields
+        self._run = run
+        self._size_of = size_of
         self._user_ids = user_ids
         self._window_ms = int(dedupe_window_s * 1000)
         self._position = position or ""
@@ -158,40 +151,43 @@ class ReplayPublisher:
         interactions = [
             self._user_ids.with_pseudonym(item.interaction).model_copy(
                 update={
-                    "run": self._fields.run,
+                    "run": self._run,
                     "population_size": None
                     if item.interaction.is_session
-                    else self._fields.size_of(item.interaction.pipeline),
+                    else self._size_of(item.interaction.pipeline),
                 }
             )
             for item in items
         ]
         feedback = [given for item in items for given in item.feedback]
-        batch = Batch(self._position, items[-1].position, interactions, feedback)
-        if not await run_script(self._redis, publish_replay(self._streams, batch, self._window_ms)):
+        last = items[-1].position
+        call = publish_replay(self._streams, (self._position, last), interactions, feedback, dedupe_ms=self._window_ms)
+        if not await run_script(self._redis, call):
             raise ReplayError(
                 "another process replays into this workspace: wait for its end, or give --workspace another name"
             )
-        self._position = batch.after
+        self._position = last
 
 
-class Batch(NamedTuple):
-    """A batch of a replay, with the positions before and after it."""
+def publish_replay(
+    streams: Streams,
+    positions: tuple[str, str],
+    interactions: Sequence[RagInteraction],
+    feedback: Sequence[Feedback],
+    *,
+    dedupe_ms: int,
+) -> ScriptCall[bool]:
+    """Return the call that publishes a batch once; its reply is whether the replay was at a position of the batch.
 
-    before: str
-    after: str
-    interactions: Sequence[RagInteraction]
-    feedback: Sequence[Feedback]
-
-
-def publish_replay(streams: Streams, batch: Batch, dedupe_ms: int) -> ScriptCall[bool]:
-    """Return the call that publishes a batch once; its reply is whether the replay was at a position of the batch."""
-    identities = [(interaction.pipeline, interaction.interaction_id) for interaction in batch.interactions]
+    Args:
+        positions: before and after the batch.
+    """
+    identities = [(interaction.pipeline, interaction.interaction_id) for interaction in interactions]
     owners = (key for identity in identities for key in streams.owner_keys(*identity))
-    arguments: list[Argument] = [batch.before, batch.after, dedupe_ms, len(identities)]
-    for identity, interaction in zip(identities, batch.interactions, strict=True):
+    arguments: list[Argument] = [*positions, dedupe_ms, len(identities)]
+    for identity, interaction in zip(identities, interactions, strict=True):
         arguments += [known_digest(*identity), interaction.encode()]
-    arguments += [given.encode() for given in batch.feedback]
+    arguments += [given.encode() for given in feedback]
     return ScriptCall(PUBLISH, (streams.replay, streams.interactions, streams.feedback, *owners), arguments, _is_there)
 
 

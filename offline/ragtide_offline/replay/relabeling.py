@@ -26,12 +26,11 @@ from .publishing import (
     PublishProgress,
     RecordedInteractions,
     ReplayedInteraction,
-    ReplayFields,
     ReplayPublisher,
     read_published,
 )
 from .selection import EntryCounts, Scope
-from .speed import ReplayPace, Speed
+from .speed import ReplayPace
 
 AT_ONCE = 1000
 
@@ -126,15 +125,6 @@ def _count_dead_letter(progress: LabelingProgress, dead_letter: DeadLetter, stre
 
 
 @dataclass(frozen=True, slots=True)
-class RelabelOptions:
-    """Options of a replay of interactions."""
-
-    run: str
-    speed: Speed
-    max_cost_usd: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class RelabelProgress:
     """Progress of a replay of interactions."""
 
@@ -161,6 +151,9 @@ class Relabeling:
     Args:
         items: interactions to replay.
         counted: number of interactions, by pipeline.
+        run: run of the published interactions.
+        speed: recorded seconds per second; None for as fast as possible.
+        max_cost_usd: cost at which the replay stops.
     """
 
     def __init__(
@@ -169,13 +162,18 @@ class Relabeling:
         url: str,
         items: RecordedInteractions,
         counted: EntryCounts,
-        options: RelabelOptions,
+        *,
+        run: str,
+        speed: float | None,
+        max_cost_usd: float | None,
     ) -> None:
         self._settings = settings
         self._url = url
         self._items = items
         self._counted = counted
-        self._options = options
+        self._run = run
+        self._speed = speed
+        self._max_cost_usd = max_cost_usd
         self._streams = Streams(settings.prefix, 0)
         self._over_cost = False
 
@@ -204,17 +202,17 @@ class Relabeling:
         counter = LabelingCounter(redis, self._streams)
         await counter.begin()
         published = await read_published(redis, self._streams)
-        fields = ReplayFields(self._options.run, lambda pipeline: self._counted.scopes[Scope((pipeline,))])
         publisher = ReplayPublisher(
             redis,
             self._streams,
-            fields,
+            self._run,
+            lambda pipeline: self._counted.scopes[Scope((pipeline,))],
             user_ids=UserIds.of(self._settings),
             dedupe_window_s=self._settings.dedupe_window_s,
             position=published.position,
         )
         items = self._items.after(published.position)
-        pace = ReplayPace(self._options.speed)
+        pace = ReplayPace(self._speed)
         waiting: list[ReplayedInteraction] = []
         exhausted = False
         while not stop.is_set():
@@ -237,7 +235,7 @@ class Relabeling:
         return RelabelProgress(published, await counter.read(), self._counted.total)
 
     def _room(self, out: int, labeling: LabelingProgress) -> int:
-        limit = self._options.max_cost_usd
+        limit = self._max_cost_usd
         if limit is None:
             return max(LEAD - out, 0)
         if not labeling.labeled:

@@ -24,11 +24,10 @@ from .counting import count_selected
 from .metrics_replay import MetricsReplay, ReplayOptions
 from .plan import ReplayPlan, begin, check_cost_limit, settings_of_replay
 from .publishing import RecordedInteractions
-from .relabeling import Relabeling, RelabelOptions, RelabelProgress
+from .relabeling import Relabeling, RelabelProgress
 from .result import ReplayResult, by_rule, recorded_alerts, without_values
 from .selection import SCOPE_FIELDS, EntryCounts
 from .session import ReplayProgress
-from .speed import Speed
 
 Show = Callable[[ReplayProgress | RelabelProgress], None]
 """Shows the progress of a replay."""
@@ -51,7 +50,7 @@ class WorkspaceReplay:
     workspace: Workspace
 
     async def aggregate(
-        self, counted: EntryCounts, speed: Speed, stop: asyncio.Event, show: Callable[[ReplayProgress], None]
+        self, counted: EntryCounts, speed: float | None, stop: asyncio.Event, show: Callable[[ReplayProgress], None]
     ) -> dict[str, Any]:
         """Replay the metric events of the plan's recording into the workspace, and return the counts.
 
@@ -115,7 +114,7 @@ class RecordingReplay:
     """
 
     def __init__(
-        self, settings: Settings, plan: ReplayPlan, speed: Speed, *, max_cost_usd: float | None = None
+        self, settings: Settings, plan: ReplayPlan, speed: float | None, *, max_cost_usd: float | None = None
     ) -> None:
         check_rules(plan.rules, known_metrics(settings))
         kind, fields = (EntryKind.INTERACTIONS, ("pipeline",)) if plan.relabel else (EntryKind.METRICS, SCOPE_FIELDS)
@@ -149,8 +148,10 @@ class RecordingReplay:
         items = RecordedInteractions(
             plan.recording, plan.selection, session_criteria(settings), settings.clusters.quiet_s
         )
-        options = RelabelOptions(plan.run, self._speed, self._max_cost_usd)
-        progress = await Relabeling(settings, url, items, self.counted, options).run(stop, show)
+        relabeling = Relabeling(
+            settings, url, items, self.counted, run=plan.run, speed=self._speed, max_cost_usd=self._max_cost_usd
+        )
+        progress = await relabeling.run(stop, show)
         labeling = progress.labeling
         return {
             "n": labeling.labeled - labeling.sessions,

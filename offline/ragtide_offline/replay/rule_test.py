@@ -26,7 +26,6 @@ from .recorded_entries import RecordedEntries
 from .result import ReplayResult, by_rule, recorded_alerts, without_values
 from .selection import SCOPE_FIELDS, NothingSelectedError, Selection, selection
 from .session import ReplaySession, Show
-from .speed import Speed
 
 COMMIT_S: Final = 0.2
 """Most seconds between two commits, and between two reports of the progress."""
@@ -107,7 +106,7 @@ class RuleTest:
             self.counted,
             feedback_window_s=self._settings.feedback_window_s,
             commit_s=COMMIT_S,
-            speed=Speed(),
+            speed=None,
             curves=curves,
         )
         await session.run(stores, stop, show)

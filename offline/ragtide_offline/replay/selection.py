@@ -140,11 +140,12 @@ class Scope(NamedTuple):
     segment: str | None = None
 
 
-class MetricVersion(NamedTuple):
-    """The name of a metric, and its version; None for a metric without a declaration."""
+MetricVersion = tuple[str, str | None]
+"""The name of a metric, and its version; None for a metric without a declaration."""
 
-    metric: str
-    version: str | None
+ScopeCount = tuple[Scope, int, frozenset[MetricVersion]]
+"""The number of entries of a scope in a part of a recording, and the metrics of those of them that are metric events
+about whole sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +158,13 @@ class EntryCounts:
     """Metrics of metric events about whole sessions. The unit is a part of the version of a criterion."""
 
     @classmethod
-    def of(cls, counts: Iterable["ScopeCount"]) -> Self:
+    def of(cls, counts: Iterable[ScopeCount]) -> Self:
         """Return the sum of numbers."""
         scopes: Counter[Scope] = Counter()
         of_sessions = set[MetricVersion]()
-        for found in counts:
-            scopes[found.scope] += found.n
-            of_sessions |= found.of_sessions
+        for scope, count, metrics in counts:
+            scopes[scope] += count
+            of_sessions |= metrics
         total = sum(count for scope, count in scopes.items() if scope.segment is None)
         return cls(total, scopes, frozenset(of_sessions))
 
@@ -173,7 +174,7 @@ class EntryCounts:
         The population of a metric of sessions is the number of sessions, and that of other metrics the number of
         answers.
         """
-        version = MetricVersion(scored_metric(key.metric), key.version)
+        version = scored_metric(key.metric), key.version
         unit = OF_SESSIONS if version in self.of_sessions else ()
         return self.scopes.get(Scope((*(getattr(key, name) for name in SCOPE_FIELDS), *unit), key.segment), 0)
 
@@ -181,12 +182,3 @@ class EntryCounts:
 def first_entry(selection: Selection) -> datetime | None:
     """Return the earliest time of publishing of a selected entry; None for any time."""
     return None if selection.since is None else selection.since - EARLY
-
-
-class ScopeCount(NamedTuple):
-    """The number of entries of a scope in a part of a recording."""
-
-    scope: Scope
-    n: int
-    of_sessions: frozenset[MetricVersion] = frozenset()
-    """Metrics of those of them that are metric events about whole sessions."""

@@ -22,7 +22,7 @@ from .evidence_curve import EvidenceCurve
 from .partition_replay import PartitionReplay
 from .recorded_entries import RecordedBatch, RecordedEntries, ReplayPosition
 from .selection import EntryCounts
-from .speed import ReplayPace, Speed
+from .speed import ReplayPace
 
 log = structlog.get_logger("ragtide.replay")
 
@@ -69,7 +69,7 @@ class ReplaySession:
         *,
         feedback_window_s: float,
         commit_s: float,
-        speed: Speed,
+        speed: float | None,
         curves: Mapping[int, EvidenceCurve] | None = None,
     ) -> None:
         self.source = source
@@ -170,7 +170,7 @@ class ReplaySession:
         return True
 
     def _batches(self) -> Iterator[RecordedBatch]:
-        if self._speed.factor is not None or (self._curves and not self.source.in_tables):
+        if self._speed is not None or (self._curves and not self.source.in_tables):
             yield from self.source.read_one_by_one(self._positions)
             return
         if self._searching:

@@ -1,7 +1,6 @@
 """The speed of a replay: the recorded pace, a multiple of it, or as fast as possible. No I/O."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -10,40 +9,36 @@ from ragtide_runtime.errors import ConfigurationError
 _TIMES: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)x")
 
 
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """Recorded seconds per second; None is as fast as possible."""
-
-    factor: float | None = None
-
-
-def speed(text: str) -> Speed:
-    """Return the speed that a text such as `original`, `10x` or `max` describes.
+def speed(text: str) -> float | None:
+    """Return the recorded seconds per second that a text such as `original`, `10x` or `max` describes; None for `max`.
 
     Raises:
         ConfigurationError: the text describes no speed.
 
     >>> speed("original"), speed("0.5x"), speed("max")
-    (Speed(factor=1.0), Speed(factor=0.5), Speed(factor=None))
+    (1.0, 0.5, None)
     """
     if text == "max":
-        return Speed()
+        return None
     if text == "original":
-        return Speed(1.0)
+        return 1.0
     found = _TIMES.fullmatch(text)
     if found is None or float(found[1]) == 0:
         raise ConfigurationError(f"--speed {text!r} is unknown: use original, max, or how many times faster, as in 10x")
-    return Speed(float(found[1]))
+    return float(found[1])
 
 
 class ReplayPace:
     """Keeps the recorded pace: an entry is due at its recorded time after the first entry, divided by the speed.
 
     An entry with an earlier time than the entry before it is due at once.
+
+    Args:
+        speed: recorded seconds per second; None for as fast as possible.
     """
 
-    def __init__(self, speed: Speed) -> None:
-        self._factor = speed.factor
+    def __init__(self, speed: float | None) -> None:
+        self._speed = speed
         self._first: tuple[datetime, float] | None = None
 
     def wait_s(self, time: datetime, now: float) -> float:
@@ -52,9 +47,9 @@ class ReplayPace:
         Args:
             now: seconds of a monotonic clock.
         """
-        if self._factor is None:
+        if self._speed is None:
             return 0.0
         if self._first is None:
             self._first = time, now
         began, started = self._first
-        return max(started + (time - began).total_seconds() / self._factor - now, 0.0)
+        return max(started + (time - began).total_seconds() / self._speed - now, 0.0)

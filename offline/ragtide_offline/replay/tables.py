@@ -68,22 +68,22 @@ def scope_counts(table: Any, fields: Sequence[str]) -> Iterator[ScopeCount]:
         sessions, table = table.filter(of_session), table.filter(pc.invert(of_session))
         metrics = _metric_versions(sessions)
         for values, segment, count in _scopes(sessions, fields):
-            yield ScopeCount(Scope((*values, *OF_SESSIONS), segment), count, metrics)
+            yield Scope((*values, *OF_SESSIONS), segment), count, metrics
     for values, segment, count in _scopes(table, fields):
-        yield ScopeCount(Scope(values, segment), count)
+        yield Scope(values, segment), count, frozenset()
 
 
 def _metric_versions(table: Any) -> frozenset[MetricVersion]:
     names = set(_scores(table, "scores"))
     names |= {name for absent in _column(table, "absent", _NAMES).to_pylist() for name, _ in absent or ()}
     texts = pc.unique(_column(table, "declared", pa.string()).cast(pa.string())).to_pylist()
-    found = {
-        MetricVersion(name, MetricDeclaration.model_validate(fields).version)
+    found: set[MetricVersion] = {
+        (name, MetricDeclaration.model_validate(fields).version)
         for text in texts
         if text is not None
         for name, fields in from_json(text).items()
     }
-    return frozenset({*found, *(MetricVersion(name, None) for name in names - {version.metric for version in found})})
+    return frozenset({*found, *((name, None) for name in names - {name for name, _ in found})})
 
 
 def _scopes(table: Any, fields: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:

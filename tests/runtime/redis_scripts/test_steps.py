@@ -13,7 +13,7 @@ from ragtide_aggregator.state.options import ClosedPanes
 from ragtide_consumers.labelers.remote.spend import reserve_spend, resolve_spend_alert
 from ragtide_consumers.recorder.fence import advance_recording, check_recording
 from ragtide_offline.experiments.execution_log import record_execution
-from ragtide_offline.replay.publishing import Batch, publish_replay
+from ragtide_offline.replay.publishing import publish_replay
 from ragtide_roles.doctor.server import shard_size
 from ragtide_runtime.redis.backlog import read_backlog
 from ragtide_runtime.redis.keys import RECORD_GROUP, CheckpointField, ReplayField, Streams, known_digest
@@ -133,13 +133,13 @@ def test_only_the_owner_moves_the_pins_of_a_recording(redis: Any) -> None:
 
 def test_a_batch_of_a_replay_is_published_once_and_only_from_its_position(redis: Any) -> None:
     feedback = Feedback(interaction_id="i-0", pipeline="shop", gold_scores={"trace.adherence": 1.0})
-    batch = Batch("", "b", [interaction(0), interaction(1), interaction(0)], [feedback])
-    call = publish_replay(STREAMS, batch, 60_000)
+    batch = [interaction(0), interaction(1), interaction(0)], [feedback]
+    call = publish_replay(STREAMS, ("", "b"), *batch, dedupe_ms=60_000)
     assert [run(redis, call), run(redis, call)] == [True, True]
     assert (redis.xlen(STREAMS.interactions), redis.xlen(STREAMS.feedback)) == (2, 1)
     fields = [ReplayField.POSITION, ReplayField.PUBLISHED, ReplayField.DUPLICATES]
     assert redis.hmget(STREAMS.replay, fields) == [b"b", b"2", b"1"]
-    assert not run(redis, publish_replay(STREAMS, batch._replace(before="a", after="c"), 60_000))
+    assert not run(redis, publish_replay(STREAMS, ("a", "c"), *batch, dedupe_ms=60_000))
 
 
 def test_an_execution_is_recorded_once_with_its_answer(redis: Any) -> None:
