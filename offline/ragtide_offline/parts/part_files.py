@@ -35,7 +35,7 @@ from ragtide_runtime.settings.model import Settings
 
 from ..replay.tables import columns_of
 from ..score.batches import SCHEMA, batch_of, outcomes_of
-from ..score.scoring import Outcome, WorkerRules
+from ..score.scoring import Outcome
 from ..score.summary import NO_TIME, OPTIONS, Summary, decoded, encoded, summary_of
 from .repeated_ids import IdSample
 
@@ -103,8 +103,8 @@ class ScoringPlan:
     settings: Settings
     shards: int
     labels: bool = False
-    rules: WorkerRules | None = None
-    """Of a worker, in whose place the rows are scored; then an account of the run is beside the parts."""
+    as_worker: bool = False
+    """Whether the rows are scored in the place of a worker; then an account of the run is beside the parts."""
     max_cost_usd: float | None = None
     """Limit of that account; parts with different limits belong together."""
 
@@ -114,7 +114,7 @@ class ScoringPlan:
         Raises:
             ConfigurationError: the account cannot be read or written.
         """
-        if self.rules is None:
+        if not self.as_worker:
             return None
         return FileSpend(folder, None, name="labeling", run_usd=self.max_cost_usd)
 
@@ -242,7 +242,7 @@ def write_parts(folder: Path, plan: ScoringPlan, numbers: Iterable[int], show: S
             plan.settings,
             keep_answers=True,
             ready=labelers.append,
-            rules=plan.rules,
+            as_worker=plan.as_worker,
             account=account,
         )
 
@@ -348,7 +348,7 @@ def _write_part(  # noqa: PLR0917 - what the parts of a run share, and one part
 ) -> None:
     """Write the outcomes of a shard as a part; without a file they are read and left, because it is there already."""
     place, stop = plan.input.shard(number, plan.shards)
-    part = _UnwrittenPart(keeps_rejected=plan.rules is not None)
+    part = _UnwrittenPart(keeps_rejected=plan.as_worker)
     writer = None if file is None else parquet.ParquetWriter(file, _COLUMNS, compression="zstd")
     try:
         while place < stop:

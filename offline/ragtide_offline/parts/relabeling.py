@@ -34,7 +34,7 @@ from ..replay.plan import ReplayPlan, begin, check_cost_limit, settings_of_repla
 from ..replay.replay import WorkspaceReplay
 from ..replay.result import ReplayResult
 from ..replay.session import ReplayProgress
-from ..score.scoring import CostLimitReached, WorkerRules
+from ..score.scoring import CostLimitReached
 from .part_files import ScoringPlan, missing_parts, shards_of
 from .processes import write_parts_together
 from .recorded_input import RecordedInput
@@ -73,11 +73,10 @@ class PartsRelabeling:
         self.total = counted.total
         """Number of selected interactions."""
         sizes = Counter({scope.fields[0] or "": n for scope, n in counted.scopes.items() if scope.segment is None})
-        rules = WorkerRules(own.max_deliveries, own.computed_covariates)
-        options = {**info.options, "covariates": rules.covariates}
+        options = {**info.options, "covariates": own.computed_covariates}
         of = RecordedInput.of(plan.recording, plan.selection, plan.run, options, sizes=sizes)
         self._input = of
-        self._scoring = ScoringPlan(of, own, shards_of(self.total), rules=rules, max_cost_usd=max_cost_usd)
+        self._scoring = ScoringPlan(of, own, shards_of(self.total), as_worker=True, max_cost_usd=max_cost_usd)
         self._folder = parts_folder(settings, plan.run)
 
     async def run(

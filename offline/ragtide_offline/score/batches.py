@@ -30,7 +30,7 @@ from ragtide_schemas.printable import shortened
 
 from .lines import patterns_of
 from .scored_file import AT_ONCE_LOCAL, labeling_of
-from .scoring import STORED, Outcome, ScoringStopped, WorkerRules, score_rows
+from .scoring import STORED, Outcome, ScoringStopped, score_rows
 
 ROWS_AT_ONCE: Final = 1000
 """Rows of a batch of results, whatever the batches of the input are."""
@@ -116,7 +116,7 @@ async def outcomes_of(
     *,
     keep_answers: bool = False,
     ready: Callable[[LabelerId], object] = lambda _: None,
-    rules: WorkerRules | None = None,
+    as_worker: bool = False,
     account: FileSpend | None = None,
 ) -> AsyncGenerator[list[Outcome]]:
     """Yield an empty list when the labeler is ready, then the outcomes of all rows in order, some of a group together.
@@ -127,14 +127,14 @@ async def outcomes_of(
         own: the labeler, if it is the caller's; it is not closed.
         keep_answers: whether answers of remote labelers are kept for a later run.
         ready: called with the id of the labeler before the empty list.
-        rules: of a worker, in whose place the rows are scored.
+        as_worker: whether the rows are scored in the place of a label worker, as of `score_rows`.
 
     Raises:
         ConfigurationError: the labeler or a profile is unknown, or a criterion is about sessions.
         ScoringStopped: no more rows can be labeled now; the outcomes before it are yielded first.
     """
     refuse_sessions(session_criteria(settings) if own is None else criteria_of(own))
-    opened = labeling_of(settings, own, keep_answers=keep_answers, patient=rules is not None, account=account)
+    opened = labeling_of(settings, own, keep_answers=keep_answers, patient=as_worker, account=account)
     async with opened as (label, labeler, at_once):
         ready(labeler)
         yield []
@@ -142,7 +142,8 @@ async def outcomes_of(
         for rows in groups:
             waiting: list[Outcome] = []
             stopped: ScoringStopped | None = None
-            scored = score_rows(_pseudonymous(rows, settings), label, labeler, at_once=at_once, rules=rules)
+            worker = settings if as_worker else None
+            scored = score_rows(_pseudonymous(rows, settings), label, labeler, at_once=at_once, worker=worker)
             async with aclosing(scored) as outcomes:
                 try:
                     async for outcome in outcomes:

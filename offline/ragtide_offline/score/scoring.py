@@ -16,6 +16,7 @@ from ragtide_producers import Row
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.user_code import error_text
 from ragtide_runtime.processes.waiting import end
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, SentenceLabels, utc_now
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
@@ -38,20 +39,6 @@ class CostLimitReached(ScoringStopped):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerRules:
-    """The rules of a label worker, for rows that are scored in its place: no row may end in another way than there.
-
-    A row whose labeler fails is labeled again, and then a dead letter, however many follow each other. A row that a
-    worker refuses to read is one, too. A row whose labeler is unavailable is none: scoring stops.
-    """
-
-    max_deliveries: int
-    """Times that a row is labeled at most."""
-    covariates: tuple[str, ...] = ()
-    """Names of the covariates to compute."""
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of one row: an event, or a problem."""
 
@@ -62,7 +49,7 @@ class Outcome:
 
 
 async def score_rows(
-    rows: Iterable[Row], label: Label, labeler: LabelerId, *, at_once: int, rules: WorkerRules | None = None
+    rows: Iterable[Row], label: Label, labeler: LabelerId, *, at_once: int, worker: Settings | None = None
 ) -> AsyncGenerator[Outcome]:
     """Yield the outcome of every row, in order.
 
@@ -75,7 +62,10 @@ async def score_rows(
         label: labels one row.
         labeler: id of the labeler, for the events.
         at_once: rows in flight.
-        rules: of a worker; the problem of a row then begins with its reason as a code.
+        worker: settings of the label worker in whose place the rows are scored, so that no row ends in another way than
+            there: a row whose labeler fails is labeled again, up to `max_deliveries` times, and is then a dead letter,
+            however many follow each other. A row that a worker refuses to read is one, too; scoring stops if the
+            labeler is unavailable. The problem of a row begins with its reason as a code.
 
     Raises:
         CostLimitReached: the limit of cost of the run is reached.
@@ -87,7 +77,7 @@ async def score_rows(
     try:
         while True:
             while len(waiting) < at_once and (row := next(iterator, None)) is not None:
-                waiting.append(asyncio.create_task(_score(row, label, labeler, rules)))
+                waiting.append(asyncio.create_task(_score(row, label, labeler, worker)))
             if not waiting:
                 return
             try:
@@ -99,7 +89,7 @@ async def score_rows(
             waiting.popleft()
             failed = failed + 1 if outcome.problem is not None and outcome.row.interaction is not None else 0
             yield outcome
-            if failed >= FAILURES_IN_A_ROW and rules is None:
+            if failed >= FAILURES_IN_A_ROW and worker is None:
                 async for finished in _in_order(waiting):
                     yield finished
                 raise ScoringStopped(
@@ -122,19 +112,19 @@ async def _in_order(waiting: deque[asyncio.Task[Outcome]]) -> AsyncIterator[Outc
             yield outcome
 
 
-async def _score(row: Row, label: Label, labeler: LabelerId, rules: WorkerRules | None) -> Outcome:
+async def _score(row: Row, label: Label, labeler: LabelerId, worker: Settings | None) -> Outcome:
     interaction = row.interaction
     if interaction is None:
         return Outcome(row, problem=row.problem)
-    if rules is not None and (refusal := _refusal(interaction)):
+    if worker is not None and (refusal := _refusal(interaction)):
         return Outcome(row, problem=refusal)
     problem = ""
-    for _ in range(1 if rules is None else rules.max_deliveries):
+    for _ in range(1 if worker is None else worker.max_deliveries):
         started = perf_counter()
         try:
             labeling = await label(row)
             latency_s = perf_counter() - started
-            covariates = () if rules is None else rules.covariates
+            covariates = () if worker is None else worker.computed_covariates
             event = metric_event(
                 interaction, labeler, labeling, labeled_at=utc_now(), latency_s=latency_s, covariates=covariates
             )
@@ -143,15 +133,15 @@ async def _score(row: Row, label: Label, labeler: LabelerId, rules: WorkerRules 
         except (EndpointMisconfigured, OverBudget) as error:
             raise ScoringStopped(f"{error}; then run the same command again") from None
         except LabelerUnavailable as error:
-            if rules is not None:
+            if worker is not None:
                 raise ScoringStopped(f"{error}; then run the same command again") from None
             return Outcome(row, problem=str(error))
         except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: a bad row must not stop the file
             problem = error_text(error)
         else:
             return Outcome(row, event, labeling)
-    if rules is not None:
-        failed = labeling_failed(labeler.name, rules.max_deliveries, problem)
+    if worker is not None:
+        failed = labeling_failed(labeler.name, worker.max_deliveries, problem)
         return Outcome(row, problem=f"{Reason.LABELING_FAILED}: {failed}")
     return Outcome(row, problem=f"labeling failed with {problem}")
 
