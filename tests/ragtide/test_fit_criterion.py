@@ -12,7 +12,7 @@ from ragtide.cli.app import cli
 from ragtide_consumers.labelers.local.correction_file import CorrectionInput, FittedScore, load_correction
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
 from ragtide_offline.demo import demo_interactions
-from ragtide_offline.local_fit.shared_encoder import encoder_of
+from ragtide_offline.local_fit.fitting import encoder_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.metric_definitions import SIMILARITY

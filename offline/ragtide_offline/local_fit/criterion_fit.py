@@ -19,12 +19,10 @@ from ragtide_consumers.labelers.local.criterion_proxies import PROXY_INPUTS
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas.criterion import Criterion
-from ragtide_schemas.metric_definitions import SIMILARITY
 
 from .examined import ExaminedInteraction, ExaminedInteractions
-from .fitting import LEAST_QUESTIONS, rounded_inputs, row_weights
+from .fitting import LEAST_QUESTIONS, encoder_of, rounded_inputs, row_weights
 from .regression import Floats, Regression, correlation, cross_fit, cross_mean, fit, loss_difference
-from .shared_encoder import encoder_of
 
 LEAST_OF_A_SIDE: Final = 10
 """Fewest answers' worth of low values, and of high values: from fewer nothing can be learned."""
@@ -132,9 +130,6 @@ class CriterionFit:
         shared = encoder_of([*((fitted, before.similarity_sha256) for fitted in known), (proxy, encoder)])
         changes = {"criteria": {**others, self.criterion.metric: proxy}, "similarity_sha256": shared}
         return CorrectionFile.model_validate(before.model_copy(update=changes).model_dump())
-
-
-_ENCODER: Final = tuple(metric.name for metric in SIMILARITY)
 
 
 def fit_criterion(examined: ExaminedInteractions, criterion: Criterion, *, confidence: float = 0.95) -> CriterionFit:

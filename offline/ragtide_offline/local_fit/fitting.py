@@ -1,7 +1,7 @@
 """Fits corrections of the local labeler's scores, and decides score by score whether they are better than shipped."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -21,6 +21,7 @@ from ragtide_consumers.labelers.local.correction_file import (
 )
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_schemas.metric_definitions import SIMILARITY
 
 from .examined import SENSED, SUPPORTED_FRACTION, ExaminedInteraction, ExaminedInteractions, ExaminedPair
 from .regression import (
@@ -36,13 +37,16 @@ from .regression import (
     loss_difference,
 )
 from .separation import separation
-from .shared_encoder import encoder_of
 
 LEAST_QUESTIONS: Final = 20
 """Fewest different questions with a score for a fit of it."""
 
 DECIMALS: Final = 9
 """Decimals of the numbers in the file."""
+
+
+SIMILARITY_INPUTS: Final = frozenset(metric.name for metric in SIMILARITY)
+"""Inputs of a sentence encoder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +158,24 @@ class FitResult:
             scores=scores,
             criteria=proxies,
         )
+
+
+def encoder_of(parts: Iterable[tuple[FittedScore | FittedProxy, str]]) -> str:
+    """Return the digest of the sentence encoder that the numbers of a file read; empty if none reads one.
+
+    Args:
+        parts: scores and proxies, each with the digest of the encoder that it was fitted with.
+
+    Raises:
+        ConfigurationError: they read different encoders.
+    """
+    found = list(dict.fromkeys(digest for fitted, digest in parts if not SIMILARITY_INPUTS.isdisjoint(fitted.inputs)))
+    if len(found) > 1:
+        raise ConfigurationError(
+            f"the file has numbers of the sentence encoder {found[0][:16]}, and the new ones are of {found[1][:16]}: "
+            "set models.similarity to the first, or give another --output"
+        )
+    return found[0] if found else ""
 
 
 def fit_correction(
