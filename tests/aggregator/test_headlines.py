@@ -28,7 +28,7 @@ from ragtide_aggregator.estimates.headline import (
 from ragtide_aggregator.estimates.means import MetricMean
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.versions import last_deploy
-from ragtide_aggregator.state.level_rows import Level
+from ragtide_aggregator.state.level_rows import WatchedLevel
 from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import HistorySettings
@@ -175,9 +175,9 @@ def test_people_never_mix_with_other_segments_and_metrics() -> None:
     }
 
 
-def watch(**changes: Any) -> dict[tuple[str, str, str], list[Level]]:
+def watch(**changes: Any) -> dict[tuple[str, str, str], list[WatchedLevel]]:
     key = EstimateKey("shop", None, None, METRIC, "ragbench", "local", "1")
-    return {("shop", METRIC, "local"): [Level(key, **{"since": NOW - timedelta(days=9), **changes})]}
+    return {("shop", METRIC, "local"): [WatchedLevel(key, **{"since": NOW - timedelta(days=9), **changes})]}
 
 
 def moved(hours_ago: float) -> Move:

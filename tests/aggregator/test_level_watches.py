@@ -11,7 +11,7 @@ from tests.support.owners import Owner, owners
 
 from ragtide import Deployment
 from ragtide_aggregator.checkpoint.options import state_options
-from ragtide_aggregator.state.level_rows import Level
+from ragtide_aggregator.state.level_rows import WatchedLevel
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.drift.levels import LevelChange, explained_by
 from ragtide_aggregator.statistics.means.dependence import Dependence
@@ -36,7 +36,7 @@ def scores(mean: float, n: int, *, first: int = 0, seed: int = 1, **changes: Any
     return adherence(beta(mean, n, seed), first=first, **changes)
 
 
-async def watch_of(redis: Any, settings: Settings = SETTINGS) -> Level:
+async def watch_of(redis: Any, settings: Settings = SETTINGS) -> WatchedLevel:
     (found,) = await Deployment(redis, settings).level_watches()
     return found
 

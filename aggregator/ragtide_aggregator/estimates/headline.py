@@ -32,7 +32,7 @@ from ragtide_schemas.fitness import Stated, authority, certain_band, fit_for
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, JudgeProgress, MeanOfAll, StopReason
 
 from ..events.keys import GOLD_LABELER, UNBOUNDED, EstimateKey
-from ..state.level_rows import Level
+from ..state.level_rows import WatchedLevel
 from ..statistics.intervals.intervals import Interval
 from .means import MetricMean
 from .over_time import HistoryPoint
@@ -127,7 +127,7 @@ class Circumstances:
     """Alerts that fire about each metric."""
     suspected: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """By pipeline and metric: the evidence of a rule that does not fire, as a part of what it fires at."""
-    watches: Mapping[tuple[str, str, str], Sequence[Level]] = field(default_factory=dict)
+    watches: Mapping[tuple[str, str, str], Sequence[WatchedLevel]] = field(default_factory=dict)
     """By pipeline, metric and labeler."""
     rules: Sequence[AlertRule] = ()
     stated: Stated = field(default_factory=dict)
@@ -436,7 +436,7 @@ def beginning_of(mean: MetricMean, around: Circumstances) -> Beginning | None:
     return max(found, default=None, key=lambda beginning: beginning.at)
 
 
-def watch_of(mean: MetricMean, around: Circumstances) -> Level | None:
+def watch_of(mean: MetricMean, around: Circumstances) -> WatchedLevel | None:
     """Return the watch of a mean's level: by its labeler, or by the proxy of a prediction-powered mean."""
     key = mean.key
     if key.segment is not None:
@@ -521,7 +521,7 @@ def watches(rule: AlertRule, key: EstimateKey) -> bool:
     return rule.metric == key.metric and rule.segment == name and fnmatchcase(key.pipeline, rule.pipeline)
 
 
-def _since(watch: Level | None, firing: Sequence[Alert]) -> datetime | None:
+def _since(watch: WatchedLevel | None, firing: Sequence[Alert]) -> datetime | None:
     began = [alert.began_at for alert in firing if alert.began_at is not None]
     return max(began) if began else None if watch is None else watch.since
 
@@ -529,7 +529,7 @@ def _since(watch: Level | None, firing: Sequence[Alert]) -> datetime | None:
 def _state(
     number: HeadlineNumber,
     around: Circumstances,
-    watch: Level | None,
+    watch: WatchedLevel | None,
     judge: JudgeProgress | None,
     *,
     firing: bool,

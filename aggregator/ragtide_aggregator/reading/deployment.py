@@ -28,7 +28,7 @@ from ..estimates.means import MetricMean
 from ..estimates.over_time import History, Joining
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey
-from ..state.level_rows import Level
+from ..state.level_rows import WatchedLevel
 from ..state.options import StateOptions
 from ..state.state import AggregatorState
 from ..statistics.means.strategies import AUTO
@@ -292,7 +292,7 @@ class Deployment:
             return []
         return await covariate_keys(self._redis, self._partitions, self._with_rules, self._names)
 
-    async def level_watches(self, pipeline: str | None = None) -> list[Level]:
+    async def level_watches(self, pipeline: str | None = None) -> list[WatchedLevel]:
         """Return since when each watched metric of each live pipeline is as it is, and its last move.
 
         Args:

@@ -34,7 +34,7 @@ from ..estimates.headline import (
 from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey, PairKey
-from ..state.level_rows import Level
+from ..state.level_rows import WatchedLevel
 from ..statistics.means.strategies import AUTO
 from .history import HistoryReader
 from .judge_stops import JudgeStops
@@ -80,7 +80,7 @@ class Headlines:
         *,
         alerts: Sequence[Alert],
         suspicions: Sequence[Suspicion],
-        watches: Sequence[Level],
+        watches: Sequence[WatchedLevel],
         labeler: str | None = None,
     ) -> list[Headline]:
         """Return the headlines of some means, ordered by pipeline, segment and metric.
@@ -95,7 +95,7 @@ class Headlines:
         Raises:
             DamagedFieldError: a pane of the history cannot be read.
         """
-        by_watch: defaultdict[tuple[str, str, str], list[Level]] = defaultdict(list)
+        by_watch: defaultdict[tuple[str, str, str], list[WatchedLevel]] = defaultdict(list)
         for watch in watches:
             by_watch[watch.key.pipeline, watch.key.metric, watch.key.labeler].append(watch)
         suspected: defaultdict[tuple[str, str], float] = defaultdict(float)

@@ -14,7 +14,7 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ..errors import reading
 from ..estimates.assumptions import CERTAIN_SHARE
 from ..events.keys import EstimateKey
-from ..state.level_rows import Level
+from ..state.level_rows import WatchedLevel
 from ..state.measured_rows import SWING_CONFIDENCE
 from ..state.options import NO_WINDOWS, LevelOptions, StateOptions
 from ..statistics.drift.levels import explained_by
@@ -61,7 +61,7 @@ class LevelWatches:
         select = FieldSelection((kind,), lambda listing: listing.of_pipeline(kind, pipeline))
         self._states = PartitionStates(redis, only, split=False, select=select, names=names)
 
-    async def read(self) -> list[Level]:
+    async def read(self) -> list[WatchedLevel]:
         """Return the levels at the last commits; of the parts of a split pipeline, one for all.
 
         A move that the hour of the day or the dependence of neighbouring answers explains is withheld.
@@ -90,7 +90,7 @@ class LevelWatches:
         )
 
 
-def _is_explained(level: Level, parts: Sequence[Sequence[bytes | None]], *, measures: bool) -> bool:
+def _is_explained(level: WatchedLevel, parts: Sequence[Sequence[bytes | None]], *, measures: bool) -> bool:
     """Return whether the hour of the day or the dependence of neighbouring answers explains a move.
 
     Args:
@@ -120,17 +120,17 @@ def _is_explained(level: Level, parts: Sequence[Sequence[bytes | None]], *, meas
     return explained_by(level.change, measured, swing_of_all) is not None
 
 
-def merged(levels: Iterable[Level]) -> list[Level]:
+def merged(levels: Iterable[WatchedLevel]) -> list[WatchedLevel]:
     """Return one level for each key: of the parts of a split pipeline, the one whose move was found last.
 
     Without a move it is the part that was learned first, since when it was watched. Each part watches its own values.
     """
-    by_key: defaultdict[EstimateKey, list[Level]] = defaultdict(list)
+    by_key: defaultdict[EstimateKey, list[WatchedLevel]] = defaultdict(list)
     for level in levels:
         by_key[level.key].append(level)
     return [max(parts, key=_newness) for parts in by_key.values()]
 
 
-def _newness(level: Level) -> tuple[float, bool, float]:
+def _newness(level: WatchedLevel) -> tuple[float, bool, float]:
     found = 0.0 if level.move is None else level.move.found_at.timestamp()
     return found, level.needed == 0, 0.0 if level.since is None else -level.since.timestamp()

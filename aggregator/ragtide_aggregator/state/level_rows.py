@@ -40,7 +40,7 @@ def is_watched(key: EstimateKey) -> bool:
     return definition is not None and definition.bands is not None
 
 
-class Level(NamedTuple):
+class WatchedLevel(NamedTuple):
     """What a quiet detector knows about the level of a metric."""
 
     key: EstimateKey
@@ -108,16 +108,16 @@ class LevelRows(StatePart):
         places = self._places.place[values.rows[which]]
         self._levels.update(places, values.values[which], values.times_ms[which], costs, sizes)
 
-    def found(self) -> list[Level]:
+    def found(self) -> list[WatchedLevel]:
         """Return what is known about each level that has a value."""
         return [self._level(place) for place in range(len(self._watched)) if self._levels.table.since_ms[place] >= 0]
 
-    def _level(self, place: int) -> Level:
+    def _level(self, place: int) -> WatchedLevel:
         key, table = self._rows.keys[self._watched[place]], self._levels.table
         needed = 0 if table.known[place] else max(int(table.next_n[place]) - self._levels.n_learned(place), 1)
         since = from_milliseconds(int(table.since_ms[place]))
         if table.found_ms[place] < 0:
-            return Level(key, needed, since)
+            return WatchedLevel(key, needed, since)
         lowest, highest = key.value_range
         move = Move(
             began_at=since,
@@ -127,7 +127,7 @@ class LevelRows(StatePart):
             after=lowest + (highest - lowest) * float(table.after[place]),
             n_after=int(table.n_after[place]),
         )
-        return Level(key, needed, since, move, self._levels.change(place))
+        return WatchedLevel(key, needed, since, move, self._levels.change(place))
 
     def _changed(self) -> tuple[Rows, Rows]:
         rows = np.array(sorted(self._rows.changed), dtype=np.intp)

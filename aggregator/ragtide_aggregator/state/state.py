@@ -36,7 +36,7 @@ from .batch_builder import BatchBuilder
 from .cluster_rows import ClusterRows
 from .exact_rows import ExactRows
 from .history import HistoryRows
-from .level_rows import Level, LevelRows
+from .level_rows import LevelRows, WatchedLevel
 from .measured_rows import DependenceRows, QuantileRows, SwingRows
 from .open_clusters import QuietScope
 from .options import AlertBudget, Changes, StateOptions
@@ -402,7 +402,7 @@ class AggregatorState:
         """Return the states of the rules on a row."""
         return self._applied._alerts.rules.of(row)
 
-    def found_levels(self) -> list[Level]:
+    def found_levels(self) -> list[WatchedLevel]:
         """Return what is known about the level of each watched metric."""
         levels = self._applied._levels
         return [] if levels is None else levels.found()
