@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .alert import Alert
     from .alert_rule import AlertRule
 
-RuleKindName = Literal["threshold", "drift", "rmse", "agreement", "distribution", "sentinel", "failure"]
+RuleKindName = Literal["threshold", "drift", "rmse", "agreement", "distribution", "sentinel"]
 """Kind that a rule states."""
 
 KINDS: Final[Mapping[RuleKindName, str]] = {
@@ -33,7 +33,6 @@ KINDS: Final[Mapping[RuleKindName, str]] = {
         "answer, or a segment, whose values have other shares than at first"
     ),
     "sentinel": "a judge that answers sentinels (`judge.sentinels`) in another way than before; it needs a name only",
-    "failure": "a share of answers with the worst possible score that left its baseline",
 }
 """What a rule of each kind fires on."""
 
@@ -468,34 +467,6 @@ def covariate_values(alert: "Alert", values: str) -> str:
     return short_name(values) if unit is None else f"{short_name(values)} {unit}"
 
 
-class FailedAnswers(AlertKind):
-    """The share of answers with the worst possible score, which rose."""
-
-    quantity = "share"
-    takes_first_answers = False
-    statistic = "The share of failures"
-    in_percent = True
-    named = "Failed answer"
-    first = "Read first the failed answers: one reason often explains most of them."
-    bad = ("rise",)
-
-    def check(self, rule: "AlertRule") -> None:
-        """Check that it rises, and has one baseline."""
-        _refuse_target(rule)
-        if rule.direction not in (None, "rise"):
-            raise ValueError("a failure rule fires on a rising share: leave direction out")
-        if rule.baseline == SEASONAL:
-            raise ValueError("a failure rule has one baseline: give it as a number, or leave it out to learn it")
-
-    def check_range(self, rule: "AlertRule", definition: MetricDefinition) -> None:
-        """Check that a share can be beyond the limit."""
-        self._check_lines(rule, definition, 0.0, 1.0)
-
-    def subject(self, alert: "Alert") -> str:
-        """Return the failures of which metric."""
-        return f"failures of {super().subject(alert)}"
-
-
 class SentinelAnswers(AlertKind):
     """The share of answers of a judge to sentinels that are unlike earlier ones."""
 
@@ -572,7 +543,7 @@ _SENTINEL_ANSWER: Final = re.compile(r"(.*)#([0-9]{1,20})", re.DOTALL)
 _COVARIATE, _KAPPA, _QUANTILE, _DRIFT, _ERRORS = Covariate(), Kappa(), Quantile(), Drift(), Errors()
 _OF_NAME: Final[Mapping[str, AlertKind]] = {
     "threshold": Threshold(), "drift": _DRIFT, "rmse": _ERRORS, "agreement": _ERRORS, "distribution": Distribution(),
-    "sentinel": SentinelAnswers(), "failure": FailedAnswers(),
+    "sentinel": SentinelAnswers(),
 }  # fmt: skip
 """The kind of a rule that states it, unless other fields of the rule make it another one."""
 

@@ -11,7 +11,7 @@ from math import exp
 from typing import Any, Final, Literal, NamedTuple
 
 from ragtide_schemas import Alert, AlertRule, MetricEvent, Movement
-from ragtide_schemas.alert_kinds import SEASONAL, AlertKind, Covariate, FailedAnswers, Kappa, kind_of_rule
+from ragtide_schemas.alert_kinds import SEASONAL, AlertKind, Covariate, Kappa, kind_of_rule
 from ragtide_schemas.alert_rule import duration_ms
 
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey, rule_share
@@ -21,7 +21,6 @@ from .baseline import FirstAnswerBaseline, FixedBaseline, OwnValuesBaseline, Pla
 from .cause_search import CauseSearch
 from .contributors import Contributors
 from .distribution_baseline import DistributionBaseline
-from .failure_baseline import FailureBaseline
 from .kappa_baseline import KappaBaseline
 from .messages import Decision, alert_of
 from .rule_values import BEGINNINGS, LearnedValues
@@ -38,7 +37,6 @@ Phase = Literal["learning", "watching", "firing"]
 BASELINES: Final[Mapping[type[AlertKind], Callable[[AlertRule, EstimateKey], RuleBaseline]]] = {
     Kappa: KappaBaseline,
     Covariate: lambda rule, _: DistributionBaseline(rule),
-    FailedAnswers: FailureBaseline,
 }
 """The baselines of kinds that do not compare the mean of a metric with one number."""
 
