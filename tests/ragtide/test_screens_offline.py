@@ -24,6 +24,7 @@ from ragtide_offline.experiments.projections import Projection
 from ragtide_offline.replay.result import RuleAlerts
 from ragtide_offline.report.labelings import Compared
 from ragtide_runtime.recordings.recording import COUNTS
+from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import DeadLetter, Kind, Reason, Workspace
 from ragtide_schemas.experiments import RACE
 
@@ -134,7 +135,8 @@ def test_a_dead_letter_has_its_whole_detail(width: int) -> None:
     letter = DeadLetter(
         stream="s", entry_id="1-0", reason=Reason.INVALID, detail=detail, payload="", failed_at=WHEN, component="w"
     )
-    text = drawn(fitted(LETTER_COLUMNS, [StoredDeadLetter("1763800000000-0", 0, letter)], width), width)
+    stored = StoredDeadLetter.of(Streams("ragtide", 0), "1763800000000-0", letter)
+    text = drawn(fitted(LETTER_COLUMNS, [stored], width), width)
     assert "1763800000000-0  2026-11-22 10:30:00" in text
     assert " ".join(text.split()).endswith(detail)
 

@@ -19,11 +19,36 @@ ENTRY_ID: Final = re.compile(r"\d{1,19}-\d{1,19}")
 
 @dataclass(frozen=True, slots=True)
 class StoredDeadLetter:
-    """A dead letter with its partition and its id in the stream."""
+    """A dead letter with its place, and what its whole entry says."""
 
     letter_id: str
+    """Id in the stream of dead letters."""
     partition: int
     letter: DeadLetter
+    source: str
+    """Kind of the entry: `interactions`, `feedback`, `metrics` or `alerts`; `unknown` of another stream."""
+    pipeline: str | None
+    """Pipeline that the payload names; None if it names none or cannot be read."""
+    size: int
+    """Bytes of the entry's payload."""
+
+    @classmethod
+    def of(cls, streams: Streams, letter_id: str, letter: DeadLetter) -> "StoredDeadLetter":
+        """Return a dead letter of a partition."""
+        kinds = {getattr(streams, name): name for name in ("interactions", "feedback", "metrics", "alerts")}
+        size = len(letter.payload) if letter.size_bytes is None else letter.size_bytes
+        source = kinds.get(letter.stream, "unknown")
+        return cls(letter_id, streams.partition, letter, source, letter.pipeline, size)
+
+    @property
+    def can_be_retried(self) -> bool:
+        """Whether the entry can be published again: an interaction or feedback that is stored whole."""
+        return self.source in ("interactions", "feedback") and not self.letter.truncated
+
+    @property
+    def place(self) -> tuple[tuple[int, int], int]:
+        """Sort key: time and number of the id, then the partition."""
+        return order(self.letter_id), self.partition
 
     def without_payload(self) -> "StoredDeadLetter":
         """Return the dead letter with an empty payload, so that many fit into memory."""
@@ -62,7 +87,7 @@ async def read_dead_letters(
         streams = partitions[place]
         letter = unreadable.decode(DeadLetter, streams.dead_letters, entry)
         if letter is not None:
-            yield StoredDeadLetter(entry.entry_id, streams.partition, letter)
+            yield StoredDeadLetter.of(streams, entry.entry_id, letter)
         await advance(place)
 
 

@@ -85,9 +85,9 @@ def test_alerts_that_fire_come_first_and_pages_hold_all() -> None:
     old = [alert(f"R-{n}", status="resolved", fired_at=START, resolved_at=START) for n in range(3 * PAGE)]
     new = [alert(f"F-{n}", fired_at=START + timedelta(seconds=n)) for n in range(3)]
     first = alert_list([*new, *old])
-    assert [one.alert_id for one in first.alerts[:4]] == ["F-2", "F-1", "F-0", "R-0"]
-    assert (first.firing, first.total, first.pages) == (3, 3 * PAGE + 3, 4)
-    seen = [one.alert_id for number in range(1, 5) for one in alert_list([*new, *old], page=number).alerts]
+    assert [one.alert_id for one in first.rows[:4]] == ["F-2", "F-1", "F-0", "R-0"]
+    assert (first.total, first.pages) == (3 * PAGE + 3, 4)
+    seen = [one.alert_id for number in range(1, 5) for one in alert_list([*new, *old], page=number).rows]
     assert sorted(seen) == sorted(one.alert_id for one in [*new, *old])
     assert alert_list([*new, *old], state="firing").total == 3
     assert alert_list([], page=7).page == 1

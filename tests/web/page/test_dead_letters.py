@@ -17,9 +17,10 @@ from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_runtime.settings.serve import WebSettings
 from ragtide_schemas import DeadLetter, Reason
 from ragtide_web.guard.viewers import Viewer
-from ragtide_web.page.dead_letters.screen import PAGE_LETTERS, failed_field, letter_list
+from ragtide_web.page.dead_letters.screen import PAGE_LETTERS, failed_field, reason_groups
 from ragtide_web.reading.dead_letters import MEANINGS, shown_detail
-from ragtide_web.reading.letter_index import LetterIndex, LetterSummary, summary_of
+from ragtide_web.reading.letter_index import LetterIndex
+from ragtide_web.reading.list_pages import ListPage
 
 STREAMS = Streams("ragtide", 0)
 VIEWER = Viewer("ann", is_operator=True, sees_texts=True, patterns=())
@@ -45,10 +46,6 @@ async def add(redis: Any, *letters: DeadLetter) -> list[str]:
     return [(await redis.xadd(STREAMS.dead_letters, {DATA_FIELD: one.encode()})).decode() for one in letters]
 
 
-def summary(detail: str = "question is missing: add it", reason: Reason = Reason.INVALID) -> LetterSummary:
-    return summary_of("1-1", STREAMS, letter(0, b"{}", reason, detail=detail))
-
-
 def test_every_reason_has_a_meaning() -> None:
     assert set(MEANINGS) == set(Reason)
 
@@ -62,31 +59,32 @@ def test_every_reason_has_a_meaning() -> None:
     ],
 )
 def test_the_field_that_failed(detail: str, expected: str | None) -> None:
-    assert failed_field(summary(detail)) == expected
+    assert failed_field(letter(0, b"{}", detail=detail)) == expected
 
 
 def test_a_quoted_value_is_hidden_from_a_user_without_texts_and_where_redaction_works() -> None:
-    quoting = summary("response must be a string (got 'mail anna@exam...'); question is missing: add it")
+    detail = "response must be a string (got 'mail anna@exam...'); question is missing: add it"
+    quoting = letter(0, b"{}", detail=detail)
     assert shown_detail(quoting, sees_texts=True, hides=False) == quoting.detail
     for sees_texts, hides in ((True, True), (False, True), (False, False)):
         assert shown_detail(quoting, sees_texts=sees_texts, hides=hides) == "response must be a string …"
-    failed = summary("ValueError: no answer for 'my secret'", Reason.LABELING_FAILED)
+    failed = letter(0, b"{}", Reason.LABELING_FAILED, detail="ValueError: no answer for 'my secret'")
     assert shown_detail(failed, sees_texts=False, hides=False) == ""
 
 
 async def test_pages_and_groups_have_exact_counts(async_redis: Any) -> None:
     await add(async_redis, *(letter(n, {"pipeline": "shop"}) for n in range(120)), letter(200, b"x", Reason.NOT_JSON))
     indexed = await LetterIndex(async_redis, [STREAMS]).read()
-    first = letter_list(indexed, VIEWER)
-    assert [(group.reason, group.count, group.retryable) for group in first.groups] == [
+    assert [(group.reason, group.count, group.retryable) for group in reason_groups(indexed.letters)] == [
         ("invalid", 120, 120),
         ("not_json", 1, 1),
     ]
-    assert first.letters[0].reason == Reason.NOT_JSON
-    assert (len(first.letters), first.pages, first.total) == (PAGE_LETTERS, 3, 121)
-    last = letter_list(indexed, VIEWER, reason="invalid", page=99)
-    assert (last.page, len(last.letters), last.letters[-1].entry_id) == (3, 20, "1-1")
-    seen = [one.letter_id for number in (1, 2, 3) for one in letter_list(indexed, VIEWER, page=number).letters]
+    assert indexed.letters[0].letter.reason == Reason.NOT_JSON
+    first = ListPage.of(indexed.letters, 1, PAGE_LETTERS)
+    assert (len(first.rows), first.pages, first.total) == (PAGE_LETTERS, 3, 121)
+    last = ListPage.of(indexed.letters[1:], 99, PAGE_LETTERS)
+    assert (last.page, len(last.rows), last.rows[-1].letter.entry_id) == (3, 20, "1-1")
+    seen = [one.letter_id for number in (1, 2, 3) for one in ListPage.of(indexed.letters, number, PAGE_LETTERS).rows]
     assert len(seen) == len(set(seen)) == 121
 
 

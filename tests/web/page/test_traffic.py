@@ -27,7 +27,7 @@ def test_answers_are_chosen_by_score_segment_and_labeler() -> None:
     given = [scored(number, number / 10, segments={"lang": "de" if number % 2 else "en"}) for number in range(10)]
 
     def ids(**chosen: Any) -> list[str]:
-        return [answer.interaction.interaction_id for answer in traffic(given, TrafficChoice(**chosen)).answers]
+        return [answer.interaction.interaction_id for answer in traffic(given, TrafficChoice(**chosen)).answers.rows]
 
     assert ids() == [f"i-{number}" for number in range(10)]
     assert ids(metric=METRIC, below=0.3) == ["i-0", "i-1", "i-2"]
@@ -41,21 +41,21 @@ def test_answers_are_chosen_by_score_segment_and_labeler() -> None:
 @pytest.mark.pure
 def test_the_screen_is_bounded_and_says_how_many_match() -> None:
     found = traffic([scored(number, 0.1) for number in range(SHOWN + 50)], TrafficChoice(below=0.2))
-    assert (len(found.answers), found.matching, found.read) == (SHOWN, SHOWN + 50, SHOWN + 50)
-    assert found.answers[0].scores[METRIC] == 0.1
-    assert found.has_older
+    assert (len(found.answers.rows), found.answers.total, found.read) == (SHOWN, SHOWN + 50, SHOWN + 50)
+    assert found.answers.rows[0].scores[METRIC] == 0.1
+    assert found.answers.pages == 3
     last = traffic([scored(number, 0.1) for number in range(SHOWN + 5)], TrafficChoice(below=0.2), page=2)
-    assert [answer.interaction.interaction_id for answer in last.answers] == [f"i-{SHOWN + n}" for n in range(5)]
-    assert not last.has_older
+    assert [answer.interaction.interaction_id for answer in last.answers.rows] == [f"i-{SHOWN + n}" for n in range(5)]
+    assert last.answers.pages == 2
     empty = traffic([], TrafficChoice(below=0.2))
-    assert (empty.answers, empty.metric) == ([], "")
+    assert (empty.answers.rows, empty.metric) == ([], "")
 
 
 @pytest.mark.pure
 def test_scores_that_are_not_acceptable_are_low() -> None:
     edge = METRICS["trace.adherence"].bands
     assert edge is not None
-    low, fine = traffic([scored(1, edge.minimum - 0.01), scored(2, edge.minimum)], TrafficChoice()).answers
+    low, fine = traffic([scored(1, edge.minimum - 0.01), scored(2, edge.minimum)], TrafficChoice()).answers.rows
     assert (METRIC in low.low, METRIC in fine.low) == (True, False)
 
 

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_schemas import DeadLetter, Reason
 from ragtide_schemas.dead_letter import without_values
 
 from ..guard.viewers import Viewer
 from .hiding import TextHiding
-from .letter_index import LetterSummary
+from .letter_index import IndexedLetters
 
 MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.MISSING_DATA_FIELD: "The stream entry has no field data: correct the program that writes the stream.",
@@ -33,12 +34,23 @@ FREE_DETAILS: Final = frozenset({Reason.LABELING_FAILED, Reason.NOT_AGGREGATABLE
 """Reasons whose detail is a message of a program, which may quote any text."""
 
 
-def may_see(viewer: Viewer, letter: LetterSummary) -> bool:
+def may_see(viewer: Viewer, letter: StoredDeadLetter) -> bool:
     """Return whether a viewer may see a dead letter; one without a pipeline is for viewers of all pipelines."""
     return not viewer.patterns or (letter.pipeline is not None and viewer.may_use(letter.pipeline))
 
 
-def shown_detail(letter: LetterSummary, *, sees_texts: bool, hides: bool) -> str:
+def seen_by(viewer: Viewer, indexed: IndexedLetters) -> IndexedLetters:
+    """Return the dead letters that a viewer may see.
+
+    Entries that were not read have no known pipeline, so their number is for viewers of all pipelines only.
+    """
+    if not viewer.patterns:
+        return indexed
+    letters = [letter for letter in indexed.letters if may_see(viewer, letter)]
+    return IndexedLetters(letters, total=len(letters), unreadable=0)
+
+
+def shown_detail(letter: DeadLetter, *, sees_texts: bool, hides: bool) -> str:
     """Return the detail of a dead letter without values that the viewer may not see; empty if nothing is left.
 
     Args:
@@ -65,18 +77,17 @@ class ShownLetter:
 
 
 async def shown_letter(
-    hiding: TextHiding, letter: DeadLetter, summary: LetterSummary, *, sees_texts: bool, payload: bool = True
+    hiding: TextHiding, letter: DeadLetter, *, sees_texts: bool, payload: bool = True
 ) -> ShownLetter:
     """Return what is shown of a dead letter.
 
     Args:
         hiding: the redactions.
         letter: the dead letter.
-        summary: its summary.
         sees_texts: whether the user sees texts.
         payload: whether the payload is wanted.
     """
-    details = await hiding.texts([shown_detail(summary, sees_texts=sees_texts, hides=hiding.hides)])
+    details = await hiding.texts([shown_detail(letter, sees_texts=sees_texts, hides=hiding.hides)])
     detail = details[0] if details else ""
     if not payload:
         return ShownLetter(detail, None, "it was not asked for")

@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 
+from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_runtime.redis.entries import START, Entry, Unreadable, order
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.log import read_all
-from ragtide_schemas import DeadLetter, Reason
+from ragtide_schemas import DeadLetter
 
 LETTERS_INDEXED: Final = 10_000
 """Most dead letters that are listed and counted by reason; the newest."""
@@ -25,59 +25,11 @@ PAUSE: Final = 4.0
 """Pause after a reading of everything, in durations of it. Letters that another process retried stay listed then."""
 
 
-@dataclass(frozen=True, slots=True)
-class LetterSummary:
-    """A dead letter without its payload."""
-
-    letter_id: str
-    """Id in the stream of dead letters."""
-    partition: int
-    reason: Reason
-    detail: str
-    """Reason in one sentence. It is whole: a part that must not be shown could be cut, so that no pattern finds it."""
-    source: str
-    """Kind of the entry: `interactions`, `feedback`, `metrics` or `alerts`."""
-    entry_id: str
-    component: str
-    deliveries: int
-    failed_at: datetime
-    pipeline: str | None
-    """Pipeline that the payload names; None if it names none or cannot be read."""
-    size: int
-    """Bytes of the entry's payload."""
-    can_be_retried: bool
-    """Whether the entry can be published again: an interaction or feedback that is stored whole."""
-
-    @property
-    def place(self) -> tuple[tuple[int, int], int]:
-        """Sort key: time and number of the id, then the partition."""
-        return order(self.letter_id), self.partition
-
-
 class StreamEnd(NamedTuple):
     """A cheap sign of whether a stream of dead letters has changed."""
 
     length: int
     last: str
-
-
-def summary_of(stored_id: str, streams: Streams, letter: DeadLetter) -> LetterSummary:
-    """Return a dead letter without its payload."""
-    kinds = {getattr(streams, name): name for name in ("interactions", "feedback", "metrics", "alerts")}
-    return LetterSummary(
-        letter_id=stored_id,
-        partition=streams.partition,
-        reason=letter.reason,
-        detail=letter.detail,
-        source=kinds.get(letter.stream, "unknown"),
-        entry_id=letter.entry_id,
-        component=letter.component,
-        deliveries=letter.deliveries,
-        failed_at=letter.failed_at,
-        pipeline=letter.pipeline,
-        size=letter.size_bytes if letter.size_bytes is not None else len(letter.payload),
-        can_be_retried=letter.stream in {streams.interactions, streams.feedback} and not letter.truncated,
-    )
 
 
 class PartitionLetters:
@@ -98,7 +50,7 @@ class PartitionLetters:
         self._end = StreamEnd(0, START)
         self._read_at: float | None = None
         self._took_s = 0.0
-        self.letters: dict[str, LetterSummary] = {}
+        self.letters: dict[str, StoredDeadLetter] = {}
         self.unreadable = 0
         """Entries that hold no dead letter."""
         self._read_entries = 0
@@ -165,22 +117,26 @@ class PartitionLetters:
         unreadable = Unreadable("dead letter")
         found = await asyncio.to_thread(self._decoded, page, unreadable)
         self.unreadable += unreadable.count
-        self.letters |= {summary.letter_id: summary for summary in found}
+        self.letters |= {letter.letter_id: letter for letter in found}
         if len(self.letters) > self._most:
             newest = sorted(self.letters.values(), key=lambda letter: letter.place)[-self._most :]
-            self.letters = {summary.letter_id: summary for summary in newest}
+            self.letters = {letter.letter_id: letter for letter in newest}
 
-    def _decoded(self, page: Sequence[Entry], unreadable: Unreadable) -> list[LetterSummary]:
+    def _decoded(self, page: Sequence[Entry], unreadable: Unreadable) -> list[StoredDeadLetter]:
         streams = self._streams
         letters = ((entry, unreadable.decode(DeadLetter, streams.dead_letters, entry)) for entry in page)
-        return [summary_of(entry.entry_id, streams, letter) for entry, letter in letters if letter is not None]
+        return [
+            StoredDeadLetter.of(streams, entry.entry_id, letter).without_payload()
+            for entry, letter in letters
+            if letter is not None
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedLetters:
     """The newest dead letters of a deployment."""
 
-    letters: Sequence[LetterSummary]
+    letters: Sequence[StoredDeadLetter]
     """The newest first."""
     total: int
     """Entries of the streams of dead letters."""
@@ -220,7 +176,7 @@ class LetterIndex:
                 sum(partition.unreadable for partition in self._partitions),
             )
 
-    def forget(self, letters: Iterable[LetterSummary]) -> None:
+    def forget(self, letters: Iterable[StoredDeadLetter]) -> None:
         """Leave out dead letters that were published again."""
         for letter in letters:
             for streams, partition in zip(self._streams, self._partitions, strict=True):

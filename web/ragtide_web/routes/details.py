@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import TypeAdapter
 
+from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.reading.interaction_trace import GONE, SCANNED, TRIMMED, InteractionTrace
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_aggregator.statistics.tables.windows import window
@@ -41,7 +42,6 @@ from ..reading.dead_letters import MEANINGS, may_see, shown_letter
 from ..reading.fleet import FleetFilter, fleet_of
 from ..reading.item_lists import MOST, ItemChoice, missing_item, read_list
 from ..reading.items import NOTE_CHARS, SHOWN_CHARS, item_view
-from ..reading.letter_index import summary_of
 from .reading import RESPONSES, encoded_list
 
 router = APIRouter(tags=["reading"], responses=RESPONSES)
@@ -202,9 +202,9 @@ async def get_why(
 
     async def detail_of(streams: Streams, letter_id: str, letter: DeadLetter) -> str:
         """Remember what the viewer may see of a detail: it may quote texts, so it stands in no sentence."""
-        summary = summary_of(letter_id, streams, letter)
-        if may_see(viewer, summary) and pipeline in (None, summary.pipeline):
-            shown = await shown_letter(shared.hiding, letter, summary, sees_texts=viewer.sees_texts, payload=False)
+        stored = StoredDeadLetter.of(streams, letter_id, letter)
+        if may_see(viewer, stored) and pipeline in (None, stored.pipeline):
+            shown = await shown_letter(shared.hiding, letter, sees_texts=viewer.sees_texts, payload=False)
             letters.append((letter, shown.detail))
         return ""
 

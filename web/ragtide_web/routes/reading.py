@@ -13,7 +13,6 @@ from ragtide_aggregator.estimates.estimates import ESTIMATORS, check_live, chose
 from ragtide_aggregator.estimates.headline import HeadlineRange, headline_range
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.means.strategies import AUTO
-from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import Alert, DeadLetter, Estimate, Headline, Workspace, utc_now
 from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.times import to_utc
@@ -24,7 +23,6 @@ from ..guard.problems import HttpProblem
 from ..guard.viewers import viewer_of_client
 from ..reading.context import Context, Shared
 from ..reading.dead_letters import shown_letter
-from ..reading.letter_index import LetterSummary, summary_of
 
 router = APIRouter(tags=["reading"])
 
@@ -181,32 +179,27 @@ async def get_dead_letters(
 async def _letters(
     shared: Context, client: Client, reason: str | None, pipeline: str | None, *, payload: bool, limit: int
 ) -> list[StoredLetter]:
-    found: deque[tuple[StoredDeadLetter, LetterSummary]] = deque()
+    found: deque[StoredDeadLetter] = deque()
     sees_texts, left = viewer_of_client(client, shared).sees_texts, PAYLOADS_BYTES
     wants_payload = payload and sees_texts
     async for stored in shared.deployment.dead_letters():
-        summary = summary_of(stored.letter_id, Streams(shared.settings.prefix, stored.partition), stored.letter)
-        if reason not in (None, summary.reason) or not _may_see(client, summary, pipeline):
+        if reason not in (None, stored.letter.reason) or not _may_see(client, stored, pipeline):
             continue
         left -= len(stored.letter.payload) if wants_payload else 0
-        found.append((stored if wants_payload else stored.without_payload(), summary))
+        found.append(stored if wants_payload else stored.without_payload())
         if len(found) > limit:
-            left += len(found.popleft()[0].letter.payload)
+            left += len(found.popleft().letter.payload)
         for place in range(len(found)):
             if left >= 0:
                 break
-            left += len(found[place][0].letter.payload)
-            found[place] = found[place][0].without_payload(), found[place][1]
-    return [await _stored_letter(shared, *pair, asked=payload, sees_texts=sees_texts) for pair in found]
+            left += len(found[place].letter.payload)
+            found[place] = found[place].without_payload()
+    return [await _stored_letter(shared, stored, asked=payload, sees_texts=sees_texts) for stored in found]
 
 
-async def _stored_letter(
-    shared: Context, stored: StoredDeadLetter, summary: LetterSummary, *, asked: bool, sees_texts: bool
-) -> StoredLetter:
-    dropped = asked and sees_texts and not stored.letter.payload and summary.size > 0
-    shown = await shown_letter(
-        shared.hiding, stored.letter, summary, sees_texts=sees_texts, payload=asked and not dropped
-    )
+async def _stored_letter(shared: Context, stored: StoredDeadLetter, *, asked: bool, sees_texts: bool) -> StoredLetter:
+    dropped = asked and sees_texts and not stored.letter.payload and stored.size > 0
+    shown = await shown_letter(shared.hiding, stored.letter, sees_texts=sees_texts, payload=asked and not dropped)
     text, encoding = stored.letter.encode_payload(shown.payload or b"")
     update = {"detail": shown.detail, "payload": text, "payload_encoding": encoding}
     hidden = shown.hidden or None if asked else None
@@ -216,7 +209,7 @@ async def _stored_letter(
     return StoredLetter(id=stored.letter_id, partition=stored.partition, letter=letter, payload_hidden=hidden)
 
 
-def _may_see(client: Client, letter: LetterSummary, pipeline: str | None) -> bool:
+def _may_see(client: Client, letter: StoredDeadLetter, pipeline: str | None) -> bool:
     if letter.pipeline is None:
         return not client.patterns and pipeline is None
     return client.may_use(letter.pipeline) and pipeline in (None, letter.pipeline)

@@ -22,6 +22,7 @@ from ragtide_web.guard.problems import HttpProblem
 from ragtide_web.guard.viewers import Operator, Reader, Viewer
 from ragtide_web.page.rendering import render
 from ragtide_web.reading.context import Context, Shared
+from ragtide_web.reading.list_pages import ListPage
 
 from ...experiments.drafts import name_from, value_text
 from ...experiments.errors import CommandConflictError, ExperimentError
@@ -145,10 +146,9 @@ async def get_runs(
     """Show the replays and experiments, the newest first."""
     _sees_everything(viewer)
     newest_first = list(reversed(await _reading(request).workspaces()))
-    pages = max(1, -(-len(newest_first) // RUNS_N))
-    page = min(page, pages)
-    rows = await read_runs(shared.redis, shared.settings, newest_first[(page - 1) * RUNS_N : page * RUNS_N])
-    return render(request, viewer, "runs.html", rows=rows, total=len(newest_first), page=page, pages=pages)
+    found = ListPage.of(newest_first, page, RUNS_N)
+    rows = await read_runs(shared.redis, shared.settings, found.rows)
+    return render(request, viewer, "runs.html", rows=rows, found=found)
 
 
 @router.get("/x/{name}")

@@ -66,9 +66,11 @@ async def get_alerts(
     page: Annotated[int, Query(ge=1, le=1_000_000, description="Page of the list, from 1.")] = 1,
 ) -> Response:
     """Show the alerts, those that fire first."""
-    found = alert_list(await visible_alerts(shared, viewer), state=state, page=page)
-    texts = await alert_texts(shared, found.alerts)
-    return render(request, viewer, "alerts.html", found=found, texts=texts, state=state)
+    alerts = await visible_alerts(shared, viewer)
+    found = alert_list(alerts, state=state, page=page)
+    texts = await alert_texts(shared, found.rows)
+    firing = sum(alert.status != "resolved" for alert in alerts)
+    return render(request, viewer, "alerts.html", found=found, texts=texts, state=state, firing=firing)
 
 
 async def _alert_page(

@@ -12,6 +12,7 @@ from ragtide_schemas import Alert
 from ragtide_schemas.alert_evidence import EvidencePoint
 
 from ...reading.bands import HEIGHT, WIDTH
+from ...reading.list_pages import ListPage
 
 PAGE: Final = 50
 """Alerts on one page of the list."""
@@ -35,21 +36,8 @@ MOST_SIDE: Final = timedelta(days=7)
 """Most of this time."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlertList:
-    """A page of alerts."""
-
-    alerts: Sequence[Alert]
-    """Those that fire first, the newest first."""
-    firing: int
-    """Number of all alerts that fire."""
-    total: int
-    page: int
-    pages: int
-
-
-def alert_list(alerts: Sequence[Alert], *, state: str = "", page: int = 1) -> AlertList:
-    """Return a page of alerts.
+def alert_list(alerts: Sequence[Alert], *, state: str = "", page: int = 1) -> ListPage[Alert]:
+    """Return a page of alerts, those that fire first, and then the newest first.
 
     Args:
         alerts: that the viewer may see, in their latest state.
@@ -64,9 +52,7 @@ def alert_list(alerts: Sequence[Alert], *, state: str = "", page: int = 1) -> Al
         for part in ((firing, resolved) if chosen is None else (chosen,))
         for alert in sorted(part, key=lambda alert: alert.fired_at, reverse=True)
     ]
-    pages = max(1, -(-len(wanted) // PAGE))
-    page = min(max(page, 1), pages)
-    return AlertList(wanted[(page - 1) * PAGE : page * PAGE], len(firing), len(wanted), page, pages)
+    return ListPage.of(wanted, page, PAGE)
 
 
 Moment = Literal["began", "fired", "explained", "acknowledged", "silenced", "sent", "resolved"]

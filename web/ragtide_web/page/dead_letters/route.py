@@ -21,11 +21,11 @@ from ...guard.orders import form_of, reason_in, record_order, same_site
 from ...guard.problems import HttpProblem
 from ...guard.viewers import Operator, Reader, Viewer
 from ...reading.context import Context, Shared
-from ...reading.dead_letters import ShownLetter, may_see, shown_detail, shown_letter
+from ...reading.dead_letters import MEANINGS, ShownLetter, may_see, seen_by, shown_detail, shown_letter
 from ...reading.hiding import indented
-from ...reading.letter_index import LetterSummary, summary_of
+from ...reading.list_pages import ListPage
 from ..rendering import render
-from .screen import LetterList, failed_field, letter_list, reason_groups
+from .screen import PAGE_LETTERS, failed_field, reason_groups
 
 router = APIRouter(include_in_schema=False)
 
@@ -57,28 +57,31 @@ async def get_dead_letters(
 async def _listed(
     request: Request, shared: Context, viewer: Viewer, reason: str, page: int, *, status: int = 200, problem: str = ""
 ) -> Response:
-    found = letter_list(await shared.letters.read(), viewer, reason=_known(reason), page=page)
+    wanted, seen = _known(reason), seen_by(viewer, await shared.letters.read())
+    chosen = [stored for stored in seen.letters if wanted in ("", stored.letter.reason)]
+    found = ListPage.of(chosen, page, PAGE_LETTERS)
     return render(
         request,
         viewer,
         "dead.html",
         status=status,
         found=found,
-        details=await _details(shared, viewer, found),
-        fields={(letter.partition, letter.letter_id): failed_field(letter) for letter in found.letters},
+        groups=reason_groups(seen.letters),
+        indexed=len(seen.letters),
+        total=seen.total,
+        unreadable=seen.unreadable,
+        details=await _details(shared, viewer, found.rows),
         reason=reason,
         problem=problem,
     )
 
 
-async def _details(shared: Context, viewer: Viewer, found: LetterList) -> dict[tuple[int, str], str]:
+async def _details(shared: Context, viewer: Viewer, found: Sequence[StoredDeadLetter]) -> list[tuple[str | None, str]]:
+    """Return of each dead letter the field that its detail is about, and the detail, redacted."""
     hiding = shared.hiding
-    texts = [shown_detail(letter, sees_texts=viewer.sees_texts, hides=hiding.hides) for letter in found.letters]
-    redacted = await hiding.texts(texts)
-    return {
-        (letter.partition, letter.letter_id): text[:DETAIL_CHARS]
-        for letter, text in zip(found.letters, redacted or [""] * len(texts), strict=True)
-    }
+    texts = [shown_detail(stored.letter, sees_texts=viewer.sees_texts, hides=hiding.hides) for stored in found]
+    redacted = await hiding.texts(texts) or [""] * len(texts)
+    return [(failed_field(stored.letter), text[:DETAIL_CHARS]) for stored, text in zip(found, redacted, strict=True)]
 
 
 def _known(reason: str) -> str:
@@ -95,9 +98,8 @@ async def export(shared: Shared, viewer: Reader, reason: ReasonName = "") -> Str
     async def lines() -> AsyncGenerator[bytes]:
         unreadable = Unreadable("dead letter")
         async for stored in read_dead_letters(shared.redis, shared.settings.layout.all(), unreadable):
-            summary = summary_of(stored.letter_id, Streams(shared.settings.prefix, stored.partition), stored.letter)
-            if wanted in ("", summary.reason) and may_see(viewer, summary):
-                shown = await shown_letter(shared.hiding, stored.letter, summary, sees_texts=viewer.sees_texts)
+            if wanted in ("", stored.letter.reason) and may_see(viewer, stored):
+                shown = await shown_letter(shared.hiding, stored.letter, sees_texts=viewer.sees_texts)
                 yield await asyncio.to_thread(_line, stored, shown)  # a payload may have 4 MiB
 
     name = f"dead-letters{'-' + wanted if wanted else ''}.jsonl"
@@ -136,43 +138,38 @@ async def _one(
     status: int = 200,
     problem: str = "",
 ) -> Response:
-    stored, summary = await _found(shared, viewer, partition, letter_id)
-    shown = await shown_letter(shared.hiding, stored.letter, summary, sees_texts=viewer.sees_texts)
+    stored = await _found(shared, viewer, partition, letter_id)
+    shown = await shown_letter(shared.hiding, stored.letter, sees_texts=viewer.sees_texts)
     payload = None
     if shown.payload is not None:
         payload = indented(shown.payload) or shown.payload.decode(errors="replace")
-    (group,) = reason_groups([summary])
     return render(
         request,
         viewer,
         "dead_letter.html",
         status=status,
-        letter=summary,
-        meaning=group.meaning,
-        field=failed_field(summary),
+        stored=stored,
+        meaning=MEANINGS[stored.letter.reason],
+        field=failed_field(stored.letter),
         detail=shown.detail[:DETAIL_CHARS],
         payload=None if payload is None else payload[:SHOWN_CHARS],
         cut=payload is not None and len(payload) > SHOWN_CHARS,
-        whole=not stored.letter.truncated,
         cannot=viewer.sees_texts and payload is None,
         redacts=shared.hiding.hides,
         problem=problem,
     )
 
 
-async def _found(
-    shared: Context, viewer: Viewer, partition: int, letter_id: str
-) -> tuple[StoredDeadLetter, LetterSummary]:
+async def _found(shared: Context, viewer: Viewer, partition: int, letter_id: str) -> StoredDeadLetter:
     missing = HttpProblem(404, f"there is no dead letter {letter_id[:50]!r}: it was published again, or trimmed")
     wanted = [streams for streams in shared.settings.layout.all() if streams.partition == partition]
     if not wanted or re.fullmatch(LETTER_ID, letter_id) is None:
         raise missing
     reading = read_dead_letters(shared.redis, wanted, Unreadable("dead letter"), ids=(letter_id,))
     stored = await anext(reading, None)
-    summary = None if stored is None else summary_of(stored.letter_id, wanted[0], stored.letter)
-    if stored is None or summary is None or not may_see(viewer, summary):
+    if stored is None or not may_see(viewer, stored):
         raise missing
-    return stored, summary
+    return stored
 
 
 @router.post("/dead/retry", dependencies=[Depends(same_site)])
@@ -190,7 +187,7 @@ async def retry_group(request: Request, shared: Shared, viewer: Operator) -> Res
     wanted = [
         letter
         for letter in reversed(indexed.letters)
-        if letter.reason == name
+        if letter.letter.reason == name
         and letter.can_be_retried
         and may_see(viewer, letter)
         and order(letter.letter_id) <= order(upto)
@@ -211,7 +208,7 @@ async def retry_group(request: Request, shared: Shared, viewer: Operator) -> Res
     return _seen_elsewhere(done)
 
 
-async def _retried(shared: Context, wanted: Sequence[LetterSummary]) -> tuple[int, int]:
+async def _retried(shared: Context, wanted: Sequence[StoredDeadLetter]) -> tuple[int, int]:
     loop = asyncio.get_running_loop()
     ends, tried, published = loop.time() + RETRY_S, 0, 0
     for start in range(0, len(wanted), AT_ONCE):
@@ -224,7 +221,7 @@ async def _retried(shared: Context, wanted: Sequence[LetterSummary]) -> tuple[in
     return tried, published
 
 
-async def _retry(shared: Context, letter: LetterSummary) -> bool:
+async def _retry(shared: Context, letter: StoredDeadLetter) -> bool:
     streams = Streams(shared.settings.prefix, letter.partition)
     reading = read_dead_letters(shared.redis, [streams], Unreadable("dead letter"), ids=(letter.letter_id,))
     stored = await anext(reading, None)
@@ -238,12 +235,12 @@ async def _retry(shared: Context, letter: LetterSummary) -> bool:
 async def retry_one(request: Request, shared: Shared, viewer: Operator, partition: int, letter_id: str) -> Response:
     """Publish one dead letter again."""
     fields = await form_of(request)
-    stored, summary = await _found(shared, viewer, partition, letter_id)
+    stored = await _found(shared, viewer, partition, letter_id)
     try:
         reason = reason_in(fields)
     except HttpProblem as problem:
         return await _one(request, shared, viewer, partition, letter_id, status=422, problem=problem.detail)
-    if not summary.can_be_retried:
+    if not stored.can_be_retried:
         raise HttpProblem(409, "only interactions and feedback that are stored whole can be published again")
     await record_order(
         shared,
@@ -253,13 +250,13 @@ async def retry_one(request: Request, shared: Shared, viewer: Operator, partitio
         reason=reason,
         details={"partition": partition, "why": stored.letter.reason},
     )
-    published = await _retry(shared, summary)
+    published = await _retry(shared, stored)
     if not published:
         raise HttpProblem(
             409,
             f"dead letter {letter_id} was not published again: it was removed, or its payload cannot be decoded",
         )
-    shared.letters.forget((summary,))
+    shared.letters.forget((stored,))
     return _seen_elsewhere("1 published again")
 
 

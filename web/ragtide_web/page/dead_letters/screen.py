@@ -2,16 +2,15 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from ragtide_schemas import Reason
+from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
+from ragtide_schemas import DeadLetter, Reason
 
-from ...guard.viewers import Viewer
-from ...reading.dead_letters import MEANINGS, may_see
-from ...reading.letter_index import IndexedLetters, LetterSummary
+from ...reading.dead_letters import MEANINGS
 
 PAGE_LETTERS: Final = 50
 """Dead letters on one page of the list."""
@@ -34,62 +33,17 @@ class ReasonGroup:
     """Id of the newest of them: an order to retry the group means no later ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class LetterList:
-    """One page of the list, and all groups."""
-
-    groups: Sequence[ReasonGroup]
-    """The largest first."""
-    letters: Sequence[LetterSummary]
-    chosen: int
-    """Dead letters with the chosen reason."""
-    page: int
-    pages: int
-    indexed: int
-    """Dead letters that are counted by reason."""
-    total: int
-    """Entries of the streams of dead letters; more than `indexed` if the oldest are not counted."""
-    unreadable: int
-
-
-def letter_list(indexed: IndexedLetters, viewer: Viewer, *, reason: str = "", page: int = 1) -> LetterList:
-    """Return a page of the dead letters that a viewer may see.
-
-    Args:
-        indexed: the newest dead letters of the deployment.
-        viewer: who looks.
-        reason: only this reason; all unless given.
-        page: number of the page, from 1; the last page if there are fewer.
-    """
-    visible = [letter for letter in indexed.letters if may_see(viewer, letter)]
-    chosen = [letter for letter in visible if reason in ("", letter.reason)]
-    pages = max(1, -(-len(chosen) // PAGE_LETTERS))
-    shown = min(max(page, 1), pages)
-    whole = not viewer.patterns
-    return LetterList(
-        reason_groups(visible),
-        chosen[(shown - 1) * PAGE_LETTERS : shown * PAGE_LETTERS],
-        len(chosen),
-        shown,
-        pages,
-        len(visible),
-        # Entries that were not read have no known pipeline, so their number is for viewers of all pipelines only.
-        indexed.total if whole else len(visible),
-        indexed.unreadable if whole else 0,
-    )
-
-
-def reason_groups(letters: Iterable[LetterSummary]) -> list[ReasonGroup]:
+def reason_groups(letters: Iterable[StoredDeadLetter]) -> list[ReasonGroup]:
     """Return dead letters grouped by reason, the largest group first."""
-    by_reason: defaultdict[Reason, list[LetterSummary]] = defaultdict(list)
+    by_reason: defaultdict[Reason, list[StoredDeadLetter]] = defaultdict(list)
     for letter in letters:
-        by_reason[letter.reason].append(letter)
+        by_reason[letter.letter.reason].append(letter)
     groups = [
         ReasonGroup(
             reason,
             MEANINGS[reason],
             len(of),
-            max(letter.failed_at for letter in of),
+            max(letter.letter.failed_at for letter in of),
             sum(letter.can_be_retried for letter in of),
             max(of, key=lambda letter: letter.place).letter_id,
         )
@@ -98,7 +52,7 @@ def reason_groups(letters: Iterable[LetterSummary]) -> list[ReasonGroup]:
     return sorted(groups, key=lambda group: (-group.count, group.reason))
 
 
-def failed_field(letter: LetterSummary) -> str | None:
+def failed_field(letter: DeadLetter) -> str | None:
     """Return the first field that a detail names, such as `documents.0.text`; None if the reason is not about a field.
 
     The detail of an invalid entry begins with the field.

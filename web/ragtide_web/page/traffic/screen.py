@@ -7,6 +7,7 @@ from typing import Final
 from ragtide_schemas import METRICS, Direction, RagInteraction, Specimen
 
 from ...reading.fleet import importance, important
+from ...reading.list_pages import ListPage
 
 SHOWN: Final = 25
 """Answers on one page of the screen."""
@@ -64,8 +65,8 @@ def _is_low(metric: str, score: float) -> bool:
 class TrafficRows:
     """The rows, and what can be chosen."""
 
-    answers: Sequence[ScoredAnswer]
-    """Those of the page that match, the newest first."""
+    answers: ListPage[ScoredAnswer]
+    """Those that match, the newest first."""
     metrics: Sequence[str]
     """Metrics of the columns."""
     metric: str
@@ -75,12 +76,6 @@ class TrafficRows:
     """Labelers of the answers that were read."""
     read: int
     """Number of answers that were read."""
-    matching: int
-    """Number of these that match."""
-    page: int
-    """From 1; 1 is the newest."""
-    has_older: bool
-    """Whether there is a page of older ones."""
 
 
 def traffic(specimens: Sequence[Specimen], chosen: TrafficChoice, page: int = 1) -> TrafficRows:
@@ -99,9 +94,8 @@ def traffic(specimens: Sequence[Specimen], chosen: TrafficChoice, page: int = 1)
         metrics = [metric, *metrics[:-1]]
     found = [answer for answer in answers if _matches(answer, metric, chosen)]
     labelers = dict.fromkeys(labeling.labeler for specimen in specimens for labeling in specimen.labelings)
-    page = min(max(page, 1), max(1, -(-len(found) // SHOWN)))
-    shown, has_older = found[(page - 1) * SHOWN : page * SHOWN], len(found) > page * SHOWN
-    return TrafficRows(shown, metrics, metric, known, sorted(labelers), len(answers), len(found), page, has_older)
+    shown = ListPage.of(found, page, SHOWN)
+    return TrafficRows(shown, metrics, metric, known, sorted(labelers), len(answers))
 
 
 def _scored(specimen: Specimen, labeler: str) -> ScoredAnswer:
