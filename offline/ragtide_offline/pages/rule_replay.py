@@ -10,7 +10,7 @@ from typing import Final
 
 from ragtide_runtime.errors import ConfigurationError, RagtideError
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_web.reading.rule_replays import SHOWN, ReplayedAlert, ReplayOrder, RuleReplay, rule_of
+from ragtide_web.reading.rule_replays import SHOWN, ReplayOrder, RuleReplay, rule_of
 
 from ..replay.evidence_curve import FollowedRule
 from ..replay.plan import open_recording
@@ -54,13 +54,12 @@ async def replayed(order: ReplayOrder) -> RuleReplay:
         raise ConfigurationError(nothing) from None
     found = await testing.run(asyncio.Event(), lambda _: None)
     fired = [raised for raised in found.alerts if (raised.rule, raised.pipeline) == (rule.name, alert.pipeline)]
-    shown = [ReplayedAlert(raised.fired_at, raised.resolved_at, raised.segment) for raised in reversed(fired)]
     return RuleReplay(
         n=found.counts["n"],
         seconds=found.seconds,
         fired=len(fired),
         production=recorded_alerts(recording, own)[rule.name],
-        alerts=shown[:SHOWN],
+        alerts=fired[::-1][:SHOWN],
         points=found.evidence,
     )
 

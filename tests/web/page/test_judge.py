@@ -27,12 +27,12 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, JudgedScores, MetricEvent, utc_now
 from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
 from ragtide_web.page.judge.screen import (
+    SpendChart,
     agreement_rows,
     endpoint_view,
     gold_error_rows,
     pipeline_spend,
     pipeline_usage,
-    spend_chart,
 )
 
 STREAMS = Streams("ragtide", 0)
@@ -82,13 +82,13 @@ def of(events: list[MetricEvent]) -> list[Estimate]:
 
 
 def test_bars_are_drawn_against_the_limit() -> None:
-    chart = spend_chart(counts(0.0, 1.0, 2.0), 4.0, 3.8)
-    assert [bar.height for bar in chart.bars] == [0.0, 25.0, 50.0]
+    chart = SpendChart(counts(0.0, 1.0, 2.0), 4.0, 3.8)
+    assert [bar[-1] for bar in chart.bars] == [0.0, 25.0, 50.0]
     assert (chart.limit_y, chart.top_usd, chart.present_usd, chart.is_near) == (0.0, 4.0, 3.8, True)
-    free = spend_chart(counts(0.0, 1.0, 2.0), None, 9.0)
+    free = SpendChart(counts(0.0, 1.0, 2.0), None, 9.0)
     assert (free.limit_y, free.top_usd, free.present_usd, free.total_usd, free.is_near) == (None, 2.0, 2.0, 3.0, False)
-    assert [bar.height for bar in spend_chart(counts(0.0), None, 0.0).bars] == [0.0]
-    assert all(bar.x >= 0 and bar.x + bar.width <= 100 for bar in spend_chart(counts(*[1.0] * 24), None, 0).bars)
+    assert [bar[-1] for bar in SpendChart(counts(0.0), None, 0.0).bars] == [0.0]
+    assert all(x >= 0 and x + width <= 100 for _, _, x, width, _ in SpendChart(counts(*[1.0] * 24), None, 0).bars)
 
 
 def test_dollars_of_pipelines_and_their_rest_add_up_to_those_of_all_calls() -> None:

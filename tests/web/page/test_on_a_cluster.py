@@ -19,7 +19,6 @@ from ragtide_schemas import utc_now
 from ragtide_web.guard.orders import read_orders
 from ragtide_web.page.judge.route import read_endpoints
 from ragtide_web.page.system.reading import read_system
-from ragtide_web.page.system.screen import system_view
 from ragtide_web.reading.letter_index import LetterIndex
 
 pytestmark = [pytest.mark.heavy, pytest.mark.processes]
@@ -37,9 +36,9 @@ async def test_the_screens_read_every_partition(tmp_path: Path) -> None:
             await redis.xgroup_create(settings.layout.all()[2].interactions, LABEL_GROUP, id="0")
             call = count_calls(Streams("ragtide", 0), "judge", some_calls(), at=utc_now(), process="a", batch=1)
             assert await run_script(redis, call)
-            view = system_view(await read_system(redis, settings), settings)
-            assert (view.owned, view.waiting, len(view.facts.servers)) == (6, 6, 3)
-            assert len({server.name for server in view.facts.servers}) == 3
+            facts = await read_system(redis, settings)
+            assert (facts.owned, facts.waiting, len(facts.servers)) == (6, 6, 3)
+            assert len({server.name for server in facts.servers}) == 3
             indexed = await LetterIndex(redis, settings.layout.all()).read()
             assert {one.pipeline for one in indexed.letters} == {f"shop-{number}" for number in range(6)}
             (judge,) = await read_endpoints(redis, Deployment(redis, settings), settings)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_roles.kept.choosing import score_of
 from ragtide_runtime.redis.keys import parts_of_worst
 from ragtide_schemas import Alert, RagInteraction, Specimen
 
@@ -37,19 +36,10 @@ class ItemChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedItem:
-    """An item of a list."""
-
-    specimen: Specimen
-    score: float | None
-    """Score of the list's metric; None without one."""
-
-
-@dataclass(frozen=True, slots=True)
 class ItemList:
     """The items of a list, in its order."""
 
-    items: Sequence[ListedItem]
+    items: Sequence[Specimen]
     metric: str = ""
     labeler: str = ""
     gone: int = 0
@@ -59,12 +49,12 @@ class ItemList:
 
     def around(self, interaction_id: str) -> tuple[int, RagInteraction | None, RagInteraction | None] | None:
         """Return the place of an item from 1, and the ones before and after it; None if it is not on the list."""
-        ids = [item.specimen.interaction.interaction_id for item in self.items]
+        ids = [item.interaction.interaction_id for item in self.items]
         if interaction_id not in ids:
             return None
         at = ids.index(interaction_id)
         before, after = self.items[at - 1 : at] if at else [], self.items[at + 1 : at + 2]
-        neighbours = [next((item.specimen.interaction for item in side), None) for side in (before, after)]
+        neighbours = [next((item.interaction for item in side), None) for side in (before, after)]
         return at + 1, neighbours[0], neighbours[1]
 
 
@@ -82,7 +72,7 @@ async def read_list(kept: KeptSpecimens, pipeline: str, choice: ItemChoice, aler
         return ItemList([])
     found = await kept.listed(pipeline, name, MOST)
     metric, labeler = parts_of_worst(name) or ("", "")
-    items = [ListedItem(listed.specimen, score_of(listed.specimen, metric, labeler or None)) for listed in found]
+    items = [listed.specimen for listed in found]
     return ItemList(items, metric, labeler, kept.gone, most=len(items) == MOST)
 
 
@@ -99,9 +89,8 @@ def list_name(names: Sequence[str], choice: ItemChoice) -> str | None:
 
 async def _of_alert(kept: KeptSpecimens, alert: Alert) -> ItemList:
     ids = alert.worst_interaction_ids[:MOST]
-    found = [specimen for each in ids for specimen in await kept.find(each, alert.pipeline)]
-    items = [ListedItem(specimen, score_of(specimen, alert.metric, alert.labeler)) for specimen in found]
-    return ItemList(items, alert.metric, alert.labeler or "", len(ids) - len(found))
+    items = [specimen for each in ids for specimen in await kept.find(each, alert.pipeline)]
+    return ItemList(items, alert.metric, alert.labeler or "", len(ids) - len(items))
 
 
 def missing_item(shared: Context, interaction_id: str) -> str:

@@ -48,15 +48,6 @@ class ReplayOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayedAlert:
-    """An alert that the rule would have raised."""
-
-    fired_at: datetime
-    resolved_at: datetime | None
-    segment: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class RuleReplay:
     """The result of a replay of a rule."""
 
@@ -67,7 +58,7 @@ class RuleReplay:
     """Alerts of the rule on the pipeline of the alert."""
     production: int
     """Alerts of the rule on this pipeline, according to the recording."""
-    alerts: Sequence[ReplayedAlert] = field(default_factory=tuple)
+    alerts: Sequence[Alert] = field(default_factory=tuple)
     """The newest `SHOWN` of them, the newest first."""
     points: Sequence[EvidencePoint] = field(default_factory=tuple)
 
@@ -96,17 +87,11 @@ class ReplayIsRunningError(RagtideError):
 class ReplayState:
     """The last replay of an alert's rule."""
 
-    alert_id: str
+    order: ReplayOrder
     by: str
     """User that ordered it."""
     at: datetime
     """Time of the order."""
-    since: datetime
-    """Start of the replay."""
-    start: datetime
-    """Start of the evidence curve."""
-    end: datetime
-    """End of the evidence curve."""
     result: RuleReplay | None = None
     problem: str = ""
     """Reason why there is no result."""
@@ -158,9 +143,9 @@ class RuleReplays:
             ReplayIsRunningError: another replay runs.
         """
         self.check()
-        state = ReplayState(order.alert.alert_id, by, utc_now(), order.since, order.start, order.end)
+        state = ReplayState(order, by, utc_now())
         self._keep(state)
-        self._task = asyncio.create_task(self._run(order, state))
+        self._task = asyncio.create_task(self._run(state))
 
     async def aclose(self) -> None:
         """End the replay that runs."""
@@ -168,17 +153,18 @@ class RuleReplays:
             await end(self._task)
 
     def _keep(self, state: ReplayState) -> None:
-        self._states[state.alert_id] = state
-        self._states.move_to_end(state.alert_id)
+        alert_id = state.order.alert.alert_id
+        self._states[alert_id] = state
+        self._states.move_to_end(alert_id)
         if len(self._states) > KEPT:
             self._states.popitem(last=False)
         self._changed()
 
-    async def _run(self, order: ReplayOrder, state: ReplayState) -> None:
+    async def _run(self, state: ReplayState) -> None:
         try:
-            found = await self._answer(order)
+            found = await self._answer(state.order)
         except Exception:  # a defect of one replay must not end the service
-            log.exception("a replay of a rule failed", alert=state.alert_id)
+            log.exception("a replay of a rule failed", alert=state.order.alert.alert_id)
             found = "the replay failed: the log of the service has the cause"
         finally:
             self._task = None

@@ -59,7 +59,7 @@ async def post_criterion(
     stored = await read_stored_criteria(shared.redis, shared.settings.prefix)
     beside = criteria_in_force(shared.settings.judge.criteria, stored)
     return ChangedCriterion(
-        change=change.kind,
+        change=change,
         metric=criterion.metric,
         version=criterion.version,
         hints=tuple(criterion_findings([criterion], beside)),

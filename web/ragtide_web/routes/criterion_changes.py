@@ -1,6 +1,5 @@
 """Changes of the stored criteria by operators: on the page, and over HTTP. Each is an order, written down first."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from ragtide_runtime.settings.labelers import check_sessions
@@ -19,15 +18,7 @@ from ..guard.viewers import Viewer
 from ..reading.context import Context
 
 ChangeKind = Literal["added", "changed", "new version", "unchanged"]
-
-
-@dataclass(frozen=True, slots=True)
-class CriterionChange:
-    """What storing a criterion did."""
-
-    kind: ChangeKind
-    """`new version`: old and new numbers are kept apart; `changed`: the numbers continue."""
-    stored: StoredCriterion
+"""`new version`: old and new numbers are kept apart; `changed`: the numbers continue."""
 
 
 def check_operator(viewer: Viewer) -> None:
@@ -44,8 +35,8 @@ def check_operator(viewer: Viewer) -> None:
 
 async def save_criterion(
     shared: Context, viewer: Viewer, criterion: Criterion, *, paused: bool | None = None, reason: str = ""
-) -> CriterionChange:
-    """Store a criterion in place of the one with its name.
+) -> ChangeKind:
+    """Store a criterion in place of the one with its name, and return what that did.
 
     Args:
         viewer: operator who orders it.
@@ -68,7 +59,7 @@ async def save_criterion(
         paused = before is not None and before.paused
     stored = StoredCriterion(criterion=criterion, by=viewer.name, at=utc_now(), paused=paused)
     if before is not None and (before.criterion, before.paused) == (criterion, paused):
-        return CriterionChange("unchanged", before)
+        return "unchanged"
     action = "add a criterion" if before is None else "change a criterion"
     if before is not None and before.criterion == criterion:
         action = "pause a criterion" if paused else "resume a criterion"
@@ -83,8 +74,8 @@ async def save_criterion(
     except ValueError as error:
         raise HttpProblem(422, str(error)) from None
     if before is None:
-        return CriterionChange("added", stored)
-    return CriterionChange("changed" if before.criterion.version == criterion.version else "new version", stored)
+        return "added"
+    return "changed" if before.criterion.version == criterion.version else "new version"
 
 
 async def drop_criterion(shared: Context, viewer: Viewer, name: str, *, reason: str = "") -> None:

@@ -144,7 +144,7 @@ async def _listed(
         known = dict.fromkeys("worst" if parts_of_worst(name) else name for name in names)
         if choice.name not in known:
             raise HttpProblem(422, unknown("list", choice.name, list(known)))
-    return [_line(viewer, item.specimen, found.metric, found.labeler) for item in found.items[:limit]]
+    return [_line(viewer, specimen, found.metric, found.labeler) for specimen in found.items[:limit]]
 
 
 def _line(viewer: Viewer, specimen: Specimen, metric: str = "", labeler: str = "") -> KeptItemLine:

@@ -1,7 +1,6 @@
 """`/a`: alerts; one alert with its change, its causes, its items and its orders."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -43,19 +42,6 @@ ANSWER_CHARS: Final = 900
 router = APIRouter(include_in_schema=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ShownAnswer:
-    """One of the worst answers of an alert."""
-
-    interaction: RagInteraction
-    view: KeptItem
-    """Its texts with marks, cut."""
-    score: float | None
-    """Its score of the alert's metric."""
-    reason: str | None
-    """The judge's reason of this score; None without one, or where the viewer sees no texts."""
-
-
 @router.get("/a")
 @router.get("/a/")
 async def get_alerts(
@@ -82,7 +68,7 @@ async def _alert_page(
     worst = [_shown(viewer, alert, specimen) for kept in found.specimens.values() for specimen in kept]
     replay, evidence = shared.rule_replays.of(alert.alert_id), None
     if replay is not None and replay.result is not None and any(point.once_in for point in replay.result.points):
-        evidence = EvidenceChart(replay.result.points, replay.start, replay.end)
+        evidence = EvidenceChart(replay.result.points, replay.order.start, replay.order.end)
     return render(
         request,
         viewer,
@@ -112,7 +98,10 @@ async def _alert_page(
     )
 
 
-def _shown(viewer: Viewer, alert: Alert, specimen: Specimen) -> ShownAnswer:
+def _shown(
+    viewer: Viewer, alert: Alert, specimen: Specimen
+) -> tuple[RagInteraction, KeptItem, float | None, str | None]:
+    """Return an answer, its texts with marks, its score of the alert's metric, and the judge's reason of the score."""
     view = item_view(
         specimen,
         alert.labeler,
@@ -121,7 +110,7 @@ def _shown(viewer: Viewer, alert: Alert, specimen: Specimen) -> ShownAnswer:
         marks_support=is_about_support(alert),
     )
     reason = specimen.reason_of(alert) if viewer.sees_texts else None
-    return ShownAnswer(specimen.interaction, view, specimen.score_of(alert), reason)
+    return specimen.interaction, view, specimen.score_of(alert), reason
 
 
 def is_about_support(alert: Alert) -> bool:

@@ -107,7 +107,7 @@ async def post_criterion(request: Request, shared: Shared, viewer: Operator) -> 
         "changed": "The criterion is changed; its numbers continue.",
         "new version": "The question is changed: its new version has numbers of its own, beside the old ones.",
         "unchanged": "The criterion is as it was.",
-    }[change.kind]
+    }[change]
     return _back(done)
 
 

@@ -14,10 +14,10 @@ from ragtide_schemas.alert_rule import SEVERITIES
 from ragtide_schemas.headline import HEADLINE_STATES
 
 from ...guard.proxy import address_seen
-from ...guard.viewers import Reader, Viewer
+from ...guard.viewers import Reader
 from ...reading.alerts import alert_texts, visible_alerts
 from ...reading.context import Context, Shared
-from ...reading.dead_letters import may_see
+from ...reading.dead_letters import seen_by
 from ...reading.fleet import IN_VIEW, FleetChoice, FleetFilter, fleet_of, worst_first
 from ...reading.headlines import CHOICES
 from ...reading.item_lists import lasting
@@ -34,17 +34,6 @@ async def _judge_today(shared: Context) -> float:
     return sum(day.cost_usd for day in counted.days.values())
 
 
-class Facts(NamedTuple):
-    """Numbers beside the pipelines. Those of the whole deployment are None for a user of some pipelines."""
-
-    letters: int
-    """Dead letters, of the pipelines that the user may see."""
-    waiting: int | None = None
-    oldest: str = ""
-    judge_today: float | None = None
-    limit: float | None = None
-
-
 class FirstContact(NamedTuple):
     """What a reader needs to send the first interaction, while no pipeline has a score."""
 
@@ -55,20 +44,6 @@ class FirstContact(NamedTuple):
     has_default_address: bool
     """Whether `ragtide.otel.configure` finds this service by itself."""
     running: RunningRoles
-
-
-async def _facts(shared: Context, viewer: Viewer) -> Facts:
-    if viewer.patterns:
-        indexed = await shared.letters.read()
-        return Facts(sum(may_see(viewer, letter) for letter in indexed.letters))
-    backlog = await shared.deployment.backlog()
-    return Facts(
-        letters=sum(partition.lengths["dead_letters"] for partition in backlog),
-        waiting=sum(partition.waiting for partition in backlog),
-        oldest=lasting(max((partition.oldest_s for partition in backlog), default=0.0)),
-        judge_today=await _judge_today(shared),
-        limit=shared.settings.judge.spend_per_day_usd,
-    )
 
 
 async def _first_contact(request: Request, shared: Context, chosen: FleetChoice) -> FirstContact | None:
@@ -94,7 +69,8 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
     firing.sort(key=lambda alert: SEVERITIES.index(alert.severity))
     resolved = [alert for alert in alerts if alert.status == "resolved"]
     recent = await alert_texts(shared, firing[:20] + resolved[: max(0, 8 - len(firing))])
-    facts = await _facts(shared, viewer)
+    whole = not viewer.patterns  # these numbers are of the whole deployment
+    backlogs = await shared.deployment.backlog() if whole else []
     first = await _first_contact(request, shared, chosen) if not drawn.rows else None
     sparklines = await shared.sparklines.read(
         (
@@ -125,7 +101,13 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         chosen=chosen,
         firing=firing,
         recent=recent,
-        facts=facts,
+        letters=sum(backlog.lengths["dead_letters"] for backlog in backlogs)
+        if whole
+        else len(seen_by(viewer, await shared.letters.read()).letters),
+        waiting=sum(backlog.waiting for backlog in backlogs) if whole else None,
+        oldest=lasting(max((backlog.oldest_s for backlog in backlogs), default=0.0)),
+        judge_today=await _judge_today(shared) if whole else None,
+        limit=shared.settings.judge.spend_per_day_usd,
         first=first,
         states=HEADLINE_STATES,
         ranges=CHOICES,

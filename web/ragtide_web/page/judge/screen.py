@@ -30,30 +30,40 @@ STATES: Final = ("paused", "over budget", "busy", "last call failed", "answers")
 """Words of the states of an endpoint, the worst first."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpendBar:
-    """The dollars of an hour or a day, as a bar."""
-
-    at: datetime
-    usd: float
-    calls: int
-    x: float
-    """Left end of the bar from 0 to 100."""
-    width: float
-    height: float
-    """Height of the bar from 0 to 100."""
+Bar = tuple[datetime, CallCounts, float, float, float]
+"""The calls of an hour or a day, and left end, width and height of their bar from 0 to 100."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpendChart:
     """The dollars of the last hours or days."""
 
-    bars: Sequence[SpendBar]
-    top_usd: float
-    """Dollars at the top of the chart."""
+    counts: Mapping[datetime, CallCounts]
+    """The calls of each hour or day, the oldest first."""
     limit_usd: float | None
-    spent_usd: float | None
-    """Dollars of the present hour or day in the account of the limit, with reservations; None without a limit."""
+    spent_usd: float
+    """Dollars of the present hour or day in the account of the limit, with reservations; 0 without a limit."""
+
+    @property
+    def bars(self) -> list[Bar]:
+        """The bars, the oldest first."""
+        step = 100 / max(len(self.counts), 1)
+        return [
+            (
+                at,
+                calls,
+                round(place * step + 0.1 * step, 2),
+                round(0.8 * step, 2),
+                round(100 * max(calls.cost_usd, 0.0) / self.top_usd, 1),
+            )
+            for place, (at, calls) in enumerate(self.counts.items())
+        ]
+
+    @property
+    def top_usd(self) -> float:
+        """Dollars at the top of the chart."""
+        limit = () if self.limit_usd is None else (self.limit_usd, self.spent_usd)
+        return max([*(calls.cost_usd for calls in self.counts.values()), *limit], default=0.0) or 1.0
 
     @property
     def limit_y(self) -> float | None:
@@ -63,12 +73,12 @@ class SpendChart:
     @property
     def present_usd(self) -> float:
         """Dollars of the present hour or day: of the account if there is one, else as counted."""
-        return self.spent_usd if self.spent_usd is not None else self.bars[-1].usd
+        return self.spent_usd if self.limit_usd is not None else list(self.counts.values())[-1].cost_usd
 
     @property
     def total_usd(self) -> float:
         """Dollars of all bars."""
-        return sum(bar.usd for bar in self.bars)
+        return sum(calls.cost_usd for calls in self.counts.values())
 
     @property
     def is_near(self) -> bool:
@@ -185,33 +195,14 @@ def endpoint_view(
     return EndpointView(
         name,
         model,
-        spend_chart(history.hours, hour_limit, spend.hour_usd),
-        spend_chart(history.days, day_limit, spend.day_usd),
+        SpendChart(history.hours, hour_limit, spend.hour_usd),
+        SpendChart(history.days, day_limit, spend.day_usd),
         history.newest(COUNTED_HOURS),
         pipeline_spend(history),
         _processes(states),
         sum(state.in_flight for state in states.values()),
         sum(state.calls_allowed for state in states.values()),
     )
-
-
-def spend_chart(counts: Mapping[datetime, CallCounts], limit_usd: float | None, spent_usd: float) -> SpendChart:
-    """Return the chart of hours or days, the oldest first."""
-    dollars = [count.cost_usd for count in counts.values()]
-    top_usd = max([*dollars, limit_usd or 0.0, spent_usd if limit_usd is not None else 0.0]) or 1.0
-    step = 100 / max(len(dollars), 1)
-    bars = [
-        SpendBar(
-            at,
-            usd,
-            sum(calls.outcomes.values()),
-            round(place * step + 0.1 * step, 2),
-            round(0.8 * step, 2),
-            round(100 * max(usd, 0.0) / top_usd, 1),
-        )
-        for place, ((at, calls), usd) in enumerate(zip(counts.items(), dollars, strict=True))
-    ]
-    return SpendChart(bars, top_usd, limit_usd, spent_usd if limit_usd is not None else None)
 
 
 def _processes(states: Mapping[str, EndpointState]) -> list[EndpointProcesses]:

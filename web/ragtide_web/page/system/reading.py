@@ -1,5 +1,6 @@
 """Reads the system from Redis: processes, leases, streams, servers, and outboxes of notifications."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from ragtide_consumers.notify.outbox import GROUP, STATE
 from ragtide_consumers.notify.routing import FAILING_RULE
 from ragtide_roles.doctor.server import servers
 from ragtide_runtime.alert_book import STORED
-from ragtide_runtime.redis.backlog import SEEN_MS, Backlog, read_backlogs
+from ragtide_runtime.redis.backlog import COUNT_CAP, SEEN_MS, Backlog, read_backlogs
 from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import LABEL_GROUP, RESCUER, Streams, awaited_labeler
 from ragtide_runtime.settings.model import Settings
@@ -24,6 +25,8 @@ from ragtide_schemas import Alert, InvalidEntryError
 
 FULL: Final = 0.8
 """Share of its cap above which a stream, or Redis's memory, is marked."""
+PARTITIONS_SHOWN: Final = 64
+"""Most partitions in the table."""
 OUTBOX_FIELDS: Final = 2_000
 """Fields of an outbox above which only their number is read."""
 
@@ -115,13 +118,9 @@ def _status_of(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseHolder:
-    """A process that owns a partition for a role."""
-
-    name: str
-    renewed_s: float | None
-    """Seconds since the lease was renewed; None if the lease has another length than the settings say."""
+Lease = tuple[str, float | None]
+"""Name of the process that owns a partition for a role, and the seconds since it renewed its lease; None if the lease
+has another length than the settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +129,9 @@ class PartitionOwners:
 
     partition: int
     backlog: Backlog
-    aggregator: LeaseHolder | None
-    recorder: LeaseHolder | None
-    notifier: LeaseHolder | None
+    aggregator: Lease | None
+    recorder: Lease | None
+    notifier: Lease | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +150,6 @@ class SeenWorker:
     def is_present(self) -> bool:
         """Whether it has read within the last minute."""
         return self.idle_s * 1000 < SEEN_MS
-
-
-@dataclass(frozen=True, slots=True)
-class RunningAggregator:
-    """An aggregator that said that it runs."""
-
-    name: str
-    partitions: int
-    """Partitions that it owns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +192,68 @@ class SystemFacts:
 
     partitions: Sequence[PartitionOwners]
     workers: Sequence[SeenWorker]
-    aggregators: Sequence[RunningAggregator]
+    aggregators: Mapping[str, int]
+    """Partitions that each aggregator owns which said that it runs."""
     servers: Sequence[RedisServer]
     destinations: Sequence[DestinationStatus]
     outboxes_too_large: int
     """Outboxes with so many fields that they were not read."""
+
+    @property
+    def backlogs(self) -> list[Backlog]:
+        """The backlog of each partition."""
+        return [partition.backlog for partition in self.partitions]
+
+    @property
+    def present(self) -> int:
+        """Workers that have read within the last minute."""
+        return sum(worker.is_present for worker in self.workers)
+
+    @property
+    def owned(self) -> int:
+        """Partitions with an aggregator."""
+        return sum(partition.aggregator is not None for partition in self.partitions)
+
+    @property
+    def waiting(self) -> int:
+        """Interactions that wait for a worker."""
+        return sum(backlog.waiting for backlog in self.backlogs)
+
+    @property
+    def oldest_s(self) -> float:
+        """Age of the oldest of them."""
+        return max((backlog.oldest_s for backlog in self.backlogs), default=0.0)
+
+    @property
+    def events_waiting(self) -> int:
+        """Metric events that wait for an aggregator, counted to `COUNT_CAP` in each partition."""
+        return sum(backlog.events_waiting for backlog in self.backlogs)
+
+    @property
+    def events_at_least(self) -> bool:
+        """Whether there are more metric events than were counted."""
+        return any(backlog.events_waiting >= COUNT_CAP for backlog in self.backlogs)
+
+    @property
+    def events_oldest_s(self) -> float:
+        """Age of the oldest of them."""
+        return max((backlog.events_oldest_s for backlog in self.backlogs), default=0.0)
+
+    @property
+    def dropped(self) -> list[tuple[str, int]]:
+        """Number of dropped entries by reason, the largest first."""
+        dropped: Counter[str] = Counter()
+        for backlog in self.backlogs:
+            dropped.update(backlog.dropped)
+        return sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
+
+    @property
+    def oldest_partitions(self) -> list[PartitionOwners]:
+        """The partitions of the table in their order: those with the oldest waiting entries."""
+        oldest_first = sorted(
+            self.partitions, key=lambda owners: -max(owners.backlog.oldest_s, owners.backlog.events_oldest_s)
+        )
+        return sorted(oldest_first[:PARTITIONS_SHOWN], key=lambda owners: owners.partition)
 
 
 async def read_system(redis: Redis, settings: Settings) -> SystemFacts:
@@ -250,13 +297,13 @@ async def _owners(redis: Redis, partitions: Sequence[Streams], lease_s: float) -
     return found
 
 
-def _holder(token: bytes | None, left_ms: int, lease_s: float) -> LeaseHolder | None:
+def _holder(token: bytes | None, left_ms: int, lease_s: float) -> Lease | None:
     if token is None:
         return None
     # A token is a rising number, the name of the process, and random letters.
     name = token.decode(errors="replace")
     renewed_s = lease_s - left_ms / 1000
-    return LeaseHolder(name, renewed_s if left_ms >= 0 and renewed_s >= -0.5 else None)
+    return name, renewed_s if left_ms >= 0 and renewed_s >= -0.5 else None
 
 
 async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWorker]:
@@ -281,19 +328,19 @@ async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWork
     return sorted(found.values(), key=lambda worker: (worker.idle_s >= 60, worker.name))
 
 
-async def _aggregators(redis: Redis, settings: Settings) -> list[RunningAggregator]:
+async def _aggregators(redis: Redis, settings: Settings) -> dict[str, int]:
     members = cast("dict[bytes, bytes]", await redis.hgetall(Streams(settings.prefix, 0).aggregators))
     time: Any = await redis.time()
     times = list(time.values()) if isinstance(time, dict) else [time]
     now_ms = max(int(seconds) * 1000 for seconds, _ in times)
-    found = []
+    found = {}
     for name, data in sorted(members.items()):
         try:
             until_ms, count = (int(part) for part in data.split())
         except ValueError:  # any client may write to Redis
             continue
         if until_ms >= now_ms:
-            found.append(RunningAggregator(name.decode(errors="replace"), count))
+            found[name.decode(errors="replace")] = count
     return found
 
 

@@ -11,7 +11,7 @@ from ...guard.viewers import Reader, sees_all_pipelines
 from ...reading.context import Shared
 from ..rendering import render
 from .reading import read_system
-from .screen import system_view
+from .screen import stream_fills
 from .shown_settings import shown_settings
 
 router = APIRouter(include_in_schema=False)
@@ -34,7 +34,8 @@ async def get_system(request: Request, shared: Shared, viewer: Reader) -> Respon
         request,
         viewer,
         "system.html",
-        view=system_view(facts, shared.settings),
+        facts=facts,
+        fills=stream_fills(facts, shared.settings),
         checks=await shared.checks.read(),
         settings=shown_settings(shared.settings) if viewer.is_operator else None,
         newest=newest,

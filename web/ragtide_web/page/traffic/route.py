@@ -69,7 +69,7 @@ async def get_traffic(
     if choice.name != SPECIMEN_NEWEST:
         if chosen.pipeline in names:
             found = await read_list(kept, chosen.pipeline, choice, named)
-        specimens = [item.specimen for item in found.items]
+        specimens = found.items
         if found.metric:
             chosen = replace(chosen, metric=found.metric, labeler=found.labeler)
     if download:
