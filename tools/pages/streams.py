@@ -4,7 +4,7 @@ from typing import Final
 
 import yaml
 
-from ragtide_web.routes.asyncapi import asyncapi_document, described_streams
+from ragtide_web.routes.asyncapi import DROPPED, STREAMS, asyncapi_document, key_of
 
 from .schema_tables import fields_table
 
@@ -22,13 +22,13 @@ def streams_page() -> str:
     """Return the page of every stream and every message."""
     document = asyncapi_document()
     parts = ["# Streams", _INTRODUCTION, document["info"]["description"]]
-    for stream in described_streams():
-        lines = [f"- Key: `{stream.key}`, a {stream.kind}"]
+    for name, stream in {**STREAMS, "dropped": DROPPED}.items():
+        lines = [f"- Key: `{key_of(name)}`, a {'hash' if name == 'dropped' else 'stream'}"]
         for words, components in (("Written by", stream.written_by), ("Read by", stream.read_by)):
             lines += [f"- {words}: {', '.join(components)}"] if components else []
-        links = [f"[{message}](#message-{message.lower()})" for message in stream.messages]
+        links = [f"[{message.__name__}](#message-{message.__name__.lower()})" for message in stream.messages]
         lines += [f"- Messages: {', '.join(links)}"] if links else []
-        parts += [f"## {stream.name}", stream.summary, "\n".join(lines)]
+        parts += [f"## {name}", stream.summary, "\n".join(lines)]
     parts.append("## Messages")
     schemas = document["components"]["schemas"]
     for name, message in document["components"]["messages"].items():

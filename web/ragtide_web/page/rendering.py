@@ -116,7 +116,6 @@ def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...], folders: F
         "rule_of_beyond": rule_of_beyond,
         "in_short": in_short,
         "when": when,
-        "ago": ago,
         "lasting": lasting,
         "seconds_long": seconds_long,
         "in_bytes": in_bytes,
@@ -192,13 +191,6 @@ def when(value: datetime | None) -> Markup:
     return Markup('<time datetime="{}">{:%Y-%m-%d %H:%M:%S} UTC</time>').format(
         value.isoformat(timespec="seconds"), value
     )
-
-
-def ago(value: datetime | None) -> str:
-    """Return how long ago a time was, in the largest whole unit."""
-    if value is None:
-        return "–"
-    return lasting((utc_now() - value).total_seconds())
 
 
 def seconds_long(value_s: float) -> str:

@@ -22,26 +22,26 @@ _DESCRIPTION: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Stream:
+class DescribedStream:
     """A stream, its messages, and the components that add and read them."""
 
     summary: str
-    messages: Sequence[type[BaseModel]]
-    added_by: Sequence[str]
-    read_by: Sequence[str]
+    messages: Sequence[type[BaseModel]] = ()
+    written_by: Sequence[str] = ()
+    read_by: Sequence[str] = ()
     traced: bool = False
     """Whether entries may carry a trace context."""
 
 
-_STREAMS: Final[Mapping[str, _Stream]] = {
-    "interactions": _Stream(
+STREAMS: Final[Mapping[str, DescribedStream]] = {
+    "interactions": DescribedStream(
         f"Interactions to be labeled. Workers read them in the consumer group `{LABEL_GROUP}`.",
         [RagInteraction],
         ["producer", "bridge", "replay", "experiment driver"],
         ["worker", "recorder"],
         traced=True,
     ),
-    "metrics": _Stream(
+    "metrics": DescribedStream(
         "Scores of labeled interactions. An entry with `unit` `tick` has no scores: the aggregator adds it to end the "
         "sessions of a pipeline whose traffic stopped; other readers skip it.",
         [MetricEvent],
@@ -49,31 +49,31 @@ _STREAMS: Final[Mapping[str, _Stream]] = {
         ["aggregator", "recorder", "bridge"],
         traced=True,
     ),
-    "feedback": _Stream(
+    "feedback": DescribedStream(
         "Gold scores that come after their interaction.", [Feedback], ["producer"], ["aggregator", "recorder"]
     ),
-    "estimates": _Stream(
+    "estimates": DescribedStream(
         "Estimates of whole pipelines over all time, at most one entry for each in `estimates_interval_s`.",
         [Estimate],
         ["aggregator"],
         ["bridge", "client"],
     ),
-    "alerts": _Stream(
+    "alerts": DescribedStream(
         "Alerts: an entry when one fires, is explained, or resolves. Each subscriber has a group.",
         [Alert],
         ["aggregator"],
         ["alert subscriber", "recorder", "bridge"],
     ),
-    "dead-letters": _Stream(
+    "dead-letters": DescribedStream(
         "Entries that could not be used, with the reason.", [DeadLetter], ["worker", "aggregator", "bridge"], ["client"]
     ),
-    "experiment": _Stream(
+    "experiment": DescribedStream(
         "The log of an experiment: its plan, every command, every comparison point and its end.",
         [Begun, Command, Look, Paused, Completed],
         ["experiment driver", "experiment control"],
         ["experiment driver", "experiment control"],
     ),
-    "executions": _Stream(
+    "executions": DescribedStream(
         "The outcome of each call of an experiment: the id of the answer, or the failure.",
         [Execution],
         ["experiment driver"],
@@ -82,11 +82,20 @@ _STREAMS: Final[Mapping[str, _Stream]] = {
 }
 """The streams of a partition by the last part of their key. Only the workspace of an experiment has the last two."""
 
+DROPPED: Final = DescribedStream("Counts of interactions that were dropped before they were labeled, by reason.")
+"""The hash `dropped` of a partition."""
+
+
+def key_of(name: str) -> str:
+    """Return the key of a stream with the usual prefix, and `p` for the number of the partition."""
+    key: str = getattr(Streams("ragtide", 0), name.replace("-", "_"))
+    return key.replace("{0}", "{p}")
+
 
 @cache
 def asyncapi_document() -> dict[str, Any]:
     """Return the AsyncAPI 3.0 document of every stream, its messages, and the components that add and read them."""
-    models = list(dict.fromkeys(model for stream in _STREAMS.values() for model in stream.messages))
+    models = list(dict.fromkeys(model for stream in STREAMS.values() for model in stream.messages))
     _, schemas = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
@@ -94,7 +103,7 @@ def asyncapi_document() -> dict[str, Any]:
         "asyncapi": "3.0.0",
         "info": {"title": "ragtide", "version": f"schema version {SCHEMA_VERSION}", "description": _DESCRIPTION},
         "defaultContentType": "application/json",
-        "channels": {name: _channel(name, stream) for name, stream in _STREAMS.items()} | {"dropped": _dropped()},
+        "channels": {name: _channel(name, stream) for name, stream in STREAMS.items()} | {"dropped": _dropped()},
         "operations": dict(_operations()),
         "components": {
             "messages": {model.__name__: _message(model) for model in models},
@@ -107,48 +116,7 @@ def asyncapi_document() -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedStream:
-    """A channel of the document, as pages show it."""
-
-    name: str
-    summary: str
-    key: str
-    """With the usual prefix, and `p` for the number of the partition."""
-    kind: str
-    """`stream` or `hash`."""
-    written_by: Sequence[str]
-    read_by: Sequence[str]
-    messages: Sequence[str]
-    """Names of the messages that the document describes with their fields."""
-
-
-def described_streams() -> list[DescribedStream]:
-    """Return every channel of the document."""
-    document = asyncapi_document()
-
-    def components(name: str, action: str) -> list[str]:
-        return [
-            operation["tags"][0]["name"]
-            for operation in document["operations"].values()
-            if operation["action"] == action and operation["channel"]["$ref"] == f"#/channels/{name}"
-        ]
-
-    return [
-        DescribedStream(
-            name,
-            channel["summary"],
-            channel["address"].replace("{prefix}", "ragtide").replace("{{partition}}", "{p}"),
-            channel["x-redis"]["type"],
-            components(name, "send"),
-            components(name, "receive"),
-            [message for message in channel["messages"] if message in document["components"]["messages"]],
-        )
-        for name, channel in document["channels"].items()
-    ]
-
-
-def _channel(name: str, stream: _Stream) -> dict[str, Any]:
+def _channel(name: str, stream: DescribedStream) -> dict[str, Any]:
     return {
         **_keyed(name),
         "summary": stream.summary,
@@ -162,7 +130,7 @@ def _dropped() -> dict[str, Any]:
     payload = {"type": "object", "properties": counts}
     return {
         **_keyed("dropped"),
-        "summary": "Counts of interactions that were dropped before they were labeled, by reason.",
+        "summary": DROPPED.summary,
         "messages": {"Dropped": {"name": "Dropped", "payload": payload}},
         "x-redis": {"type": "hash"},
     }
@@ -175,7 +143,7 @@ def _keyed(name: str) -> dict[str, Any]:
 
 
 def _message(model: type[BaseModel]) -> dict[str, Any]:
-    traced = any(stream.traced for stream in _STREAMS.values() if model in stream.messages)
+    traced = any(stream.traced for stream in STREAMS.values() if model in stream.messages)
     context = {"type": "string", "description": "W3C trace context."}
     headers = {"headers": {"type": "object", "properties": {TRACEPARENT_FIELD.decode(): context}}} if traced else {}
     summary = (model.__doc__ or "").partition("\n")[0]
@@ -188,8 +156,8 @@ def _message(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _operations() -> Iterable[tuple[str, dict[str, Any]]]:
-    for name, stream in _STREAMS.items():
-        for action, components in (("send", stream.added_by), ("receive", stream.read_by)):
+    for name, stream in STREAMS.items():
+        for action, components in (("send", stream.written_by), ("receive", stream.read_by)):
             for component in components:
                 verb = "adds" if action == "send" else "reads"
                 summary = f"The {component} {verb} {name}."

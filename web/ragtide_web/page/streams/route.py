@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from ...guard.problems import REDIS_ERRORS, HttpProblem
 from ...guard.viewers import viewer_of
 from ...reading.context import Shared
-from ...routes.asyncapi import asyncapi_document, described_streams
+from ...routes.asyncapi import DROPPED, STREAMS, asyncapi_document, key_of
 from ...routes.schema_words import DescribedField, described_fields
 from ..rendering import render
 
@@ -51,6 +51,7 @@ async def get_streams(request: Request, shared: Shared) -> Response:
         viewer,
         "streams.html",
         description=asyncapi_document()["info"]["description"],
-        streams=described_streams(),
+        streams={**STREAMS, "dropped": DROPPED},
+        key_of=key_of,
         messages=_messages(),
     )
