@@ -173,7 +173,7 @@ async def test_an_operator_adds_changes_pauses_and_removes_a_criterion(async_red
         assert (await form(service, "/criteria/asks_back/pause", {"reason": ""}, **ANN))[0] == 422
         assert (await form(service, "/criteria/asks_back/pause", {"reason": "too dear"}, **ANN))[0] == 303
         assert [each.paused for each in await the_stored(async_redis)] == [True]
-        assert "asked no longer" in await main_of(service, **ANN)
+        assert 'data-state="silent">paused<' in await main_of(service, **ANN)
         assert (await form(service, "/criteria/asks_back/resume", {"reason": "again"}, **ANN))[0] == 303
         assert (await form(service, "/criteria/asks_back/remove", {"reason": "done"}, **ANN))[0] == 303
         assert await the_stored(async_redis) == ()

@@ -61,15 +61,22 @@ async def visible_alerts(shared: Context, viewer: Viewer) -> list[Alert]:
     return [alert for alert in reversed(await shared.deployment.alerts()) if viewer.may_use(alert.pipeline)]
 
 
+async def visible_alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert | None:
+    """Return an alert that a viewer may see; None if there is none, and without an id."""
+    if not alert_id:
+        return None
+    return next((alert for alert in await visible_alerts(shared, viewer) if alert.alert_id == alert_id), None)
+
+
 async def find_alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert:
     """Return an alert that a viewer may see.
 
     Raises:
         HttpProblem: 404, there is no such alert.
     """
-    for alert in await visible_alerts(shared, viewer):
-        if alert.alert_id == alert_id:
-            return alert
+    alert = await visible_alert(shared, viewer, alert_id)
+    if alert is not None:
+        return alert
     raise HttpProblem(404, f"there is no alert {alert_id[:200]!r}: it was resolved long ago, or its name is wrong")
 
 

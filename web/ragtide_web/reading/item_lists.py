@@ -8,6 +8,8 @@ from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_runtime.redis.keys import parts_of_worst
 from ragtide_schemas import Alert, RagInteraction, Specimen
 
+from ..guard.problems import HttpProblem
+from ..guard.viewers import Viewer
 from .context import Context
 
 MOST: Final = 100
@@ -93,8 +95,21 @@ async def _of_alert(kept: KeptSpecimens, alert: Alert) -> ItemList:
     return ItemList(items, alert.metric, alert.labeler or "", len(ids) - len(items))
 
 
-def missing_item(shared: Context, interaction_id: str) -> str:
-    """Return why an item is not there, and what to do."""
+async def find_items(shared: Context, viewer: Viewer, interaction_id: str, pipeline: str | None) -> list[Specimen]:
+    """Return the kept items with an id that a viewer may see: at most one of each pipeline.
+
+    Raises:
+        HttpProblem: 404, none is kept.
+    """
+    if pipeline is None or viewer.may_use(pipeline):
+        kept = KeptSpecimens(shared.redis, shared.settings.layout)
+        found = await kept.find(interaction_id, pipeline)
+        if visible := [specimen for specimen in found if viewer.may_use(specimen.interaction.pipeline)]:
+            return visible
+    raise HttpProblem(404, _missing_item(shared, interaction_id))
+
+
+def _missing_item(shared: Context, interaction_id: str) -> str:
     settings = shared.settings.specimens
     if not settings.enabled:
         return (

@@ -102,7 +102,7 @@ class LiveHub:
         self._changed_at: dict[str, float] = {}
         self._away = False
         self._unsent: set[str] = set()
-        self._told_at = -DRAWN_S
+        self._sent_at = -DRAWN_S
         self._replays = 0
 
     def replays_changed(self) -> None:
@@ -182,11 +182,11 @@ class LiveHub:
         now = asyncio.get_running_loop().time()
         self._changed_at |= dict.fromkeys(changed, now)
         self._unsent |= changed
-        since = now - self._told_at
+        since = now - self._sent_at
         if since < PAUSE_S * (1 - 0.5 / LOOKS):
             return
         if self._unsent or self._topics.keys() - self._drawn.keys() or since >= DRAWN_S:
-            self._told_at, unsent, self._unsent = now, self._unsent, set()
+            self._sent_at, unsent, self._unsent = now, self._unsent, set()
             await self._draw()
             for subscriber in self._subscribers:
                 subscriber.notify(changed=unsent & subscriber.follows)

@@ -40,7 +40,7 @@ from ..reading.alerts import alert_with_items, find_alert
 from ..reading.context import Context, Shared
 from ..reading.dead_letters import MEANINGS, may_see, shown_letter
 from ..reading.fleet import FleetFilter, fleet_of
-from ..reading.item_lists import MOST, ItemChoice, missing_item, read_list
+from ..reading.item_lists import MOST, ItemChoice, find_items, read_list
 from ..reading.items import NOTE_CHARS, SHOWN_CHARS, item_view
 from .reading import RESPONSES, encoded_list
 
@@ -172,16 +172,7 @@ async def get_item(
     chars: Chars = SHOWN_CHARS,
 ) -> KeptItem:
     """Return one kept item: its texts with marks, redacted, and its scores."""
-    kept = KeptSpecimens(shared.redis, shared.settings.layout)
-    found = []
-    if pipeline is None or viewer.may_use(pipeline):
-        found = [
-            specimen
-            for specimen in await kept.find(interaction_id, pipeline)
-            if viewer.may_use(specimen.interaction.pipeline)
-        ]
-    if not found:
-        raise HttpProblem(404, missing_item(shared, interaction_id))
+    found = await find_items(shared, viewer, interaction_id, pipeline)
     if len(found) > 1:
         names = ", ".join(sorted(specimen.interaction.pipeline for specimen in found))
         raise HttpProblem(422, f"several pipelines have the item {interaction_id!r}: give pipeline, one of {names}")

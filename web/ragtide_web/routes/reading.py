@@ -22,7 +22,7 @@ from ..guard.admission import Reader
 from ..guard.problems import HttpProblem
 from ..guard.viewers import viewer_of_client
 from ..reading.context import Context, Shared
-from ..reading.dead_letters import shown_letter
+from ..reading.dead_letters import may_see, shown_letter
 
 router = APIRouter(tags=["reading"])
 
@@ -180,10 +180,12 @@ async def _letters(
     shared: Context, client: Client, reason: str | None, pipeline: str | None, *, payload: bool, limit: int
 ) -> list[StoredLetter]:
     found: deque[StoredDeadLetter] = deque()
-    sees_texts, left = viewer_of_client(client, shared).sees_texts, PAYLOADS_BYTES
-    wants_payload = payload and sees_texts
+    viewer, left = viewer_of_client(client, shared), PAYLOADS_BYTES
+    wants_payload = payload and viewer.sees_texts
     async for stored in shared.deployment.dead_letters():
-        if reason not in (None, stored.letter.reason) or not _may_see(client, stored, pipeline):
+        if not may_see(viewer, stored) or reason not in (None, stored.letter.reason):
+            continue
+        if pipeline not in (None, stored.pipeline):
             continue
         left -= len(stored.letter.payload) if wants_payload else 0
         found.append(stored if wants_payload else stored.without_payload())
@@ -194,7 +196,7 @@ async def _letters(
                 break
             left += len(found[place].letter.payload)
             found[place] = found[place].without_payload()
-    return [await _stored_letter(shared, stored, asked=payload, sees_texts=sees_texts) for stored in found]
+    return [await _stored_letter(shared, stored, asked=payload, sees_texts=viewer.sees_texts) for stored in found]
 
 
 async def _stored_letter(shared: Context, stored: StoredDeadLetter, *, asked: bool, sees_texts: bool) -> StoredLetter:
@@ -207,12 +209,6 @@ async def _stored_letter(shared: Context, stored: StoredDeadLetter, *, asked: bo
         hidden = f"the answer has {PAYLOADS_BYTES:,} bytes of payloads already: ask for fewer with limit"
     letter = stored.letter.model_copy(update=update)
     return StoredLetter(id=stored.letter_id, partition=stored.partition, letter=letter, payload_hidden=hidden)
-
-
-def _may_see(client: Client, letter: StoredDeadLetter, pipeline: str | None) -> bool:
-    if letter.pipeline is None:
-        return not client.patterns and pipeline is None
-    return client.may_use(letter.pipeline) and pipeline in (None, letter.pipeline)
 
 
 _ESTIMATES: Final = TypeAdapter(list[Estimate])

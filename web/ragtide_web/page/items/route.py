@@ -11,14 +11,14 @@ from ragtide_roles.kept.annotated import reasons_of
 from ragtide_roles.kept.annotations import HIGHEST, LOWEST, REASON_CHARS, Annotation, StoredAnnotations
 from ragtide_roles.kept.choosing import ChosenSpecimen
 from ragtide_runtime.redis.keys import worst_list
-from ragtide_schemas import Alert, RagInteraction, Specimen
+from ragtide_schemas import RagInteraction, Specimen
 
 from ...guard.headers import HEADERS
 from ...guard.problems import HttpProblem
 from ...guard.viewers import Reader, Viewer
-from ...reading.alerts import visible_alerts
+from ...reading.alerts import visible_alert
 from ...reading.context import Context, Shared
-from ...reading.item_lists import ItemChoice, missing_item, read_list
+from ...reading.item_lists import ItemChoice, find_items, read_list
 from ...reading.items import item_view, score_rows
 from ..data_set import data_set
 from ..item_address import item_address, names_in
@@ -86,16 +86,7 @@ async def _item(
     request: Request, shared: Context, viewer: Viewer, asked: ItemQuery, names: tuple[str | None, str]
 ) -> Response:
     pipeline, interaction_id = names
-    kept = KeptSpecimens(shared.redis, shared.settings.layout)
-    found = []
-    if pipeline is None or viewer.may_use(pipeline):
-        found = [
-            kept_item
-            for kept_item in await kept.find(interaction_id, pipeline)
-            if viewer.may_use(kept_item.interaction.pipeline)
-        ]
-    if not found:
-        raise HttpProblem(404, missing_item(shared, interaction_id))
+    found = await find_items(shared, viewer, interaction_id, pipeline)
     if pipeline is None and len(found) == 1:
         address = item_address(found[0].interaction.pipeline, interaction_id, asked.choice.query)
         return RedirectResponse(address, 303, headers=HEADERS)
@@ -127,7 +118,7 @@ async def _screen(
     interaction, choice = specimen.interaction, asked.choice
     around, total, name = None, 0, choice.name
     if choice.query:
-        alert = await _alert(shared, viewer, choice.alert)
+        alert = await visible_alert(shared, viewer, choice.alert)
         kept = KeptSpecimens(shared.redis, shared.settings.layout)
         listed = await read_list(kept, interaction.pipeline, choice, alert)
         around, total = listed.around(interaction.interaction_id), len(listed.items)
@@ -166,9 +157,3 @@ async def _screen(
         ratings=range(LOWEST, HIGHEST + 1),
         reason_chars=REASON_CHARS,
     )
-
-
-async def _alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert | None:
-    if not alert_id:
-        return None
-    return next((alert for alert in await visible_alerts(shared, viewer) if alert.alert_id == alert_id), None)

@@ -50,9 +50,6 @@ const kinds = {
   row(place, [, n]) {
     write(place.children[2], String(n));
   },
-  text(place, [text]) {
-    write(place, String(text));
-  },
 };
 
 /** Keys of numbers for which the page was fetched again. @type {Set<string>} */
@@ -64,7 +61,7 @@ function apply(patches) {
   let older = false; // the page was rendered before a number had a place
   for (const [key, parts] of Object.entries(patches)) {
     const place = /** @type {HTMLElement | undefined} */ (places.get(key));
-    if (place) kinds[place.dataset.kind ?? "text"]?.(place, parts);
+    if (place) kinds[place.dataset.kind ?? ""]?.(place, parts);
     else if (!sought.has(key)) {
       sought.add(key);
       older = true;

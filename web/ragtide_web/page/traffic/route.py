@@ -11,13 +11,13 @@ from fastapi.responses import Response
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_roles.kept.choosing import ChosenSpecimen
 from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, worst_list
-from ragtide_schemas import Alert, Specimen
+from ragtide_schemas import Specimen
 from ragtide_schemas.printable import printable
 
 from ...guard.problems import HttpProblem
-from ...guard.viewers import Reader, Viewer
-from ...reading.alerts import visible_alerts
-from ...reading.context import Context, Shared
+from ...guard.viewers import Reader
+from ...reading.alerts import visible_alert
+from ...reading.context import Shared
 from ...reading.item_lists import MOST, WORST, ItemChoice, ItemList, lasting, read_list
 from ..data_set import data_set
 from ..rendering import render
@@ -54,7 +54,7 @@ async def get_traffic(
     chosen = TrafficChoice(pipeline, metric, _number("below", below), _number("above", above), segment.strip(), labeler)
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     names = [known for known in await kept.pipelines() if viewer.may_use(known)]
-    named = await _alert(shared, viewer, alert)
+    named = await visible_alert(shared, viewer, alert)
     if named is not None:
         chosen = replace(chosen, pipeline=named.pipeline, metric=named.metric, labeler=named.labeler or "")
     choice = ItemChoice(name, alert=alert) if alert else ItemChoice(name, metric, labeler) if name else ItemChoice()
@@ -100,12 +100,6 @@ async def get_traffic(
         keep=lasting(settings.keep_s),
         unreadable=kept.unreadable.warning(),
     )
-
-
-async def _alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert | None:
-    if not alert_id:
-        return None
-    return next((alert for alert in await visible_alerts(shared, viewer) if alert.alert_id == alert_id), None)
 
 
 def _number(name: str, text: str) -> float | None:
