@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """Folder of the test's own: as pytest's, without the link to the newest, which costs more than a small test."""
-    name = re.sub(r"\W", "_", request.node.name)[:30]
+    name = re.sub(r"\W", "_", request.node.name)[:24]
     path = tmp_path_factory.getbasetemp() / f"{name}-{next(FOLDERS)}"
     path.mkdir(mode=0o700)
     return path

@@ -69,14 +69,14 @@ def run(*command: str | Path, redis_url: str | None = None, **options: object) -
 
 def build(folder: Path) -> Path:
     """Build the sdist and from it the wheel in a folder, and return the path of the wheel."""
-    run(sys.executable, "-m", "build", "--outdir", folder, ROOT)
+    run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", folder, ROOT)
     (wheel,) = folder.glob("ragtide-*.whl")
     return wheel
 
 
 def check_contents(wheel: Path, work: Path) -> None:
     """Check that the wheel from the sdist is that of the tree, and that every package says that it is typed."""
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", work / "tree", ROOT)
+    run(sys.executable, "-m", "build", "--installer", "uv", "--wheel", "--outdir", work / "tree", ROOT)
     (from_tree,) = (work / "tree").glob("ragtide-*.whl")
     contents, of_tree = contents_of(wheel), contents_of(from_tree)
     other = {name for name in contents.keys() | of_tree.keys() if contents.get(name) != of_tree.get(name)}
@@ -96,9 +96,9 @@ def contents_of(wheel: Path) -> dict[str, int]:
 def environment(folder: Path, requirement: str) -> Path:
     """Return the bin folder of a new environment with the wheel in it."""
     venv.create(folder)
-    # Not compiled: most modules of the dependencies are never imported here, and the others are compiled then.
-    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "--quiet", "--disable-pip-version-check")
-    run(*pip, "install", "--no-compile", requirement)
+    # By uv, which keeps what it has unpacked for the next one, and compiles nothing.
+    uv = Path(sys.executable).with_name("uv")
+    run(uv, "pip", "install", "--quiet", "--python", folder / "bin" / "python", requirement)
     return folder / "bin"
 
 

@@ -5,9 +5,11 @@ the class takes. Only schemas and pages need the descriptions.
 """
 
 import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
 from inspect import cleandoc, getsource
 from itertools import pairwise
-from textwrap import dedent
 
 from pydantic import BaseModel
 
@@ -18,13 +20,28 @@ def descriptions(model: type[BaseModel]) -> dict[str, str]:
     for parent in reversed(model.__mro__):
         # The parent of a generic model with its types has no source of its own.
         if issubclass(parent, BaseModel) and parent is not BaseModel and "[" not in parent.__name__:
-            found |= _own(parent)
+            found |= _in_module(parent.__module__)[parent.__qualname__]
     return {name: found[name] for name in model.model_fields if name in found}
 
 
-def _own(model: type[BaseModel]) -> dict[str, str]:
-    (definition,) = ast.parse(dedent(getsource(model))).body
-    assert isinstance(definition, ast.ClassDef)  # noqa: S101 - for the type
+@cache
+def _in_module(name: str) -> dict[str, dict[str, str]]:
+    """Return the descriptions in each class of a module, by its qualified name."""
+    return dict(_classes(ast.parse(getsource(sys.modules[name])), ""))
+
+
+def _classes(parent: ast.AST, prefix: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, ast.ClassDef):
+            yield prefix + node.name, _fields(node)
+            yield from _classes(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _classes(node, f"{prefix}{node.name}.<locals>.")
+        elif isinstance(node, ast.stmt):
+            yield from _classes(node, prefix)
+
+
+def _fields(definition: ast.ClassDef) -> dict[str, str]:
     return {
         field.target.id: cleandoc(text.value.value)
         for field, text in pairwise(definition.body)

@@ -40,7 +40,7 @@ def test_a_gate_passes_fails_or_is_undecided(answers: list[dict[str, Any]], tmp_
     for name, rows, code, outcomes in (
         ("right", answers[:60], 0, {"passed": 2}),
         ("mixed up", mixed_up(answers[:60], 1), 4, {"failed": 1, "passed": 1}),
-        ("some mixed up", mixed_up(answers, 5)[:40], 5, {"failed": 1, "passed": 1}),
+        ("some mixed up", mixed_up(answers, 5)[:40], 5, None),
         ("too few", answers[:10], 4, {"failed": 1, "passed": 1}),
     ):
         folder = tmp_path / name
@@ -50,6 +50,8 @@ def test_a_gate_passes_fails_or_is_undecided(answers: list[dict[str, Any]], tmp_
         assert done.returncode == code, f"{name}: {done.stdout}{done.stderr}"
         assert "trace.adherence" in (folder / "gate.xml").read_text(encoding="utf-8")
         assert "trace.adherence" in (folder / "summary.md").read_text(encoding="utf-8")
+        if outcomes is None:
+            continue
         options = ["-q", "-p", "no:cacheprovider", "--rootdir", str(folder)]
         tests = run(sys.executable, "-m", "pytest", *options, EXAMPLE, folder=folder)
         assert tests.returncode == (0 if set(outcomes) == {"passed"} else 1), f"{name}: {tests.stdout}"

@@ -79,8 +79,10 @@ def test_evicted_keys_page_are_counted_and_keep_doctor_red(server: RedisProcess,
             producer.publish_many(interactions(5))
         wait_until(lambda: client.hexists("ragtide:{0}:checkpoint", "health:evicted"))
         client.config_set("maxmemory", int(client.info("memory")["used_memory"]) + 3_000_000)
-        for number in range(5000):  # another client of the same Redis fills it
-            client.set(f"other:{number}", "x" * 2000, ex=3600)
+        filling = client.pipeline(transaction=False)  # another client of the same Redis fills it
+        for number in range(5000):
+            filling.set(f"other:{number}", "x" * 2000, ex=3600)
+        filling.execute()
         assert client.info("stats")["evicted_keys"] > 100
         client.config_set("maxmemory-policy", "noeviction")
         client.config_set("maxmemory", "0")
