@@ -19,12 +19,12 @@ demo: .venv/.service ## run the demo: everything on an embedded Redis, until an 
 story: .venv/.dev ## play two days of traffic with known faults, and serve the page of it until Ctrl-C
 	$(BIN)/python -m tests.support.story $(ARGS)
 
-# Three at a time on two cores, because many tests wait: for a lease, a server or a process.
+# Four at a time on two cores, because many tests wait: for a lease, a server or a process.
 test: .venv/.reference ## run the tests: under ten minutes on two cores
-	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not heavy" $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "not heavy" $(ARGS)
 
 test-heavy: .venv/.reference ## run the heavy tests, which test leaves out, and every property with eight times the examples; CI runs both
-	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "heavy or hypothesis" --hypothesis-profile thorough $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "heavy or hypothesis" --hypothesis-profile thorough $(ARGS)
 
 # The published schemas are those of the newest Pydantic; earlier ones describe a data class in fewer words.
 DESCRIBED := tests/schemas/test_wire.py::test_the_published_json_schemas_are_those_of_the_models tests/web/test_asyncapi.py::test_the_published_document_is_that_of_the_models
