@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from redis import RedisError
@@ -26,11 +26,7 @@ from ragtide_offline.report.pipelines import PipelineSide, unknown_side
 from ragtide_offline.report.split_answers import SplitUnit, TrafficSplit
 from ragtide_offline.report.split_traffic import SplitComparison, read_split_comparison
 from ragtide_producers.ingest.closing import forget_spans
-from ragtide_producers.ingest.span_store import SpanStore
-from ragtide_producers.ingest.stored_spans import StoredTrace
 from ragtide_producers.publishing.retrying import Retrier
-from ragtide_producers.traces.explaining import ExplainedTrace, explain_traces
-from ragtide_producers.traces.otlp import read_capture
 from ragtide_roles.kept.annotations import StoredAnnotations
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.recordings import Recording
@@ -61,6 +57,10 @@ from ..printing.live import ItemGroup
 from . import given
 from .files import GateOptions, exit_for, interruptible, progress_bar, with_gate
 from .redis import settings_of, with_redis
+
+if TYPE_CHECKING:
+    from ragtide_producers.ingest.stored_spans import StoredTrace
+    from ragtide_producers.traces.explaining import ExplainedTrace
 
 
 async def texts_of_alerts(redis: Redis, settings: Settings, alerts: Sequence[Alert]) -> list[AlertText]:
@@ -285,21 +285,27 @@ def forget_item(settings: Settings, interaction_id: str, pipeline: str | None) -
 _TRACE_ID: Final = re.compile(r"(?:otel-)?([0-9a-fA-F]{8,32})(?:-[0-9a-z]{1,16}){0,2}")
 
 
-def traces_of_files(context: typer.Context, files: Sequence[Path], trace: str | None) -> list[ExplainedTrace]:
+def traces_of_files(context: typer.Context, files: Sequence[Path], trace: str | None) -> "list[ExplainedTrace]":
     """Return the traces in the files of captured requests, explained."""
+    from ragtide_producers.traces.explaining import explain_traces  # noqa: PLC0415 - needs the extra web
+    from ragtide_producers.traces.otlp import read_capture  # noqa: PLC0415 - as above
+
     spans = [span for file in files for span in read_capture(file) if span.trace_id.startswith((trace or "").lower())]
     return explain_traces(spans, given(context).settings().ingest)
 
 
-def stored_traces(context: typer.Context, ids: Sequence[str]) -> list[ExplainedTrace]:
+def stored_traces(context: typer.Context, ids: Sequence[str]) -> "list[ExplainedTrace]":
     """Return the traces with these ids, explained as far as Redis still has their spans.
 
     Raises:
         ConfigurationError: Redis has no spans of one of them.
     """
+    from ragtide_producers.ingest.span_store import SpanStore  # noqa: PLC0415 - needs the extra web
+    from ragtide_producers.traces.explaining import explain_traces  # noqa: PLC0415 - as above
+
     settings = given(context).settings()
 
-    async def find(redis: Redis, _: RedisHandle) -> list[list[StoredTrace]]:
+    async def find(redis: Redis, _: RedisHandle) -> "list[list[StoredTrace]]":
         store = SpanStore(redis, settings.layout, settings.ingest)
         return [await store.find(trace_id) for trace_id in ids]
 
