@@ -80,6 +80,31 @@ STATE: Final = "destination:"
 log = structlog.get_logger("ragtide.notify")
 
 
+@dataclass(slots=True)
+class _Channel:
+    """A destination, and what was sent to it."""
+
+    known: KnownDestination
+    state: DestinationState
+    """What is stored of it."""
+    paused_until_ms: int = 0
+    """Time before which it is not called."""
+    is_busy: bool = False
+    """Whether a message is on its way."""
+    summary: StormSummary | None = None
+    """That message, if it is a summary."""
+
+    @property
+    def not_before_ms(self) -> int:
+        """Time before which no message is sent to it."""
+        return max(self.state.not_before_ms, self.paused_until_ms)
+
+    def end_try(self) -> StormSummary | None:
+        """Return the summary that was on its way, if the message was one, and be free for the next message."""
+        summary, self.summary, self.is_busy = self.summary, None, False
+        return summary
+
+
 class NotificationOutbox:
     """The outbox of a partition.
 
@@ -96,16 +121,14 @@ class NotificationOutbox:
         partition: int = 0,
         stream: str = "alerts",
     ) -> None:
-        self._destinations = {destination.settings.name: destination for destination in destinations}
+        known = {destination.settings.name: destination for destination in destinations}
+        self._channels = {name: _Channel(each, DestinationState(name=name)) for name, each in known.items()}
         self._give_up_ms = int(settings.give_up_s * 1000)
         self._public_url = settings.public_url
         self._storm_messages = settings.storm_messages
         self._partition = partition
         self._stream = stream
-        self._table = NotificationGroups(self._destinations)
-        self._states = {name: DestinationState(name=name) for name in self._destinations}
-        self._paused_until: dict[str, int] = {}
-        self._busy: dict[str, StormSummary | None] = {}
+        self._table = NotificationGroups(known)
         self._dirty: dict[str, BaseModel | None] = {}
         self._dead_letters: list[DeadLetter] = []
         self._book = AlertBook()
@@ -130,11 +153,11 @@ class NotificationOutbox:
                 self._dirty[stored_as] = None
         for alert in self._book.firing:
             destination = alert.rule.removeprefix(FAILING_RULE)
-            if destination not in self._destinations:
+            if destination not in self._channels:
                 self._book.end(alert.rule, now_ms, f"Destination {destination} was removed.")
 
     def _load_group(self, stored_as: str, group: NotificationGroup) -> None:
-        if group.destination not in self._destinations:
+        if group.destination not in self._channels:
             log.warning("a destination is no longer in the settings: its pending changes are dropped", group=stored_as)
             self.withheld[group.destination, "removed"] += 1
             self._dirty[stored_as] = None
@@ -142,8 +165,8 @@ class NotificationOutbox:
         self._table.put(group)
 
     def _load_state(self, stored_as: str, state: DestinationState) -> None:
-        if state.name in self._destinations:
-            self._states[state.name] = state
+        if state.name in self._channels:
+            self._channels[state.name].state = state
         else:
             self._dirty[stored_as] = None
 
@@ -152,15 +175,15 @@ class NotificationOutbox:
         self._dirty[f"{GROUP}{group.destination}:{group.key}"] = group if group.members else None
 
     def _set_state(self, state: DestinationState) -> None:
-        self._states[state.name] = self._dirty[f"{STATE}{state.name}"] = state
+        self._channels[state.name].state = self._dirty[f"{STATE}{state.name}"] = state
 
     def take(self, change: PendingChange, now_ms: int) -> None:
         """Take a change of an alert from the stream; a change that is known already changes nothing."""
-        for name in self._destinations:
+        for name in self._channels:
             self._take_for(name, change, now_ms)
 
     def _take_for(self, name: str, change: PendingChange, now_ms: int) -> None:
-        alert, destination = change.alert, self._destinations[name]
+        alert, destination = change.alert, self._channels[name].known
         group = self._table.of(name, alert.alert_id)
         if group is None:
             if not wants(destination.settings, alert):
@@ -194,14 +217,14 @@ class NotificationOutbox:
             may_try: whether a destination may be called now; asked only when there is a message for it.
         """
         found = []
-        for name in self._destinations:
-            if name in self._busy or now_ms < self._not_before_ms(name):
+        for name, channel in self._channels.items():
+            if channel.is_busy or now_ms < channel.not_before_ms:
                 continue
             message = self._summary_of(name, now_ms) or self._next_of(name, now_ms, withheld_by)
             if message is None:
                 continue
             if not may_try(name):
-                self._paused_until[name] = now_ms + PAUSE_MS[0]
+                channel.paused_until_ms = now_ms + PAUSE_MS[0]
                 if not message.is_summary:
                     self._table.wake(name, message.key, now_ms)
                 continue
@@ -209,22 +232,20 @@ class NotificationOutbox:
             found.append(message)
         return found
 
-    def _not_before_ms(self, name: str) -> int:
-        return max(self._states[name].not_before_ms, self._paused_until.get(name, 0))
-
     def _summary_of(self, name: str, now_ms: int) -> DueMessage | None:
-        state, settings = self._states[name], self._destinations[name].settings
+        channel = self._channels[name]
+        state, settings = channel.state, channel.known.settings
         message = state.due_summary(now_ms)
         if message is None or state.summary is None or state.summary.tried_ms:
             return message
         if all(is_quiet(settings, alert, now_ms) for alert in state.summary.alerts.values()):
             later = state.summary.model_copy(update={"retry_ms": now_ms + RECHECK_MS})
-            self._states[name] = state.model_copy(update={"summary": later})
+            channel.state = state.model_copy(update={"summary": later})
             return None
         return message
 
     def _next_of(self, name: str, now_ms: int, withheld_by: WithheldBy) -> DueMessage | None:
-        times, settings = self._destinations[name].times, self._destinations[name].settings
+        times, settings = self._channels[name].known.times, self._channels[name].known.settings
         while (group := self._table.pop_due(name, now_ms)) is not None:
             message = next_message(
                 group,
@@ -243,25 +264,27 @@ class NotificationOutbox:
         return None
 
     def _is_storm(self, name: str, now_ms: int) -> bool:
-        return self._destinations[name].grouped and self._states[name].in_storm(now_ms, self._storm_messages, STORM_MS)
+        channel = self._channels[name]
+        return channel.known.grouped and channel.state.in_storm(now_ms, self._storm_messages, STORM_MS)
 
     def _withhold(self, group: NotificationGroup, message: DueMessage, now_ms: int) -> None:
         name, alerts = message.destination, self._alerts_of(group, message)
-        wait_ms = self._destinations[name].times.wait_ms
-        self._set_state(self._states[name].with_withheld(alerts, now_ms, wait_ms, STORM_MS))
+        wait_ms = self._channels[name].known.times.wait_ms
+        self._set_state(self._channels[name].state.with_withheld(alerts, now_ms, wait_ms, STORM_MS))
         self.withheld[name, "storm"] += 1
         self._put(with_sent(group, message, now_ms, ""))
 
     def _try(self, message: DueMessage, now_ms: int) -> None:
         name = message.destination
-        state = self._states[name]
-        self._busy[name] = state.summary if message.is_summary else None
+        channel = self._channels[name]
+        state, channel.is_busy = channel.state, True
+        channel.summary = state.summary if message.is_summary else None
         if message.is_summary:
             assert state.summary is not None  # noqa: S101 - for the type checker: it is due
             tried = state.summary.tried_ms or now_ms
             self._set_state(state.model_copy(update={"summary": state.summary.model_copy(update={"tried_ms": tried})}))
             return
-        if self._destinations[name].grouped:
+        if self._channels[name].known.grouped:
             self._set_state(state.with_message(now_ms, STORM_MS))
         self._put(with_try(self._table.get(name, message.key), message, now_ms))
 
@@ -273,7 +296,7 @@ class NotificationOutbox:
         """Return the notification of a message that `due` returned."""
         name = message.destination
         if message.is_summary:
-            summary = self._busy[name]
+            summary = self._channels[name].summary
             assert summary is not None  # noqa: S101 - for the type checker: `due` returned it
             alerts = tuple(summary.alerts.values())
             return Notification(message.key, "summary", alerts, n_withheld=summary.n_withheld, url=self._public_url)
@@ -303,15 +326,15 @@ class NotificationOutbox:
     def record_sent(self, message: DueMessage, sent_as: str, now_ms: int) -> None:
         """Record that a message was sent."""
         name = message.destination
-        summary = self._busy.pop(name)
-        state = self._states[name]
+        channel = self._channels[name]
+        summary, state = channel.end_try(), channel.state
         if self._fails(name):
             self._book.end(FAILING_RULE + name, now_ms, f"Destination {name} takes notifications again.")
             for alert in self._book.firing:
                 self._take_for(name, PendingChange(status="firing", alert=alert, entry_id=f"{now_ms}-0"), now_ms)
         if summary is not None:
             state = state.without_summary(summary, now_ms, STORM_MS)
-        if state is not self._states[name]:
+        if state is not channel.state:
             self._set_state(state)
         if summary is None:
             self._put(with_sent(self._table.get(name, message.key), message, now_ms, sent_as))
@@ -336,10 +359,10 @@ class NotificationOutbox:
             share: of the pause before the next try, from 0 to 1, drawn at random.
         """
         name = message.destination
-        summary = self._busy.pop(name)
+        summary = self._channels[name].end_try()
         if retry_after_s is not None:
             wait_ms = min(int(1000 * retry_after_s), self._give_up_ms)
-            state = self._states[name]
+            state = self._channels[name].state
             self._set_state(state.model_copy(update={"not_before_ms": max(state.not_before_ms, now_ms + wait_ms)}))
         if summary is not None:
             self._summary_failed(name, summary, reason, now_ms, refused=refused, share=share)
@@ -362,7 +385,7 @@ class NotificationOutbox:
     def _is_late(self, group: NotificationGroup, message: DueMessage, alert_id: str, now_ms: int) -> bool:
         since_ms: int | None
         if message.is_repeat:
-            since_ms = wake_ms(group.model_copy(update={"retry_ms": 0}), self._destinations[group.destination].times)
+            since_ms = wake_ms(group.model_copy(update={"retry_ms": 0}), self._channels[group.destination].known.times)
         else:
             since_ms = group.members[alert_id].pending[0].tried_ms
         return since_ms is not None and now_ms - since_ms >= self._give_up_ms
@@ -370,7 +393,7 @@ class NotificationOutbox:
     def _summary_failed(
         self, name: str, summary: StormSummary, reason: str, now_ms: int, *, refused: bool, share: float
     ) -> None:
-        state = self._states[name]
+        state = self._channels[name].state
         since_ms = now_ms if state.summary is None else state.summary.tried_ms or now_ms
         if refused or now_ms - since_ms >= self._give_up_ms:
             lost = [
@@ -408,12 +431,13 @@ class NotificationOutbox:
     def next_ms(self, now_ms: int) -> int | None:
         """Return the time at which `due` may have a message next; None if only a change or an answer brings one."""
         found = []
-        for name, state in self._states.items():
-            if name in self._busy:
+        for name, channel in self._channels.items():
+            if channel.is_busy:
                 continue
+            summary = channel.state.summary
             times = [] if (at_ms := self._table.next_ms(name)) is None else [at_ms]
-            times += [max(state.summary.due_ms, state.summary.retry_ms)] if state.summary is not None else []
-            found += [max(min(times), self._not_before_ms(name), now_ms)] if times else []
+            times += [max(summary.due_ms, summary.retry_ms)] if summary is not None else []
+            found += [max(min(times), channel.not_before_ms, now_ms)] if times else []
         return min(found, default=None)
 
     def waiting(self, name: str) -> tuple[int, int | None]:
