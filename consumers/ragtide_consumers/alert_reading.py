@@ -109,7 +109,6 @@ class AlertTail:
     """Reads every entry after a position.
 
     Args:
-        redis: client.
         streams: keys of the alerts streams.
         from_start: begin with the first entry instead of the next entry.
     """
@@ -172,7 +171,6 @@ class AlertGroupSource:
     not renewed their claim for `claim_idle_s`. A task renews the claims of this consumer three times in that time.
 
     Args:
-        redis: client.
         streams: keys of the alerts streams, of partition 0 first.
         group: name of the group.
         from_start: whether a group that does not exist begins with the first entry instead of the next entry.

@@ -144,7 +144,6 @@ class EvaluatorSet:
     """The evaluators of the settings, as one labeler.
 
     Args:
-        evaluators: in the order of the settings.
         none: labeler of events without a whole evaluator.
         wait: whether an interaction waits for an unavailable labeler without holding up others, as in a worker.
     """

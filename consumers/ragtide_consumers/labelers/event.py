@@ -139,7 +139,6 @@ def labeling_failed(labeler: str, deliveries: int, error: str) -> str:
     """Return the sentence of a dead letter about an interaction that a labeler could not label.
 
     Args:
-        labeler: its name.
         deliveries: number of tries.
         error: the last error.
     """

@@ -17,7 +17,6 @@ class LabelerOutage:
     """Whether a labeler is unavailable, and since when.
 
     Args:
-        labeler: its name.
         effect: the consequence for the interactions, in words.
         clock: monotonic seconds.
     """

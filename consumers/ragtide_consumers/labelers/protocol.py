@@ -150,11 +150,7 @@ class Labeler(Protocol):
         """Variant of the formulas, such as `ragbench`."""
 
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return the scores of one interaction.
-
-        Args:
-            interaction: to score.
-        """
+        """Return the scores of one interaction."""
 
 
 class OfAnother(ABC):
@@ -187,7 +183,6 @@ async def scores_of(labeler: Labeler, interaction: RagInteraction) -> Labeling:
     A labeler knows sessions if it has `scores_sessions`. It reads the answers without the reasoning of their model.
 
     Args:
-        labeler: to call.
         interaction: an answer, or a whole session.
 
     Raises:

@@ -47,7 +47,6 @@ class OutboxStore:
     """The stored outbox of a partition, for the process that owns the partition.
 
     Args:
-        redis: client.
         streams: keys of the partition.
         token: fencing token of the owner.
     """

@@ -80,9 +80,6 @@ async def run_notifier(
     outbox is sent by the new settings. Without a destination it waits for one.
 
     Args:
-        settings: of the process.
-        url: of Redis.
-        stop: ends it.
         process: health and metrics.
         rules: gives changed settings; None leaves them as they are.
 
@@ -156,14 +153,7 @@ async def _either(first: asyncio.Event, second: asyncio.Event) -> AsyncIterator[
 
 
 class Notifier:
-    """The notifier of one process: it owns each partition that no other notifier owns.
-
-    Args:
-        redis: client.
-        settings: of the deployment.
-        destinations: by name.
-        telemetry: of the role.
-    """
+    """The notifier of one process: it owns each partition that no other notifier owns."""
 
     def __init__(
         self,
@@ -204,7 +194,6 @@ def destination_of(
     """Return the destination that the settings describe.
 
     Args:
-        settings: of the destination.
         notify: settings of all notifications.
         session: that `open_session` returned; the caller closes it after the destinations.
         prefix: of the keys in Redis; webhooks name the deployment by it.

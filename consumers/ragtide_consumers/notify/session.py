@@ -75,7 +75,6 @@ class NotifySession:
     """Sends the notifications of a partition while its process owns the partition.
 
     Args:
-        redis: client.
         notify: settings.
     """
 

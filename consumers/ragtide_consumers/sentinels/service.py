@@ -100,7 +100,6 @@ def record_sentinel(
     Args:
         streams: keys of the partition.
         token: fencing token of the owner.
-        number: of answers before.
         asked_ms: time of the answer.
         memory: what is remembered of it from now on.
         event: JSON of the metric event.
@@ -140,10 +139,8 @@ class Sentinels:
     """Asks the sentinels, while this process owns their lease.
 
     Args:
-        redis: client.
         labeler: asks the judge past the cache, and scores nothing when it cannot.
         sentinels: at least one.
-        process: telemetry.
     """
 
     def __init__(

@@ -68,7 +68,6 @@ class SpecimenKeeper:
     """Proposes specimens of one worker process.
 
     Args:
-        settings: of the deployment or the workspace.
         count: called with the outcome of each specimen that is not proposed.
 
     Raises:

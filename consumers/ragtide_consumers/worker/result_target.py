@@ -62,7 +62,6 @@ def result_target(
         interaction: the interaction.
         traceparent: of its entry; empty without one.
         labeling: its labeling, which has the reasons.
-        event: of that labeling.
         reasons: redacts the reasons that leave with the result; None if none leaves.
 
     Raises:

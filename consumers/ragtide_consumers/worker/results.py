@@ -142,7 +142,6 @@ class ResultCommitter:
     """Commits the results of one partition by script, and makes dead letters.
 
     Args:
-        redis: client.
         streams: keys of the partition.
         consumer: name of the worker, for dead letters.
         dedupe_window_s: seconds for which an interaction id belongs to its entry.

@@ -39,7 +39,6 @@ class WorkerSessions:
     that is split over partitions, because a partition has some of the turns only.
 
     Args:
-        redis: client.
         streams: keys of the partition.
         criteria: returns those that the judges ask at present.
         attempt: logs an outage of Redis once.

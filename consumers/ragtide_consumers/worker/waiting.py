@@ -39,7 +39,6 @@ class Backpressure:
     """The room for more metric events in the stream of a partition.
 
     Args:
-        redis: client.
         streams: keys of the partition.
         cap: metric events in the stream at which labeling pauses.
         heartbeat: of the loop that counts them.

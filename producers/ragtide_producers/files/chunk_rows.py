@@ -78,7 +78,6 @@ def whole_rows(records: Iterable[Record], mapping: Mapped) -> Iterator[Record]:
     index says whether two rows are one answer.
 
     Args:
-        records: in the order of a file.
         mapping: column by field, as the user stated it.
     """
     mapped = tuple((field, (given,) if isinstance(given, str) else tuple(given)) for field, given in mapping.items())

@@ -43,7 +43,6 @@ async def forget_spans(redis: Redis, layout: Layout, interaction_id: str) -> int
     """Delete the spans of traces that were read and have an interaction, and return the number of traces.
 
     Args:
-        redis: client.
         layout: partitions of the deployment.
         interaction_id: of the interaction; a trace has it if its id is in it, or if a span names it.
     """

@@ -42,7 +42,6 @@ def sent_interaction(fields: dict[str, Any], *, source: str, key: str | None, in
     """Return the interaction with these fields.
 
     Args:
-        fields: of the interaction, by their names or aliases.
         source: of an interaction that names none, such as `http`.
         key: names the message or the request, and is the same when it is sent again; an interaction without an id gets
             one from it. None for an id that is new each time.

@@ -46,7 +46,6 @@ async def read_outcomes(redis: Redis, partitions: Sequence[Streams], now: dateti
     """Return what the traces of this hour and of the one before gave, the service with the most traces first.
 
     Args:
-        redis: client.
         now: time of Redis.
 
     Raises:

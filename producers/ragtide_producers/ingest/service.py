@@ -63,7 +63,6 @@ class TraceReader:
 
     Args:
         settings: all settings.
-        redis: client.
         telemetry: counts interactions.
     """
 

@@ -107,7 +107,6 @@ class SpanStore:
     """Stores spans and reads traces.
 
     Args:
-        redis: client.
         layout: partitions of the deployment. All spans of a trace are in the partition of its id.
         settings: limits and times.
     """

@@ -12,11 +12,7 @@ RETRY: Final = Lua("retry_dead_letter")
 
 
 class Retrier:
-    """Publishes dead letters again.
-
-    Args:
-        redis: client.
-    """
+    """Publishes dead letters again."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis

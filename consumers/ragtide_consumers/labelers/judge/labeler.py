@@ -65,7 +65,6 @@ class JudgeLabeler:
 
     Args:
         client: calls the judge.
-        redaction: of the texts that the judge reads.
         profile: variant of the TRACe formulas.
         claim_profile: variant of the RAGChecker formulas.
         fallback: labeler that scores while a spend limit is reached; None raises `OverBudget`.
@@ -445,7 +444,6 @@ def judge_of(
     """Return the judge; the caller closes it.
 
     Args:
-        settings: of the process.
         redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
         fallback: labeler that scores while a spend limit is reached; None makes interactions wait.

@@ -58,7 +58,6 @@ class CriterionProxy:
         """Return the expected value of the judge's answer, in the criterion's range.
 
         Args:
-            criterion: of this version.
             inputs: as `PROXY_INPUTS` names them; without similarities if no term needs them.
         """
         return criterion.lower + (criterion.upper - criterion.lower) * predicted_score(self.terms, inputs)
@@ -83,9 +82,7 @@ def criterion_scores(
     """Return the scores of criteria for an interaction. A criterion without a proxy is left out.
 
     Args:
-        proxies: by metric.
         criteria: as they are asked now; a proxy of another version of a criterion gives no score.
-        interaction: to score.
         inputs: as of `CriterionProxy.score`, or the reason why there are none.
     """
     mine = [
@@ -118,8 +115,6 @@ def proxy_inputs(
 
     Args:
         interaction: with a response.
-        sentences: of the interaction.
-        features: of the sentences.
         shipped: probabilities by the shipped model.
     """
     scores = scores_of(shipped)

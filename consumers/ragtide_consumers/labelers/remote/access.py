@@ -32,7 +32,6 @@ class Access:
     Args:
         info: names of the endpoint.
         remote: its limits.
-        settings: of the process.
         redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
         tokens_per_minute: most tokens that one worker sends and requests.

@@ -71,7 +71,6 @@ class RedisCache:
     Lookups and writes that many tasks make at the same moment share one round trip.
 
     Args:
-        redis: client.
         key: returns the key in Redis of an answer.
         ttl_s: seconds for which an answer is kept.
     """

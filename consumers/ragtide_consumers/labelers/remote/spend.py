@@ -117,10 +117,8 @@ def reserve_spend(
 
     Args:
         streams: keys of partition 0 of the deployment.
-        labeler: its name.
         periods: names of the hour and of the day.
         amount_usd: dollars to reserve.
-        alert: to fire when a limit is reached.
         key: names the reservation among the calls in flight.
     """
     keys = (

@@ -38,8 +38,6 @@ class StateReporter:
     """Writes the state of an endpoint whenever it changes, and its counts, from the first `start` until it is closed.
 
     Args:
-        redis: client.
-        prefix: of the deployment or of one of its workspaces.
         labeler: name of the labeler that calls the endpoint.
         state: returns the present state.
         evaluator: that calls it; each has an endpoint of its own.
@@ -128,10 +126,7 @@ class CallWriter:
     """Writes the counts of one endpoint. A batch that Redis did not answer is sent again, and counted once.
 
     Args:
-        redis: client.
-        prefix: of the deployment or of one of its workspaces.
         labeler: name of the labeler that calls the endpoint.
-        counts: of the process; each batch empties them.
         now: returns the time.
     """
 

@@ -54,7 +54,6 @@ class Format:
         """Yield every row from a place, from 0.
 
         Args:
-            place: of the file.
             start: number of rows before the first one.
             named: columns that the user named, which are known besides.
 
