@@ -26,14 +26,14 @@ from .http_api import http_api_page, openapi_text
 from .indexes import INDEX_PAGES
 from .json_schemas import json_schemas
 from .mcp_tools import tools_part
-from .metrics import diagnosis_part, metrics_page, results_part
+from .metrics import metrics_page
 from .parts import parts_of, with_part
 from .settings import first_settings_table, settings_table, table_of
 from .streams import asyncapi_text, streams_page
 
 _DOCS: Final = Path(__file__).parents[2] / "docs"
 
-_FOLDERS: Final = {"interaction.md": "connect"}
+_FOLDERS: Final = {"interaction.md": "connect", "constructions.md": "connect"}
 """Folder of a page; of all others it is `reference`."""
 
 _LINK: Final = re.compile(r"\[([^\[\]]*)\]\((?!https?:)([\w./-]+)")
@@ -62,9 +62,9 @@ def linked(text: Callable[[], str], place: str) -> str:
     return _LINK.sub(link, text())
 
 
-def settings_page() -> str:
-    """Return the page of the settings: its text is beside this module, its tables are those of the code."""
-    return with_parts((Path(__file__).parent / "settings.md").read_text(encoding="utf-8"), placed("settings.md"))
+def page_of_text(name: str) -> str:
+    """Return a page whose text is beside this module, and whose tables are those of the code."""
+    return with_parts((Path(__file__).parent / name).read_text(encoding="utf-8"), placed(name))
 
 
 _WRITERS: Final = {
@@ -78,7 +78,7 @@ _WRITERS: Final = {
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     **{placed(name): partial(linked, page, placed(name)) for name, page in _WRITERS.items()},
-    placed("settings.md"): settings_page,
+    **{placed(name): partial(page_of_text, name) for name in ("settings.md", "constructions.md")},
     **INDEX_PAGES,
     "asyncapi.yaml": asyncapi_text,
     "openapi.json": openapi_text,
@@ -87,19 +87,17 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
 }
 """What writes each file of `docs/`, besides the JSON Schemas, and one file beside it."""
 
-REFERENCE: Final = frozenset(name for name in PAGES if name.startswith("reference/"))
+REFERENCE: Final = frozenset(name for name in PAGES if name.startswith("reference/")) | {*map(placed, _FOLDERS)}
 """Pages that are not committed: `make reference` writes them."""
 
 PARTS: Final[dict[str, Callable[[], str]]] = {
     "constructions": constructions_part,
     "construction-versions": versions_part,
-    "diagnosis": diagnosis_part,
     "experiment-settings": partial(table_of, Draft),
     "label-fields": labels_part,
     "mcp-tools": tools_part,
     "prometheus-metrics": catalogue_table,
     "prometheus-quality": quality_table,
-    "published-results": results_part,
     "first-settings": first_settings_table,
     "settings": settings_table,
 }

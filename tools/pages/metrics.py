@@ -39,6 +39,12 @@ family `criteria`. [Criteria](criteria.md) explains both."""
 _OPTIONAL = """\
 The setting `metrics` turns these on by their names: `metrics = ["retrieval.average_precision"]`."""
 
+_PATTERNS = """\
+Patterns that reports and alerts name ([Diagnosis](metrics.md#diagnosis))."""
+
+_RESULTS = """\
+From other data and other judges ([how to compare with them](benchmark.md#published-results))."""
+
 
 @dataclass(frozen=True, slots=True)
 class LabelerResult:
@@ -72,25 +78,14 @@ def metrics_page() -> str:
     parts += ["## Criteria", _CRITERIA, _metric_table(built_in)]
     optional = [metric.definition for metric in optional_metrics().values()]
     parts += ["## Optional", _OPTIONAL, _metric_table(optional)]
-    return _page(parts)
-
-
-def results_part() -> str:
-    """Return the published results, a table for each data set."""
-    parts = []
+    parts += ["## Patterns of scores", _PATTERNS, _patterns(), "## Published results", _RESULTS]
     for title, results in groupby(REFERENCE_RESULTS, key=lambda result: result.title):
         parts += _results(title, list(results))
-    return _page(
-        [
-            *parts,
-            "**Labelers on RAGBench**, mean over 7 subsets of the test splits, against GPT-4's labels:",
-            _labelers(),
-        ]
-    )
+    by = "**Labelers on RAGBench**, mean over 7 subsets of the test splits, against GPT-4's labels:"
+    return _page([*parts, by, _labelers()])
 
 
-def diagnosis_part() -> str:
-    """Return the table of patterns of scores and their usual causes."""
+def _patterns() -> str:
     rows = [
         (
             f"`{pattern.name}`",
