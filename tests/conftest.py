@@ -48,7 +48,8 @@ settings.load_profile("quick")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Write the pages of the reference, which are not committed, if `make` has not; then every process finds them."""
-    if not hasattr(config, "workerinput") and not (ROOT / "docs" / "reference" / "http-api.md").exists():
+    pages = (ROOT / "docs" / "reference" / "http-api.md", ROOT / "docs" / "connect" / "interaction.md")
+    if not hasattr(config, "workerinput") and not all(page.exists() for page in pages):
         subprocess.run([sys.executable, "-m", "tools.pages", "docs", "--reference"], cwd=ROOT, check=True)
 
 

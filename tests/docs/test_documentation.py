@@ -99,9 +99,7 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
 
 
 def test_the_pages_of_the_reference_are_not_committed() -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "docs"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    listed = subprocess.run(["git", "ls-files", "docs"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert REFERENCE.isdisjoint(line.removeprefix("docs/") for line in listed.stdout.splitlines())
 
 
