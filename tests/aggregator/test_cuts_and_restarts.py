@@ -281,8 +281,11 @@ CASES: Mapping[str, Case] = {
         Traffic((Stretch(400, MIX_A), Stretch(500, WORSE_B)), pipelines=1), (), ("floor", "both, explained"),
     ),
     "reasons and declarations": Case(
-        StateOptions(rules=(*PLAIN, rule("words", metric=WORDS, baseline=500.0, run_length=20, direction="both"))),
-        Traffic(absent=0.4, declared=0.5, runs=0.3), (CheckpointField.DECLARED,),
+        StateOptions(rules=(
+            *PLAIN, rule("words", metric=WORDS, baseline=500.0, run_length=20, direction="both"),
+            rule("tail", "threshold", target=0.5, quantile=0.2, run_length=20),
+        )),
+        Traffic(LONG, absent=0.4, declared=0.5, runs=0.3), (CheckpointField.DECLARED,), ("tail",),
     ),
     "history": Case(
         StateOptions(panes=Panes((window("5m"),), 10 * MINUTE_MS), history=HISTORY), replace(EVERYTHING, second=40),

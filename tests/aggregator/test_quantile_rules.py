@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.metric_events import event
 
@@ -108,19 +106,6 @@ def test_false_alarms_are_at_least_the_run_length_apart_at_the_limit() -> None:
         lengths.append((alerts[0].n or 0) if alerts else 3000)
     # The mean time to the first alarm, cut at 3,000, is at least that of a bound of 1,000 with the room of 60 runs.
     assert np.mean(lengths) >= 1000
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.lists(st.floats(0, 300), min_size=1, max_size=60), st.integers(1, 20))
-def test_the_rule_does_not_depend_on_the_batches(values: list[float], size: int) -> None:
-    quick = rule(run_length=10, min_effect=0.0)
-    whole = run(values, quick)
-    state, found = AggregatorState(StateOptions(rules=(quick,))), list[Alert]()
-    for number, value in enumerate(values):
-        state.apply(event(number, {LATENCY: value}))
-        if number % size == 0:
-            found += state.take_changes().alerts
-    assert [*found, *state.take_changes().alerts] == whole
 
 
 @for_each(
