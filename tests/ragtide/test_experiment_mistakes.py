@@ -126,8 +126,8 @@ def test_a_config_whose_calls_fail_with_one_error_is_stopped_and_is_no_contender
     )
     assert 5 <= sum(count for (_, quality), count in target.calls.items() if quality == 0.4) < len(QUESTIONS)
     assert "calls in a row failed" in run_command(capsys, "experiment", "show", "try").stdout
-    run_command(capsys, "report", "try", "--output", "r.md")
-    said = (tmp_path / "r.md").read_text().replace("\\", "")
+    run_command(capsys, "report", "try", "--output", "r.html")
+    said = (tmp_path / "r.html").read_text()
     assert "Not surely behind it" not in said
     assert "Without a score: quality=0.4 (#1)." in said
 
