@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from ragtide_aggregator.alerts.levels import FalseDiscovery
 from ragtide_aggregator.events.queue import EventQueue
-from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_schemas import Alert, AlertRule, MetricEvent
 
 METRIC_NAMES: Final = ("trace.adherence", "trace.context_relevance", "trace.context_utilization", "trace.completeness")
@@ -36,9 +36,9 @@ RULES: Final = tuple(
     for metric in METRIC_NAMES
 )
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
-    "false discovery rate": {"false_discovery": FalseDiscovery(0.1, DAY_MS)},
-    "budget 0.1": {"budget": AlertBudget(0.1, DAY_MS)},
-    "budget 1": {"budget": AlertBudget(1.0, DAY_MS)},
+    "false discovery rate": {"budget": BudgetSettings(false_discovery_rate=0.1, period="1d")},
+    "budget 0.1": {"budget": BudgetSettings(false_alarms=0.1, period="1d")},
+    "budget 1": {"budget": BudgetSettings(false_alarms=1.0, period="1d")},
 }
 Watch = tuple[str, str | None, str]
 """Pipeline, segment and metric."""

@@ -16,9 +16,10 @@ from ragtide import AlertRule, Feedback, InvalidEntryError, MetricEvent
 from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.estimates.estimates import STRATEGIES, estimates
 from ragtide_aggregator.state.feedback_joiner import judge_feedback
-from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import LONGEST_MS, Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest
+from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_schemas import EvaluatorScores, JudgedScores, MetricDeclaration, Reason, to_milliseconds
 from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX, TIME_MIN
 
@@ -34,7 +35,7 @@ OPTIONS = StateOptions(
         AlertRule(name="shape", kind="distribution", metric=METRICS[2], learn_n=20, run_length=10),
     ),
     panes=Panes((window("1s"), window("24h/1h"), window(f"{LONGEST_MS // 86_400_000}d")), 0),
-    budget=AlertBudget(5.0, 3_600_000),
+    budget=BudgetSettings(false_alarms=5.0, period="1h"),
 )
 
 EDGES = (0.0, 1.0, -0.0, 5e-324, 1e-308, 1 - 2**-53, 0.5, 2**-60, 1e-12)

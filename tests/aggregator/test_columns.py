@@ -12,8 +12,9 @@ from tests.support.metric_events import START, event
 
 from ragtide import Alert, AlertRule, InvalidEntryError
 from ragtide_aggregator.events.columns import EventColumns, RejectedEvent
-from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_schemas import JudgedScores, MetricEvent
 
 MINUTE = 60_000
@@ -33,7 +34,7 @@ RULES = (
 OPTIONS = StateOptions(
     rules=RULES,
     panes=Panes((window("1m"), window("4m/1m")), 30_000),
-    budget=AlertBudget(40.0, 10 * MINUTE),
+    budget=BudgetSettings(false_alarms=40.0, period="10m"),
 )
 
 Refusals = list[tuple[str, str]]

@@ -31,16 +31,15 @@ from tests.support.state_cuts import (
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts import evaluator
-from ragtide_aggregator.alerts.levels import FalseDiscovery
 from ragtide_aggregator.errors import DamagedFieldError
 from ragtide_aggregator.state import state as state_module
 from ragtide_aggregator.state.options import HistoryOptions, KeyCaps, LevelOptions
-from ragtide_aggregator.state.state import AlertBudget, StateOptions
+from ragtide_aggregator.state.state import StateOptions
 from ragtide_aggregator.statistics.means.sampling_weights import SamplingWeights
 from ragtide_aggregator.statistics.tables.row_table import RowColumn, RowTable
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
-from ragtide_runtime.settings.alerting import BLOCKS, ClusterSettings
+from ragtide_runtime.settings.alerting import BLOCKS, BudgetSettings, ClusterSettings
 from ragtide_schemas import MetricEvent
 
 pytestmark = pytest.mark.simulation
@@ -128,8 +127,8 @@ BLOCKS_OF_5 = ClusterSettings(by=BLOCKS, block=5)
 HISTORY = HistoryOptions(
     5 * MINUTE_MS, 60 * MINUTE_MS, 1000, 2, DAY * 1000, 100, frozenset({"lang"}), recent_ms=5_000, recent_kept=1_000
 )
-BUDGET = AlertBudget(40.0, 10 * MINUTE_MS)
-RATE = FalseDiscovery(0.9, 10 * MINUTE_MS)
+BUDGET = BudgetSettings(false_alarms=40.0, period="10m")
+RATE = BudgetSettings(false_discovery_rate=0.9, period="10m")
 LEVELS = LevelOptions(40.0, 2 * HOUR * 1000, learn=20)
 
 MIX_A = {"en": (0.8, 0.9), "de": (0.2, 0.5)}
@@ -175,7 +174,7 @@ CASES: Mapping[str, Case] = {
         (CheckpointField.ALERT_CLOCK,), ("floor", "given"),
     ),
     "false discovery": Case(
-        StateOptions(rules=LEVELLED, false_discovery=RATE, clusters=SESSIONS),
+        StateOptions(rules=LEVELLED, budget=RATE, clusters=SESSIONS),
         Traffic(LONG, pipelines=3, sessions=0.3, second=4),
         (CheckpointField.ALERT_CLOCK,), ("floor",),
     ),
@@ -231,19 +230,19 @@ CASES: Mapping[str, Case] = {
         (CheckpointField.PAIR, CheckpointField.OPEN_CLUSTER),
     ),
     "adjusted": Case(
-        StateOptions(rules=ADJUSTED, budget=AlertBudget(40.0, DAYS_MS), clusters=LONG_SESSIONS),
+        StateOptions(rules=ADJUSTED, budget=BudgetSettings(false_alarms=40.0, period="10d"), clusters=LONG_SESSIONS),
         Traffic(MIXES, second=5, sessions=0.2, pipelines=1), (), ("learned", "given", "user"),
     ),
     "adjusted, false discovery": Case(
-        StateOptions(rules=ADJUSTED, false_discovery=FalseDiscovery(0.9, DAYS_MS)), Traffic(MIXES, pipelines=1),
-        (), ("given",),
+        StateOptions(rules=ADJUSTED, budget=BudgetSettings(false_discovery_rate=0.9, period="10d")),
+        Traffic(MIXES, pipelines=1), (), ("given",),
     ),
     "seasonal": Case(
-        StateOptions(rules=SEASONAL, budget=AlertBudget(40.0, DAYS_MS), clusters=LONG_SESSIONS),
+        StateOptions(rules=SEASONAL, budget=BudgetSettings(false_alarms=40.0, period="10d"), clusters=LONG_SESSIONS),
         Traffic(BURSTS, second=20, sessions=0.3, gold=0.3, pipelines=1), (CheckpointField.SEASON,), ("day",),
     ),
     "seasonal, false discovery": Case(
-        StateOptions(rules=SEASONAL, false_discovery=FalseDiscovery(0.9, DAYS_MS)),
+        StateOptions(rules=SEASONAL, budget=BudgetSettings(false_discovery_rate=0.9, period="10d")),
         Traffic(BURSTS, second=20, gold=0.3, pipelines=1), (CheckpointField.SEASON,),
     ),
     "kappa": Case(
@@ -310,7 +309,7 @@ CASES: Mapping[str, Case] = {
         (CheckpointField.CAPPED, CheckpointField.KEYS_SUMMARY),
     ),
     "caps, false discovery": Case(
-        StateOptions(rules=LEVELLED, false_discovery=RATE, clusters=SESSIONS, caps=KeyCaps(14, 40)),
+        StateOptions(rules=LEVELLED, budget=RATE, clusters=SESSIONS, caps=KeyCaps(14, 40)),
         Traffic(users=30, pipelines=3, sessions=0.3, second=4), (CheckpointField.CAPPED,),
     ),
 }  # fmt: skip
@@ -374,7 +373,7 @@ def drawn_cases(draw: st.DrawFn) -> Case:
     if level == "budget":
         options = replace(options, budget=BUDGET)
     elif level:
-        options = replace(options, false_discovery=RATE)
+        options = replace(options, budget=RATE)
     shares: dict[str, Any] = {
         name: draw(SHARES)
         for name in ("absent", "declared", "gold", "later", "judged", "sampled", "sessions", "covariates")

@@ -11,22 +11,22 @@ from tests.support.metric_events import event
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.evaluator import RuleEvaluator
-from ragtide_aggregator.alerts.levels import FalseDiscovery, FalseDiscoveryLevel
+from ragtide_aggregator.alerts.levels import FalseDiscoveryLevel
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
-from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.drift.evidence import BETS, LARGEST_BET, SMALLEST_BET
 from ragtide_aggregator.statistics.drift.false_discovery import RESERVE, AlarmLevel
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
-from ragtide_runtime.settings.alerting import ClusterSettings
+from ragtide_runtime.settings.alerting import BudgetSettings, ClusterSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
 
 ADHERENCE, RELEVANCE = "trace.adherence", "trace.context_relevance"
 MINUTE = 60_000
-RATE = FalseDiscovery(0.9, 10 * MINUTE)
+RATE = BudgetSettings(false_discovery_rate=0.9, period="10m")
 
 
 def bernoulli(means: Sequence[float], pipelines: Sequence[str], n: int, seed: int = 0) -> list[MetricEvent]:
@@ -69,7 +69,9 @@ def test_alarms_come_at_the_level_that_earlier_alarms_of_all_keys_left() -> None
     rule = AlertRule(
         name="r", kind="threshold", metric=ADHERENCE, target=0.8, min_effect=0, hysteresis=0.19, resolve_run_length=1e9
     )
-    state = AggregatorState(StateOptions(rules=(rule,), false_discovery=FalseDiscovery(0.2, 10 * MINUTE, partitions=2)))
+    state = AggregatorState(
+        StateOptions(rules=(rule,), budget=BudgetSettings(false_discovery_rate=0.2, period="10m"), partitions=2)
+    )
     assert state.apply_columns(columns_of(events)) == []
     alerts = state.take_changes().alerts
     times = {one.interaction_id: one.occurred_at for one in events}
@@ -92,18 +94,18 @@ def test_a_rule_with_a_run_length_keeps_its_own_promise_and_lowers_no_level() ->
         state.apply_columns(columns_of(events))
         return list(state.take_changes().alerts)
 
-    both = alerts(own, shared, false_discovery=RATE)
+    both = alerts(own, shared, budget=RATE)
     by_itself = [one for one in both if one.rule == "own"]
     assert by_itself == alerts(own)
     assert {one.false_discovery_rate for one in by_itself} == {None}
     assert "one false alarm in 200" in by_itself[0].message
-    assert [one for one in both if one.rule == "shared"] == alerts(shared, false_discovery=RATE) != []
+    assert [one for one in both if one.rule == "shared"] == alerts(shared, budget=RATE) != []
 
 
 def test_a_resolution_is_no_alarm_and_states_the_same_rate() -> None:
     events = [*bernoulli([0.3], ["shop"], 60), *bernoulli([1.0], ["shop"], 400)]
     events = [event(number, dict(one.scores)) for number, one in enumerate(events)]
-    state, rules = watching(StateOptions(rules=(RULE,), false_discovery=RATE), events)
+    state, rules = watching(StateOptions(rules=(RULE,), budget=RATE), events)
     fired, resolved = state.take_changes().alerts
     assert (fired.status, resolved.status) == ("firing", "resolved")
     assert resolved.false_discovery_rate == fired.false_discovery_rate == 0.9
@@ -127,7 +129,7 @@ def held(rules: RuleEvaluator) -> float:
 
 
 RULE = AlertRule(name="r", kind="drift", metric=ADHERENCE, baseline=0.8)
-LONG = StateOptions(rules=(RULE,), false_discovery=FalseDiscovery(0.1, 60 * MINUTE))
+LONG = StateOptions(rules=(RULE,), budget=BudgetSettings(false_discovery_rate=0.1, period="1h"))
 
 
 def test_evidence_handed_on_to_a_period_is_a_quarter_of_the_rate_at_most() -> None:
@@ -145,11 +147,11 @@ def test_evidence_handed_on_to_a_period_is_a_quarter_of_the_rate_at_most() -> No
 @pytest.mark.parametrize(
     "other",
     [
-        replace(LONG, false_discovery=FalseDiscovery(0.2, 60 * MINUTE)),
-        replace(LONG, false_discovery=FalseDiscovery(0.1, 60 * MINUTE, partitions=2)),
-        replace(LONG, false_discovery=FalseDiscovery(0.1, 50 * MINUTE)),
-        replace(LONG, false_discovery=None, budget=AlertBudget(1.0, 60 * MINUTE)),
-        replace(LONG, false_discovery=None),
+        replace(LONG, budget=BudgetSettings(false_discovery_rate=0.2, period="1h")),
+        replace(LONG, budget=BudgetSettings(false_discovery_rate=0.1, period="1h"), partitions=2),
+        replace(LONG, budget=BudgetSettings(false_discovery_rate=0.1, period="50m")),
+        replace(LONG, budget=BudgetSettings(false_alarms=1.0, period="1h")),
+        replace(LONG, budget=BudgetSettings()),
     ],
 )
 def test_with_other_settings_a_period_begins_anew(other: StateOptions) -> None:
@@ -157,14 +159,14 @@ def test_with_other_settings_a_period_begins_anew(other: StateOptions) -> None:
     fields = dict(state.take_changes().rows)
     # With the same settings the evidence stays.
     assert held(later(LONG, fields)[1]) == pytest.approx(held(rules), rel=1e-3)
-    if other.false_discovery is None:
+    if other.budget.false_discovery_rate is None:
         between = AggregatorState.from_fields(other, fields)
         between.apply(event(300, {ADHERENCE: 1.0}, pipeline="another"))
         fields |= between.take_changes().rows
         other = LONG
-    limits = other.false_discovery
-    assert limits is not None
-    assert held(later(other, fields)[1]) <= RESERVE * limits.rate / limits.partitions * 1.001
+    rate = other.budget.false_discovery_rate
+    assert rate is not None
+    assert held(later(other, fields)[1]) <= RESERVE * rate / other.partitions * 1.001
 
 
 def later(options: StateOptions, fields: dict[str, bytes]) -> tuple[AggregatorState, RuleEvaluator]:
@@ -178,7 +180,7 @@ def later(options: StateOptions, fields: dict[str, bytes]) -> tuple[AggregatorSt
 def test_after_a_repartition_every_partition_begins_a_period_with_its_share() -> None:
     state, _ = watching(LONG, bernoulli([0.55] * 6, [f"p{number}" for number in range(6)], 40))
     moved = repartitioned(Layout("ragtide", 1), Layout("ragtide", 2), {0: dict(state.take_changes().rows)})
-    options = replace(LONG, false_discovery=FalseDiscovery(0.1, 60 * MINUTE, partitions=2))
+    options = replace(LONG, budget=BudgetSettings(false_discovery_rate=0.1, period="1h"), partitions=2)
     for fields in moved.values():
         assert held(later(options, fields)[1]) <= RESERVE * 0.1 / 2 * 1.001
 
@@ -197,11 +199,10 @@ def test_the_costs_of_a_period_are_those_of_clusters_that_close_in_it() -> None:
 
 
 def test_the_rate_of_the_settings_is_shared_by_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert state_options(Settings()).false_discovery is None
     monkeypatch.setenv("RAGTIDE_BUDGET_FALSE_DISCOVERY_RATE", "0.1")
     monkeypatch.setenv("RAGTIDE_BUDGET_PERIOD", "1d")
     options = state_options(Settings(partitions=4))
-    assert (options.false_discovery, options.budget) == (FalseDiscovery(0.1, 86_400_000, partitions=4), None)
+    assert (options.budget, options.partitions) == (BudgetSettings(false_discovery_rate=0.1, period="1d"), 4)
 
 
 def test_levels_and_looks_of_a_table() -> None:

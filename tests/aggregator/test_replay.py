@@ -17,7 +17,7 @@ from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.state.options import HistoryOptions
-from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_offline.replay import metrics_replay as metrics
 from ragtide_offline.replay import recorded_entries as reading
@@ -29,6 +29,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest, workspace_prefix
 from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_schemas import Estimate, Feedback, MetricDeclaration, MetricEvent
 
 ADHERENCE = "trace.adherence"
@@ -44,7 +45,7 @@ RULES = (
 STATE = StateOptions(
     rules=RULES,
     panes=Panes((window("1h"), window("2h/1h")), 60_000),
-    budget=AlertBudget(3.0, 3_600_000),
+    budget=BudgetSettings(false_alarms=3.0, period="1h"),
     history=HistoryOptions(300_000, 1_800_000, 50, 1_000, 3_600_000, 200, frozenset({"lang"})),
 )
 SETTINGS = aggregator_settings(partitions=3, splits={"big": 2})

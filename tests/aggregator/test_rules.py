@@ -8,7 +8,8 @@ from tests.support.cases import for_each
 from tests.support.metric_events import START, adherence, beta, event
 
 from ragtide import Alert, AlertRule
-from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_schemas import MetricEvent
 
 pytestmark = pytest.mark.simulation
@@ -21,8 +22,8 @@ def rule(**fields: Any) -> AlertRule:
     return AlertRule(**{"name": "r", "kind": "drift", "metric": METRIC, **fields})
 
 
-def run(events: list[MetricEvent], *rules: AlertRule, budget: AlertBudget | None = None) -> list[Alert]:
-    state = AggregatorState(StateOptions(rules=rules, budget=budget))
+def run(events: list[MetricEvent], *rules: AlertRule, budget: BudgetSettings | None = None) -> list[Alert]:
+    state = AggregatorState(StateOptions(rules=rules, budget=budget or BudgetSettings()))
     for metric_event in events:
         state.apply(metric_event)
     return list(state.take_changes().alerts)
@@ -205,7 +206,7 @@ def test_a_window_that_held_too_little_or_does_not_follow_leaves_the_baseline() 
     assert run(gap, WINDOWED) == []
 
 
-BUDGET = AlertBudget(1.0, 7 * 24 * HOUR * 1000)
+BUDGET = BudgetSettings(false_alarms=1.0, period="7d")
 
 
 def test_with_a_budget_every_key_has_its_share_and_the_alert_says_so() -> None:
@@ -219,7 +220,7 @@ def test_with_a_budget_every_key_has_its_share_and_the_alert_says_so() -> None:
 
 def test_a_smaller_budget_alarms_later() -> None:
     found = [
-        run(FALL, rule(baseline=0.85), budget=AlertBudget(allowed, BUDGET.period_ms))[0].fired_at
+        run(FALL, rule(baseline=0.85), budget=BudgetSettings(false_alarms=allowed, period="7d"))[0].fired_at
         for allowed in (100.0, 1.0, 0.0001)
     ]
     assert found[0] < found[1] < found[2]

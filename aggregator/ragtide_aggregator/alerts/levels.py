@@ -5,11 +5,12 @@ The other rules share a level, which is one of the classes below.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
 import numpy as np
+
+from ragtide_runtime.settings.alerting import BudgetSettings
 
 from ..statistics.drift.budget import Budget
 from ..statistics.drift.false_discovery import AlarmLevel
@@ -17,17 +18,6 @@ from ..statistics.tables.batches import Floats, Rows
 
 MOST_AT_ONCE: Final = 0.1
 """Highest cost of one value, in false alarms, so that a run length is at least 10."""
-
-
-@dataclass(frozen=True, slots=True)
-class FalseDiscovery:
-    """Of the alarms of a period, at most the share `rate` is false on average, over all rules without a run length."""
-
-    rate: float
-    """Of the deployment, in (0, 1)."""
-    period_ms: int
-    partitions: int = 1
-    """Number of partitions that share the rate."""
 
 
 class OwnLevel:
@@ -122,15 +112,16 @@ class FalseDiscoveryLevel(OwnLevel):
     """Few of the alarms of a period are false. A cluster costs when it is closed, for all of its values.
 
     Args:
-        limits: the rate, its period and the number of partitions that share it.
+        budget: with a rate of false discoveries, and its period.
+        partitions: number of partitions that share the rate.
     """
 
     is_joint = True
 
-    def __init__(self, limits: FalseDiscovery) -> None:
-        self.rate = limits.rate
-        self._settings = [limits.rate, limits.partitions, limits.period_ms]
-        self.alarms = AlarmLevel(limits.rate / limits.partitions, limits.period_ms)
+    def __init__(self, budget: BudgetSettings, partitions: int) -> None:
+        self.rate = rate = budget.false_discovery_rate or 0.0
+        self._settings = [rate, partitions, budget.period_ms]
+        self.alarms = AlarmLevel(rate / partitions, budget.period_ms)
 
     @property
     def next_ms(self) -> float:

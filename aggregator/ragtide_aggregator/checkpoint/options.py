@@ -9,9 +9,8 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import RECENT_PANES
 from ragtide_schemas.alert_rule import duration_ms
 
-from ..alerts.levels import FalseDiscovery
 from ..state.history import keeps_late
-from ..state.options import AlertBudget, HistoryOptions, KeyCaps, LevelOptions, StateOptions
+from ..state.options import HistoryOptions, KeyCaps, LevelOptions, StateOptions
 from ..statistics.tables.windows import Panes, window
 
 MONTH_MS: Final = duration_ms("30d")
@@ -24,20 +23,12 @@ def state_options(settings: Settings) -> StateOptions:
     Raises:
         ConfigurationError: a window in the settings is invalid.
     """
-    budget = settings.budget.false_alarms
     return StateOptions(
         rules=settings.alerts,
         segments=settings.segments,
         panes=_panes(settings),
-        # Each partition is aggregated alone, so each has its share of the budget.
-        budget=None
-        if budget is None
-        else AlertBudget(budget / settings.partitions, duration_ms(settings.budget.period)),
-        false_discovery=None
-        if settings.budget.false_discovery_rate is None
-        else FalseDiscovery(
-            settings.budget.false_discovery_rate, duration_ms(settings.budget.period), settings.partitions
-        ),
+        budget=settings.budget,
+        partitions=settings.partitions,
         quantiles=settings.quantiles,
         clusters=_clusters(settings),
         history=_history(settings),

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ragtide_runtime.settings.alerting import ClusterSettings
+from ragtide_runtime.settings.alerting import BudgetSettings, ClusterSettings
 from ragtide_schemas import Alert, AlertRule
 from ragtide_schemas.fitness import Stated
 
-from ..alerts.levels import FalseDiscovery
 from ..events.keys import HIDDEN, EstimateKey
 from ..statistics.drift.levels import LEARNED
 from ..statistics.tables.windows import Panes
@@ -91,14 +90,6 @@ class HistoryOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class AlertBudget:
-    """At most `false_alarms` in a period, over all rules and keys without a run length of their own."""
-
-    false_alarms: float
-    period_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class LevelOptions:
     """How the levels of metrics are watched."""
 
@@ -116,9 +107,9 @@ class StateOptions:
     rules: tuple[AlertRule, ...] = ()
     segments: bool = True
     panes: Panes = NO_WINDOWS
-    budget: AlertBudget | None = None
-    false_discovery: FalseDiscovery | None = None
-    """The bound on the share of false alarms, in place of the budget; None for no bound."""
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    partitions: int = 1
+    """Partitions that share the budget: each is aggregated alone."""
     quantiles: bool = True
     exact: bool = False
     """Whether the state has sums that do not depend on the order of values at all, so that it is merged exactly."""

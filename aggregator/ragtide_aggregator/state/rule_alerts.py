@@ -324,10 +324,11 @@ class StateAlerts(StatePart):
         levels: LevelRows | None = None,
     ) -> None:
         level = OwnLevel()
-        if options.false_discovery is not None:
-            level = FalseDiscoveryLevel(options.false_discovery)
-        elif options.budget is not None:
-            level = SharedBudget(options.budget.false_alarms, options.budget.period_ms)
+        budget = options.budget
+        if budget.false_discovery_rate is not None:
+            level = FalseDiscoveryLevel(budget, options.partitions)
+        elif budget.false_alarms is not None:
+            level = SharedBudget(budget.false_alarms / options.partitions, budget.period_ms)
         self.rules = RuleEvaluator(options.rules, level, options.origin)
         """Rules on values."""
         self._has_rules = bool(options.rules)

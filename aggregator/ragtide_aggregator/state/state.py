@@ -39,14 +39,14 @@ from .history import HistoryRows
 from .level_rows import LevelRows, WatchedLevel
 from .measured_rows import DependenceRows, QuantileRows, SwingRows
 from .open_clusters import QuietScope
-from .options import AlertBudget, Changes, StateOptions
+from .options import Changes, StateOptions
 from .pairs import PairRows
 from .pane_rows import PaneTable
 from .row_lookup import AbsenceRows, Declarations, RowLookup
 from .rows import AddedBatch, KeyRows, StatePart
 from .rule_alerts import BatchAdding, StateAlerts
 
-__all__ = ["AggregatorState", "AlertBudget", "Changes", "StateOptions"]
+__all__ = ["AggregatorState", "Changes", "StateOptions"]
 
 EVENTS_AT_ONCE: Final = 4_000
 """Events that the queue holds before they are applied."""

@@ -47,6 +47,11 @@ class BudgetSettings(BaseModel):
     period: Duration = "7d"
     """The period, such as `1d` or `7d`."""
 
+    @property
+    def period_ms(self) -> int:
+        """The period in milliseconds."""
+        return duration_ms(self.period)
+
     @model_validator(mode="after")
     def _number_or_share(self) -> Self:
         if self.false_alarms is not None and self.false_discovery_rate is not None:
