@@ -51,9 +51,13 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions,
         found = [item async for item in redis.hscan_iter(streams.checkpoint, count=FIELDS_AT_ONCE)]
         fields = {name.decode(errors="replace"): data for name, data in found}
         return await asyncio.to_thread(checkpoint_of_fields, streams, options, fields)
+    return checkpoint_of_fields(streams, options, await checkpoint_fields(redis, streams))
+
+
+async def checkpoint_fields(redis: Redis, streams: Streams) -> dict[str, bytes]:
+    """Return the fields of a partition's checkpoint."""
     stored = cast("dict[bytes, bytes]", await redis.hgetall(streams.checkpoint))
-    fields = {name.decode(errors="replace"): data for name, data in stored.items()}
-    return checkpoint_of_fields(streams, options, fields)
+    return {name.decode(errors="replace"): data for name, data in stored.items()}
 
 
 def checkpoint_of_fields(streams: Streams, options: StateOptions, fields: Mapping[str, bytes]) -> Checkpoint:

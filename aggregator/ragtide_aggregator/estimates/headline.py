@@ -473,12 +473,14 @@ def headline(
     judge = judge_progress(means, choice, around)
     state, needed = _state(number, around, watch, judge, firing=bool(firing))
     lowest, highest = mean.value_range
+    names = key.names
+    del names["run"]
     band = None
     if choice.awaited is None and not firing:
         definition = METRICS.get(key.metric) if key.measure is None else None
         band = certain_band(definition, key.labeler, (interval.lower, interval.estimate, interval.upper), around.stated)
     return Headline(
-        **{name: value for name, value in key.names.items() if name != "run"},
+        **names,
         lowest=lowest,
         highest=highest,
         direction=mean.direction,

@@ -154,9 +154,9 @@ class EstimateKey(NamedTuple):
     @property
     def names(self) -> dict[str, Any]:
         """The key as the fields of a record."""
-        names = self._asdict()
-        del names["measure"]
-        return names | {"metric_version": self.version}
+        names = dict(zip(self._fields, self[:-1], strict=False))
+        names["metric_version"] = self.version
+        return names
 
     @property
     def definition(self) -> MetricDefinition | None:

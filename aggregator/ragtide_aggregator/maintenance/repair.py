@@ -24,6 +24,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, from_milliseconds
 
 from ..alerts.rule_state import RuleState
+from ..checkpoint.loading import checkpoint_fields
 from ..checkpoint.options import reader_options
 from ..events.keys import HIDDEN, UNBOUNDED
 from ..reading.partitions import damage
@@ -123,12 +124,6 @@ def _withdrawn(data: bytes) -> Iterator[Alert]:
         yield from RuleState.withdrawn(data)
     except (ValueError, KeyError, TypeError):
         return
-
-
-async def checkpoint_fields(redis: Redis, streams: Streams) -> dict[str, bytes]:
-    """Return the fields of a partition's checkpoint."""
-    stored = cast("dict[bytes, bytes]", await redis.hgetall(streams.checkpoint))
-    return {name.decode(errors="replace"): data for name, data in stored.items()}
 
 
 async def drop(redis: Redis, streams: Streams, dropped: DroppedField, lease: Lease, token: str) -> None:

@@ -121,31 +121,11 @@ class Screen:
 
 def headline_of(estimate: Estimate) -> Headline:
     """Return an estimate over all interactions of a run or a workspace, which nothing watches, as a headline."""
-    lowest, highest = estimate.value_range
-    return Headline(
-        pipeline=estimate.pipeline if estimate.run is None else f"{estimate.pipeline} ({estimate.run})",
-        segment=estimate.segment,
-        metric=estimate.metric,
-        metric_version=estimate.metric_version,
-        lowest=lowest,
-        highest=highest,
-        direction=estimate.direction,
-        profile=estimate.profile,
-        labeler=estimate.labeler,
-        labeler_version=estimate.labeler_version,
-        estimator=estimate.estimator,
-        proxy=estimate.proxy,
-        range="all",
-        n=estimate.n,
-        n_waiting=estimate.n_waiting,
-        estimate=estimate.estimate,
-        lower=estimate.lower,
-        upper=estimate.upper,
-        confidence=estimate.confidence,
-        band=estimate.band,
-        state="unwatched",
-        updated_at=estimate.updated_at,
-    )
+    fields = {name: getattr(estimate, name) for name in Headline.model_fields if name in Estimate.model_fields}
+    fields["lowest"], fields["highest"] = estimate.value_range
+    if estimate.run is not None:
+        fields["pipeline"] = f"{estimate.pipeline} ({estimate.run})"
+    return Headline(**fields, range="all", state="unwatched")
 
 
 async def _nothing_muted() -> MutedAlerts:
