@@ -69,10 +69,8 @@ def test_kappa_is_that_of_all_sentences_together(drawn: list[list[tuple[float, b
     assert (found.items, found.sentences) == (len(drawn), len(local))
     assert found.agreed == pytest.approx(accuracy(local, judge))
     if found.kappa is not None:
-        assert found.lower is not None
-        assert found.upper is not None
-        assert found.kappa == pytest.approx(kappa(local, judge))
-        assert -1 <= found.lower <= found.upper <= 1
+        assert found.kappa.estimate == pytest.approx(kappa(local, judge))
+        assert -1 <= found.kappa.lower <= found.kappa.upper <= 1
 
 
 def agreeing(count: int, flipped: int = 4, **fields: Any) -> list[Specimen]:
@@ -85,13 +83,11 @@ def agreeing(count: int, flipped: int = 4, **fields: Any) -> list[Specimen]:
 
 def test_there_is_no_kappa_without_an_interval() -> None:
     few = supported(agreeing(LEAST_ITEMS - 1))
-    assert (few.items, few.kappa, few.lower) == (LEAST_ITEMS - 1, None, None)
+    assert (few.items, few.kappa) == (LEAST_ITEMS - 1, None)
     assert few.agreed > 0.5
     enough = supported(agreeing(LEAST_ITEMS))
     assert enough.kappa is not None
-    assert enough.lower is not None
-    assert enough.upper is not None
-    assert enough.lower < enough.kappa < enough.upper
+    assert enough.kappa.lower < enough.kappa.estimate < enough.kappa.upper
     constant = supported([item(n, [0.9], [True]) for n in range(50)])
     assert (constant.agreed, constant.kappa) == (1.0, None), "chance alone always agrees"
     perfect = supported([item(n, [0.9, 0.1], [True, False]) for n in range(50)])
@@ -128,7 +124,6 @@ def test_intervals_hold_the_true_kappa_although_sentences_of_an_item_are_alike()
             judge, wrong = judge[:8], wrong[:8]
             items.append(item(number, [0.9 if yes else 0.1 for yes in judge ^ wrong], judge.tolist()))
         found = supported(items)
-        assert found.lower is not None
-        assert found.upper is not None
-        held += found.lower <= truth <= found.upper
+        assert found.kappa is not None
+        held += found.kappa.lower <= truth <= found.kappa.upper
     assert 85 <= held <= 100

@@ -9,6 +9,7 @@ import numpy as np
 
 from ragtide_aggregator.statistics.comparisons.bootstrap import Floats, Indexes, measured, resamples
 from ragtide_aggregator.statistics.drift.kappa import kappa_of
+from ragtide_aggregator.statistics.intervals.intervals import Interval
 from ragtide_consumers.specimens.marks import Mark, marked
 from ragtide_schemas import Specimen, SpecimenLabeling
 
@@ -40,13 +41,11 @@ class LabelerKappa:
     """Sentences with a verdict of both."""
     agreed: float
     """Share of these on which both say the same."""
-    kappa: float | None
-    """Cohen's kappa of the sentences, the agreement beyond chance; None with fewer than `LEAST_ITEMS` items, or if its
-    interval is not defined, as when a labeler says the same of nearly all sentences."""
-    lower: float | None
-    """Lower end of its 95% bootstrap interval over items."""
-    upper: float | None
-    """Upper end of this interval."""
+    kappa: Interval[float, float] | None
+    """Cohen's kappa of the sentences, the agreement beyond chance, with its 95% bootstrap interval over items.
+
+    None with fewer than `LEAST_ITEMS` items, or if its interval is not defined, as when a labeler says the same of
+    nearly all sentences."""
 
 
 def labeler_kappas(specimens: Iterable[Specimen]) -> list[LabelerKappa]:
@@ -116,9 +115,11 @@ def _kappa(
     def at(index: Indexes) -> float:
         return _kappa_of_table(rows[index].sum(axis=0))
 
-    enough = n >= LEAST_ITEMS
-    known = measured(at, n, resamples(n)) if enough else None
-    whole = known is not None and known.lower is not None
+    kappa = None
+    if n >= LEAST_ITEMS:
+        known = measured(at, n, resamples(n))
+        if known.value is not None and known.lower is not None and known.upper is not None:
+            kappa = Interval(known.value, known.lower, known.upper)
     return LabelerKappa(
         pipeline,
         labeler,
@@ -127,9 +128,7 @@ def _kappa(
         n,
         int(total.sum()),
         float((total[0] + total[3]) / total.sum()),
-        known.value if known is not None and whole else None,
-        known.lower if known is not None and whole else None,
-        known.upper if known is not None and whole else None,
+        kappa,
     )
 
 

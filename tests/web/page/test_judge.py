@@ -230,7 +230,9 @@ async def test_kappa_has_n_and_an_interval_and_hides_other_pipelines(async_redis
     async with http_service(redis_url, serve={"tokens": tokens}) as service:
         _, text = await page(service, "/judge", Authorization="Bearer all-0123456789")
         assert "local, judge" in text
-        assert f"{labeler_kappas(found)[0].kappa:.3f}" in text
+        agreement = labeler_kappas(found)[0].kappa
+        assert agreement is not None
+        assert f"{agreement.estimate:.3f}" in text
         _, text = await page(service, "/judge", Authorization="Bearer bank-0123456789")
         assert ("local, judge" in text, "No kept item has marks of two labelers yet." in text) == (False, True)
 
