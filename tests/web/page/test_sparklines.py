@@ -12,7 +12,9 @@ from tests.web.page.test_pipeline import SETTINGS, commit, traffic
 from ragtide import Deployment
 from ragtide_aggregator.estimates.over_time import History, HistoryPoint
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_web.page.rendering import seconds_long
+from ragtide_offline.pages.laboratory import LABORATORY
+from ragtide_web.page.rendering import environment, seconds_long
+from ragtide_web.page.screen_files import own_folders
 from ragtide_web.reading.sparklines import KEPT_S, Sparklines, sparkline
 
 
@@ -61,3 +63,18 @@ def test_a_count_names_its_time() -> None:
         assert found is not None
         counts[seconds] = found.recent_n, seconds_long(found.recent_s)
     assert counts == {30: (480, "30 s"), 600: (480, "10 min"), 7_200: (0, "60 min")}
+
+
+@pytest.mark.pure
+def test_a_single_point_is_drawn_as_a_mark() -> None:
+    start = datetime(2026, 11, 23, tzinfo=UTC)
+    key = EstimateKey("shop", None, None, "trace.adherence", "default", "local", "1")
+    only = HistoryPoint(0.9, 0.8, 1.0, start, start + timedelta(seconds=5), 80, open=True)
+    young = [History(key, timedelta(seconds=5), (only,), young=True)]
+    drawing = sparkline("trace.adherence", young, start + timedelta(seconds=30))
+    assert drawing is not None
+    templates = environment((), own_folders(LABORATORY))
+    parts: Any = templates.get_template("parts.html").make_module({"root": "", "version": ""})
+    charts: Any = templates.get_template("charts.html").make_module({"root": "", "version": ""})
+    for text in (parts.sparkline(drawing), charts.band_chart("trace.adherence", drawing.chart)):
+        assert f'y1="{drawing.chart.y(0.9)}"' in text
