@@ -136,6 +136,8 @@ class InteractionProducer:
         Call it before work that only a published interaction needs, such as copying documents or sending feedback.
 
         Args:
+            pipeline: of the interaction.
+            interaction_id: of the interaction.
             session_id: of the interaction; with `sample_by="session"` it decides.
         """
         return self._sampling.keeps(pipeline, interaction_id, session_id)

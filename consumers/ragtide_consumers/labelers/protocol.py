@@ -150,7 +150,11 @@ class Labeler(Protocol):
         """Variant of the formulas, such as `ragbench`."""
 
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return the scores of one interaction."""
+        """Return the scores of one interaction.
+
+        Args:
+            interaction: to score.
+        """
 
 
 class OfAnother(ABC):
@@ -183,6 +187,7 @@ async def scores_of(labeler: Labeler, interaction: RagInteraction) -> Labeling:
     A labeler knows sessions if it has `scores_sessions`. It reads the answers without the reasoning of their model.
 
     Args:
+        labeler: to call.
         interaction: an answer, or a whole session.
 
     Raises:

@@ -87,7 +87,11 @@ class LocalLabeler:
             self.version = f"{SHIPPED_VERSION}-{fitted.version}"
 
     def take_criteria(self, criteria: Sequence[Criterion]) -> None:
-        """Score these criteria from the next interaction on, as far as they have a proxy."""
+        """Score these criteria from the next interaction on, as far as they have a proxy.
+
+        Args:
+            criteria: in place of those before.
+        """
         self._criteria = tuple(criteria)
 
     async def label(self, interaction: RagInteraction) -> Labeling:
@@ -96,6 +100,9 @@ class LocalLabeler:
         All metrics are absent in an unknown language, without documents, and if response and documents share more words
         than are compared (`MOST_MATCHES`). Without a response there is `retrieval.match` alone. It is absent, as is
         relevance, if the question is in another language than the documents.
+
+        Args:
+            interaction: to score.
         """
         similar: Sequence[float] | None = ()
         if self._similarity is not None and nothing_to_label(interaction) is None:
@@ -127,6 +134,7 @@ class LocalLabeler:
         """Do as `label`, without an event loop.
 
         Args:
+            interaction: to label.
             similarity: of the interaction, if the correction needs it.
         """
         interaction = without_thoughts(interaction)

@@ -20,6 +20,7 @@ class Services:
     """The HTTP services of the settings: the tables `[services.NAME]`.
 
     Args:
+        settings: of the process.
         redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
         answers: without Redis, a file that caches answers for later processes; None caches in memory.
@@ -44,6 +45,7 @@ class Services:
         """Return a service; the caller closes it.
 
         Args:
+            name: of the labeler that calls it, and of its table in the settings.
             path: added to its address, such as `/predict`.
 
         Raises:
