@@ -139,7 +139,7 @@ async def seen_in(redis: Any, seeds: range, n: int) -> list[Seen]:
     ("seeds", "n"),
     [
         (range(4), 400),
-        *(pytest.param(range(begin, begin + 8), 1200, marks=pytest.mark.heavy) for begin in (4, 12)),
+        *(pytest.param(range(begin, begin + 10), 1200, marks=pytest.mark.heavy) for begin in (4, 14, 24)),
     ],
     ids=lambda value: str(value).replace(" ", ""),
 )

@@ -25,7 +25,7 @@ class Owner:
     async def commit(self, *events: MetricEvent, alerts: tuple[Any, ...] = ()) -> None:
         """Add events to the stream, apply them, and commit the step."""
         if not self._token:
-            acquired = await Lease(self._redis, self.streams, holder="test", lease_s=60).acquire()
+            acquired = await Lease(self._redis, self.streams, holder="test", lease_s=600).acquire()
             assert acquired.token is not None
             self._token = acquired.token
         for event in events:
