@@ -34,7 +34,6 @@ SETTLE_S = 0.2
 LONG: dict[str, str] = {
     "RAGTIDE_INGEST_SETTLE_S": "600",
     "RAGTIDE_INGEST_QUIET_S": "3600",
-    "RAGTIDE_INGEST_HOLD_S": "86400",
 }
 """Settings with which no trace is complete during a measurement."""
 

@@ -46,11 +46,10 @@ class SwappedJudge:
 def deployment(redis_url: str, folder: Path, judge: ScriptedJudge, *, workers: int = 1) -> Iterator[dict[str, str]]:
     """Run workers and an aggregator with sentinels from a file; yield their settings."""
     rows = folder / "sentinels.jsonl"
-    rows.write_bytes(b"\n".join(each.encode() for each in interactions(40)) + b"\n")
+    rows.write_bytes(b"\n".join(each.encode() for each in interactions(SENTINELS)) + b"\n")
     settings = {
         **judge.environment,
         "RAGTIDE_JUDGE_SENTINELS": str(rows),
-        "RAGTIDE_JUDGE_SENTINELS_MAX": str(SENTINELS),
         "RAGTIDE_JUDGE_SENTINELS_EVERY_S": "0.01",
         "RAGTIDE_ALERTS": json.dumps([{"name": "judge-changed", "kind": "sentinel", "run_length": 4320}]),
     }
