@@ -27,8 +27,6 @@ from ragtide_schemas import Alert, DeadLetter
 
 from ..state.options import ClosedPanes
 
-ESTIMATES_CAP: Final = 100_000
-"""About the most entries of the stream of estimates, which only shows what is new."""
 CHECKPOINT_VERSION: Final = b"4"
 """Version of the content of a checkpoint's fields."""
 
@@ -78,7 +76,7 @@ class Committer:
         redis: Redis,
         streams: Streams,
         *,
-        estimates_cap: int = ESTIMATES_CAP,
+        estimates_cap: int = 100_000,
         feedback_window_s: float = 604_800.0,
     ) -> None:
         self._redis = redis

@@ -92,7 +92,9 @@ class StepWriter:
         if settings.keeps_specimens:
             self.pins = SpecimenPins(redis, streams, keep_ms=int(settings.specimens.keep_s * 1000))
         self._outage = redis_outage(redis).attempt(f"committing partition {streams.partition}")
-        self._committer = Committer(redis, streams, feedback_window_s=settings.feedback_window_s)
+        self._committer = Committer(
+            redis, streams, estimates_cap=settings.estimates_cap, feedback_window_s=settings.feedback_window_s
+        )
         # A thread of its own, because labeling in the same process may occupy the threads of the event loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
         owed = checkpoint.state.keys if CheckpointField.ESTIMATES_OWED in checkpoint.fields else ()

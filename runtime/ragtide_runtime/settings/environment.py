@@ -42,7 +42,6 @@ FIXED: Final[Mapping[str, str]] = {
     "ingest.trace_spans": "10,000",
     "ingest.trace_bytes": "32 MiB",
     "notify.storm_s": "600",
-    "estimates_cap": "100,000",
     "dead_letters_cap": "100,000",
     "recorder.roll_entries": "50,000",
     "specimens.partition_bytes": "1 GiB",

@@ -181,6 +181,8 @@ class Settings(BaseSettings):
     """Seconds between two commits of the aggregator; each commit makes newer estimates visible."""
     lease_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds after which the partition of a silent aggregator may be taken over."""
+    estimates_cap: Annotated[int, Field(ge=1)] = 100_000
+    """Approximate maximum number of entries of the stream of estimates."""
     estimates_interval_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds between two entries of the stream of estimates for one pipeline, metric and labeler."""
     events_cap: Annotated[int, Field(ge=1)] = 1_000_000

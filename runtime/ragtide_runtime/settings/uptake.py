@@ -78,7 +78,7 @@ UPTAKE: Final[Mapping[str, Uptake]] = {
     **dict.fromkeys(("worker_processes", "worker_batch", "worker_concurrency", "worker_min_idle_s"), _WORKER),
     **dict.fromkeys(("max_deliveries", "events_cap"), _WORKER),
     "confidence": _COUNTING,
-    **dict.fromkeys(("aggregator_batch", "commit_interval_s", "estimates_interval_s"), _AGGREGATOR),
+    **dict.fromkeys(("aggregator_batch", "commit_interval_s", "estimates_cap", "estimates_interval_s"), _AGGREGATOR),
     **dict.fromkeys(("events_keep", "alert_cap", "dead_letters_bytes"), _AGGREGATOR),
     "lease_s": _restart("worker", "aggregator", "recorder", "notify"),
     "recorder": _restart("recorder", "serve"),

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from ragtide_aggregator.checkpoint.commit import ESTIMATES_CAP
 from ragtide_aggregator.service.trimming import DEAD_LETTERS_CAP
 from ragtide_runtime.settings.model import Settings
 
@@ -44,7 +43,7 @@ def stream_fills(facts: SystemFacts, settings: Settings) -> list[StreamFill]:
         # Workers pause at this number of events that wait; aggregated events that are kept come on top.
         "metrics": settings.events_cap + settings.events_keep,
         "feedback": None,
-        "estimates": ESTIMATES_CAP,
+        "estimates": settings.estimates_cap,
         "alerts": settings.alert_cap,
         "dead_letters": DEAD_LETTERS_CAP,
     }
