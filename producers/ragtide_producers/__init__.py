@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         StreamFullError as StreamFullError,
         UnreadableFileError as UnreadableFileError,
     )
+    from .files.formats import FORMATS as FORMATS
     from .files.interactions import (
         FileOptions as FileOptions,
         Row as Row,
