@@ -27,7 +27,9 @@ async def test_bands_are_drawn_and_a_drag_chooses_a_range(async_redis: Any, scre
     await page.get_by_role("link", name="7d").click()
     await expect(page.get_by_role("link", name="7d")).to_have_attribute("aria-current", "true")
     await page.get_by_role("link", name="24h").click()
+    await expect(page.get_by_role("link", name="24h")).to_have_attribute("aria-current", "true")
     over = page.locator(".chart .u-over").first
+    await expect(over).to_be_visible()
     box = await over.bounding_box()
     assert box is not None
     before = await page.locator("#chart-1 tr[data-point]").count()
