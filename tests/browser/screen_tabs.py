@@ -14,6 +14,21 @@ from ragtide_runtime.settings.model import Settings
 TABS = 8
 """More than the connections that a browser makes to one service."""
 VALUE = "tbody tr:has(a[href='/p/shop']) .cell .value"
+HIDE = """(hidden) => {
+    Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+HIDE_ON_CHANGE = f"""() => {{
+    const channel = BroadcastChannel.prototype;
+    const post = channel.postMessage;
+    channel.postMessage = function (message) {{
+        post.call(this, message);
+        if (message.kind !== 'changed') return;
+        channel.postMessage = post;
+        queueMicrotask(() => ({HIDE})(true));
+    }};
+}}"""
+"""The leading tab is hidden when a change has made it wait for its next fetch."""
 
 
 class LiveConnections:
@@ -101,21 +116,45 @@ async def test_a_hidden_tab_gives_the_connection_to_another(
 ) -> None:
     (owner,) = owners(async_redis, Settings())
     await owner.commit(*adherence([1.0, 0.6] * 50))
-    hide = """(hidden) => {
-        Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
-        document.dispatchEvent(new Event('visibilitychange'));
-    }"""
     async with opened(browser, service.url) as screen:
         connections = LiveConnections(screen.page.context)
         first, second = await opened_tabs(screen.page.context, service.url, 2)
-        await first.evaluate(hide, True)
+        await first.evaluate(HIDE, True)
         await until(lambda: connections.begun == [first, second])  # until then the first tab may get what changes
         await owner.commit(*adherence([0.2] * 100, first=100))
         await expect(second.locator(VALUE)).to_have_text("0.500")
         await expect(first.locator(VALUE)).to_have_text("0.800")
-        await first.evaluate(hide, False)
+        await first.evaluate(HIDE, False)
         await expect(first.locator(VALUE)).to_have_text("0.500")
         await owner.commit(*adherence([0.9] * 400, first=400))
         for tab in (first, second):
             await expect(tab.locator(VALUE)).to_have_text("0.767")
         assert connections.begun == [first, second], "a tab that is shown again joins"
+
+
+async def test_a_hidden_tab_fetches_nothing_that_it_waited_to_fetch(
+    async_redis: Any, browser: Browser, service: PageService
+) -> None:
+    (owner,) = owners(async_redis, Settings())
+    await owner.commit(*adherence([1.0, 0.6] * 50))
+    async with opened(browser, service.url) as screen:
+        context = screen.page.context
+        await context.clock.install()
+        (tab,) = await opened_tabs(context, service.url, 1)
+        rows = tab.locator("tbody tr")
+        await owner.commit(*adherence([0.5] * 10, first=300, pipeline="bank"))
+        await expect(rows).to_have_count(2)
+        await tab.clock.pause_at(await tab.evaluate("Date.now() + 5000"))
+        await owner.commit(*adherence([0.5] * 10, first=400, pipeline="desk"))
+        await expect(rows).to_have_count(3)  # fetched just now: the next fetch waits
+        await tab.evaluate(HIDE_ON_CHANGE)
+        await owner.commit(*adherence([0.5] * 10, first=500, pipeline="mail"))
+        await until(lambda: tab.evaluate("document.hidden"))
+        fetched: list[str] = []
+        context.on("request", lambda request: fetched.append(request.url))
+        await tab.clock.fast_forward(5000)
+        await tab.evaluate("fetch('/healthz')")
+        assert fetched == [f"{service.url}/healthz"]
+        await tab.evaluate(HIDE, False)
+        await tab.clock.resume()
+        await expect(rows).to_have_count(4)

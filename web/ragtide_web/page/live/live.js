@@ -75,8 +75,9 @@ let fetching = false;
 let wanted = false;
 let lastFetch = 0;
 
-/** Fetches this page again and replaces the regions that differ. */
+/** Fetches this page again and replaces the regions that differ; a hidden tab waits until it is shown. */
 async function refresh() {
+  if (!stop) return;
   wanted = true;
   if (fetching) return;
   fetching = true;
@@ -85,10 +86,11 @@ async function refresh() {
       const wait = lastFetch + PAUSE_MS - performance.now();
       if (wait > 0) await new Promise((done) => setTimeout(done, wait));
       wanted = false;
+      if (!stop) return; // hidden while it waited
       lastFetch = performance.now();
       const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
       if (answer.redirected && new URL(answer.url).pathname === `${root}/login`) location.assign(answer.url);
-      if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      if (answer.ok && stop) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
     }
   } catch {
     // The connection is away; the event source says so and comes back by itself.
@@ -149,6 +151,13 @@ function connect() {
   stop = listen(`${root}/live?${asked}`, document.body.dataset.viewer ?? "", { patch: apply, changed: refresh, state: say });
 }
 
+/** The page is shown again: it missed what changed meanwhile. */
+function resume() {
+  if (stop) return;
+  connect();
+  refresh();
+}
+
 function disconnect() {
   stop?.();
   stop = undefined;
@@ -162,13 +171,10 @@ if (main.dataset.follow !== undefined) {
   // A hidden tab costs nothing; when it is shown again, it is fetched again.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) disconnect();
-    else if (!stop) {
-      connect();
-      refresh();
-    }
+    else resume();
   });
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", (event) => {
-    if (event.persisted && !stop) connect();
+    if (event.persisted) resume();
   });
 }
