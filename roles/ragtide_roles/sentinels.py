@@ -57,11 +57,11 @@ def read_sentinels(settings: Settings) -> "list[Sentinel]":
 @asynccontextmanager
 async def sentinel_judge(settings: Settings, redis: "Redis") -> "AsyncIterator[JudgeLabeler]":
     """Build the judge as sentinels are asked: once each, past the cache, and with no other labeler in its place."""
-    from ragtide_consumers.labelers.judge.labeler import judge_of  # noqa: PLC0415
+    from ragtide_consumers.labelers.judge.labeler import make_judge  # noqa: PLC0415
     from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry  # noqa: PLC0415 - as above
 
     once = settings.model_copy(update={"judge": settings.judge.model_copy(update={"repeat_share": 0.0})})
-    judge = judge_of(once, redis, LabelerTelemetry().judge, fallback=None)
+    judge = make_judge(once, redis, LabelerTelemetry().judge, fallback=None)
     try:
         yield judge.without_cache()
     finally:

@@ -236,10 +236,10 @@ class _Builder:
 
     def _judge(self) -> Labeler:
         # The judge's client takes longer to import than most commands run.
-        from .judge.labeler import judge_of  # noqa: PLC0415
+        from .judge.labeler import make_judge  # noqa: PLC0415
 
         fallback = self._local if _falls_back(self._settings) else None
-        return judge_of(
+        return make_judge(
             self._settings,
             self._redis,
             self._telemetry.judge,

@@ -135,14 +135,14 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _unambiguous(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _unambiguous_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     for name, value in members:
-        found[name] = one_value(found.get(name, value), value)
-    return found
+        fields[name] = one_value(fields.get(name, value), value)
+    return fields
 
 
-_STRICT: Final = json.JSONDecoder(strict=False, parse_constant=_refuse, object_pairs_hook=_unambiguous)
+_STRICT: Final = json.JSONDecoder(strict=False, parse_constant=_refuse, object_pairs_hook=_unambiguous_object)
 
 
 class _Ambiguous(Exception):  # noqa: N818  # never leaves this module
@@ -155,9 +155,8 @@ class _Shape:
     def __init__(self, schema: Schema) -> None:
         self._properties: Mapping[str, Schema] = schema["properties"]
         self.spellings = {letters_of(name): name for name in self._properties}
-        self._lists = [name for name, of in self._properties.items() if of.get("type") == "array"] or [
-            *self._properties
-        ]
+        lists = [name for name, field in self._properties.items() if field.get("type") == "array"]
+        self._lists = lists or [*self._properties]
 
     def name(self, spelling: str) -> str | None:
         """Return the name of a field that has this spelling; None if no field has it."""
@@ -165,7 +164,7 @@ class _Shape:
 
     def rank(self, value: Mapping[str, Any]) -> int:
         """Return 2 for all lists that were asked for, 1 for some of the fields, 0 for none."""
-        here = {self.name(name) for name, found in value.items() if not _is_schema(found)}
+        here = {self.name(name) for name, member in value.items() if not _is_schema(member)}
         return 2 if here.issuperset(self._lists) else int(any(name in here for name in self._properties))
 
     def fields(self, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,25 +172,25 @@ class _Shape:
 
         A field that stands there twice with different values has none that can be read.
         """
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for spelling, raw in value.items():
             name = self.name(spelling) or spelling
             read = _read(raw, self._properties.get(name, {}))
-            found[name] = one_value(found.get(name, read), read)
-        return found
+            fields[name] = one_value(fields.get(name, read), read)
+        return fields
 
     def part(self, value: Any) -> dict[str, Any] | None:
         """Return the field of which a value is a part: entries of a list, or members of an object; None if of none."""
         entries = value if isinstance(value, list) else [value]
-        for name, of in self._properties.items():
-            inner: Schema = of.get("items", of)
+        for name, schema in self._properties.items():
+            inner: Schema = schema.get("items", schema)
             if inner.get("type") != "object" or not entries or not all(isinstance(entry, dict) for entry in entries):
                 continue
             shape, key = _Shape(inner), next(iter(inner["properties"]))
             named = [[shape.name(spelling) for spelling in entry] for entry in entries]
-            if "items" in of and all(key in names and len(names) > 1 for names in named):
+            if "items" in schema and all(key in names and len(names) > 1 for names in named):
                 return {name: entries}
-            if "items" not in of and isinstance(value, dict) and named[0] and None not in named[0]:
+            if "items" not in schema and isinstance(value, dict) and named[0] and None not in named[0]:
                 return {name: value}
         return None
 
@@ -208,13 +207,16 @@ def _later(before: Any, value: Any, schema: Schema) -> Any:
     items: Schema = schema.get("items", {})
     if items.get("type") == "object" and isinstance(before, list) and isinstance(value, list):
         key = next(iter(items["properties"]))
-        one, other = _by_key(before, key), _by_key(value, key)
-        if other.keys() < one.keys():
-            return [*{**one, **{name: _later(one[name], entry, items) for name, entry in other.items()}}.values()]
+        first, second = _by_key(before, key), _by_key(value, key)
+        if second.keys() < first.keys():
+            return [*{**first, **{name: _later(first[name], entry, items) for name, entry in second.items()}}.values()]
     elif schema.get("type") == "object" and isinstance(before, dict) and isinstance(value, dict):
-        of: Mapping[str, Schema] = schema.get("properties", {})
+        properties: Mapping[str, Schema] = schema.get("properties", {})
         if value.keys() < before.keys():
-            return {**before, **{name: _later(before[name], said, of.get(name, {})) for name, said in value.items()}}
+            return {
+                **before,
+                **{name: _later(before[name], said, properties.get(name, {})) for name, said in value.items()},
+            }
     return value
 
 
@@ -291,20 +293,22 @@ def _parsed(text: str, shape: _Shape, budget: ReadingBudget, depth: int) -> Pars
         if start < 0:  # what stood before was reasoning
             said, begun, inside_cut = None, None, False
         elif value is None:  # it cannot be read, and may take back what stood before
-            said = None if _names_field(text, start, shape) else said
+            first = _FIRST_NAME.match(text, start)
+            if first is not None and shape.name(first[1]) is not None:
+                said = None
         elif isinstance(value, Sloppy):  # the text ends before the object does
             inside_cut |= bool(value.value)
             if any(shape.name(name) for name in value.names):
                 begun = value.value
         elif not _is_named_draft(text, start):
             is_after = said is not None and not inside_cut
-            found = _answers(value, shape, budget, depth) or (
+            fields = _answers(value, shape, budget, depth) or (
                 _correction(text, start, value, shape) if is_after else None
             )
-            if found is not None:
+            if fields is not None:
                 budget.use(sum(len(before) for before in (said or {}).values() if isinstance(before, list)) * 20)
-                is_cut = inside_cut or (is_cut and said is not None and shape.rank(found) < 2)
-                said, begun = shape.later(said, found), None
+                is_cut = inside_cut or (is_cut and said is not None and shape.rank(fields) < 2)
+                said, begun = shape.later(said, fields), None
     if budget.spent:  # the last word is not known
         return None
     if begun is not None:
@@ -316,11 +320,6 @@ def _parsed(text: str, shape: _Shape, budget: ReadingBudget, depth: int) -> Pars
 
 
 _FIRST_NAME: Final = re.compile(r"\{\s{0,40}[\"'“]?([\w .-]{1,60})[\"'”]?\s{0,10}[:：]")
-
-
-def _names_field(text: str, start: int, shape: _Shape) -> bool:
-    first = _FIRST_NAME.match(text, start)
-    return first is not None and shape.name(first[1]) is not None
 
 
 def _correction(text: str, start: int, value: Any, shape: _Shape) -> dict[str, Any] | None:
@@ -361,11 +360,11 @@ def _values(text: str, budget: ReadingBudget) -> Iterator[tuple[int, Any]]:
         at = start + 1
         if budget.spent:
             return
-        found = _value_at(text, start, budget)
-        if found is None:
+        reading = _value_at(text, start, budget)
+        if reading is None:
             yield start, None
             continue
-        value, end = found
+        value, end = reading
         yield start, value
         if not isinstance(value, Sloppy):
             at = end
@@ -412,15 +411,15 @@ def _answers(value: Any, shape: _Shape, budget: ReadingBudget, depth: int) -> di
         return inner.fields if inner is not None and inner.complete else None
     else:
         return None
-    found: dict[str, Any] | None = None
+    known: dict[str, Any] | None = None
     for child in children:
         answer = _answers(child, shape, budget, depth + 1) if isinstance(child, dict | list | str) else None
         if answer is None:
             continue
-        if found is not None and shape.fields(found) != shape.fields(answer):
+        if known is not None and shape.fields(known) != shape.fields(answer):
             raise _Ambiguous
-        found = answer
-    return found
+        known = answer
+    return known
 
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
@@ -431,12 +430,13 @@ _ESCAPED_OBJECT: Final = re.compile(_ESCAPED_START)
 def _escaped_value_at(text: str, start: int, budget: ReadingBudget) -> tuple[Any, int] | None:
     rest = text[start:]
     budget.use(4 * len(rest))
-    value, end = _value_at(_ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), rest), 0, budget) or (None, 0)
+    plain = _ESCAPED.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), rest)
+    value, end = _value_at(plain, 0, budget) or (None, 0)
     if value is None or isinstance(value, Sloppy):
         return None
     removed = 0
-    for found in _ESCAPED.finditer(rest):
-        if found.start() - removed >= end:
+    for escape in _ESCAPED.finditer(rest):
+        if escape.start() - removed >= end:
             break
         removed += 1
     return value, start + end + removed
@@ -452,11 +452,11 @@ def last_object(text: str) -> str:
     budget = ReadingBudget(len(text))
     at = 0
     while (start := text.find("{", at)) >= 0 and not budget.spent:
-        found = _value_at(text, start, budget)
-        if found is None or isinstance(found[0], Sloppy):
+        reading = _value_at(text, start, budget)
+        if reading is None or isinstance(reading[0], Sloppy):
             at = start + 1
             continue
-        if not text[found[1] :].strip(" \t\r\n`.*_-~>"):
-            return text[start : found[1]]
-        at = found[1]
+        if not text[reading[1] :].strip(" \t\r\n`.*_-~>"):
+            return text[start : reading[1]]
+        at = reading[1]
     return ""

@@ -141,7 +141,8 @@ class JudgeBatches:
             ConfigurationError: the file of open batches cannot be used.
         """
         result = BatchResult()
-        for opened in self._open():
+        own = self._client.address, self._client.settings.model
+        for opened in [stored for stored in self._read() if (stored.address, stored.model) == own]:
             with self._explaining_errors():
                 batch = await self._find(opened)
                 if batch is None:  # the process ended before the batch was made
@@ -218,12 +219,12 @@ class JudgeBatches:
     async def _find(self, opened: OpenBatch) -> Any:
         if opened.id:
             return await self._endpoint.batches.retrieve(opened.id)
-        looked = 0
+        n_looked = 0
         async for batch in self._endpoint.batches.list(limit=100):
             if (batch.metadata or {}).get(MARK) == opened.digest and batch.status not in ("failed", "cancelled"):
                 return batch
-            looked += 1
-            if looked >= LOOKED_THROUGH:
+            n_looked += 1
+            if n_looked >= LOOKED_THROUGH:
                 break
         return None
 
@@ -283,10 +284,6 @@ class JudgeBatches:
                 "again, or use ordinary calls if the endpoint has no batches"
             ) from None
 
-    def _open(self) -> list[OpenBatch]:
-        own = self._client.address, self._client.settings.model
-        return [stored for stored in self._read() if (stored.address, stored.model) == own]
-
     def _read(self) -> list[OpenBatch]:
         try:
             return _STATE.validate_json(self._path.read_bytes())
@@ -330,7 +327,7 @@ def _progress(batch: Any) -> BatchProgress:
 
 def _object(line: bytes) -> Mapping[str, Any] | None:
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None

@@ -102,12 +102,10 @@ class ChatCall(Call[JudgeAnswer]):
         """Return the meaning of an error of the client."""
         if isinstance(error, ErrorReply):
             return self._refusal(error)
-        return CallFailure(
-            FailureKind.FAILED,
-            _outcome(error),
-            f"{self.access.endpoint.described(error)}{self.poster.through}",
-            overloaded=isinstance(error, TimeoutError),
-        )
+        times_out = isinstance(error, TimeoutError)
+        outcome = "timeout" if times_out else "no_connection" if isinstance(error, POST_ERRORS) else "unreadable"
+        shown = f"{self.access.endpoint.described(error)}{self.poster.through}"
+        return CallFailure(FailureKind.FAILED, outcome, shown, overloaded=times_out)
 
     def _refusal(self, error: ErrorReply) -> CallFailure:  # noqa: PLR0911 - one answer a cause
         status, headers, clean = error.status, error.headers, self.access.endpoint.clean
@@ -129,7 +127,7 @@ class ChatCall(Call[JudgeAnswer]):
         if (inside or status >= 500) and not error.text.lstrip().startswith(("{", "[", '"')):
             return failure
         # If the endpoint never answered a call, its words may name nothing and still mean the form of the request.
-        if (less := self._less(refusal, shown, blindly=400 <= status < 500 and not answered)) is not None:
+        if (less := self._ask_for_less(refusal, shown, blindly=400 <= status < 500 and not answered)) is not None:
             return less
         if not 400 <= status < 500:
             return failure
@@ -139,7 +137,7 @@ class ChatCall(Call[JudgeAnswer]):
             return CallFailure(FailureKind.REFUSED, "refused", shown, remedy=_REMEDIES[About.FORM])
         return CallFailure(FailureKind.MISCONFIGURED, "refused", shown, remedy=_REMEDIES[refusal.about])
 
-    def _less(self, refusal: EndpointRefusal, shown: str, *, blindly: bool) -> CallFailure | None:
+    def _ask_for_less(self, refusal: EndpointRefusal, shown: str, *, blindly: bool) -> CallFailure | None:
         if refusal.about is About.CONTENT:
             return CallFailure(FailureKind.REFUSED, "refused", shown, final=NoLabels(AbsentReason.JUDGE_REFUSED, shown))
         if refusal.about not in (About.FORM, About.LENGTH, About.ANSWER_LIMIT):
@@ -165,9 +163,3 @@ _REMEDIES: Final = {
     About.FORM: "it accepted no form of the request: see judge.structured, judge.temperature and judge.answer_tokens, "
     "then restart",
 }
-
-
-def _outcome(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    return "no_connection" if isinstance(error, POST_ERRORS) else "unreadable"

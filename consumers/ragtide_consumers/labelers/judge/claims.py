@@ -81,7 +81,7 @@ async def uncached_claim_prompts(client: JudgeClient, interaction: RagInteractio
     claims = None if parsed is None else read_claims(parsed.fields, Usage(), has_reference=has_reference).labels
     if claims is None:
         return []
-    keyed, whole, documents = _checked_texts(interaction, claims)
+    keyed, whole, documents = _keyed_texts(interaction, claims)
     if not keyed:
         return []
     variant = client.variant
@@ -101,9 +101,9 @@ async def planned_claims(client: JudgeClient, interaction: RagInteraction, langu
     Raises:
         ContextTooLong: there is no room for documents.
     """
-    found = await client.planned_calls(_prompt(client, interaction, language))
-    if found.cached:
-        return found
+    calls = await client.planned_calls(_prompt(client, interaction, language))
+    if calls.cached:
+        return calls
     reference = interaction.reference_answer
     claims = [("r1", readable(interaction.response)), *([] if reference is None else [("g1", reference)])]
     whole = [("R", readable(interaction.response)), *([] if reference is None else [("A", reference)])]
@@ -112,8 +112,8 @@ async def planned_claims(client: JudgeClient, interaction: RagInteraction, langu
     documents = [(f"D{index}", readable(document.text)) for index, document in enumerate(interaction.documents)]
     for number, run in enumerate(parts(pieces(documents, budget), budget)):
         sources = run + (whole if number == 0 else [])
-        found += await client.planned_calls(verdicts_prompt(sources, claims, language, variant=variant))
-    return found
+        calls += await client.planned_calls(verdicts_prompt(sources, claims, language, variant=variant))
+    return calls
 
 
 def _prompt(client: JudgeClient, interaction: RagInteraction, language: Language) -> Prompt:
@@ -134,16 +134,19 @@ Verdicts = dict[tuple[str, str], Entailment]
 async def _verdicts(
     client: JudgeClient, interaction: RagInteraction, claims: Claims, language: Language, usage: Usage
 ) -> Verdicts:
-    keyed, whole, documents = _checked_texts(interaction, claims)
+    keyed, whole, documents = _keyed_texts(interaction, claims)
     if not keyed:
         return {}
     budget = client.document_tokens(lambda: verdicts_prompt(whole, keyed, language, variant=client.variant))
     while True:
         try:
-            found: Verdicts = {}
+            verdicts: Verdicts = {}
             for number, run in enumerate(parts(pieces(documents, budget), budget)):
                 sources = run + (whole if number == 0 else [])
-                found = _together(found, await _verdicts_of(client, sources, keyed, language, usage))
+                for (claim, source), verdict in (await _ask_verdicts(client, sources, keyed, language, usage)).items():
+                    pair = claim, source.partition(".")[0]  # parts of one document are one source
+                    if verdicts.get(pair) != "Entailment":
+                        verdicts[pair] = verdict
         except ContextTooLong:
             # The refusal may have named the window.
             room = client.document_tokens(lambda: verdicts_prompt(whole, keyed, language, variant=client.variant))
@@ -152,10 +155,10 @@ async def _verdicts(
                 raise
             usage.counters["context_split"] += 1
         else:
-            return found
+            return verdicts
 
 
-def _checked_texts(interaction: RagInteraction, claims: Claims) -> tuple[KeyedList, KeyedList, KeyedList]:
+def _keyed_texts(interaction: RagInteraction, claims: Claims) -> tuple[KeyedList, KeyedList, KeyedList]:
     keyed = [
         *((f"r{index + 1}", claim) for index, claim in enumerate(claims.response)),
         *((f"g{index + 1}", claim) for index, claim in enumerate(claims.reference)),
@@ -170,16 +173,7 @@ def _checked_texts(interaction: RagInteraction, claims: Claims) -> tuple[KeyedLi
     )
 
 
-def _together(known: Verdicts, more: Verdicts) -> Verdicts:
-    merged = dict(known)
-    for (claim, source), verdict in more.items():
-        pair = claim, source.partition(".")[0]
-        if merged.get(pair) != "Entailment":
-            merged[pair] = verdict
-    return merged
-
-
-async def _verdicts_of(
+async def _ask_verdicts(
     client: JudgeClient,
     sources: Sequence[tuple[str, str]],
     claims: Sequence[tuple[str, str]],
@@ -199,7 +193,7 @@ async def _verdicts_of(
 def read_claims(fields: Mapping[str, object], repairs: Usage, *, has_reference: bool) -> AnswerReading[Claims]:
     """Return the claims in a judge's answer, each once, and its faults."""
     complaints = []
-    found: list[tuple[str, ...]] = []
+    lists: list[tuple[str, ...]] = []
     for name in ("response_claims", *(["reference_claims"] if has_reference else [])):
         value = fields.get(name)
         if not isinstance(value, list) or not all(isinstance(claim, str) for claim in value):
@@ -209,10 +203,10 @@ def read_claims(fields: Mapping[str, object], repairs: Usage, *, has_reference: 
         unique = list(dict.fromkeys(claim for claim in claims if claim))
         repairs.counters["duplicate_claims"] += len(claims) - len(unique)
         repairs.counters["dropped_claims"] += max(len(unique) - MOST_CLAIMS, 0)
-        found.append(tuple(unique[:MOST_CLAIMS]))
+        lists.append(tuple(unique[:MOST_CLAIMS]))
     if complaints:
         return AnswerReading(None, tuple(complaints))
-    return AnswerReading(Claims(found[0], found[1] if has_reference else ()))
+    return AnswerReading(Claims(lists[0], lists[1] if has_reference else ()))
 
 
 def read_verdicts(
@@ -234,7 +228,7 @@ def read_verdicts(
             repairs.counters["dropped_keys"] += 1
             continue
         entailed, contradicted = (
-            _sources(entry.get(name), sources, repairs) for name in ("entailed_by", "contradicted_by")
+            _named_sources(entry.get(name), sources, repairs) for name in ("entailed_by", "contradicted_by")
         )
         if entailed is None or contradicted is None:
             continue
@@ -242,22 +236,22 @@ def read_verdicts(
             repairs.counters["duplicate_keys"] += 1
         if seen.setdefault(claim, (entailed, contradicted)) != (entailed, contradicted):
             unclear.add(claim)
-    found: Verdicts = {}
+    verdicts: Verdicts = {}
     for claim, (entailed, contradicted) in seen.items():
         complaints += [
             f"source {source.upper()} both entails and contradicts claim {claim}"
             for source in sorted(entailed & contradicted)
         ]
-        found |= {(claim, source): "Entailment" for source in entailed - contradicted}
-        found |= {(claim, source): "Contradiction" for source in contradicted - entailed}
+        verdicts |= {(claim, source): "Entailment" for source in entailed - contradicted}
+        verdicts |= {(claim, source): "Contradiction" for source in contradicted - entailed}
     complaints += [f"claim {claim} has two entries that differ" for claim in sorted(unclear)[:20]]
     missing = [claim for claim in claims if claim not in seen]
     if missing:
         complaints.append(f"claims {', '.join(missing[:20])} have no entry with both lists")
-    return AnswerReading(None if missing or unclear else found, tuple(complaints))
+    return AnswerReading(None if missing or unclear else verdicts, tuple(complaints))
 
 
-def _sources(value: object, known: Sequence[str], repairs: Usage) -> set[str] | None:
+def _named_sources(value: object, known: Sequence[str], repairs: Usage) -> set[str] | None:
     listed = keys_in(value, known)
     if listed is None:
         return None

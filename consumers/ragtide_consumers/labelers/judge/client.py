@@ -46,11 +46,6 @@ SMALLEST_BUDGET: Final = 200
 """Tokens of documents in one call below which a context is not split further."""
 
 
-def _any(answer: JudgeAnswer) -> bool:
-    del answer
-    return True
-
-
 class JudgeClient:
     """Calls a judge over the chat completions protocol. No message holds its key.
 
@@ -126,7 +121,7 @@ class JudgeClient:
         usage: Usage,
         corrections: Sequence[Message] = (),
         *,
-        usable: Callable[[JudgeAnswer], bool] = _any,
+        usable: Callable[[JudgeAnswer], bool] = lambda _: True,
         raised: bool = False,
     ) -> JudgeAnswer:
         """Return the judge's answer, and add its tokens and cost to `usage`.

@@ -98,7 +98,7 @@ def _json(text: str) -> object:
 def read_reply(reply: object, price: CallPrice | None) -> JudgeAnswer:
     """Return the answer in a reply, with `fault` if it has none; a missing text gives an empty answer."""
     if isinstance(reply, list) and reply and all(isinstance(event, Mapping) for event in reply):
-        reply = _joined(reply)
+        reply = _join_events(reply)
     message, holders = _message_in(reply)
     finish = _finish(holders)
     fault = fault_in(reply, message, holders, finish)
@@ -132,15 +132,15 @@ def _message_in(reply: object, depth: int = 0) -> tuple[Members | None, list[Mem
     for message, around in _messages(reply):
         return message, [around, reply]
     for name in ("response", "result", "output", "data", "body"):
-        found, holders = _message_in(reply.get(name), depth + 1)
+        inner, holders = _message_in(reply.get(name), depth + 1)
         if holders:
-            return found, [*holders, reply]
+            return inner, [*holders, reply]
     choice = _choice(reply)[1]
     return ({} if _finish([choice]) in ("length", "content_filter") else None), [choice, reply]
 
 
 def _messages(reply: Members) -> Iterator[tuple[Members, Members]]:
-    yield from _chosen(*_choice(reply))
+    yield from _messages_of_choice(*_choice(reply))
     if "choices" in reply:
         return
     if isinstance(items := reply.get("output"), list):  # of the Responses API
@@ -161,7 +161,7 @@ def _messages(reply: Members) -> Iterator[tuple[Members, Members]]:
             yield {"content": text}, {}
 
 
-def _chosen(listed: str, choice: Members) -> Iterator[tuple[Members, Members]]:
+def _messages_of_choice(listed: str, choice: Members) -> Iterator[tuple[Members, Members]]:
     for name in ("message", "delta", "content"):
         if isinstance(message := choice.get(name), Mapping):
             yield message, choice
@@ -186,7 +186,7 @@ def _is_answer(text: object, beside: Members) -> bool:
     return isinstance(text, str) and ("{" in text or not _SIGNS.isdisjoint(beside))
 
 
-def _joined(events: Sequence[Members]) -> Members:
+def _join_events(events: Sequence[Members]) -> Members:
     texts: list[str] = []
     calls: dict[str, list[str]] = {}
     others: dict[str, list[str]] = {"refusal": [], "reasoning": []}
@@ -315,16 +315,16 @@ def _spoken_parts(content: object, depth: int = 0) -> tuple[str, list[str], list
 
 
 def _texts_in(part: Mapping[str, object]) -> list[str]:
-    found: list[str] = []
+    texts: list[str] = []
     for name in ("text", "refusal", "thinking", "reasoning", "content"):
         value = part.get(name)
         if isinstance(value, str):
-            found.append(value)
+            texts.append(value)
         elif isinstance(value, list):
-            found += [text for inner in value[:_PARTS] if (text := _text(inner, "text")) is not None]
+            texts += [text for inner in value[:_PARTS] if (text := _text(inner, "text")) is not None]
         elif isinstance(value, Mapping) and (text := _text(value, "value")) is not None:
-            found.append(text)
-    return found
+            texts.append(text)
+    return texts
 
 
 def _arguments(message: Mapping[str, object]) -> Iterable[str]:
@@ -376,7 +376,7 @@ _COMPLETION: Final = (
 
 
 def _tokens(holders: Iterable[Members]) -> tuple[int, int, int]:
-    found = (0, 0, 0)
+    prompt_tokens = completion_tokens = cached_tokens = 0
     for holder in holders:
         for counted in (
             _part(holder, "usage"),
@@ -388,15 +388,12 @@ def _tokens(holders: Iterable[Members]) -> tuple[int, int, int]:
             completion = max(_whole(counted, name) for name in _COMPLETION)
             completion += _whole(counted, "candidatesTokenCount") + _whole(counted, "thoughtsTokenCount")
             details = _part(counted, "prompt_tokens_details") or _part(counted, "input_tokens_details")
-            if prompt or completion:
-                found = (
-                    found[0] or prompt,
-                    found[1] or completion,
-                    found[2] or min(_whole(details, "cached_tokens"), prompt),
-                )
-            if all(found[:2]):
-                return found
-    return found
+            prompt_tokens = prompt_tokens or prompt
+            completion_tokens = completion_tokens or completion
+            cached_tokens = cached_tokens or min(_whole(details, "cached_tokens"), prompt)
+            if prompt_tokens and completion_tokens:
+                return prompt_tokens, completion_tokens, cached_tokens
+    return prompt_tokens, completion_tokens, cached_tokens
 
 
 def _whole(value: object, name: str) -> int:

@@ -62,7 +62,7 @@ def choose(criteria: Iterable[Criterion], interaction: RagInteraction) -> Chosen
     chosen = asked_about(criteria, interaction)
     if not chosen:
         return ChosenCriteria()
-    there = _texts_of(interaction)
+    there = _available_texts(interaction)
     absent: dict[str, str] = {}
     for criterion in chosen:
         missing = next((need for need in criterion.needs or ("response",) if need not in there), None)
@@ -76,7 +76,7 @@ def choose(criteria: Iterable[Criterion], interaction: RagInteraction) -> Chosen
     )
 
 
-def _texts_of(interaction: RagInteraction) -> frozenset[Need]:
+def _available_texts(interaction: RagInteraction) -> frozenset[Need]:
     there: dict[Need, bool] = {
         "question": True,
         "documents": not interaction.nothing_retrieved,
@@ -149,9 +149,9 @@ def read_criteria(fields: Mapping[str, Any], asked: Sequence[Criterion], repairs
     faults: dict[str, str] = {}
     for place, criterion in enumerate(asked):
         key = key_of(place)
-        found = entries.get(key.casefold(), [])
-        read = [_answer(criterion, entry) for entry in found]
-        if not found:
+        given = entries.get(key.casefold(), [])
+        read = [_answer(criterion, entry) for entry in given]
+        if not given:
             faults[criterion.metric] = f"criterion {key} has no answer"
         elif None in read:
             possible = ", ".join(map(repr, possible_answers(criterion)))
@@ -160,8 +160,8 @@ def read_criteria(fields: Mapping[str, Any], asked: Sequence[Criterion], repairs
             faults[criterion.metric] = f"criterion {key} has two answers that differ"
         else:
             answers[criterion.metric] = str(read[0])
-            repairs.counters["duplicate_keys"] += len(found) - 1
-            if reason := _reason(found[0]):
+            repairs.counters["duplicate_keys"] += len(given) - 1
+            if reason := bounded(_field(given[0], "reason")):
                 reasons[criterion.metric] = reason
     missing = [criterion.metric for place, criterion in enumerate(asked) if key_of(place).casefold() not in entries]
     return CriteriaReading(answers, reasons, faults, missing)
@@ -191,10 +191,6 @@ def _field(entry: Any, name: str) -> Any:
     if not isinstance(entry, dict):
         return entry if name == "answer" else None
     return next((value for field, value in entry.items() if str(field).casefold().strip() == name), None)
-
-
-def _reason(entry: Any) -> str:
-    return bounded(_field(entry, "reason"))
 
 
 def bounded(reason: object) -> str:
@@ -276,7 +272,7 @@ async def judge_criteria(
         EndpointUnavailable, OverBudget: the judge could not be called.
     """
     fitting, absent = split_by_room(client, interaction, criteria, language)
-    asked_times, found = int(asked_before), CriteriaReading()
+    asked_times, answered = int(asked_before), CriteriaReading()
     while fitting:
         prompt = _prompt(client, interaction, fitting, language)
         try:
@@ -300,12 +296,12 @@ async def judge_criteria(
         except NoLabels as error:
             absent |= _all_of(fitting, error.reason)
             break
-        found = found.joined(reading)
+        answered = answered.joined(reading)
         # An answer that was cut off lacks the last of them: they are asked once more, as long as some are answered.
         asked_times = client.settings.repairs
         again = reading.missing if asked_times and reading.answers else ()
         fitting = tuple(criterion for criterion in fitting if criterion.metric in again)
-    return found, absent | dict.fromkeys(found.faults, str(AbsentReason.JUDGE_UNUSABLE))
+    return answered, absent | dict.fromkeys(answered.faults, str(AbsentReason.JUDGE_UNUSABLE))
 
 
 def _all_of(criteria: Iterable[Criterion], reason: AbsentReason) -> dict[str, str]:
@@ -314,8 +310,8 @@ def _all_of(criteria: Iterable[Criterion], reason: AbsentReason) -> dict[str, st
 
 def _reader_of(asked: Sequence[Criterion]) -> Any:
     def read(fields: dict[str, object], repairs: Usage) -> AnswerReading[CriteriaReading]:
-        found = read_criteria(fields, asked, repairs)
-        return AnswerReading(found if len(found.missing) < len(asked) else None, tuple(found.faults.values()))
+        reading = read_criteria(fields, asked, repairs)
+        return AnswerReading(reading if len(reading.missing) < len(asked) else None, tuple(reading.faults.values()))
 
     return read
 

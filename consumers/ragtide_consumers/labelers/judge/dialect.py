@@ -1,7 +1,7 @@
 """Learns the parameters that an endpoint accepts from its refusals, because compatible endpoints differ."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any, Final
 
@@ -146,9 +146,8 @@ class Dialect:
     @property
     def reserved_answer(self) -> int:
         """Tokens of the window that belong to the answer."""
-        return (
-            self._settings.answer_tokens if self.window is None else min(self._settings.answer_tokens, self.window // 4)
-        )
+        most = self._settings.answer_tokens
+        return most if self.window is None else min(most, self.window // 4)
 
     def learn(
         self, refusal: EndpointRefusal, sent: Mapping[str, Any], tokens: int, *, blindly: bool, raised: bool = False
@@ -261,29 +260,23 @@ class Dialect:
             return
         if not all(isinstance(value, kind) for value, kind in zip(memory, kinds, strict=True)):
             return
-        found = AcceptedParameters(
-            **dict(zip((parameter.name for parameter in fields(AcceptedParameters)), memory, strict=True))
-        )
-        if not 0 <= found.structured < len(STRUCTURED) or found.limit not in (
-            "",
-            "max_tokens",
-            "max_completion_tokens",
-        ):
+        learned = AcceptedParameters(*memory)
+        if not 0 <= learned.structured < len(STRUCTURED) or learned.limit not in ("", *LIMITS):
             return
         first = self._first
         self._now = replace(
-            found,
-            structured=max(found.structured, first.structured) if self._may_change_form else first.structured,
-            temperature=found.temperature and first.temperature,
-            grammar=found.grammar and first.grammar,
-            answer_tokens=found.answer_tokens and min(found.answer_tokens, RAISED * self._settings.answer_tokens),
+            learned,
+            structured=max(learned.structured, first.structured) if self._may_change_form else first.structured,
+            temperature=learned.temperature and first.temperature,
+            grammar=learned.grammar and first.grammar,
+            answer_tokens=learned.answer_tokens and min(learned.answer_tokens, RAISED * self._settings.answer_tokens),
         )
 
     @property
     def adapted(self) -> str:
         """What the endpoint is asked for less or in another way, in words; empty if nothing."""
         now, first = self._now, self._first
-        found = [
+        changes = [
             _WORDS[STRUCTURED[now.structured]] if now.structured != first.structured else "",
             _WORDS["no_temperature"] if now.temperature != first.temperature else "",
             _WORDS["no_grammar"] if now.grammar != first.grammar else "",
@@ -295,7 +288,7 @@ class Dialect:
             if self.window != self._settings.window_tokens and self.window
             else "",
         ]
-        return ", ".join(words for words in found if words)
+        return ", ".join(words for words in changes if words)
 
 
 _NOTHING: Final = Prompt("", "", "", {})

@@ -118,7 +118,7 @@ def _status(said: object, depth: int = 0) -> int | None:
             for status, parts in _KINDS:
                 if any(part in letters for part in parts):
                     return status
-    return next((found for value in named.values() if (found := _status(value, depth + 1)) is not None), None)
+    return next((status for value in named.values() if (status := _status(value, depth + 1)) is not None), None)
 
 
 def as_json(value: object) -> str:

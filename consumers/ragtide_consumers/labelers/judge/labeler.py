@@ -18,7 +18,7 @@ from ragtide_schemas.criterion import Criterion
 from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
 
 from ...metrics.ragchecker import ragchecker_metrics
-from ...metrics.scores import AbsentReason, MetricScores, nothing_to_label
+from ...metrics.scores import AbsentReason, nothing_to_label
 from ...metrics.trace import SENTENCES, of_refusal, trace_metrics
 from ...redaction.process import NotRedactedError, RedactionError
 from ...redaction.redaction import Redaction
@@ -153,12 +153,12 @@ class JudgeLabeler:
         chosen = choose(self._criteria, interaction)
         nothing = nothing_to_label(interaction)
         families = self._families_of(interaction)
-        found = _Results(absent=dict(chosen.absent))
+        results = _Results(absent=dict(chosen.absent))
         if not families:
             if nothing is not None and not interaction.is_session:
-                found.absent |= dict.fromkeys(self._metrics_of_families, str(nothing))
+                results.absent |= dict.fromkeys(self._metrics_of_families, str(nothing))
             if not chosen.asked:  # without a call, so without cost
-                return found.labeling(chosen)
+                return results.labeling(chosen)
         try:
             interaction, sentences = await self._redaction.prepare(interaction)
         except (RedactionError, NotRedactedError) as error:
@@ -171,50 +171,53 @@ class JudgeLabeler:
         usage.counters["injection_suspected"] = count_injections(texts)
         question = self._question(interaction, sentences, language, chosen.asked if "trace" in families else ())
         for family in families:
-            await self._judge_family(family, interaction, question, usage, found)
+            await self._judge_family(family, interaction, question, usage, results)
         if chosen.asked:
-            await self._judge_criteria(interaction, chosen.asked, language, usage, found)
+            await self._judge_criteria(interaction, chosen.asked, language, usage, results)
         if families and is_asked_twice(interaction, self._client.settings.repeat_share):
             # Last, because an outage in the calls before it repeats them all.
-            await self._judge_again(question, usage, found)
+            await self._judge_again(question, usage, results)
         return replace(
-            found.labeling(chosen),
+            results.labeling(chosen),
             splitter=sentences.splitter if "trace" in families else None,
             prompts=self._prompts(families, language, interaction, has_criteria=bool(chosen.asked)),
-            reasons={} if self._client.settings.reasons == "none" else found.reasons,
-            answers=found.answers,
+            reasons={} if self._client.settings.reasons == "none" else results.reasons,
+            answers=results.answers,
         )
 
     async def _judge_family(
-        self, family: str, interaction: RagInteraction, question: TraceQuestion, usage: Usage, found: "_Results"
+        self, family: str, interaction: RagInteraction, question: TraceQuestion, usage: Usage, results: "_Results"
     ) -> None:
         """Add the scores of a family of metrics, or the reason why they are absent."""
         try:
             if family == "trace":
                 by_trace = await judge_trace(self._client, question, usage)
                 labels: SentenceLabels | ClaimLabels = by_trace.labels
-                found.reasons |= by_trace.reasons
-                found.criteria = by_trace.criteria
+                results.reasons |= by_trace.reasons
+                results.criteria = by_trace.criteria
             else:
                 labels = await judge_claims(self._client, interaction, question.language, usage)
         except (NoLabels, ContextTooLong) as error:
             reason = error.reason if isinstance(error, NoLabels) else AbsentReason.CONTEXT_TOO_LONG
             self._warn_no_labels(error)
-            found.absent |= dict.fromkeys(metrics_of(family), str(reason))
+            results.absent |= dict.fromkeys(metrics_of(family), str(reason))
             return
-        found.labels.append(labels)
-        result = self._scores(labels)
-        if question.sentences.refuses and isinstance(labels, SentenceLabels):
-            result = of_refusal(result)
+        results.labels.append(labels)
+        if isinstance(labels, SentenceLabels):
+            result = trace_metrics(labels, profile=self._profiles["trace"])
+            if question.sentences.refuses:
+                result = of_refusal(result)
+        else:
+            result = ragchecker_metrics(labels, profile=self._profiles["ragchecker"])
         usage.counters["dropped_keys"] += result.dropped_keys
         scores, missing = result.by_qualified_name(f"{family}.")
         if isinstance(labels, SentenceLabels):
             missing = missing | _unusable(labels, missing)
-        found.scores |= scores | {SENTENCES + name: count for name, count in result.counts.items()}
+        results.scores |= scores | {SENTENCES + name: count for name, count in result.counts.items()}
         if result.defects:
             usage.counters["defects"] += len(result.defects)
             log.error("scores break their laws", interaction_id=interaction.interaction_id, laws=result.defects)
-        found.absent |= missing
+        results.absent |= missing
 
     async def _judge_criteria(
         self,
@@ -222,46 +225,46 @@ class JudgeLabeler:
         asked: tuple[Criterion, ...],
         language: Language,
         usage: Usage,
-        found: "_Results",
+        results: "_Results",
     ) -> None:
         """Add the scores of criteria, or the reason why each is absent.
 
         Criteria without a usable answer in the shared call are asked again in a call of their own, so their faults
         change none of TRACe's labels.
         """
-        shared = found.criteria or CriteriaReading()
-        pending = asked if found.criteria is None else tuple(c for c in asked if c.metric in shared.faults)
+        shared = results.criteria or CriteriaReading()
+        pending = asked if results.criteria is None else tuple(c for c in asked if c.metric in shared.faults)
         missing: dict[str, str] = {}
         again = CriteriaReading()
-        if pending and (found.criteria is None or self._client.settings.repairs):
+        if pending and (results.criteria is None or self._client.settings.repairs):
             again, missing = await judge_criteria(
                 self._client,
                 interaction,
                 pending,
                 language,
                 usage,
-                asked_before=found.criteria is not None,
+                asked_before=results.criteria is not None,
                 # Labels of the same interaction show that the endpoint works.
-                counts_failures=not found.labels,
+                counts_failures=not results.labels,
             )
         elif pending:
             missing = dict.fromkeys(shared.faults, str(AbsentReason.JUDGE_UNUSABLE))
         both = shared.joined(again)
         scores, undecided = scores_of(both, asked)
-        found.scores |= scores
-        found.absent |= missing | undecided
-        found.reasons |= both.reasons
-        found.answers |= {metric: answer for metric, answer in both.answers.items() if metric in scores}
+        results.scores |= scores
+        results.absent |= missing | undecided
+        results.reasons |= both.reasons
+        results.answers |= {metric: answer for metric, answer in both.answers.items() if metric in scores}
 
-    async def _judge_again(self, question: TraceQuestion, usage: Usage, found: "_Results") -> None:
+    async def _judge_again(self, question: TraceQuestion, usage: Usage, results: "_Results") -> None:
         """Add the judge's self-consistency, or the reason why it is absent."""
-        first = next((labels for labels in found.labels if isinstance(labels, SentenceLabels)), None)
+        first = next((labels for labels in results.labels if isinstance(labels, SentenceLabels)), None)
         if first is None:
-            found.absent[SELF_CONSISTENCY.name] = found.absent["trace.adherence"]
+            results.absent[SELF_CONSISTENCY.name] = results.absent["trace.adherence"]
             return
         scores, missing = score_or_reason(await ask_again(self._client, first, question, usage))
-        found.scores |= scores
-        found.absent |= missing
+        results.scores |= scores
+        results.absent |= missing
 
     def _question(
         self, interaction: RagInteraction, sentences: CutInteraction, language: Language, asked: tuple[Criterion, ...]
@@ -279,7 +282,7 @@ class JudgeLabeler:
     ) -> tuple[str, ...]:
         """Return name, language and version of the prompts of an interaction."""
         variant = self._client.variant
-        names = [name for family in families for name in _names(family, variant)]
+        names = [name for family in families for name in _names_of_prompts(family, variant)]
         names += ["session"] if interaction.is_session else ["history"] if interaction.history else []
         names += [name_of_prompt(CRITERIA, variant)] if has_criteria else []
         return tuple(f"{name}.{language}.{VERSIONS[name]}" for name in names)
@@ -307,7 +310,7 @@ class JudgeLabeler:
         """Return the requests of an interaction that are known by now and have no cached answer."""
         asked = choose(self._criteria, interaction).asked
         families = self._families_of(interaction)
-        found: list[Prompt] = []
+        prompts: list[Prompt] = []
         if not families and not asked:
             return []
         try:
@@ -316,54 +319,49 @@ class JudgeLabeler:
             shared = False
             if "trace" in families:
                 question = self._question(interaction, sentences, language, asked)
-                found, shared = await uncached_trace_prompts(self._client, question)
+                prompts, shared = await uncached_trace_prompts(self._client, question)
             if asked and not shared:
-                found += await uncached_criteria_prompts(self._client, interaction, asked, language)
+                prompts += await uncached_criteria_prompts(self._client, interaction, asked, language)
             if "ragchecker" in families:
-                found += await uncached_claim_prompts(self._client, interaction, language)
+                prompts += await uncached_claim_prompts(self._client, interaction, language)
         except (RedactionError, NotRedactedError, ContextTooLong):
             pass  # such interactions are absent
-        return [self._client.batch_request(prompt) for prompt in found]
+        return [self._client.batch_request(prompt) for prompt in prompts]
 
     async def planned_calls(self, interaction: RagInteraction) -> PlannedCalls:
         """Return the calls that labeling an interaction would make, by estimate, and make none."""
         asked = choose(self._criteria, interaction).asked
         families = self._families_of(interaction)
-        found = PlannedCalls()
+        calls = PlannedCalls()
         if not families and not asked:
-            return found
+            return calls
         try:
             interaction, sentences = await self._redaction.prepare(interaction)
             language = self._language(sentences.language)
             shared = False
             if "trace" in families:
                 question = self._question(interaction, sentences, language, asked)
-                found, shared = await planned_trace(self._client, question)
+                calls, shared = await planned_trace(self._client, question)
                 if is_asked_twice(interaction, self._client.settings.repeat_share):
                     again, _ = await planned_trace(self._client.without_cache(), question)
-                    found += again
+                    calls += again
             if asked and not shared:
-                found += await planned_criteria(self._client, interaction, asked, language)
+                calls += await planned_criteria(self._client, interaction, asked, language)
             if "ragchecker" in families:
-                found += await planned_claims(self._client, interaction, language)
+                calls += await planned_claims(self._client, interaction, language)
         except (RedactionError, NotRedactedError, ContextTooLong):
-            return found  # such interactions are absent, and cost nothing more
-        return found
+            return calls  # such interactions are absent, and cost nothing more
+        return calls
 
     def _warn_no_labels(self, error: Exception) -> None:
         if times := self._no_labels.due():
             log.warning("the judge gave no labels", because=str(error), interactions_since_last_warning=times)
 
-    def _scores(self, labels: SentenceLabels | ClaimLabels) -> MetricScores:
-        if isinstance(labels, SentenceLabels):
-            return trace_metrics(labels, profile=self._profiles["trace"])
-        return ragchecker_metrics(labels, profile=self._profiles["ragchecker"])
-
-    def _language(self, of_content: str) -> Language:
+    def _language(self, detected: str) -> Language:
         setting = self._client.settings.language
         if setting != "auto":
             return setting
-        return "ru" if of_content == "ru" else "en"
+        return "ru" if detected == "ru" else "en"
 
     async def aclose(self) -> None:
         """Close the judge's connections, and end the process that redacts."""
@@ -415,8 +413,8 @@ def _version(settings: JudgeSettings, families: tuple[str, ...], redacted_by: Se
     # Criteria are no part of it: each has a version of its own, and a new question must not end TRACe's estimates
     # (decisions/0036-a-criterion-has-its-own-version.md).
     variant = variant_of(settings)
-    names = [name for family in families for name in _names(family, variant)] or [name_of_prompt(CRITERIA, variant)]
-    prompts = [f"{name}.{VERSIONS[name]}" for name in names]
+    names = [name for family in families for name in _names_of_prompts(family, variant)]
+    prompts = [f"{name}.{VERSIONS[name]}" for name in names or [name_of_prompt(CRITERIA, variant)]]
     language = [] if settings.language == "auto" else [settings.language]
     splitter = [SPLITTER_ID] if "trace" in families else []
     redacted = [f"redact.{'+'.join(redacted_by)}"] if redacted_by else []
@@ -428,11 +426,11 @@ def _version(settings: JudgeSettings, families: tuple[str, ...], redacted_by: Se
     return f"{whole[: VERSION_CHARS - len(digest) - 1]}~{digest}"
 
 
-def _names(family: str, variant: Variant) -> list[str]:
+def _names_of_prompts(family: str, variant: Variant) -> list[str]:
     return [name_of_prompt(name, variant) for name in PROMPTS[family]]
 
 
-def judge_of(
+def make_judge(
     settings: Settings,
     redis: Redis | None,
     telemetry: EndpointTelemetry,

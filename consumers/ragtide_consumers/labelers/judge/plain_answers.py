@@ -46,8 +46,8 @@ def parse_lines(name: str, text: str, *, cut: bool) -> Parsed | None:
         name: of the prompt: `trace`, `claims`, `verdicts` or `criteria`.
         cut: whether the answer was cut off; its last line is then dropped.
 
-    >>> found = parse_lines("trace", "Sure!\nRELEVANT: 0a, 0b\na: yes 0a\nUSED: none", cut=False)
-    >>> found.fields["all_relevant_sentence_keys"], found.fields["all_utilized_sentence_keys"]
+    >>> fields = parse_lines("trace", "Sure!\nRELEVANT: 0a, 0b\na: yes 0a\nUSED: none", cut=False).fields
+    >>> fields["all_relevant_sentence_keys"], fields["all_utilized_sentence_keys"]
     ('0a, 0b', [])
     >>> parse_lines("verdicts", "r1: yes D0 no D1\nr2: no", cut=True).fields
     {'verdicts': [{'claim': 'r1', 'entailed_by': 'D0', 'contradicted_by': 'D1'}]}
@@ -56,8 +56,14 @@ def parse_lines(name: str, text: str, *, cut: bool) -> Parsed | None:
     if cut or len(text) > CHARS:
         lines = lines[:-1]
     fields = _READERS[name](lines)
-    if name in WITH_CRITERIA and (entries := _criteria(lines)):
-        fields["criteria"] = entries
+    if name in WITH_CRITERIA:
+        entries = [
+            {"key": key, "answer": rest}
+            for key, rest in _lines(lines)
+            if key[:1] == "k" and key[1:].isascii() and key[1:].isdigit()
+        ]
+        if entries:
+            fields["criteria"] = entries
     return Parsed(fields, complete=not cut) if fields else None
 
 
@@ -68,26 +74,18 @@ def _lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield normalize_key(head.strip("* ")), rest.strip("* ")
 
 
-def _criteria(lines: Iterable[str]) -> list[dict[str, str]]:
-    return [
-        {"key": key, "answer": rest}
-        for key, rest in _lines(lines)
-        if key[:1] == "k" and key[1:].isascii() and key[1:].isdigit()
-    ]
-
-
 def _keys(text: str) -> str | list[str]:
     return [] if text.strip().lower() in _NOTHING else text
 
 
 def _trace(lines: Iterable[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     entries: dict[str, dict[str, Any]] = {}
     for key, rest in _lines(lines):
         if key == "relevant":
-            found["all_relevant_sentence_keys"] = _keys(rest)
+            fields["all_relevant_sentence_keys"] = _keys(rest)
         elif key == "used":
-            found["all_utilized_sentence_keys"] = _keys(rest)
+            fields["all_utilized_sentence_keys"] = _keys(rest)
         elif key.isascii() and key.isalpha() and len(key) <= 3:
             first, *words = rest.replace(",", " ").split() or [""]
             entry: dict[str, Any] = {"response_sentence_key": key}
@@ -96,28 +94,25 @@ def _trace(lines: Iterable[str]) -> dict[str, Any]:
             entry["supporting_sentence_keys"] = _keys(" ".join(words))
             entries[key] = entry
     if entries:
-        found["sentence_support_information"] = [*entries.values()]
-    return found
+        fields["sentence_support_information"] = [*entries.values()]
+    return fields
 
 
 def _claims(lines: Iterable[str]) -> dict[str, Any]:
-    found: dict[str, list[str]] = {}
+    fields: dict[str, Any] = {}
     part: list[str] | None = None
     for line in lines:
         text = line.strip().lstrip("-*•> ").strip()
         head, colon, rest = text.partition(":")
         name = {"response": "response_claims", "reference": "reference_claims"}.get(normalize_key(head.strip("*# ")))
         if colon and name is not None:
-            part = found.setdefault(name, [])
+            part = fields.setdefault(name, [])
             text = rest.strip("* ")
         if part is not None and text.lower() not in _NOTHING:
-            part.append(_unnumbered(text))
-    return dict(found)
-
-
-def _unnumbered(text: str) -> str:
-    number, _, rest = text.partition(" ")
-    return rest.strip() if len(number) <= 4 and number[:-1].isdigit() and number[-1:] in (".", ")") else text
+            number, _, claim = text.partition(" ")
+            is_numbered = len(number) <= 4 and number[:-1].isdigit() and number[-1:] in (".", ")")
+            part.append(claim.strip() if is_numbered else text)
+    return fields
 
 
 def _verdicts(lines: Iterable[str]) -> dict[str, Any]:
@@ -160,25 +155,25 @@ def in_lines(name: str, fields: Mapping[str, Any]) -> str:
     'r1: yes D0'
     """
     if name == "trace":
-        found = [f"RELEVANT: {_joined(fields['all_relevant_sentence_keys'])}"]
+        lines = [f"RELEVANT: {_joined(fields['all_relevant_sentence_keys'])}"]
         for entry in fields["sentence_support_information"]:
             keys = entry["supporting_sentence_keys"]
             verdict = "yes" if entry["fully_supported"] else "partly" if keys else "no"
-            found.append(" ".join([f"{entry['response_sentence_key']}:", verdict, *keys]))
-        found.append(f"USED: {_joined(fields['all_utilized_sentence_keys'])}")
+            lines.append(" ".join([f"{entry['response_sentence_key']}:", verdict, *keys]))
+        lines.append(f"USED: {_joined(fields['all_utilized_sentence_keys'])}")
     elif name == "criteria":
-        found = []
+        lines = []
     elif name == "claims":
-        found = ["RESPONSE:", *(f"- {claim}" for claim in fields["response_claims"])]
-        found += ["REFERENCE:", *(f"- {claim}" for claim in fields["reference_claims"])]
+        lines = ["RESPONSE:", *(f"- {claim}" for claim in fields["response_claims"])]
+        lines += ["REFERENCE:", *(f"- {claim}" for claim in fields["reference_claims"])]
     else:
-        found = []
+        lines = []
         for entry in fields["verdicts"]:
             parts = [["yes", *entry["entailed_by"]], ["no", *entry["contradicted_by"]]]
             words = [word for part in parts if len(part) > 1 for word in part]
-            found.append(f"{entry['claim']}: {' '.join(words) or 'none'}")
-    found += [f"{key}: {answer}" for key, answer in fields.get("criteria", {}).items()]
-    return "\n".join(found)
+            lines.append(f"{entry['claim']}: {' '.join(words) or 'none'}")
+    lines += [f"{key}: {answer}" for key, answer in fields.get("criteria", {}).items()]
+    return "\n".join(lines)
 
 
 def _joined(keys: Sequence[str]) -> str:
@@ -187,8 +182,8 @@ def _joined(keys: Sequence[str]) -> str:
 
 def trace_grammar(documents: Sequence[str], response: Sequence[str]) -> str:
     """Return the grammar of TRACe's lines with the real keys, in the notation GBNF."""
-    keys = "keys ::= " + _list("key") if documents else 'keys ::= " none"'
-    known = [f"key ::= {_choice(documents)}"] if documents else []
+    keys = 'keys ::= " none" | (" " key){1,200}' if documents else 'keys ::= " none"'
+    known = [f"key ::= {_alternatives(documents)}"] if documents else []
     supports = " | ".join(['"yes" (" " word){0,30}', '"partly" (" " word){0,30}', '"no" (" " word){0,30}'])
     lines = " ".join(f'"{key}: " verdict "\\n"' for key in response)
     return "\n".join(
@@ -197,7 +192,7 @@ def trace_grammar(documents: Sequence[str], response: Sequence[str]) -> str:
             keys,
             *known,
             f"verdict ::= {supports}",
-            f"word ::= {'key | ' if documents else ''}{_choice(SPECIAL)}",
+            f"word ::= {'key | ' if documents else ''}{_alternatives(SPECIAL)}",
         ]
     )
 
@@ -237,14 +232,10 @@ def verdicts_grammar(sources: Sequence[str], claims: Sequence[str]) -> str:
             f"root ::= {lines}",
             'verdict ::= "none" | "yes" keys (" no" keys)? | "no" keys',
             'keys ::= (" " key){1,30}',
-            f"key ::= {_choice(sources)}",
+            f"key ::= {_alternatives(sources)}",
         ]
     )
 
 
-def _list(name: str) -> str:
-    return f'" none" | (" " {name}){{1,200}}'
-
-
-def _choice(keys: Iterable[str]) -> str:
+def _alternatives(keys: Iterable[str]) -> str:
     return " | ".join(f'"{key}"' for key in keys)

@@ -107,15 +107,15 @@ class Prompt:
 
     def parsed(self, answer: JudgeAnswer) -> Parsed | None:
         """Return the fields of an answer; None if it does not have the form that was asked for."""
-        found = None
+        parsed = None
         if self.in_lines:
-            found = parse_lines(self.name, without_reasoning(answer.text), cut=answer.finish == "length")
-        if found is None:
-            found = parse(answer.text, self.schema)
-        if found is None and self.name == "criteria":
+            parsed = parse_lines(self.name, without_reasoning(answer.text), cut=answer.finish == "length")
+        if parsed is None:
+            parsed = parse(answer.text, self.schema)
+        if parsed is None and self.name == "criteria":
             # The entries may stand alone, without the object around them.
-            found = parse(answer.text, self.schema["properties"]["criteria"])
-        return found
+            parsed = parse(answer.text, self.schema["properties"]["criteria"])
+        return parsed
 
     @property
     def formless(self) -> str:
@@ -188,12 +188,12 @@ def trace_prompt(
     }
     if reference is not None:
         parts["REFERENCE ANSWER"] = [("A", reference)]
-    found = _prompt("trace", parts, language, history, variant=variant, criteria=criteria)
-    if not found.in_lines:
-        return found
+    prompt = _prompt("trace", parts, language, history, variant=variant, criteria=criteria)
+    if not prompt.in_lines:
+        return prompt
     keys = [key for key, _ in documents], [key for key, _ in response]
-    grammar = trace_and_criteria_grammar(*keys, _answers_of(criteria)) if criteria else trace_grammar(*keys)
-    return replace(found, grammar=grammar)
+    grammar = trace_and_criteria_grammar(*keys, _answers_by_key(criteria)) if criteria else trace_grammar(*keys)
+    return replace(prompt, grammar=grammar)
 
 
 def criteria_prompt(
@@ -211,8 +211,8 @@ def criteria_prompt(
             to be read are missing.
         history: earlier turns as pairs of key and text.
     """
-    found = _prompt("criteria", texts, language, history, variant=variant, criteria=criteria)
-    return replace(found, grammar=criteria_grammar(_answers_of(criteria))) if found.in_lines else found
+    prompt = _prompt("criteria", texts, language, history, variant=variant, criteria=criteria)
+    return replace(prompt, grammar=criteria_grammar(_answers_by_key(criteria))) if prompt.in_lines else prompt
 
 
 def session_prompt(
@@ -224,8 +224,8 @@ def session_prompt(
         turns: texts of the session as pairs of key and text: `T1Q` and `T1R` are question and response of the first
             turn.
     """
-    found = _prompt("criteria", {"CONVERSATION": turns}, language, variant=variant, criteria=criteria, of_session=True)
-    return replace(found, grammar=criteria_grammar(_answers_of(criteria))) if found.in_lines else found
+    prompt = _prompt("criteria", {"CONVERSATION": turns}, language, variant=variant, criteria=criteria, of_session=True)
+    return replace(prompt, grammar=criteria_grammar(_answers_by_key(criteria))) if prompt.in_lines else prompt
 
 
 def key_of(place: int) -> str:
@@ -233,7 +233,7 @@ def key_of(place: int) -> str:
     return f"K{place + 1}"
 
 
-def _answers_of(criteria: Sequence[Criterion]) -> dict[str, tuple[str, ...]]:
+def _answers_by_key(criteria: Sequence[Criterion]) -> dict[str, tuple[str, ...]]:
     return {key_of(place): possible_answers(criterion) for place, criterion in enumerate(criteria)}
 
 
@@ -259,7 +259,7 @@ _TITLES_OF_SESSION: Final[Mapping[Need, str]] = {"question": "LINES T.Q", "respo
 """Titles of the texts in the data of a prompt."""
 
 
-def _lines_of_criteria(criteria: Sequence[Criterion], titles: Mapping[Need, str]) -> str:
+def _criteria_lines(criteria: Sequence[Criterion], titles: Mapping[Need, str]) -> str:
     lines = []
     for place, criterion in enumerate(criteria):
         fields: dict[str, object] = {"question": criterion.question, "answers": possible_answers(criterion)}
@@ -280,9 +280,9 @@ def claims_prompt(
 ) -> Prompt:
     """Return the prompt that extracts claims from response and reference answer; earlier turns as keys and texts."""
     texts = {"QUESTION": question, "RESPONSE": response, "REFERENCE": reference}
-    given = [(key, text) for key, text in texts.items() if text is not None]
-    found = _prompt("claims", {"TEXTS": given}, language, history, variant=variant)
-    return replace(found, grammar=claims_grammar(has_reference=reference is not None)) if found.in_lines else found
+    named = [(key, text) for key, text in texts.items() if text is not None]
+    prompt = _prompt("claims", {"TEXTS": named}, language, history, variant=variant)
+    return replace(prompt, grammar=claims_grammar(has_reference=reference is not None)) if prompt.in_lines else prompt
 
 
 def verdicts_prompt(
@@ -293,10 +293,10 @@ def verdicts_prompt(
     variant: Variant = "full",
 ) -> Prompt:
     """Return the prompt that checks claims against sources, both as pairs of key and text."""
-    found = _prompt("verdicts", {"SOURCES": sources, "CLAIMS": claims}, language, variant=variant)
-    if not found.in_lines:
-        return found
-    return replace(found, grammar=verdicts_grammar([key for key, _ in sources], [key for key, _ in claims]))
+    prompt = _prompt("verdicts", {"SOURCES": sources, "CLAIMS": claims}, language, variant=variant)
+    if not prompt.in_lines:
+        return prompt
+    return replace(prompt, grammar=verdicts_grammar([key for key, _ in sources], [key for key, _ in claims]))
 
 
 def quote(value: object) -> str:
@@ -328,7 +328,7 @@ def _prompt(
         head = "session" if of_session else "criteria-alone"
     text = _rules(head, language, has_history=bool(history))
     if criteria:
-        text += rules(name_of_prompt("criteria", variant), language) + _lines_of_criteria(
+        text += rules(name_of_prompt("criteria", variant), language) + _criteria_lines(
             criteria, _TITLES_OF_SESSION if of_session else _TITLES[name]
         )
     sections = ["\n".join([title, *(f"{key}: {quote(text)}" for key, text in lines)]) for title, lines in parts.items()]
@@ -356,7 +356,7 @@ def _schema(name: str, variant: Variant) -> Schema:
 
 def _schema_with(schema: Schema, criteria: Sequence[Criterion], variant: Variant) -> Schema:
     entries: dict[str, Schema] = {}
-    for key, answers in _answers_of(criteria).items():
+    for key, answers in _answers_by_key(criteria).items():
         answer: Schema = {"type": "string", "enum": list(answers)}
         entries[key] = _object(reason=_TEXT, answer=answer) if variant == "full" else answer
     return _object(**schema["properties"], criteria=_object(**entries))

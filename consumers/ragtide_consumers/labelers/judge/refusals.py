@@ -74,11 +74,11 @@ def message_of(body: str) -> str:
     """
     body = body[:BODY_CHARS].strip()
     try:
-        found: Any = json.loads(body) if body[:1] in ("{", "[", '"') else body
+        content: Any = json.loads(body) if body[:1] in ("{", "[", '"') else body
     except (ValueError, RecursionError):
-        found = body
+        content = body
     words: list[str] = []
-    _collect(found, words, 0)
+    _collect(content, words, 0)
     whole = " ".join(dict.fromkeys(words))
     if "<" in whole:
         whole = _TAGS.sub(" ", whole)
@@ -111,7 +111,7 @@ def _collect(value: Any, words: list[str], depth: int) -> None:
                 _collect(members[name], words, depth + 1)
 
 
-def _any(words: str, *parts: str) -> bool:
+def _names_any(words: str, *parts: str) -> bool:
     return any(part in words for part in parts)
 
 
@@ -208,8 +208,8 @@ _CAP: Final = re.compile(
 
 
 def _number(pattern: re.Pattern[str], words: str) -> int | None:
-    found = pattern.search(words)
-    return None if found is None else int(next(group for group in found.groups() if group))
+    match = pattern.search(words)
+    return None if match is None else int(next(group for group in match.groups() if group))
 
 
 def read_refusal(status: int, body: str) -> EndpointRefusal:  # noqa: PLR0911 - one answer a reason
@@ -218,45 +218,45 @@ def read_refusal(status: int, body: str) -> EndpointRefusal:  # noqa: PLR0911 - 
     Args:
         status: of the reply, 400 or more.
 
-    >>> found = read_refusal(400, '{"error": "max_tokens must be at most 4096"}')
-    >>> found.about, found.answer_cap
+    >>> refusal = read_refusal(400, '{"error": "max_tokens must be at most 4096"}')
+    >>> refusal.about, refusal.answer_cap
     (<About.ANSWER_LIMIT: 7>, 4096)
     >>> read_refusal(422, '{"detail": "Sampling temperature is unknown here"}').features
     ('temperature',)
     """
     message = message_of(body)
     words = _COMMAS.sub("", message.lower())
-    if _any(words, *_CONTENT):
+    if _names_any(words, *_CONTENT):
         return EndpointRefusal(About.CONTENT, message)
-    if status == 402 or (status in (400, 403, 429) and _any(words, *_QUOTA)):
+    if status == 402 or (status in (400, 403, 429) and _names_any(words, *_QUOTA)):
         return EndpointRefusal(About.QUOTA, message)
     if status in (401, 403, 407):
         return EndpointRefusal(About.KEY, message)
-    features = tuple(name for name, parts in _FEATURES.items() if _any(words, *parts))
-    names_limit, too_long = _any(words, *_LIMIT), status == 413 or _any(words, *_LONG)
-    if names_limit and not too_long and _any(words, *_UNKNOWN_NAME) and _number(_CAP, words) is None:
+    features = tuple(name for name, parts in _FEATURES.items() if _names_any(words, *parts))
+    names_limit, too_long = _names_any(words, *_LIMIT), status == 413 or _names_any(words, *_LONG)
+    if names_limit and not too_long and _names_any(words, *_UNKNOWN_NAME) and _number(_CAP, words) is None:
         return EndpointRefusal(About.FORM, message, ("limit_name",))
     if names_limit or too_long:
-        return _of_tokens(message, words, names_limit=names_limit)
+        window, prompt, requested = (_number(pattern, words) for pattern in (_WINDOW, _PROMPT, _REQUESTED))
+        cap = None if window is not None else _number(_CAP, words)
+        together = names_limit or requested is not None
+        return EndpointRefusal(
+            About.ANSWER_LIMIT if together else About.LENGTH,
+            message,
+            window=window,
+            prompt_tokens=prompt,
+            requested=requested,
+            answer_cap=cap if names_limit else None,
+        )
     if status < 500 and not features:
-        if _any(words, *_KEY):
+        if _names_any(words, *_KEY):
             return EndpointRefusal(About.KEY, message)
-        if _any(words, *_MODEL) or ("model" in words and _any(words, *_GONE)) or (status == 404 and "model" in words):
+        if (
+            _names_any(words, *_MODEL)
+            or ("model" in words and _names_any(words, *_GONE))
+            or (status == 404 and "model" in words)
+        ):
             return EndpointRefusal(About.MODEL, message)
         if status in (404, 405, 410) and "parameter" not in words:
             return EndpointRefusal(About.ADDRESS, message)
     return EndpointRefusal(About.FORM, message, features)
-
-
-def _of_tokens(message: str, words: str, *, names_limit: bool) -> EndpointRefusal:
-    window, prompt, requested = (_number(pattern, words) for pattern in (_WINDOW, _PROMPT, _REQUESTED))
-    cap = None if window is not None else _number(_CAP, words)
-    together = names_limit or requested is not None
-    return EndpointRefusal(
-        About.ANSWER_LIMIT if together else About.LENGTH,
-        message,
-        window=window,
-        prompt_tokens=prompt,
-        requested=requested,
-        answer_cap=cap if names_limit else None,
-    )

@@ -14,7 +14,7 @@ from ..remote.usage import Usage
 from .answers import JudgeAnswer, is_refusal
 from .client import JudgeClient
 from .dialect import Message
-from .prompts import Language, Prompt
+from .prompts import Prompt
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ async def ask_until_usable(
     for asked in range(max(usage.unusable[asked_for], asked_before), client.settings.repairs + 1):
         if asked:
             usage.counters["judge_repairs"] += 1
-        usable = read.usable if counts_failures else _answered
+        usable = read.usable if counts_failures else lambda _: True
         answer = await client.ask(prompt, usage, corrections, usable=usable, raised=raised)
         if (refusal := read.refusal(answer)) is not None:
             raise NoLabels(AbsentReason.JUDGE_REFUSED, f"the judge refused: {client.clean(refusal)[:200]}")
@@ -103,7 +103,11 @@ async def ask_until_usable(
                     log.error("an answer of the judge was cut off", model=client.settings.model, because=fault)
                 break
             cut_off, raised = True, raises
-        corrections = _corrections(answer, reading.complaints, prompt.language)
+        shown = "; ".join(reading.complaints[:COMPLAINTS_SHOWN])
+        corrections = [
+            {"role": "assistant", "content": answer.text[:SHOWN_CHARS] or "(empty)"},
+            {"role": "user", "content": _AGAIN[prompt.language].format(complaints=shown)},
+        ]
         if cut_off and not answer.text.strip():  # there is nothing to correct
             corrections = []
     if best is None:
@@ -126,10 +130,6 @@ def _fault_of_limit(answer: JudgeAnswer, limit: int | None, setting: int) -> str
         f"{came}, thoughts included; its limit was {limit:,} tokens{raised}: set judge.answer_tokens (and "
         "judge.window_tokens) higher, or let the model think less"
     )
-
-
-def _answered(_: JudgeAnswer) -> bool:
-    return True
 
 
 class ReadOnce(Generic[T]):
@@ -173,11 +173,3 @@ class ReadOnce(Generic[T]):
             return reading
         cut = "it was cut off before its end: keep explanations to a few words"
         return AnswerReading(reading.labels, (cut, *reading.complaints))
-
-
-def _corrections(answer: JudgeAnswer, complaints: tuple[str, ...], language: Language) -> list[Message]:
-    shown = "; ".join(complaints[:COMPLAINTS_SHOWN])
-    return [
-        {"role": "assistant", "content": answer.text[:SHOWN_CHARS] or "(empty)"},
-        {"role": "user", "content": _AGAIN[language].format(complaints=shown)},
-    ]

@@ -88,7 +88,7 @@ def read(text: str, start: int, budget: ReadingBudget | None = None) -> Sloppy:
     {'a': ['0a'], 'b': [{'c': 1}]}
     """
     budget = budget or ReadingBudget(len(text))
-    found: Sloppy | None = None
+    reading: Sloppy | None = None
     # Quotes inside a text are a guess about its end, so they are looked for only where nothing else is readable.
     for inner_quotes in (False, True):
         reader = _SloppyReader(text, start, budget, inner_quotes=inner_quotes)
@@ -96,13 +96,13 @@ def read(text: str, start: int, budget: ReadingBudget | None = None) -> Sloppy:
             value = reader.value(0)
         except NoJson:
             continue
-        if not reader.cut or found is None:
-            found = Sloppy(value, reader.at, reader.cut, tuple(reader.names))
-        if not found.cut:
+        if not reader.cut or reading is None:
+            reading = Sloppy(value, reader.at, reader.cut, tuple(reader.names))
+        if not reading.cut:
             break
-    if found is None:
+    if reading is None:
         raise NoJson
-    return found
+    return reading
 
 
 class _SloppyReader:
@@ -129,25 +129,25 @@ class _SloppyReader:
         return self._bare()
 
     def _peek(self) -> str:
-        while self._text[self.at : self.at + 1] not in _BEGINS and (found := _SPACE.match(self._text, self.at)):
-            self._budget.use(found.end() - self.at)
-            self.at = found.end()
+        while self._text[self.at : self.at + 1] not in _BEGINS and (space := _SPACE.match(self._text, self.at)):
+            self._budget.use(space.end() - self.at)
+            self.at = space.end()
         if self.at >= len(self._text):
             self.cut = True
             return ""
         return self._text[self.at]
 
     def _object(self, depth: int) -> Any:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         self.at += 1
         while True:
             first = self._peek()
-            while first in (",", "，", ";") and found:
+            while first in (",", "，", ";") and members:
                 self.at += 1
                 first = self._peek()
             if first == "}":
                 self.at += 1
-                return found
+                return members
             name = self._name(first) if first else _CUT
             if name is not _CUT:
                 if depth == 0:
@@ -162,9 +162,9 @@ class _SloppyReader:
                 self._peek()
                 value = _CUT if self.cut else self.value(depth + 1)
                 if value is not _CUT:
-                    found[name] = one_value(found.get(name, value), value)
+                    members[name] = one_value(members.get(name, value), value)
             if self.cut:
-                return found if depth == 0 else _CUT
+                return members if depth == 0 else _CUT
 
     def _name(self, first: str) -> Any:
         if first in _CLOSERS:
@@ -176,30 +176,30 @@ class _SloppyReader:
         return bare[1]
 
     def _list(self, depth: int, end: str) -> Any:
-        found: list[Any] = []
+        items: list[Any] = []
         self.at += 1
         while True:
             while item := _ITEM.match(self._text, self.at):
                 self._budget.use(item.end() - self.at)
-                found.append(item[2])
+                items.append(item[2])
                 self.at = item.end()
             first = self._peek()
-            while first in (",", "，") and found:
+            while first in (",", "，") and items:
                 self.at += 1
                 first = self._peek()
             if first == end:
                 self.at += 1
-                return found
+                return items
             if first:
                 value = self._string(_AFTER_ITEM, whole=True) if first in _CLOSERS else self.value(depth + 1)
                 if value is not _CUT:
-                    found.append(value)
+                    items.append(value)
                     if not self.cut and self._peek() not in (",", "，", end, "{", ""):
                         raise NoJson
             if self.cut:
                 # The cut may have shortened a list of texts; an object in a list is complete by itself.
-                whole = depth == 1 and found and all(isinstance(item, dict) for item in found)
-                return found if whole else _CUT
+                whole = depth == 1 and items and all(isinstance(item, dict) for item in items)
+                return items if whole else _CUT
 
     def _string(self, after: re.Pattern[str], *, whole: bool = False) -> Any:
         text = self._text
@@ -237,14 +237,14 @@ class _SloppyReader:
         return at + 1
 
     def _bare(self) -> Any:
-        found = _BARE.match(self._text, self.at)
-        if found is None:
+        match = _BARE.match(self._text, self.at)
+        if match is None:
             raise NoJson
-        self.at = found.end()
+        self.at = match.end()
         if self.at >= len(self._text):
             self.cut = True  # the cut may have shortened it
             return _CUT
-        word = found[0]
+        word = match[0]
         if word.lower() in _WORDS:
             return _WORDS[word.lower()]
         if len(word) <= 20:

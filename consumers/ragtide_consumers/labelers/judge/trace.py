@@ -42,10 +42,10 @@ def read_trace(
     complaints: list[str] = []
     lists: list[tuple[str, ...] | None] = []
     for name in ("all_relevant_sentence_keys", "all_utilized_sentence_keys"):
-        found = keys.clean(fields.get(name))
-        if found is None:
+        listed = keys.clean(fields.get(name))
+        if listed is None:
             complaints.append(f"{name} is missing or not a list of keys that exist")
-        lists.append(found)
+        lists.append(listed)
     relevant, utilized = lists
     support, fully, faults = _verdicts(fields.get("sentence_support_information"), response_keys, keys, repairs)
     complaints += faults
@@ -117,19 +117,19 @@ class _Keys:
         listed = keys_in(value, self._known)
         if listed is None:
             return None
-        found: dict[str, None] = {}
+        kept: dict[str, None] = {}
         invented = 0
         for key in listed:
             self.named += 1
             if key in self._known or key in also:
-                if key in found:
+                if key in kept:
                     self._repairs.counters["duplicate_keys"] += 1
-                found[key] = None
+                kept[key] = None
             elif key not in SPECIAL_KEYS:
                 self._repairs.counters["dropped_keys"] += 1
                 self.invented.append(key[:20])
                 invented += 1
-        return None if invented and not found else tuple(found)
+        return None if invented and not kept else tuple(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +274,10 @@ async def planned_trace(client: JudgeClient, question: TraceQuestion) -> tuple[P
         ContextTooLong: there is no room for documents.
     """
     asked, runs, _ = question.split(client)
-    found = PlannedCalls()
+    calls = PlannedCalls()
     for run in runs:
-        found += await client.planned_calls(asked.prompt(client, run))
-    return found, bool(asked.criteria)
+        calls += await client.planned_calls(asked.prompt(client, run))
+    return calls, bool(asked.criteria)
 
 
 async def _judge_part(
@@ -287,26 +287,26 @@ async def _judge_part(
     response_keys = question.sentences.response_keys
 
     def read(fields: dict[str, object], repairs: Usage) -> AnswerReading[TraceAnswer]:
-        found = read_trace(fields, keys, response_keys, repairs)
-        if found.labels is None:
-            return AnswerReading(None, found.complaints)
+        reading = read_trace(fields, keys, response_keys, repairs)
+        if reading.labels is None:
+            return AnswerReading(None, reading.complaints)
         criteria = read_criteria(fields, question.criteria, repairs) if question.criteria else None
-        answer = TraceAnswer(found.labels, _reasons(fields, response_keys), criteria)
+        answer = TraceAnswer(reading.labels, _reasons(fields, response_keys), criteria)
         # Criteria come last, so a cut may have taken them alone: they are asked again by themselves.
-        return AnswerReading(answer, found.complaints, whole=criteria is not None and not found.complaints)
+        return AnswerReading(answer, reading.complaints, whole=criteria is not None and not reading.complaints)
 
     return await ask_until_usable(client, question.prompt(client, documents), read, usage)
 
 
 def _reasons(fields: Mapping[str, object], response_keys: Sequence[str]) -> dict[str, str]:
-    found = {metric: bounded(fields.get(name)) for name, metric in _EXPLANATIONS.items()}
+    reasons = {metric: bounded(fields.get(name)) for name, metric in _EXPLANATIONS.items()}
     entries = fields.get("sentence_support_information")
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, dict):
             key = key_in(entry.get("response_sentence_key", ""), response_keys)
             if key is not None:
-                found.setdefault(f"{SENTENCE_REASON}{key}", bounded(entry.get("explanation")))
-    return {key: reason for key, reason in found.items() if reason}
+                reasons.setdefault(f"{SENTENCE_REASON}{key}", bounded(entry.get("explanation")))
+    return {key: reason for key, reason in reasons.items() if reason}
 
 
 _EXPLANATIONS: Final = {
@@ -336,7 +336,7 @@ def merge(labels: Sequence[SentenceLabels], sentences: CutInteraction) -> Senten
     keys = sentences.document_keys
     # A part without a list of keys leaves the whole list unknown.
     relevant, utilized = (
-        _in_order(keys, [getattr(part, name) for part in labels]) for name in ("relevant", "utilized")
+        _named_by_all(keys, [getattr(part, name) for part in labels]) for name in ("relevant", "utilized")
     )
     support: dict[str, tuple[str, ...]] = {}
     fully: dict[str, bool | None] = {}
@@ -363,7 +363,7 @@ def merge(labels: Sequence[SentenceLabels], sentences: CutInteraction) -> Senten
     )
 
 
-def _in_order(keys: Sequence[str], parts_named: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+def _named_by_all(keys: Sequence[str], parts_named: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
     named: set[str] = set()
     for part in parts_named:
         if part is None:

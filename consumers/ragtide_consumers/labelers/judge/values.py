@@ -58,21 +58,21 @@ def keys_in(value: object, known: Collection[str]) -> list[str] | None:
         value = [value] if value.strip() else None
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         return None
-    found: list[str] = []
+    named: list[str] = []
     runs: dict[str, list[str]] = {}
     for text in value:
         key = normalize_key(text[:KEY_CHARS])
         keys = [key] if key in known else _keys_in(text, known, runs)
-        if keys is None or len(found) > 4 * len(known) + MOST_OTHERS:
+        if keys is None or len(named) > 4 * len(known) + MOST_OTHERS:
             return None
-        found += keys
-    return found
+        named += keys
+    return named
 
 
 def key_in(value: object, known: Collection[str]) -> str | None:
     """Return the one key that a value names; None if it names none that exists, or several."""
-    found = keys_in(str(value)[:VALUE_CHARS], known)
-    return found[0] if found is not None and len(found) == 1 and found[0] in known else None
+    keys = keys_in(str(value)[:VALUE_CHARS], known)
+    return keys[0] if keys is not None and len(keys) == 1 and keys[0] in known else None
 
 
 def _keys_in(text: str, known: Collection[str], runs: dict[str, list[str]]) -> list[str] | None:
@@ -88,7 +88,7 @@ def _keys_in(text: str, known: Collection[str], runs: dict[str, list[str]]) -> l
     words = _TOKEN.findall(_BULLET.sub("", plain).replace("...", "–").replace("..", "–").replace("\n", ","))
     read = _KeyWords(known, runs)
     if all(map(read.take, words)):
-        return read.found if read.is_whole else None
+        return read.keys if read.is_whole else None
     named = [word for word in map(normalize_key, words) if word in known]
     head, colon, _ = plain.partition(":")
     if colon and (key := normalize_key(head[:KEY_CHARS])) in known and all(len(other) == 1 for other in named[1:]):
@@ -104,12 +104,12 @@ class _KeyWords:
         self._runs = runs
         self._last = self._label = self._document = ""
         self._of_all = self._begins_range = False
-        self.found: list[str] = []
+        self.keys: list[str] = []
 
     @property
     def is_whole(self) -> bool:
         """Whether the words so far name keys, and no more of them are to come."""
-        return bool(self.found) and not (self._of_all or self._begins_range)
+        return bool(self.keys) and not (self._of_all or self._begins_range)
 
     def take(self, word: str) -> bool:  # noqa: PLR0911 - one answer a kind of word
         """Read the next word; return False if it is none of a text of keys."""
@@ -127,17 +127,19 @@ class _KeyWords:
             self._document = word  # `document 0: a, b`
             return True
         if self._begins_range:
-            run = self._between(self._last, key or self._last.rstrip(_LETTERS) + word)
-            self.found += run[1:]
+            last = key or self._last.rstrip(_LETTERS) + word
+            run = self._run(_kind(self._last)) if len(self.keys) <= 4 * len(self._known) else []
+            run = run[run.index(self._last) : run.index(last) + 1] if self._last in run and last in run else []
+            self.keys += run[1:]
             self._begins_range, self._last = False, ""
             return bool(run)
         if self._of_all and self._label in _DOCUMENTS and word.isdecimal():
             run = self._run(word)
-            self.found += run
+            self.keys += run
             self._of_all = False
-            return bool(run) and len(self.found) <= 8 * len(self._known)
+            return bool(run) and len(self.keys) <= 8 * len(self._known)
         if key:
-            self.found.append(key)
+            self.keys.append(key)
             self._last = key
             return not self._of_all
         if word not in _FILLERS or len(self._last) == 1:  # "a sentence" is no key
@@ -161,10 +163,6 @@ class _KeyWords:
         if kind not in self._runs:
             self._runs[kind] = [key for key in self._known if _kind(key) == kind]
         return self._runs[kind]
-
-    def _between(self, first: str, last: str) -> list[str]:
-        run = self._run(_kind(first)) if len(self.found) <= 4 * len(self._known) else []
-        return run[run.index(first) : run.index(last) + 1] if first in run and last in run else []
 
 
 def _kind(key: str) -> str:
@@ -260,8 +258,8 @@ def grade_of_five(word: str) -> str | None:
     for name, digit in _GRADES.items():
         if word == name or word.startswith(f"{name} "):
             word = digit + word[len(name) :]
-    found = _GRADE.fullmatch(word)
-    return None if found is None else found[1]
+    grade = _GRADE.fullmatch(word)
+    return None if grade is None else grade[1]
 
 
 def takes_back(word: str, rest: str, others: Sequence[str]) -> bool:
