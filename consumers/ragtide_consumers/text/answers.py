@@ -46,7 +46,7 @@ def without_sources(text: str) -> str:
     if "[" in text and "](" in text:
         text = _LINKED_SOURCE.sub(nothing, text)
     if "://" in text or "www." in text or "doi:" in text:
-        text = _URL.sub(_address, text)
+        text = _URL.sub(_mask_address, text)
     if ")" in text or "]" in text:
         text = _CITATIONS.sub(nothing, text)
     if ":" in text:
@@ -59,15 +59,15 @@ def without_sources(text: str) -> str:
     return text
 
 
-def _address(found: re.Match[str]) -> str:
-    whole = found[0]
+def _mask_address(match: re.Match[str]) -> str:
+    whole = match[0]
     address = whole.rstrip(_URL_END)
     if whole[len(address) :].startswith(")") and "(" in address:
         address += ")"
     if (
         whole[len(address) :].startswith("](")
         or "](" in whole
-        or found.string[found.start() - 1 : found.start()] == "("
+        or match.string[match.start() - 1 : match.start()] == "("
     ):
         return whole  # the target of a link
     return "\x00" * len(address) + whole[len(address) :]
@@ -523,7 +523,7 @@ def _part_of_refusal(text: str, asked: frozenset[str]) -> bool | None:
     parts = [part for part in _TURN.split(low) if part and words_of(part)]
     refuses = False
     for part in parts:
-        kind = _of_clause(" ".join(words_of(part)))
+        kind = _clause_refuses(" ".join(words_of(part)))
         if kind is None:
             return None
         refuses |= kind
@@ -534,7 +534,7 @@ def _may_refuse(words: list[str], text: str) -> bool:
     return not _NEGATIVE.isdisjoint(words) or any(part in text for part in _NEGATIVE_PARTS)
 
 
-def _of_clause(words: str) -> bool | None:
+def _clause_refuses(words: str) -> bool | None:
     if _EXCUSE.match(words):
         return False
     is_russian = words[-1] > "Ѐ" or words[0] > "Ѐ"

@@ -83,10 +83,10 @@ class LanguageModel:
 
     def shares(self, text: str) -> dict[str, float]:
         """Return the probability of each language."""
-        found: dict[str, float] = {}
+        by_language: dict[str, float] = {}
         for language, share in zip(self.languages, self._shares(text).tolist(), strict=True):
-            found.setdefault(language, share)
-        return found
+            by_language.setdefault(language, share)
+        return by_language
 
     def _shares(self, text: str) -> Shares:
         encoded = normalize("NFC", text.lower() if text.isupper() else text).encode(errors="surrogatepass")
@@ -109,8 +109,8 @@ class LanguageModel:
 
     def _features_of(self, text: bytes) -> list[int]:
         ranges = self.firsts.searchsorted(endings(text), "right") - 1
-        found = self.features.take(ranges)
-        features: list[int] = found[found >= 0].tolist()
+        numbers = self.features.take(ranges)
+        features: list[int] = numbers[numbers >= 0].tolist()
         return features
 
     def _logs_of(self, features: Places) -> Shares:

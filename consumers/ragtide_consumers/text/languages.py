@@ -126,19 +126,16 @@ def language_of(text: str, context: Iterable[str] = ()) -> str:
     'de'
     """
     words = _letters(text)
-    found = _evident(words) or _by_model(text, words)
-    if found is not None:
-        return found
+    language = _evident(words) or _by_model(text, words)
+    if language is not None:
+        return language
+    script = _script(words)
     for other in context:
         other_words = _letters(other)
-        found = _evident(other_words) or _by_model(other, other_words)
-        if found is not None and _same_script(words, other_words):
-            return found
-    return _without_evidence(text, words)
-
-
-def _without_evidence(text: str, words: list[str]) -> str:
-    script = _script(words)
+        language = _evident(other_words) or _by_model(other, other_words)
+        scripts = {script, _script(other_words)}
+        if language is not None and ("none" in scripts or len(scripts) == 1):
+            return language
     if script == "latin" and sum(map(len, words)) >= LONG_LETTERS and sum(map(_ENGLISH.__contains__, words)) < 2:
         return "en" if _ranked(text)[0][0] == "en" else UNKNOWN
     return _OF_SCRIPT.get(script, UNKNOWN)
@@ -164,8 +161,8 @@ def _letters(text: str) -> list[str]:
     # Most text is ASCII: translating and splitting it costs a fifth of matching a pattern.
     if sample.isascii():
         return sample.encode().translate(_ASCII_LETTERS).decode().split()
-    found = _LETTERS.findall(sample)
-    return _DEVANAGARI.findall(sample) if found and "\u0900" <= found[0][0] <= "\u097f" else found
+    words = _LETTERS.findall(sample)
+    return _DEVANAGARI.findall(sample) if words and "\u0900" <= words[0][0] <= "\u097f" else words
 
 
 def _evident(words: list[str]) -> str | None:
@@ -188,10 +185,10 @@ def _evident(words: list[str]) -> str | None:
 
 
 def _by_own_words(words: list[str], english: int) -> str | None:
-    found = [*filter(None, map(_OWN_WORDS.get, words))]
-    if len(found) < 3:
+    languages = [*filter(None, map(_OWN_WORDS.get, words))]
+    if len(languages) < 3:
         return None
-    counts = Counter(found)
+    counts = Counter(languages)
     counts["en"] = english
     (language, most), *others = counts.most_common(2)
     enough = most >= 3 and most >= 0.08 * len(words) and language != "en"
@@ -214,14 +211,14 @@ def _by_model(text: str, words: list[str]) -> str | None:
     script = _script(words)
     if script == "none" or (script != "other" and sum(map(len, words)) < 12):
         return None
-    found = _ranked(text)
-    language, probability = found[0]
+    ranked = _ranked(text)
+    language, probability = ranked[0]
     if language in {"ja", "zh"} and sum(map(len, words)) < SURE_CHINESE:
         return None
     if probability >= CONFIDENT:
         return UNKNOWN if script == "other" and language in {"en", "ru"} else language
     for close in _CLOSE:
-        if language in close and sum(share for other, share in found if other in close) >= CONFIDENT:
+        if language in close and sum(share for other, share in ranked if other in close) >= CONFIDENT:
             return close[0]
     return None
 
@@ -235,11 +232,11 @@ def _ranked(text: str) -> list[tuple[str, float]]:
     # Ranking takes as long again, and matters for a language that shares its probability with others.
     if probability >= CONFIDENT or language not in _RANKED:
         return [(_VARIANTS.get(language, language), probability)]
-    found = shipped_model().shares(sample)
+    by_variant = shipped_model().shares(sample)
     shares: dict[str, float] = {}
-    for variant in sorted(found, key=found.__getitem__, reverse=True):
+    for variant in sorted(by_variant, key=by_variant.__getitem__, reverse=True):
         language = _VARIANTS.get(variant, variant)
-        shares[language] = shares.get(language, 0.0) + found[variant]
+        shares[language] = shares.get(language, 0.0) + by_variant[variant]
     return sorted(shares.items(), key=lambda share: (-share[1], share[0]))
 
 
@@ -260,7 +257,3 @@ def _script(words: list[str]) -> str:
     if other * 2 > letters:
         return "other"
     return "cyrillic" if cyrillic > letters - cyrillic - other else "latin"
-
-
-def _same_script(words: list[str], others: list[str]) -> bool:
-    return "none" in (mine := _script(words), _script(others)) or mine == _script(others)

@@ -41,7 +41,7 @@ def mask_letters(text: str) -> str:
     """Return a text of the same length in which characters that nobody sees are nothing, and others what they mean."""
     if _ODD.search(signs_of(text)):
         text = _INVISIBLE.sub(nothing, _CONTROL.sub(LOST, text).translate(_READ))
-    return _GLYPH.sub(lambda found: LOST + nothing(found)[1:], text) if "(cid:" in text else text
+    return _GLYPH.sub(lambda match: LOST + nothing(match)[1:], text) if "(cid:" in text else text
 
 
 _FORMS: Final = re.compile(
@@ -59,7 +59,7 @@ def plain_letters(text: str) -> str:
     """
     if has_plain_letters(text):
         return text
-    text = _ACCENT.sub(_accented, _FORMS.sub(lambda found: normalize("NFKC", found[0]), text))
+    text = _ACCENT.sub(_join_accent, _FORMS.sub(lambda match: normalize("NFKC", match[0]), text))
     return normalize("NFC", text)
 
 
@@ -68,9 +68,9 @@ _ACCENT: Final = re.compile("(?<![¨ˆ˜ˇ˚¸])(?<![¨ˆ˜ˇ˚¸] )([¨ˆ˜ˇ˚
 """An accent apart from the letter after it, as TeX prints it."""
 
 
-def _accented(found: re.Match[str]) -> str:
-    whole = normalize("NFC", found[2] + _ACCENTS[found[1]])
-    return whole if len(whole) == 1 else found[0]
+def _join_accent(match: re.Match[str]) -> str:
+    whole = normalize("NFC", match[2] + _ACCENTS[match[1]])
+    return whole if len(whole) == 1 else match[0]
 
 
 _APART: Final = {**_ACCENTS, "´": "\u0301", "`": "\u0300", "˝": "\u030b", "˙": "\u0307"}
@@ -88,8 +88,8 @@ def _joined(letter: str, accent: str) -> str:
 @lru_cache(4_096)
 def _accented_ways(token: str) -> tuple[str, str]:
     return (
-        _BEFORE_LETTER.sub(lambda found: _joined(found[2], found[1]), token),
-        _AFTER_LETTER.sub(lambda found: _joined(found[1], found[2]), token),
+        _BEFORE_LETTER.sub(lambda match: _joined(match[2], match[1]), token),
+        _AFTER_LETTER.sub(lambda match: _joined(match[1], match[2]), token),
     )
 
 
@@ -144,8 +144,7 @@ def mended(
       its text has no ligature at all, and two words miss theirs (three if no space is left: `ash` may be `flash`).
     """
     known = _KnownWords([response, [question]])
-    found = [known.mended(document) for document in documents]
-    return found, _KnownWords(documents).mended(response)
+    return [known.mended(document) for document in documents], _KnownWords(documents).mended(response)
 
 
 class _DividedWord(NamedTuple):
@@ -176,34 +175,34 @@ class _KnownWords:
 
     @cached_property
     def _with_ligature(self) -> frozenset[str]:
-        return frozenset().union(*[_of_text(text, "ligatures", _ligatures) for text in self._texts])
+        return frozenset().union(*[_compute_once(text, "ligatures", _ligatures) for text in self._texts])
 
     def mended(self, text: Sequence[str]) -> Sequence[str]:
-        traits = _of_text(text, "traits", _traits)
+        traits = _compute_once(text, "traits", _traits)
         if not traits:
             return text
         if "accents" in traits:
             apart = "\n".join(text)
-            text = text if (whole := _TOKEN.sub(self._of_accents, apart)) == apart else whole.split("\n")
+            text = text if (whole := _TOKEN.sub(self._join_accents, apart)) == apart else whole.split("\n")
         is_suspect = "suspect" in traits
         if not (is_suspect or ("apart" in traits and len(self._with_ligature) > 1)):
             return text
-        found = whole = "\n".join(text)
+        joined = whole = "\n".join(text)
         if is_suspect:
-            found = _SPACED.sub(self._of_letters, _HYPHEN.sub(self._of_hyphen, whole))
-        elif not self._are_in(whole.lower()):
+            joined = _SPACED.sub(self._join_letters, _HYPHEN.sub(self._join_at_hyphen, whole))
+        elif not self._may_stand_in(whole.lower()):
             return text
         if self._forms:
-            found = self._with_ligatures(found)
-        sentences = found.split("\n")
-        return sentences if found != whole and len(sentences) == len(text) else text
+            joined = self._restore_ligatures(joined)
+        sentences = joined.split("\n")
+        return sentences if joined != whole and len(sentences) == len(text) else text
 
-    def _of_hyphen(self, found: re.Match[str]) -> str:
-        joined = found[1] + found[2]
-        return joined if joined.lower() in self._words else found[0]
+    def _join_at_hyphen(self, match: re.Match[str]) -> str:
+        joined = match[1] + match[2]
+        return joined if joined.lower() in self._words else match[0]
 
-    def _of_accents(self, found: re.Match[str]) -> str:
-        token = found[0]
+    def _join_accents(self, match: re.Match[str]) -> str:
+        token = match[0]
         if len(token) > _LONGEST or not _HAS_APART.search(token):
             return token
         for whole in _accented_ways(token):
@@ -211,28 +210,28 @@ class _KnownWords:
                 return whole
         return token
 
-    def _of_letters(self, found: re.Match[str]) -> str:
-        letters, words, at = found[0].replace(" ", ""), [], 0
+    def _join_letters(self, match: re.Match[str]) -> str:
+        letters, words, at = match[0].replace(" ", ""), [], 0
         low = letters.lower()
         while at < len(low):
             ends = range(min(len(low), at + _LONGEST), at + 1, -1)
             end = next((end for end in ends if low[at:end] in self._words), 0)
             if not end:
-                return found[0]
+                return match[0]
             words.append(letters[at:end])
             at = end
         return " ".join(words)
 
-    def _are_in(self, low: str) -> bool:
+    def _may_stand_in(self, low: str) -> bool:
         words = self._with_ligature
         if len(words) > _FEW:
             return True
-        found = 0
+        n_words = 0
         for word in words:
             part, forms = _broken(word)
             if part in low and any(form in low for form in forms if len(form) > _SHORT):
-                found += 1
-                if found > 1:
+                n_words += 1
+                if n_words > 1:
                     return True
         return False
 
@@ -240,8 +239,8 @@ class _KnownWords:
     def _begins(self) -> frozenset[str]:
         return frozenset([form.partition(" ")[0] for form in self._forms])
 
-    def _with_ligatures(self, text: str) -> str:
-        divided = list(self._divided(text))
+    def _restore_ligatures(self, text: str) -> str:
+        divided = list(self._divided_words(text))
         if not divided:
             return text
         lost = {word.whole for word in divided if word.is_lost and word.end - word.start > 2}
@@ -258,7 +257,7 @@ class _KnownWords:
                 at = end
         return "".join([*pieces, text[at:]])
 
-    def _divided(self, text: str) -> Iterator[_DividedWord]:
+    def _divided_words(self, text: str) -> Iterator[_DividedWord]:
         words = list(_WORD.finditer(text))
         number = 0
         while number < len(words):
@@ -267,7 +266,7 @@ class _KnownWords:
                 continue
             for count in (3, 2, 1):
                 run = words[number : number + count]
-                parts = [found[0].lower() for found in run]
+                parts = [match[0].lower() for match in run]
                 whole = self._forms.get(" ".join(parts)) if len(run) == count else None
                 if whole is None or all(part in self._words for part in parts):
                     continue
@@ -282,38 +281,38 @@ class _KnownWords:
             number += 1
 
 
-def _of_text(text: Sequence[str], name: str, compute: Callable[[str], _Computed]) -> _Computed:
+def _compute_once(text: Sequence[str], name: str, compute: Callable[[str], _Computed]) -> _Computed:
     if not isinstance(text, KeptSentences):
         return compute("\n".join(text).lower())
     if name not in text.computed:
         text.computed[name] = compute("\n".join(text).lower())
-    found: _Computed = text.computed[name]
-    return found
+    computed: _Computed = text.computed[name]
+    return computed
 
 
 def _is_beside_letter(low: str) -> bool:
     return any(
-        low[found.end() : found.end() + 1].isalpha()
-        or low[found.start() - 1 : found.start()].isalpha()
-        or found[0] > "\u02ff"
-        for found in _HAS_APART.finditer(low)
+        low[match.end() : match.end() + 1].isalpha()
+        or low[match.start() - 1 : match.start()].isalpha()
+        or match[0] > "\u02ff"
+        for match in _HAS_APART.finditer(low)
     )
 
 
 def _traits(low: str) -> frozenset[str]:
     signs = signs_of(low)
-    found = []
+    traits = []
     if signs and _HAS_APART.search(signs) and _is_beside_letter(low):
-        found.append("accents")
+        traits.append("accents")
     padded = f" {low} "
     encoded = padded.encode("utf-8", "surrogatepass")
     letters = encoded.translate(_AS_LETTERS, b"" if len(encoded) == len(padded) else _WITHIN_CHARACTER)
     may_divide = " fi " in padded or " fl " in padded or " ff" in padded
     if b" x x x " in letters or b"x- x" in letters or (may_divide and _DIVIDER.search(padded)) or _TRACE.search(signs):
-        found.append("suspect")
+        traits.append("suspect")
     if _is_apart(low):
-        found.append("apart")
-    return frozenset(found)
+        traits.append("apart")
+    return frozenset(traits)
 
 
 def _is_apart(low: str) -> bool:
@@ -324,8 +323,8 @@ def _is_apart(low: str) -> bool:
 
 def _ligatures(low: str) -> frozenset[str]:
     tokens = set()
-    for found in _LIGATURE.finditer(low):
-        place = found.start()
+    for match in _LIGATURE.finditer(low):
+        place = match.start()
         start, end = low.rfind(" ", max(place - _NEAR, 0), place), low.find(" ", place, place + _NEAR)
         if (start < 0 and place > _NEAR) or (end < 0 and place + _NEAR < len(low)):
             tokens = {low}  # a text without blanks
@@ -336,7 +335,7 @@ def _ligatures(low: str) -> frozenset[str]:
 
 
 def _is_one_sided(low: str) -> bool:
-    places = [found.span() for found in _LIGATURE.finditer(low)]
+    places = [match.span() for match in _LIGATURE.finditer(low)]
     return len(places) > 2 and (
         not any(low[start - 1 : start].isalpha() for start, _ in places)
         or not any(low[end : end + 1].isalpha() for _, end in places)
@@ -345,7 +344,7 @@ def _is_one_sided(low: str) -> bool:
 
 @lru_cache(4_096)
 def _broken(word: str) -> tuple[str, Sequence[str]]:
-    places = [found.span() for found in _LIGATURE.finditer(word)]
+    places = [match.span() for match in _LIGATURE.finditer(word)]
     forms = []
     for before, kept, after in ((" ", True, " "), (" ", True, ""), ("", True, " "), (" ", False, ""), ("", False, "")):
         for some in [places, *([place] for place in places[1:] and places)]:

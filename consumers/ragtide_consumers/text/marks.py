@@ -31,16 +31,16 @@ def set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-def nothing(found: re.Match[str]) -> str:
+def nothing(match: re.Match[str]) -> str:
     """Return a replacement of a match that is no text; its line ends stay."""
-    text = found[0]
+    text = match[0]
     return NOTHING * len(text) if "\n" not in text else "".join(each if each == "\n" else NOTHING for each in text)
 
 
 def readable(text: str) -> str:
     """Return a text without the marks of sources, as a judge reads it."""
-    found = without_marks(text)
-    return text if found is text else found.replace(NOTHING, "")
+    match = without_marks(text)
+    return text if match is text else match.replace(NOTHING, "")
 
 
 _SOURCE: Final = (
@@ -241,10 +241,10 @@ def without_marks(text: str, *, files: bool = False) -> str:
 def _without(text: str, candidates: re.Pattern[str], files: bool) -> str:
     parts: list[str] = []
     at = search = 0
-    while (found := candidates.search(text, search)) is not None:
-        kind = found.lastgroup or ""
-        start, end = found.span()
-        if (start > at and text[start - 1] == "]") or not _IS_MARK[kind](found, text, files):
+    while (match := candidates.search(text, search)) is not None:
+        kind = match.lastgroup or ""
+        start, end = match.span()
+        if (start > at and text[start - 1] == "]") or not _IS_MARK[kind](match, text, files):
             search = end if kind in _WHOLE else start + 1
             continue
         before, after = text[at:start], text[end : end + 1]
@@ -299,9 +299,9 @@ def _is_section(text: str, start: int, end: int, inside: str) -> bool:
     return _is_between(text, start, end) or (is_after_word and text[end : end + 3].lstrip(_BLANK)[:1] in _ENDS)
 
 
-def _is_square(found: re.Match[str], text: str, files: bool) -> bool:
-    start, end = found.span()
-    square, inside = found["square"], found["in_square"]
+def _is_square(match: re.Match[str], text: str, files: bool) -> bool:
+    start, end = match.span()
+    square, inside = match["square"], match["in_square"]
     before = text[max(start - 3, 0) : start]
     rest, last = before.rstrip(_BLANK), before[-1:]
     is_note = last in _STOPS and _NOTE.fullmatch(inside) is not None  # of the sentence before it
@@ -328,42 +328,38 @@ def _is_square(found: re.Match[str], text: str, files: bool) -> bool:
     return _BARE.fullmatch(inside) is None or not _stands_for_word(text, start, end)
 
 
-def _is_brace(found: re.Match[str], text: str, files: bool) -> bool:
-    inside, before = found["in_brace"], text[max(found.start() - 3, 0) : found.start()]
-    if not (found["brace"].startswith("{") or WORD_OF_SOURCE.match(inside)) and (
+def _is_brace(match: re.Match[str], text: str, files: bool) -> bool:
+    inside, before = match["in_brace"], text[max(match.start() - 3, 0) : match.start()]
+    if not (match["brace"].startswith("{") or WORD_OF_SOURCE.match(inside)) and (
         ":" in inside or before[-1:].isalnum() or before[-1:] in ("_", "}", "]", ")")
     ):
         return False
-    if not found["brace"].startswith("{") and _BARE.fullmatch(inside):  # a set, or what a program fills in
+    if not match["brace"].startswith("{") and _BARE.fullmatch(inside):  # a set, or what a program fills in
         ends = (
-            inside.isdecimal() and text[found.end() : found.end() + 1] in _STOPS and before.rstrip(_BLANK)[-1:] != ":"
+            inside.isdecimal() and text[match.end() : match.end() + 1] in _STOPS and before.rstrip(_BLANK)[-1:] != ":"
         )
-        return ends or _is_between(text, *found.span())
+        return ends or _is_between(text, *match.span())
     return not before.rstrip(_BLANK).endswith(("$", "\\", "^", '"', "=", "∈", ":")) and is_mark(inside, files=files)
 
 
-def _is_round(found: re.Match[str], text: str, files: bool) -> bool:
-    inside, before = found["in_round"], text[max(found.start() - 9, 0) : found.start()]
+def _is_round(match: re.Match[str], text: str, files: bool) -> bool:
+    inside, before = match["in_round"], text[max(match.start() - 9, 0) : match.start()]
     if _SECTIONS.fullmatch(inside):
-        return _is_between(text, *found.span())
+        return _is_between(text, *match.span())
     return not (before[-1:].isalnum() and inside.isalnum()) and is_mark(inside, labeled=True, files=files)
 
 
-def _is_wide(found: re.Match[str], text: str, files: bool) -> bool:
-    return is_mark(found["in_wide"], labeled=found["wide"][0] == "（", files=files)
-
-
-def _is_tag(found: re.Match[str], text: str, files: bool) -> bool:
-    name, inside = found["name"], found["in_tag"]
+def _is_tag(match: re.Match[str], text: str, files: bool) -> bool:
+    name, inside = match["name"], match["in_tag"]
     is_raised = name.lower() == "sup"
     if not _TAGS.fullmatch(name):
         return False
     if inside is None:
-        return not is_raised and bool(found["attributes"] or found["tag"].endswith("/>"))
+        return not is_raised and bool(match["attributes"] or match["tag"].endswith("/>"))
     inside = inside.strip(" []()")
     if inside and not is_mark(inside, files=files):
         return False
-    return not is_raised or _is_raised(text, *found.span())
+    return not is_raised or _is_raised(text, *match.span())
 
 
 def _is_raised(text: str, start: int, end: int) -> bool:
@@ -373,42 +369,40 @@ def _is_raised(text: str, start: int, end: int) -> bool:
     return (len(before) == 3 and before.isalpha()) or not before[-1:].isalnum() or before[-1:] > "\u2e7f"
 
 
-def _has_key(found: re.Match[str], text: str, files: bool) -> bool:
-    return any(_NUMBER.fullmatch(part) or _is_id(part, labeled=False) for part in re.split(f"[{_PRIVATE}]", found[0]))
-
-
 _WHOLE: Final = frozenset({"code", "formula", "private", "superscript", "circled", "bare"})
 """Candidates in which there is no other."""
 _IS_MARK: Final[Mapping[str, Callable[[re.Match[str], str, bool], bool]]] = {
     "code": lambda *_: False,
     "formula": lambda *_: False,
-    "raised": lambda found, text, files: _is_raised(text, *found.span()),
-    "caret": lambda found, text, files: _is_raised(text, *found.span()),
-    "angle": lambda found, text, files: (
-        not text[found.start() - 1 : found.start()].isalnum()
-        and found["in_angle"][0] not in "hH "
-        and is_mark(found["in_angle"], files=files)
+    "raised": lambda match, text, files: _is_raised(text, *match.span()),
+    "caret": lambda match, text, files: _is_raised(text, *match.span()),
+    "angle": lambda match, text, files: (
+        not text[match.start() - 1 : match.start()].isalnum()
+        and match["in_angle"][0] not in "hH "
+        and is_mark(match["in_angle"], files=files)
     ),
     "square": _is_square,
     "brace": _is_brace,
     "round": _is_round,
     "tag": _is_tag,
     "command": lambda *_: True,
-    "hashes": lambda found, text, files: is_mark(found["in_hashes"], files=files),
-    "ats": lambda found, text, files: is_mark(found["in_ats"], files=files),
-    "wide": _is_wide,
-    "private": _has_key,
-    "superscript": lambda found, text, files: _is_raised(text, *found.span()),
+    "hashes": lambda match, text, files: is_mark(match["in_hashes"], files=files),
+    "ats": lambda match, text, files: is_mark(match["in_ats"], files=files),
+    "wide": lambda match, text, files: is_mark(match["in_wide"], labeled=match["wide"][0] == "（", files=files),
+    "private": lambda match, text, files: any(
+        _NUMBER.fullmatch(part) or _is_id(part, labeled=False) for part in re.split(f"[{_PRIVATE}]", match[0])
+    ),
+    "superscript": lambda match, text, files: _is_raised(text, *match.span()),
     "dagger": lambda *_: True,
-    "circled": lambda found, text, files: (
-        _is_between(text, *found.span())
+    "circled": lambda match, text, files: (
+        _is_between(text, *match.span())
         or (
-            text[max(found.start() - 3, 0) : found.start()].isalpha()
-            and text[found.start() - 1] < "\u2e80"
-            and not text[found.end() : found.end() + 1].isalnum()
+            text[max(match.start() - 3, 0) : match.start()].isalpha()
+            and text[match.start() - 1] < "\u2e80"
+            and not text[match.end() : match.end() + 1].isalnum()
         )
     ),
-    "bare": lambda found, text, files: (
-        found["bare"].startswith("cite") or bool(found["more"]) or _is_between(text, *found.span())
+    "bare": lambda match, text, files: (
+        match["bare"].startswith("cite") or bool(match["more"]) or _is_between(text, *match.span())
     ),
 }

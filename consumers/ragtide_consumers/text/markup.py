@@ -129,35 +129,35 @@ def mask_marks(text: str, more: Callable[[str], str] | None = None) -> str:
     """Return a text of the same length in which marks are replaced; `more` replaces further ones after HTML's."""
     text = mask_letters(text)
     if _OTHER_ENDS.search(signs_of(text)):
-        text = _LINE_ENDS.sub(_line_end, text)
+        text = _LINE_ENDS.sub(_mask_line_end, text)
     text = without_marks(text, files=more is not None)
     if "<" in text and ">" in text:
         text = _without_tags(text)
     if "&" in text:
-        text = _ENTITY.sub(_character, text)
+        text = _ENTITY.sub(_mask_entity, text)
     if more is not None:
         text = more(text)
     if "[" in text:
-        text = _LINK.sub(_link, text)
+        text = _LINK.sub(lambda link: NOTHING * len(link[1]) + link[2] + NOTHING * len(link[3]), text)
     if "*" in text or "_" in text or "`" in text or "~" in text:
-        text = _MARKS.sub(_emphasis, text)
+        text = _MARKS.sub(_mask_emphasis, text)
     return text
 
 
-def _line_end(found: re.Match[str]) -> str:
-    n = len(found[0])
-    return " " * (n - 1) + "\n" if found[0][-1] == "\n" else "\n" * n
+def _mask_line_end(match: re.Match[str]) -> str:
+    n = len(match[0])
+    return " " * (n - 1) + "\n" if match[0][-1] == "\n" else "\n" * n
 
 
-def _character(found: re.Match[str]) -> str:
-    plain = unescape(found[0])
-    if len(plain) >= len(found[0]) or plain in "<\x1c\x1d\x1e\x1f\n\r":
-        return found[0]
-    return plain.replace("\xa0", " ") + NOTHING * (len(found[0]) - len(plain))
+def _mask_entity(match: re.Match[str]) -> str:
+    plain = unescape(match[0])
+    if len(plain) >= len(match[0]) or plain in "<\x1c\x1d\x1e\x1f\n\r":
+        return match[0]
+    return plain.replace("\xa0", " ") + NOTHING * (len(match[0]) - len(plain))
 
 
-def _emphasis(found: re.Match[str]) -> str:
-    run, start, end, text = found[0], found.start(), found.end(), found.string
+def _mask_emphasis(match: re.Match[str]) -> str:
+    run, start, end, text = match[0], match.start(), match.end(), match.string
     kind, n = run[0], len(run)
     if kind in "`~":
         is_mark = n <= 2 if kind == "`" else n == 2
@@ -169,37 +169,33 @@ def _emphasis(found: re.Match[str]) -> str:
     return NOTHING * n if n <= 3 and (is_open or is_close or inside) else run
 
 
-def _link(found: re.Match[str]) -> str:
-    return NOTHING * len(found[1]) + found[2] + NOTHING * len(found[3])
-
-
 def _without_tags(text: str) -> str:
     text = _without_hidden(text)
-    closed = {found[2].lower().rstrip(":") for found in _TAG.finditer(text) if found[1]} | {"!doctype", "?xml"}
+    closed = {match[2].lower().rstrip(":") for match in _TAG.finditer(text) if match[1]} | {"!doctype", "?xml"}
     parts: list[str] = []
     at, rows = 0, 0
-    for found in _TAG.finditer(text):
-        name, n = found[2].lower().rstrip(":"), len(found[0])
+    for match in _TAG.finditer(text):
+        name, n = match[2].lower().rstrip(":"), len(match[0])
         if name not in _INLINE and name not in _BLOCKS and name not in closed:
             continue  # such as <your name>
-        between = text[at : found.start()]
+        between = text[at : match.start()]
         parts.append(between.replace("\n", " ") if rows else between)
-        at = found.end()
+        at = match.end()
         if name == "tr":
-            rows = not found[1]
+            rows = not match[1]
         elif name in ("table", "tbody", "thead"):
             rows = 0
         if name in _INLINE:
             parts.append((" " if name in ("sup", "img", "input") else NOTHING) * n)
         elif name in ("td", "th"):
-            parts.append(NOTHING * n if found[1] else f"|{NOTHING * (n - 2)}{_HEADER_CELL if name == 'th' else ' '}")
+            parts.append(NOTHING * n if match[1] else f"|{NOTHING * (n - 2)}{_HEADER_CELL if name == 'th' else ' '}")
         elif rows and name != "tr":
             parts.append(" " * n)
         elif name == "br":
             parts.append(f"{' ' * (n - 1)}\n")
         else:
             mark = "\n"
-            if not found[1]:
+            if not match[1]:
                 mark = _ITEM if name in ("li", "dt", "dd", "option") else mark
                 mark = _HEADING * _LEVELS.get(name, 0) or mark
             parts.append("\n" * (n - len(mark)) + mark)
@@ -210,18 +206,18 @@ def _without_tags(text: str) -> str:
 def _without_hidden(text: str) -> str:
     parts, at = [], 0
     open_ended: set[str] = set()
-    for found in _HIDDEN.finditer(text):
-        end = f"</{found[1].lower()}" if found[1] else "-->"
-        if found.start() < at or end in open_ended:
+    for match in _HIDDEN.finditer(text):
+        end = f"</{match[1].lower()}" if match[1] else "-->"
+        if match.start() < at or end in open_ended:
             continue
-        stop = text.find(end, found.end())
+        stop = text.find(end, match.end())
         if stop < 0:
-            stop = text.find(end.upper(), found.end())
+            stop = text.find(end.upper(), match.end())
         if stop < 0:
             open_ended.add(end)
             continue
-        stop = min(stop + len(end) + (1 if found[1] else 0), len(text))
-        parts += [text[at : found.start()], "\n" * (stop - found.start())]
+        stop = min(stop + len(end) + (1 if match[1] else 0), len(text))
+        parts += [text[at : match.start()], "\n" * (stop - match.start())]
         at = stop
     return "".join([*parts, text[at:]])
 
@@ -288,11 +284,10 @@ class _BlockReader:
             near = {chr(ord(last) - 1), chr(ord(last) + 1)} if len(last) == 1 else set()
             if low in _ROMAN:
                 place = _ROMAN.index(low)
-                near |= {each for each in _ROMAN[max(place - 1, 0) : place + 2] if each != low}
-                near |= {each.upper() for each in near}
+                near |= {numeral for numeral in _ROMAN[max(place - 1, 0) : place + 2] if numeral != low}
+                near |= {numeral.upper() for numeral in near}
         if self._numbers is None:
-            found = _NUMBERED_LINES.findall(self.text)
-            self._numbers = {first or second for first, second in found}
+            self._numbers = {first or second for first, second in _NUMBERED_LINES.findall(self.text)}
         return not near.isdisjoint(self._numbers)
 
 
@@ -326,16 +321,16 @@ def blocks(text: str, *, answer: bool = False) -> list[Block]:
             lines.group[:] = [(lines.group[0][0] if lines.group else start, end)]
         else:
             lines.number = number
-            _take(lines, line, start, body)
+            _take_line(lines, line, start, body)
     lines.end_group()
-    found = lines.blocks
-    if 0 < n_front < len(found):  # front matter goes with the first sentence after it
-        head, *found = found
-        found[0].parts[:0] = [] if answer else head.parts
-    return found
+    if 0 < n_front < len(lines.blocks):  # front matter goes with the first sentence after it
+        head, *rest = lines.blocks
+        rest[0].parts[:0] = [] if answer else head.parts
+        return rest
+    return lines.blocks
 
 
-def _take(lines: _BlockReader, line: str, start: int, body: str) -> None:
+def _take_line(lines: _BlockReader, line: str, start: int, body: str) -> None:
     end = start + len(body)
     first = body[0]
     if first == ">" and (quote := _QUOTE.match(body)):
@@ -456,7 +451,7 @@ def _is_row(body: str, line: str, lines: _BlockReader) -> bool:
 
 
 def _gaps(line: str) -> set[int]:
-    return {found.end() for found in _GAP.finditer(line)}
+    return {match.end() for match in _GAP.finditer(line)}
 
 
 def _are_columns(gaps: set[int], near: set[int]) -> bool:
@@ -482,18 +477,18 @@ def _paragraphs(text: str, group: Sequence[tuple[int, int]]) -> list[list[tuple[
     has_stop = not _STOPS.isdisjoint(ends) or any(". " in body or "? " in body for body in bodies)
     is_list = not has_stop and lower[0] and all(lower) and width < _LOWER_START
     wrapped = not is_list and any(lower[1:])
-    found = [[group[0]]]
+    paragraphs = [[group[0]]]
     for place, (before, after) in enumerate(pairwise(bodies)):
-        if not is_list and _goes_on(
+        if not is_list and _continues(
             before, after, ends[place], starts[place + 1], width, wrapped=wrapped, has_stop=has_stop
         ):
-            found[-1].append(group[place + 1])
+            paragraphs[-1].append(group[place + 1])
         else:
-            found.append([group[place + 1]])
-    return found
+            paragraphs.append([group[place + 1]])
+    return paragraphs
 
 
-def _goes_on(before: str, after: str, end: str, start: str, width: int, *, wrapped: bool, has_stop: bool) -> bool:
+def _continues(before: str, after: str, end: str, start: str, width: int, *, wrapped: bool, has_stop: bool) -> bool:
     if after[0] in ",;:.!?)]}»”…%" or start.islower():
         return True
     if before[-1] in ",(&/–—«“" and len(before) > 1:
@@ -539,8 +534,8 @@ def assemble(text: str, parts: Sequence[tuple[int, int]]) -> tuple[str, list[int
         if NOTHING not in chunk and "\n" not in chunk:
             add(chunk, start)
             continue
-        for found in _RUN.finditer(chunk):
-            add(found[0].replace("\n", " "), start + found.start())
+        for match in _RUN.finditer(chunk):
+            add(match[0].replace("\n", " "), start + match.start())
     return "".join(pieces), places, origins
 
 

@@ -117,7 +117,7 @@ def answer_of(text: str) -> str:
         text = without_silent_analysis(text)
     if TAG.search(text) is None:
         return text
-    in_code = [found.span() for found in _CODE.finditer(text)]
+    in_code = [code.span() for code in _CODE.finditer(text)]
     kept: list[str] = []
     first = len(text) - len(text.lstrip())
     at, code, is_harmony, is_endless = 0, 0, False, False

@@ -143,9 +143,10 @@ def cut(interaction: RagInteraction) -> CutInteraction:
     response: Sequence[str]
     plain_response: Sequence[str]
     if own is None:
-        language = _language(_beginning(interaction.response), context)
-        found = locate_sentences(interaction.response, language, answer=True)
-        response, plain_response = _texts(interaction.response, found)
+        beginning = interaction.response[:_BEGINNING_CHARS]
+        language = _language(mask_marks(beginning) if has_form(beginning) else beginning, context)
+        located = locate_sentences(interaction.response, language, answer=True)
+        response, plain_response = _texts(interaction.response, located)
     else:
         response = plain_response = own
         language = language_of(interaction.response, context)
@@ -194,7 +195,7 @@ def split_sentences(text: str, language: str | None = None) -> list[str]:
     >>> split_sentences("Dr. Smith came. He saw\nthree cats!\n- Then he left.")
     ['Dr. Smith came.', 'He saw\nthree cats!', 'Then he left.']
     """
-    return [text[found.start : found.end] for found in locate_sentences(text, language)]
+    return [text[sentence.start : sentence.end] for sentence in locate_sentences(text, language)]
 
 
 def locate_sentences(
@@ -212,10 +213,10 @@ def locate_sentences(
     marked = mask_marks(text, answers.without_sources if answer else None)
     formed = marked != text or has_form(text)
     reader = _SentenceReader(text, marked, language, context)
-    found = blocks(marked, answer=answer) if formed else [Block([(0, len(text))], section=True)]
+    text_blocks = blocks(marked, answer=answer) if formed else [Block([(0, len(text))], section=True)]
     if answer:
-        return list(_claims(reader, found))
-    return [sentence for block in found for sentence in reader.sentences(block)]
+        return list(_claims(reader, text_blocks))
+    return [sentence for block in text_blocks for sentence in reader.sentences(block)]
 
 
 def _kept_document(text: str, question: str) -> CutDocument:
@@ -252,11 +253,13 @@ def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequenc
         reader = _SentenceReader(text, text, language, context)
         return _texts(text, reader.sentences(Block([(start, start + len(line))], section=True)))
     if is_ascii and not formed:
-        found = [piece for each in pieces if (piece := each.strip()) and _is_sentence(piece)]
-        return found, found
-    found = [sentence for each in pieces if (sentence := _without_marks(each))]
-    plain = [" ".join(each.split()) if "  " in each else each for each in found] if "  " in line else found
-    return found, plain if has_plain_letters(text) else [*map(plain_letters, plain)]
+        sentences = [sentence for piece in pieces if (sentence := piece.strip()) and _is_sentence(sentence)]
+        return sentences, sentences
+    sentences = [sentence for piece in pieces if (sentence := _without_marks(piece))]
+    plain = sentences
+    if "  " in line:
+        plain = [" ".join(sentence.split()) if "  " in sentence else sentence for sentence in sentences]
+    return sentences, plain if has_plain_letters(text) else [*map(plain_letters, plain)]
 
 
 def _without_marks(piece: str) -> str:
@@ -289,11 +292,6 @@ def _may_go_on(piece: str) -> bool:
 _BEFORE_ABBREVIATIONS: Final = '("„«“'
 
 
-def _beginning(text: str) -> str:
-    beginning = text[:_BEGINNING_CHARS]
-    return mask_marks(beginning) if has_form(beginning) else beginning
-
-
 def _language(marked: str, context: Iterable[str]) -> str:
     beginning = marked[:_BEGINNING_CHARS]
     if NOTHING in beginning:
@@ -302,15 +300,17 @@ def _language(marked: str, context: Iterable[str]) -> str:
     return evident_by_words(beginning[:_FEW_CHARS]) or language_of(beginning.lstrip(), context)
 
 
-def _texts(text: str, found: Sequence[Sentence]) -> tuple[list[str], list[str]]:
-    return [text[each.start : each.end] for each in found], [plain_letters(each.plain) for each in found]
+def _texts(text: str, sentences: Sequence[Sentence]) -> tuple[list[str], list[str]]:
+    return [text[sentence.start : sentence.end] for sentence in sentences], [
+        plain_letters(sentence.plain) for sentence in sentences
+    ]
 
 
-def _claims(reader: "_SentenceReader", found: Sequence[Block]) -> Iterator[Sentence]:
+def _claims(reader: "_SentenceReader", text_blocks: Sequence[Block]) -> Iterator[Sentence]:
     waiting: list[Sentence] = []
     in_sources = in_notes = False
-    for number, block in enumerate(found):
-        following = found[number + 1] if number + 1 < len(found) else None
+    for number, block in enumerate(text_blocks):
+        following = text_blocks[number + 1] if number + 1 < len(text_blocks) else None
         if in_sources and not (block.section and not block.item):
             continue
         in_notes = reader.is_footnote(block, in_notes=in_notes or in_sources)
@@ -384,10 +384,10 @@ class _SentenceReader:
         if not self._has_brackets:
             return False
         begin = self._text.rfind("\n", 0, block.parts[0][0]) + 1
-        found = _FOOTNOTE.match(self._text, begin)
-        if found is None or found[1] is None:
-            return found is not None
-        return in_notes or (block.section and 0 <= self._text.find(found[1]) < begin)
+        footnote = _FOOTNOTE.match(self._text, begin)
+        if footnote is None or footnote[1] is None:
+            return footnote is not None
+        return in_notes or (block.section and 0 <= self._text.find(footnote[1]) < begin)
 
     def is_linked(self, sentence: Sentence) -> bool:
         """Return whether a link or a citation is in a sentence, or touches it."""
@@ -404,26 +404,26 @@ class _SentenceReader:
                 line = line.replace("\n", " ")
         else:
             line, places, origins = assemble(self.marked, parts)
-        found = []
-        for first, after in self._places(line, block):
+        sentences = []
+        for first, after in self._places_in_line(line, block):
             sentence = line[first:after]
             if block.row:
                 sentence = _without_row_number(sentence, block.row)
             if "  " in sentence or "\t" in sentence:
                 sentence = " ".join(sentence.split())
             if places is None:
-                found.append(Sentence(start + first, start + after, sentence))
+                sentences.append(Sentence(start + first, start + after, sentence))
                 continue
             run, end_run = bisect_right(places, first) - 1, bisect_right(places, after - 1) - 1
             begin, end = origins[run] + first - places[run], origins[end_run] + after - places[end_run]
-            found.append(Sentence(begin, end, sentence))
-        return found
+            sentences.append(Sentence(begin, end, sentence))
+        return sentences
 
-    def _places(self, line: str, block: Block) -> list[tuple[int, int]]:
+    def _places_in_line(self, line: str, block: Block) -> list[tuple[int, int]]:
         pieces = list(_segments(self.language or "en", line))
         if self.language is None and any(map(_may_go_on, pieces[:-1])) and self._recognized() != "en":
             pieces = list(_segments(self._recognized(), line))
-        found: list[tuple[int, int]] = []
+        places: list[tuple[int, int]] = []
         at, last, held = 0, len(pieces) - 1, -1
         for number, piece in enumerate(pieces):
             begin, at = at, at + len(piece)
@@ -435,8 +435,8 @@ class _SentenceReader:
             whole = line[begin:at]
             if sentence := _without_marks(whole):
                 first = begin + whole.index(sentence)
-                found.append((first, first + len(sentence)))
-        return found
+                places.append((first, first + len(sentence)))
+        return places
 
     def _ends(self, pieces: Sequence[str], number: int, block: Block) -> bool:
         piece, following = pieces[number], pieces[number + 1]
@@ -510,19 +510,19 @@ def _segments(language: str, line: str) -> Iterable[str]:
         window = _WINDOW
     pieces: Iterable[str] = _windows(language, line, window)
     if language == "ru" and "и т" in line:
-        return _after_and_so_on(pieces)
-    return _thai_clauses(pieces) if language == "th" else pieces
+        return _split_and_so_on(pieces)
+    return _split_thai_clauses(pieces) if language == "th" else pieces
 
 
 _AND_SO_ON: Final = re.compile(r"(?<=\bи т\.[дп]\.)\s(?=[А-ЯЁA-Z«„\"])|(?<=\bи т\. [дп]\.)\s(?=[А-ЯЁA-Z«„\"])")
 
 
-def _after_and_so_on(pieces: Iterable[str]) -> Iterator[str]:
+def _split_and_so_on(pieces: Iterable[str]) -> Iterator[str]:
     for piece in pieces:
         at = 0
-        for found in _AND_SO_ON.finditer(piece):
-            yield piece[at : found.end()]
-            at = found.end()
+        for end in _AND_SO_ON.finditer(piece):
+            yield piece[at : end.end()]
+            at = end.end()
         yield piece[at:]
 
 
@@ -531,7 +531,7 @@ _THAI_CHARS: Final = 60
 """Least characters of a Thai piece: a sentence ends with a space, and so do many shorter parts of one."""
 
 
-def _thai_clauses(pieces: Iterable[str]) -> Iterator[str]:
+def _split_thai_clauses(pieces: Iterable[str]) -> Iterator[str]:
     for piece in pieces:
         at = 0
         for space in _THAI_SPACE.finditer(piece):

@@ -35,15 +35,15 @@ def pieces(documents: Sequence[tuple[str, str]], budget: int) -> list[tuple[str,
     >>> pieces([("D0", "Built in 1889. Made of iron."), ("D1", "Short.")], 10)
     [('D0.1', 'Built in 1889.'), ('D0.2', 'Made of iron.'), ('D1', 'Short.')]
     """
-    found: list[tuple[str, str]] = []
+    kept: list[tuple[str, str]] = []
     for key, text in documents:
         if len(text) + 1 + KEY_TOKENS <= budget or estimated_tokens(text) + KEY_TOKENS <= budget:
-            found.append((key, text))
+            kept.append((key, text))
             continue
         runs = parts([(key, sentence) for sentence in split_sentences(text)], budget)
         texts = [" ".join(sentence for _, sentence in run) for run in runs]
-        found += [(f"{key}.{number}", piece) for number, piece in enumerate(texts, start=1)]
-    return found
+        kept += [(f"{key}.{number}", piece) for number, piece in enumerate(texts, start=1)]
+    return kept
 
 
 def parts(texts: Sequence[tuple[str, str]], budget: int) -> list[list[tuple[str, str]]]:
