@@ -52,46 +52,43 @@ def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
     if depth > DEPTH_MAX or value is None:
         return None
     if isinstance(value, str):
-        found = [] if says_nothing(value) else [Found(value)]
-        return found if value.strip() and not is_opaque(value) else None
+        if not value.strip() or is_opaque(value):
+            return None
+        return [] if says_nothing(value) else [Found(value)]
     if isinstance(value, dict):
-        sections = _sections(value)
-        if sections:
-            found_in = [documents_of(inner, depth + 1) for inner in sections if inner]
-            return None if None in found_in else [document for documents in found_in for document in documents or ()]
+        lists = {key: inner for key, inner in value.items() if isinstance(inner, list | dict) and key != "references"}
+        if len(lists) > 1 and all(key in SECTIONS or str(key).endswith(RESULTS) for key in lists):
+            read = [documents_of(inner, depth + 1) for inner in lists.values() if inner]
+            return None if None in read else [document for documents in read for document in documents or ()]
         items = _items(value)
-        return _in_mapping(value, depth) if items is None else _in_list(items, depth)
-    return _in_list(value, depth) if isinstance(value, list) else None
+        return _read_mapping(value, depth) if items is None else _read_list(items, depth)
+    return _read_list(value, depth) if isinstance(value, list) else None
 
 
-def _in_list(items: Sequence[Any], depth: int) -> list[Found] | None:
+def _read_list(items: Sequence[Any], depth: int) -> list[Found] | None:
     if len(items) > ITEMS_MAX:
         return None
     items = [item for item in items if not _is_blank(item)]
     items = [item for item in items if not _is_textless(item)] or items
     if not items or (len(items) == 1 and isinstance(items[0], str) and says_nothing(items[0])):
         return []
-    found = [_document(item) for item in _split(items)]
-    known = [item for item in found if item is not None]
-    if len(known) == len(found):
+    split: list[Any] = []
+    for item in items:
+        is_cited = isinstance(item, dict) and "reference_id" in item and _are_texts(item.get("content"))
+        split.extend([{**item, "content": text} for text in item["content"]] if is_cited else [item])
+    read = [_document(item) for item in split]
+    known = [document for document in read if document is not None]
+    if len(known) == len(read):
         return known
     if known:
         return None
-    titled = [_titled(item) for item in items]
-    if all(titled):
-        return [document for document in titled if document]
+    pairs = [item for item in items if isinstance(item, list) and len(item) == 2]
+    if len(pairs) == len(items) and all(isinstance(title, str) and _are_texts(texts) for title, texts in pairs):
+        return [Found(joined(texts)) for _, texts in pairs]
     # A list of lists: one reply for each query of a batch, or the parts (answer, documents) of a tuple.
     inner = [documents_of(item, depth + 1) for item in items if not isinstance(item, str | int | float | None)]
     lists = [documents for documents in inner if documents is not None]
     return [document for documents in lists for document in documents] if lists else None
-
-
-def _split(items: Sequence[Any]) -> list[Any]:
-    found: list[Any] = []
-    for item in items:
-        cited = isinstance(item, dict) and "reference_id" in item and _are_texts(item.get("content"))
-        found.extend([{**item, "content": text} for text in item["content"]] if cited else [item])
-    return found
 
 
 def _is_blank(item: Any, depth: int = 0) -> bool:
@@ -116,12 +113,6 @@ _BLANKS: Final = WRAPPED | TEXTS.keys()
 _CONTENTS: Final = _BLANKS | LISTS.keys()
 
 
-def _titled(item: Any) -> Found | None:
-    if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], str) or not _are_texts(item[1]):
-        return None
-    return Found(joined(item[1]))
-
-
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
 
@@ -132,47 +123,33 @@ def joined(sentences: Sequence[str]) -> str:
     >>> joined(["It opened in 1889.", " It is made of iron.", "It is tall."])
     'It opened in 1889. It is made of iron. It is tall.'
     """
-    found: list[str] = []
+    pieces: list[str] = []
     for sentence in sentences:
-        apart = not found or found[-1][-1:].isspace() or sentence[:1].isspace()
-        found.append(sentence if apart else f" {sentence}")
-    return "".join(found).strip()
+        apart = not pieces or pieces[-1][-1:].isspace() or sentence[:1].isspace()
+        pieces.append(sentence if apart else f" {sentence}")
+    return "".join(pieces).strip()
 
 
-def _in_mapping(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
+def _read_mapping(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
     inner = [key for key, item in reply.items() if isinstance(item, list | dict)]
-    found = _in_lists(reply, depth) if inner else None
-    if found is not None:
-        return found
+    documents = _columns(reply) if inner else None
+    for key in given(reply, LISTS) if inner and documents is None else ():
+        documents = documents_of(reply[key], depth + 1) if isinstance(reply[key], list | dict) else None
+        if documents is not None:
+            break
+    if documents is not None:
+        return documents
     if any(_are_texts(reply.get(key)) and len(reply[key]) > 1 for key in _OF_ONE):
         return None  # a table whose columns do not agree, or the parts of one text
     single = _document(reply)
     if single is not None:
         return [single]
     for key in inner if depth < DEPTH_MAX else ():  # Haystack: {"retriever": {"documents": [...]}}
-        found = documents_of(reply[key], depth + 1) if key not in NAMES_OF_DOCUMENTS else None
-        if found:
-            return found
+        documents = documents_of(reply[key], depth + 1) if key not in NAMES_OF_DOCUMENTS else None
+        if documents:
+            return documents
     texts = (reply[key] for key in given(reply, LISTS) if isinstance(reply[key], str))
     return next((documents_of(text, depth + 1) for text in texts), None)
-
-
-def _in_lists(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
-    found = _columns(reply)
-    for key in given(reply, LISTS) if found is None else ():
-        found = documents_of(reply[key], depth + 1) if isinstance(reply[key], list | dict) else None
-        if found is not None:
-            break
-    return found
-
-
-def _sections(reply: Mapping[str, Any]) -> list[Any]:
-    parts = {key: inner for key, inner in reply.items() if isinstance(inner, list | dict) and key != "references"}
-    return (
-        list(parts.values())
-        if len(parts) > 1 and all(key in SECTIONS or str(key).endswith(RESULTS) for key in parts)
-        else []
-    )
 
 
 def _items(reply: Mapping[str, Any]) -> list[Any] | None:
@@ -239,8 +216,8 @@ def _flat(column: list[Any]) -> list[Any]:
 
 
 def _column(columns: Mapping[str, list[Any]], names: Mapping[str, int], size: int) -> Sequence[Any]:
-    found = (_flat(columns[name]) for name in given(columns, names))
-    return next((column for column in found if len(column) == size), [None] * size)
+    candidates = (_flat(columns[name]) for name in given(columns, names))
+    return next((column for column in candidates if len(column) == size), [None] * size)
 
 
 def _text_of_id(value: Any) -> str | None:
@@ -251,33 +228,33 @@ def _document(item: Any) -> Found | None:
     if isinstance(item, str):
         return Found(item) if item.strip() and not is_opaque(item) else None
     if isinstance(item, list) and len(item) == 2 and isinstance(item[1], int | float):  # (document, score)
-        found = _document(item[0])
-        return found._replace(score=float(item[1])) if found else None
+        scored = _document(item[0])
+        return scored._replace(score=float(item[1])) if scored else None
     if not isinstance(item, dict):
         return None
-    text, key, score = _text(item), _id(item), _score(item)
-    if text is None:
-        for wrapper in given(item, WRAPPERS):
-            inner = item[wrapper]
-            found = _document(inner) if isinstance(inner, dict) else None
-            if found and found.text is not None:
-                own = _id(inner, OWN_IDS) or _id(item, OWN_IDS) or found.id or key
-                return Found(found.text, own, score if score is not None else found.score)
-    return Found(text, key, score) if text is not None or (key is not None and _known(item)) else None
-
-
-def _known(item: Mapping[str, Any]) -> bool:
-    keys = item.keys() - {*IDS, *SCORES, CLASS, "metadata", "type"}
-    return not keys and any(key in item for key in SCORES)
+    text, key = _text(item), _id(item)
+    scores = (_number_of(item[name]) for name in given(item, SCORES))
+    score = next((number for number in scores if number is not None), None)
+    if text is not None:
+        return Found(text, key, score)
+    for wrapper in given(item, WRAPPERS):
+        inner = item[wrapper]
+        wrapped = _document(inner) if isinstance(inner, dict) else None
+        if wrapped and wrapped.text is not None:
+            own = _id(inner, OWN_IDS) or _id(item, OWN_IDS) or wrapped.id or key
+            return Found(wrapped.text, own, score if score is not None else wrapped.score)
+    has_others = bool(item.keys() - {*IDS, *SCORES, CLASS, "metadata", "type"})
+    is_named = key is not None and not has_others and any(name in item for name in SCORES)
+    return Found(None, key, score) if is_named else None
 
 
 def _text(item: Mapping[str, Any]) -> str | None:
     for key in given(item, TEXTS):
-        found = item[key]
+        value = item[key]
         if key == "sentences":
-            text = joined(found) if _are_texts(found) and len(item) > 1 else ""
+            text = joined(value) if _are_texts(value) and len(item) > 1 else ""
         else:
-            text = found if isinstance(found, str) else text_of_content(found) if isinstance(found, list) else ""
+            text = value if isinstance(value, str) else text_of_content(value) if isinstance(value, list) else ""
         if not is_missing(text):
             return text
     return None
@@ -300,10 +277,6 @@ def _metadata(value: Any) -> Any:
         return value_of(value)
     except BrokenTextError:
         return None
-
-
-def _score(item: Mapping[str, Any]) -> float | None:
-    return next((score for key in given(item, SCORES) if (score := _number_of(item[key])) is not None), None)
 
 
 def _number_of(value: Any) -> float | None:

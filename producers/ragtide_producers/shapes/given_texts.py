@@ -87,10 +87,10 @@ def given_texts(prompts: Iterable[str], texts: Sequence[str], others: Iterable[s
     search = _Search(_SplitText("\n\n".join(prompts)))
     read = [_SplitText(text) for text in texts]
     places = search.whole(read, [_SplitText(other) for other in dict.fromkeys(others)])
-    found = {number: (place, texts[number]) for number, place in places.items()}
+    standing = {number: (place, texts[number]) for number, place in places.items()}
     if rest := [number for number in range(len(read)) if number not in places]:
-        found |= search.cut(read, rest)
-    return {number: text for number, (_, text) in sorted(found.items(), key=lambda item: (item[1][0], item[0]))}
+        standing |= search.cut(read, rest)
+    return {number: text for number, (_, text) in sorted(standing.items(), key=lambda item: (item[1][0], item[0]))}
 
 
 class _SplitText:
@@ -171,7 +171,7 @@ class _Search:
             ((text, numbers, _anchors(text)) for text, numbers in long.values()), key=lambda item: -len(item[0])
         )
         places = self._places(gram for _, _, anchors in sought for gram in anchors)
-        found: dict[int, int] = {}
+        starts: dict[int, int] = {}
         passed: Counter[int] = Counter()
         for text, numbers, anchors in sought:
             waiting = list(numbers)
@@ -180,9 +180,9 @@ class _Search:
             while (free := self._next(text.words, anchors[rarest], places[rarest], passed, rarest)) is not None:
                 self._take(free, free + len(text))
                 if waiting and waiting[0] != OTHER:
-                    found[waiting.pop(0)] = free
+                    starts[waiting.pop(0)] = free
         short = [(OTHER, text) for text in others] + list(enumerate(texts))
-        return found | self._short([(number, text) for number, text in short if 0 < len(text) < GRAM])
+        return starts | self._short([(number, text) for number, text in short if 0 < len(text) < GRAM])
 
     def _places(self, grams: Iterable[int]) -> dict[int, list[int]]:
         places: dict[int, list[int]] = {gram: [] for gram in grams}
@@ -225,7 +225,7 @@ class _Search:
         for start, end, _ in sorted(free, key=itemgetter(1), reverse=True):
             if end in starts or self._is_edge(end, end):
                 starts.add(start)
-        found: dict[int, int] = {}
+        places: dict[int, int] = {}
         for start, end, words in [item for item in free if item[1] in ends and item[0] in starts]:
             if not waiting[words] or self.taken.find(1, start, end) >= 0:
                 continue
@@ -234,9 +234,9 @@ class _Search:
             if item is not None:
                 self._take(start, end)
                 if item[0] != OTHER:
-                    found[item[0]] = start
+                    places[item[0]] = start
                     waiting[words].remove(item)
-        return found
+        return places
 
     def _is_edge(self, place: int, beside: int) -> bool:
         if not 0 <= beside < len(self.taken) or self.taken[beside]:
@@ -249,8 +249,8 @@ class _Search:
         grams = self.prompt.grams
         free = [*compress(range(0, len(grams), GRAM - 1), self.taken[:: GRAM - 1].translate(_FREE))]
         joined = _JoinedTexts(texts, numbers, set(map(grams.__getitem__, free)))
-        found = (self._part(texts[run.number], run) for run in self._runs(joined, free))
-        runs = [run for run in found if run is not None]
+        parts_of_runs = (self._longest_part(texts[run.number], run) for run in self._runs(joined, free))
+        runs = [run for run in parts_of_runs if run is not None]
         if not runs:
             return {}
         own = joined.own_runs(runs, [run.samples for run in runs])
@@ -287,7 +287,7 @@ class _Search:
                 parts[number].append(_CommonRun(place, len(words), number, last))
 
     @staticmethod
-    def _once(parts: Sequence["_CommonRun"]) -> Iterator["_CommonRun"]:
+    def _without_overlaps(parts: Sequence["_CommonRun"]) -> Iterator["_CommonRun"]:
         last = 0
         for part in sorted(parts, key=lambda part: (part.at, -part.length)):
             if part.at + part.length > last:
@@ -317,7 +317,7 @@ class _Search:
                 yield _CommonRun(start, length, *texts.place(begin))
             number = bisect_left(hits, start + length, number + 1)
 
-    def _part(self, text: _SplitText, run: "_CommonRun") -> "_CommonRun | None":
+    def _longest_part(self, text: _SplitText, run: "_CommonRun") -> "_CommonRun | None":
         cuts = range(min(CHANCE_WORDS, run.length) + 1)
         runs = (run.clipped(run.start + before, run.end - after) for before in cuts for after in cuts)
         return next((part for part in runs if self._is_part(text, part)), None)
@@ -349,24 +349,21 @@ class _Search:
         return text.words[last].startswith(self.prompt.words[end]) and text.words[last] != self.prompt.words[end]
 
     def _joined(self, text: _SplitText, parts: Sequence["_CommonRun"]) -> str:
-        ordered = list(self._once(parts))
+        ordered = list(self._without_overlaps(parts))
         if sum(part.length for part in ordered) == len(text):
             return text.given
-        found: list[str] = []
+        pieces: list[str] = []
         for part, after in zip(ordered, [*ordered[1:], None], strict=True):
-            found.append(text.part(part.at, part.at + part.length))
+            pieces.append(text.part(part.at, part.at + part.length))
             if (
                 after is not None
                 and part.end <= after.start <= part.end + BETWEEN
-                and not self._taken_between(part, after)
+                and self.taken.find(1, part.end, after.start) < 0
             ):
-                found.append(self.prompt.text[self.prompt.end(part.end - 1) : self.prompt.starts[after.start]])
+                pieces.append(self.prompt.text[self.prompt.end(part.end - 1) : self.prompt.starts[after.start]])
             else:
-                found.append(self._after(text, part.at + part.length, part.end) + (" " if after else ""))
-        return "".join(found)
-
-    def _taken_between(self, part: "_CommonRun", after: "_CommonRun") -> bool:
-        return self.taken.find(1, part.end, after.start) >= 0
+                pieces.append(self._after(text, part.at + part.length, part.end) + (" " if after else ""))
+        return "".join(pieces)
 
     def _after(self, text: _SplitText, last: int, end: int) -> str:
         own, there = text.before(last), self.prompt.before(end)
@@ -463,12 +460,12 @@ class _JoinedTexts:
 
     def repeats(self, known: set[int]) -> dict[int, list[int]]:
         """Return the later places of known grams, the first of them."""
-        found: dict[int, list[int]] = {}
+        later: dict[int, list[int]] = {}
         for place in compress(self.later, map(known.__contains__, map(self.grams.__getitem__, self.later))):
-            same = found.setdefault(self.grams[place], [])
+            same = later.setdefault(self.grams[place], [])
             if len(same) < SAME_MAX - 1:
                 same.append(place)
-        return found
+        return later
 
     def own_runs(self, runs: Sequence["_CommonRun"], places: Sequence[Iterable[int]]) -> set["_CommonRun"]:
         """Return the runs with words that no other text has, among the grams at some places of their texts."""

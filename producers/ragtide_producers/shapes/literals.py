@@ -122,12 +122,12 @@ def literal_of(text: str) -> Any:
 
 def _read(stripped: str, *, strict: bool) -> Any:
     try:
-        found = json.loads(stripped)
+        value = json.loads(stripped)
     except RecursionError:
         raise ValueError("the value is too deep") from None
     except ValueError:
         return _LiteralReader(stripped, strict=strict).value()
-    return _spelled_out(found)
+    return _spelled_out(value)
 
 
 def _spelled_out(value: Any, depth: int = 0) -> Any:
@@ -148,12 +148,12 @@ def _constructed(stripped: str, text: str) -> Any:
         return text
     end = _OMITTED.sub(")", stripped[-200:]) if is_call else stripped[-200:]
     try:
-        found = _LiteralReader(stripped[:-200] + end).value(fields=not is_call)
+        fields = _LiteralReader(stripped[:-200] + end).value(fields=not is_call)
     except UnreadableError:
         raise
     except ValueError:
         return text
-    return Constructed(found, text) if isinstance(found, dict) else found
+    return Constructed(fields, text) if isinstance(fields, dict) else fields
 
 
 def is_cut(text: str) -> bool:

@@ -68,14 +68,14 @@ def messages_of(value: Any) -> list[Message]:
         if message is None:
             return []
         known.append(message)
-    found: list[Message] = []
+    messages: list[Message] = []
     for (is_chunk, author), run in groupby(known, key=lambda message: (message.is_chunk, message.author)):
         chunks = list(run)
         if is_chunk:
             calls = any(chunk.calls_tools for chunk in chunks)
             chunks = [Message(author, joined([chunk.text for chunk in chunks]), calls, is_chunk)]
-        found += chunks
-    return found
+        messages += chunks
+    return messages
 
 
 def message_of(item: Any) -> Message | None:
@@ -85,7 +85,7 @@ def message_of(item: Any) -> Message | None:
         return Message(author, text_of_content(item[1]), False) if author and isinstance(item[1], str) else None
     if not isinstance(item, dict):
         return None
-    author = next((found for key in _AUTHOR_KEYS if (found := _author(item.get(key)))), None)
+    author = next(filter(None, (_author(item.get(key)) for key in _AUTHOR_KEYS)), None)
     if author is None and isinstance(item.get("parts"), list):  # Pydantic AI
         author = _OF_PARTS.get(item.get("kind") or item.get(CLASS))
     if author is None and "additional_kwargs" in item and any(item.get(key) for key in _CALL_KEYS):
@@ -107,9 +107,9 @@ def _wrapped(item: Mapping[str, Any]) -> Message | None:
         if isinstance(inner, dict):
             named = item.get("id")
             author = _author(named[-1]) if isinstance(named, list) and named else None
-            found = message_of(inner if author is None else {**inner, "role": author})
-            if found:
-                return found
+            message = message_of(inner if author is None else {**inner, "role": author})
+            if message:
+                return message
     return None
 
 
@@ -137,24 +137,24 @@ def tool_results_of(value: Any) -> list[Any]:
     Args:
         value: list of messages, as a model call got them.
     """
-    found: list[Any] = []
+    newest_first: list[Any] = []
     for item in reversed(value if isinstance(value, list) else []):
         results = [result for _, result in _results_in(item)]
         message = None if results else message_of(item)
         if message is not None and message.author == "user" and message.text.strip():
             break
-        found.extend(reversed(results))
-    return found[::-1]
+        newest_first.extend(reversed(results))
+    return newest_first[::-1]
 
 
 def results_by_call(value: Any) -> dict[str, Any]:
     """Return the results of tools in a list of messages, by the id of the call."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for item in value if isinstance(value, list) else []:
         for call, result in _results_in(item):
             if call is not None:
-                found.setdefault(call, result)
-    return found
+                results.setdefault(call, result)
+    return results
 
 
 def all_texts(value: Any) -> str:
@@ -163,17 +163,17 @@ def all_texts(value: Any) -> str:
     >>> all_texts([{"role": "tool", "content": [{"type": "text", "text": "In 1889."}], "tool_call_id": "7"}])
     'In 1889.'
     """
-    found: list[str] = []
+    texts: list[str] = []
     waiting = [(value, 0)]
     while waiting:
         item, depth = waiting.pop()
         if isinstance(item, str):
-            found.append(item)
+            texts.append(item)
         elif isinstance(item, dict) and depth < TEXTS_DEPTH:
             waiting += [(inner, depth + 1) for key, inner in reversed(item.items()) if key not in _NAMES_OF_MESSAGES]
         elif isinstance(item, list) and depth < TEXTS_DEPTH:
             waiting += [(inner, depth + 1) for inner in reversed(item)]
-    return "\n".join(found)
+    return "\n".join(texts)
 
 
 def _results_in(item: Any) -> list[tuple[str | None, Any]]:
@@ -184,7 +184,7 @@ def _results_in(item: Any) -> list[tuple[str | None, Any]]:
     if content is None:
         return []
     call = _first(holder, _CALL_IDS[1:])
-    found: list[tuple[str | None, Any]] = []
+    results: list[tuple[str | None, Any]] = []
     for part in (part for part in content if isinstance(part, dict)) if isinstance(content, list) else ():
         block = next((part[key] for key in _RESULT_BLOCKS if isinstance(part.get(key), dict)), None)
         if block is not None and block.get("status") == "error":
@@ -193,10 +193,10 @@ def _results_in(item: Any) -> list[tuple[str | None, Any]]:
             result = _first(block or part, ("result", "response", "content", "output"), object)
         else:
             continue
-        found += [(_first(block or part, _CALL_IDS) or call, result)] if result is not None else []
-    message = None if found else message_of(item)
+        results += [(_first(block or part, _CALL_IDS) or call, result)] if result is not None else []
+    message = None if results else message_of(item)
     if message is None or message.author != "tool":
-        return found
+        return results
     if message.text.strip():
         return [(call, message.text)]
     return [(call, content)] if isinstance(content, list) else []

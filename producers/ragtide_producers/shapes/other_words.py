@@ -54,13 +54,13 @@ def in_other_words(prompts: Iterable[str], texts: Sequence[str], known: Iterable
 
 
 def _stand_close(words: Sequence[str], places: dict[str, list[int]], n_words: int) -> bool:
-    found = sorted((place, word) for word in words for place in places[word])
+    hits = sorted((place, word) for word in words for place in places[word])
     inside: dict[str, int] = {}
     first = 0
-    for place, word in found:
+    for place, word in hits:
         inside[word] = inside.get(word, 0) + 1
-        while found[first][0] < place - 2 * n_words:
-            gone = found[first][1]
+        while hits[first][0] < place - 2 * n_words:
+            gone = hits[first][1]
             inside[gone] -= 1
             if not inside[gone]:
                 del inside[gone]

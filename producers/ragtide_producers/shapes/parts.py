@@ -132,16 +132,16 @@ def text_of_content(content: Any, between: str = "\n") -> str:
         if kind in ("reasoning", "call", "result") or content.get("phase") == "commentary":
             return ""
         return text_of_content(next((content[key] for key in TEXT_KEYS if content.get(key)), ""), between)
-    found: list[str] = []
+    texts: list[str] = []
     is_apart = False
     for part in content if isinstance(content, list) else ():
         text = text_of_content(part, between)
-        last = found[-1][-1] if found else " "
+        last = texts[-1][-1] if texts else " "
         if text and not last.isspace() and not text[0].isspace():
             text = ("\n" if is_apart or (last in ".!?" and text[0].isupper()) else between) + text
-        found += [text] if text else []
+        texts += [text] if text else []
         is_apart = not text
-    return "".join(found)
+    return "".join(texts)
 
 
 def joined(texts: Sequence[str]) -> str:
@@ -193,16 +193,16 @@ def plain(value: Any, left_out: Counter[str], *, reasoning: bool, depth: int = 0
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, _TEXTS):
-        return _text(value, left_out)
+        return _decoded_text(value, left_out)
     if isinstance(value, _NUMBERS):
         return value
     if not isinstance(value, (dict, list, tuple)):
-        value = _of_object(value)
+        value = _plain_object(value)
     if isinstance(value, (dict, Mapping)):
-        found = _part(value, left_out, reasoning=reasoning)
-        if not isinstance(found, Mapping):
-            return found
-        kept = {key: plain(item, left_out, reasoning=reasoning, depth=depth + 1) for key, item in found.items()}
+        part = _plain_part(value, left_out, reasoning=reasoning)
+        if not isinstance(part, Mapping):
+            return part
+        kept = {key: plain(item, left_out, reasoning=reasoning, depth=depth + 1) for key, item in part.items()}
         return Constructed(kept, value.text) if isinstance(value, Constructed) else kept
     if isinstance(value, (list, tuple)):
         return [
@@ -220,7 +220,7 @@ _NUMBERS: Final = (int, float, type(None))
 _EMPTY: Final = frozenset((list, dict, type(None)))
 
 
-def _text(value: Any, left_out: Counter[str]) -> str | None:
+def _decoded_text(value: Any, left_out: Counter[str]) -> str | None:
     if not isinstance(value, str):
         try:
             value = bytes(value).decode()
@@ -239,7 +239,7 @@ def _text(value: Any, left_out: Counter[str]) -> str | None:
     return None
 
 
-def _part(value: Mapping[Any, Any], left_out: Counter[str], *, reasoning: bool) -> Any:
+def _plain_part(value: Mapping[Any, Any], left_out: Counter[str], *, reasoning: bool) -> Any:
     if value.get("type") == "not_implemented" and isinstance(value.get("repr"), str):
         return value["repr"]  # LangChain: an object that its JSON does not have
     kind = kind_of(value)
@@ -302,7 +302,7 @@ def _inner(part: Mapping[Any, Any]) -> Mapping[Any, Any]:
     return next((item for key, item in part.items() if isinstance(item, Mapping) and key != "metadata"), {})
 
 
-def _of_object(value: Any) -> Any:
+def _plain_object(value: Any) -> Any:
     store = getattr(value, "__dict__", {}).get("_store")  # DSPy
     named = fields_of(value) if not isinstance(store, Mapping) else store
     if named is not None:

@@ -31,8 +31,9 @@ def context_in(prompt: str, question: str | None, n_documents: int) -> str | Non
         question: the question of the interaction; the lines that only repeat it are left out.
         n_documents: number of the documents.
     """
-    tagged = _between_tags(prompt)
-    if tagged is not None:
+    opening = _OPENING.search(prompt)
+    closing = -1 if opening is None else prompt.rfind(f"</{opening[1]}>")
+    if opening is not None and closing > opening.end() and (tagged := prompt[opening.end() : closing].strip()):
         return tagged
     lines = prompt.strip().split("\n")
     others = [line for line in lines if not _repeats(line, question)]
@@ -40,9 +41,9 @@ def context_in(prompt: str, question: str | None, n_documents: int) -> str | Non
     is_marked = len(kept) < len(lines) or kept != others
     while kept and (not kept[-1].strip() or _ANSWER.fullmatch(kept[-1].strip())):
         kept.pop()
-    found = "\n".join(kept).strip()
-    fits = n_documents > 1 and parts_of(found, n_documents) is not None
-    return found or None if is_marked or fits else None
+    context = "\n".join(kept).strip()
+    fits = n_documents > 1 and parts_of(context, n_documents) is not None
+    return context or None if is_marked or fits else None
 
 
 def marks_context(prompt: str) -> bool:
@@ -72,14 +73,6 @@ def parts_of(text: str, number: int) -> list[str] | None:
         if len(parts) == number:
             return parts
     return None
-
-
-def _between_tags(prompt: str) -> str | None:
-    opening = _OPENING.search(prompt)
-    if opening is None:
-        return None
-    end = prompt.rfind(f"</{opening[1]}>")
-    return prompt[opening.end() : end].strip() or None if end > opening.end() else None
 
 
 def _repeats(line: str, question: str | None) -> bool:

@@ -96,12 +96,12 @@ def documents_in(value: Any, left_out: Counter[str] | None = None) -> list[Found
     spelled = _few(spelled_documents(value))
     if spelled is not value and spelled != value:
         spelled = plain(spelled, counts, reasoning=True)
-    found = [] if value is None and not counts else reply_documents(spelled)
+    documents = [] if value is None and not counts else reply_documents(spelled)
     if left_out is not None:
         left_out.update(counts)
-    if not found and counts:
+    if not documents and counts:
         raise UnreadableError(f"it has only media ({', '.join(counts)}): give the text of each document")
-    return found
+    return documents
 
 
 def _few(value: Any) -> Any:
@@ -122,12 +122,14 @@ def document_fields(value: Any, left_out: Counter[str] | None = None) -> list[di
     Raises:
         UnreadableError: no texts of documents can be read without guessing.
     """
-    found = documents_in(value, left_out)
-    if found is None:
+    documents = documents_in(value, left_out)
+    if documents is None:
         raise UnreadableError("no documents can be read from it: give a list of texts, or of objects with text")
-    if any(document.text is None for document in found):
+    if any(document.text is None for document in documents):
         raise UnreadableError("it has ids and no texts: give the text of each document")
-    named = (document._replace(id=None) if len(document.id or "") > NAME_MAX_CHARS else document for document in found)
+    named = (
+        document._replace(id=None) if len(document.id or "") > NAME_MAX_CHARS else document for document in documents
+    )
     return [{name: item for name, item in document._asdict().items() if item is not None} for document in named]
 
 
@@ -143,14 +145,14 @@ def reply_documents(value: Any, depth: int = 0) -> list[Found] | None:
     """
     if depth > DEPTH_MAX or is_error(value, of_tool=False):
         return None
-    if tells_nothing(value):
+    if reports_nothing(value):
         return []
     if isinstance(value, str):
-        return _in_text(value, depth)
+        return _read_text(value, depth)
     if isinstance(value, Mapping):
-        return _in_mapping(value, depth)
+        return _read_mapping(value, depth)
     if isinstance(value, list) and value and all(_is_part(item) for item in value):
-        return _in_parts(value, depth)
+        return _read_parts(value, depth)
     return _known_documents(documents_of(spelled_documents(value)))
 
 
@@ -183,7 +185,7 @@ def _is_failed(value: Mapping[str, Any]) -> bool:
     return bool(value.get("error")) and not any(isinstance(value.get(key), list) and value[key] for key in LISTS)
 
 
-def tells_nothing(value: Any) -> bool:
+def reports_nothing(value: Any) -> bool:
     """Whether a reply says that nothing was found: an empty list, `null`, a count of 0, or a sentence.
 
     An empty object shows nothing, not even that: some senders write it for a content that they hide.
@@ -212,7 +214,7 @@ def _says_nothing(text: str) -> bool:
     return bare.lower() in _NOTHING_WORDS or bool(_NOTHING.fullmatch(bare))
 
 
-def _in_text(text: str, depth: int) -> list[Found] | None:
+def _read_text(text: str, depth: int) -> list[Found] | None:
     try:
         value = spelled_documents(text)
     except BrokenTextError:
@@ -225,10 +227,10 @@ def _in_text(text: str, depth: int) -> list[Found] | None:
 def has_objects(value: Any) -> bool:
     """Whether the result of a tool has documents as objects of a framework, whatever the name of the tool."""
     tool = _tool_message(value) if isinstance(value, Mapping) else None
-    found = [tool[key] for key in _RESULTS[:2] if isinstance(tool.get(key), list)] if tool is not None else []
+    lists = [tool[key] for key in _RESULTS[:2] if isinstance(tool.get(key), list)] if tool is not None else []
     return any(
         items and all(isinstance(item, Mapping) and any(key in item for key in _OBJECT_KEYS) for item in items)
-        for items in found
+        for items in lists
     )
 
 
@@ -237,16 +239,16 @@ def _tool_message(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return inner if len(inner.keys() & _TOOL_KEYS) > 1 or (inner is not value and "tool_call_id" in inner) else None
 
 
-def _in_mapping(value: Mapping[str, Any], depth: int) -> list[Found] | None:
+def _read_mapping(value: Mapping[str, Any], depth: int) -> list[Found] | None:
     tool = _tool_message(value)
     if tool is not None:
-        found_in = (reply_documents(tool[key], depth + 1) for key in _RESULTS if tool.get(key) is not None)
-        return next((found for found in found_in if found is not None), None)
+        results = (reply_documents(tool[key], depth + 1) for key in _RESULTS if tool.get(key) is not None)
+        return next((documents for documents in results if documents is not None), None)
     for key in _STRUCTURED:
         if isinstance(value.get(key), Mapping | list):
-            found = reply_documents(value[key], depth + 1)
-            if found is not None:
-                return found
+            documents = reply_documents(value[key], depth + 1)
+            if documents is not None:
+                return documents
     content = value.get("content")
     if isinstance(content, list) and value.keys() <= _MCP_KEYS:
         return reply_documents(content, depth + 1)
@@ -264,28 +266,28 @@ def _is_part(item: Any) -> bool:
     )
 
 
-def _in_parts(parts: Iterable[Mapping[str, Any]], depth: int) -> list[Found] | None:
+def _read_parts(parts: Iterable[Mapping[str, Any]], depth: int) -> list[Found] | None:
     formed: list[list[Found]] = []
     plain: list[Found] = []
     for part in parts:
         if "resource" in part or part.get("type") == "resource_link":
-            found = _resource(part.get("resource", part), depth)
+            documents = _read_resource(part.get("resource", part), depth)
         elif "json" in part:
-            found = reply_documents(part["json"], depth + 1)
+            documents = reply_documents(part["json"], depth + 1)
         else:
             text = part.get("text")
             if not isinstance(text, str) or not text.strip():
                 continue
             if not _is_json(text):
-                plain.extend(() if tells_nothing(text) or _SUMMARY.fullmatch(text.strip()) else (Found(text),))
-                if tells_nothing(text):
+                plain.extend(() if reports_nothing(text) or _SUMMARY.fullmatch(text.strip()) else (Found(text),))
+                if reports_nothing(text):
                     formed.append([])
                 continue
-            found = _in_text(text, depth)
-        if found is not None:
-            formed.append(found)
+            documents = _read_text(text, depth)
+        if documents is not None:
+            formed.append(documents)
     if any(formed) or (formed and not plain):
-        return [document for found in formed for document in found]
+        return [document for documents in formed for document in documents]
     return plain or None
 
 
@@ -293,7 +295,7 @@ def _is_json(text: str) -> bool:
     return text.lstrip()[:1] in ("{", "[") and text.rstrip()[-1:] in ("}", "]")
 
 
-def _resource(resource: Any, depth: int) -> list[Found] | None:
+def _read_resource(resource: Any, depth: int) -> list[Found] | None:
     if not isinstance(resource, Mapping):
         return None
     uri = resource.get("uri")
@@ -301,15 +303,17 @@ def _resource(resource: Any, depth: int) -> list[Found] | None:
     text = resource.get("text")
     if not isinstance(text, str) or not text.strip():
         return None if key is None or "blob" in resource else [Found(None, key)]
-    found = _in_text(text, depth) if _is_json(text) else None
-    return found if found is not None else [Found(text, key)]
+    documents = _read_text(text, depth) if _is_json(text) else None
+    return documents if documents is not None else [Found(text, key)]
 
 
-def _known_documents(found: list[Found] | None) -> list[Found] | None:
-    if not found or any(part.id is not None or part.score is not None or part.text is None for part in found):
-        return found
-    texts = [(part.text or "").strip() for part in found]
+def _known_documents(documents: list[Found] | None) -> list[Found] | None:
+    if not documents or any(
+        document.id is not None or document.score is not None or document.text is None for document in documents
+    ):
+        return documents
+    texts = [(document.text or "").strip() for document in documents]
     if all(_says_nothing(text) for text in texts):
         return []
     is_summary = all(len(text) <= NOTHING_CHARS and _SUMMARY.fullmatch(text) for text in texts)
-    return None if is_summary else found
+    return None if is_summary else documents

@@ -42,7 +42,7 @@ def _printed_nodes(text: str) -> list[dict[str, Any]] | None:
     if not text.startswith(_NODES):
         return None
     matches = [_NODE.fullmatch(piece.strip()) for piece in _NEXT_NODE.split(text)]
-    found: list[dict[str, Any]] = []
+    nodes: list[dict[str, Any]] = []
     for match in matches:
         if match is None:
             return None
@@ -54,8 +54,8 @@ def _printed_nodes(text: str) -> list[dict[str, Any]] | None:
                 "give node.get_content() of each node"
             )
         node = {"text": whole, "id": match["id"] or match["doc_id"]}
-        found.append(node if match["score"] is None else {**node, "score": float(match["score"])})
-    return found
+        nodes.append(node if match["score"] is None else {**node, "score": float(match["score"])})
+    return nodes
 
 
 def output_of_run(text: str) -> str | None:
@@ -97,13 +97,13 @@ def data_of_answer(text: str) -> str:
 def spelled_documents(value: Any, depth: int = 0) -> Any:
     """Return a value in which the texts that spell lists or objects of documents are these."""
     if isinstance(value, str):
-        return _of_text(value, depth)
+        return _spelled_text(value, depth)
     if isinstance(value, list | tuple):
-        return _of_list([item for item in value if not is_missing(item)], depth)
+        return _spelled_list([item for item in value if not is_missing(item)], depth)
     return value
 
 
-def _of_text(text: str, depth: int) -> Any:
+def _spelled_text(text: str, depth: int) -> Any:
     stripped = text.strip(" \t\r\n\ufeff")
     if says_nothing(stripped):
         return []
@@ -111,10 +111,10 @@ def _of_text(text: str, depth: int) -> Any:
         raise UnreadableError("it is the text of a pandas table, which may be cut: write a JSON list of texts")
     if (nodes := _printed_nodes(stripped)) is not None:
         return nodes
-    found = value_of(stripped, strict=True)
-    if found == stripped and stripped.startswith(('[""', '{""')):
-        found = value_of(stripped.replace('""', '"'), strict=True)  # quotes that a writer of CSV doubled once too often
-    if isinstance(found, str) and found in (stripped, stripped.replace('""', '"')):
+    value = value_of(stripped, strict=True)
+    if value == stripped and stripped.startswith(('[""', '{""')):
+        value = value_of(stripped.replace('""', '"'), strict=True)  # quotes that a writer of CSV doubled once too often
+    if isinstance(value, str) and value in (stripped, stripped.replace('""', '"')):
         if (rows := _lines_of_objects(stripped)) is not None:
             return rows
         if _begins_a_value(stripped):
@@ -123,15 +123,15 @@ def _of_text(text: str, depth: int) -> Any:
                 '["first text", "second text"]'
             )
         return stripped
-    return spelled_documents(found, depth + 1) if isinstance(found, str | list) and depth < DEPTH_MAX else found
+    return spelled_documents(value, depth + 1) if isinstance(value, str | list) and depth < DEPTH_MAX else value
 
 
 def _lines_of_objects(text: str) -> list[Any] | None:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) < 2 or any(line[0] != "{" or line[-1] != "}" for line in lines):
         return None
-    found = [_tried(line) for line in lines]
-    return found if all(isinstance(item, dict) for item in found) else None
+    rows = [_value_or_none(line) for line in lines]
+    return rows if all(isinstance(item, dict) for item in rows) else None
 
 
 def _begins_a_value(text: str) -> bool:
@@ -140,9 +140,9 @@ def _begins_a_value(text: str) -> bool:
     return text[0] != '"' and bool(_MAPPING_START.match(text) or _ARRAY_START.match(text))
 
 
-def _of_list(items: Sequence[Any], depth: int) -> Any:
+def _spelled_list(items: Sequence[Any], depth: int) -> Any:
     if items and all(isinstance(item, str) for item in items):
-        return _of_texts(items, depth)
+        return _spelled_texts(items, depth)
     if len(items) > 1 and all(isinstance(item, list | tuple) for item in items):
         scored = all(len(item) == 2 and isinstance(item[1], int | float | list) for item in items)
         if not scored:
@@ -154,18 +154,20 @@ def _of_list(items: Sequence[Any], depth: int) -> Any:
     return list(items)
 
 
-def _of_texts(texts: Sequence[str], depth: int) -> Any:
+def _spelled_texts(texts: Sequence[str], depth: int) -> Any:
     nodes = [_printed_nodes(text) for text in texts]
     if any(nodes):
         return [node for text, printed in zip(texts, nodes, strict=True) for node in printed or (text,)]
     if len(texts) == 1 and depth < DEPTH_MAX and spells_a_list(texts[0]):
-        return _of_text(texts[0], depth + 1)
-    if all(text.lstrip()[:1] == "[" for text in texts) and all(isinstance(_tried(text), list) for text in texts):
+        return _spelled_text(texts[0], depth + 1)
+    if all(text.lstrip()[:1] == "[" for text in texts) and all(
+        isinstance(_value_or_none(text), list) for text in texts
+    ):
         raise UnreadableError("each of its texts is a list: give one list with a text for each document")
     if all(text.lstrip()[:1] == "{" or "=" in text[:FIELD_CHARS] for text in texts):
-        found = list(takewhile(_is_document, map(_tried, texts)))
-        if len(found) == len(texts):
-            return found
+        documents = list(takewhile(_is_document, map(_value_or_none, texts)))
+        if len(documents) == len(texts):
+            return documents
     return list(texts)
 
 
@@ -177,10 +179,10 @@ def _is_document(item: Any) -> bool:
 
 def spells_a_list(text: str) -> bool:
     """Return whether a text is a list, or the beginning of one with quotes: no document is."""
-    return text.lstrip()[:1] == "[" and (_QUOTED_LIST.match(text) is not None or isinstance(_tried(text), list))
+    return text.lstrip()[:1] == "[" and (_QUOTED_LIST.match(text) is not None or isinstance(_value_or_none(text), list))
 
 
-def _tried(text: str) -> Any:
+def _value_or_none(text: str) -> Any:
     try:
         return literal_of(text) if text.lstrip()[:1] in ("[", "{") else value_of(text)
     except ValueError:

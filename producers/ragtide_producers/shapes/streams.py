@@ -68,12 +68,16 @@ def piece_of(item: Any) -> Piece | None:
     if not name and str(item.get(CLASS)).endswith("Event"):
         name = HUMP.sub("_", item[CLASS]).removesuffix("_Event")
     if name.lower().endswith("messagechunk") or item.get(CLASS) in _CHUNKS:
-        return _said(item)
+        return _message_piece(item)
     data = item.get("data")
     if isinstance(data, dict | str) and item.keys() <= {"data", "event", "id", "retry", CLASS} and not name:
         inner = data if isinstance(data, dict) else _json(data)
         return piece_of(inner) if isinstance(inner, dict) else Piece(NOTHING, "")
-    return _of_reply(item) or _of_bedrock(item) or _of_event(name.lower().replace("-", "_").replace(".", "_"), item)
+    return (
+        _reply_piece(item)
+        or _bedrock_piece(item)
+        or _event_piece(name.lower().replace("-", "_").replace(".", "_"), item)
+    )
 
 
 _CHUNKS: Final = (
@@ -86,16 +90,16 @@ _CHUNKS: Final = (
 )
 
 
-def _of_reply(item: Mapping[str, Any]) -> Piece | None:
+def _reply_piece(item: Mapping[str, Any]) -> Piece | None:
     if isinstance(item.get("choices"), list):
-        return _of_choices([choice for choice in item["choices"] if isinstance(choice, dict)])
+        return _choice_piece([choice for choice in item["choices"] if isinstance(choice, dict)])
     live = item.get("serverContent", item.get("server_content"))
     if isinstance(live, dict):  # Gemini Live
-        return _said(live.get("modelTurn", live.get("model_turn")))
+        return _message_piece(live.get("modelTurn", live.get("model_turn")))
     if isinstance(item.get("candidates"), list):
         candidate = next(iter(item["candidates"]), None)
-        return _said(candidate.get("content")) if isinstance(candidate, dict) else None
-    return _of_text(item)
+        return _message_piece(candidate.get("content")) if isinstance(candidate, dict) else None
+    return _text_piece(item)
 
 
 _NAMED: Final = (
@@ -106,7 +110,7 @@ _NAMED: Final = (
 """Key and name of an item, and the key of its text: Anthropic's completions, Dify."""
 
 
-def _of_text(item: Mapping[str, Any]) -> Piece | None:
+def _text_piece(item: Mapping[str, Any]) -> Piece | None:
     for key, name, text in _NAMED:
         if item.get(key) == name and isinstance(item.get(text), str):
             return Piece(DELTA, item[text])
@@ -116,30 +120,30 @@ def _of_text(item: Mapping[str, Any]) -> Piece | None:
         return Piece(WHOLE, whole) if isinstance(whole, str) else Piece(DELTA, str(said))
     if isinstance(item.get("done"), bool) and ("message" in item or "response" in item):
         given = item.get("message", item.get("response"))
-        return _said(given) if isinstance(given, dict) else Piece(DELTA, text_of_content(given, ""))
+        return _message_piece(given) if isinstance(given, dict) else Piece(DELTA, text_of_content(given, ""))
     if isinstance(item.get("delta"), str) and any(key in item for key in ("text", "message", "response", "raw")):
         return Piece(DELTA, item["delta"])  # LlamaIndex: the rest is the text so far
     return None
 
 
-def _said(content: Any) -> Piece:
+def _message_piece(content: Any) -> Piece:
     message = message_of({**content, "role": "assistant"}) if isinstance(content, dict) else None
     if message is not None and message.calls_tools:
         return Piece(STEP, "")
     return Piece(DELTA, message.text if message is not None else "")
 
 
-def _of_choices(choices: Sequence[Mapping[str, Any]]) -> Piece | None:
+def _choice_piece(choices: Sequence[Mapping[str, Any]]) -> Piece | None:
     first = next((choice for choice in choices if choice.get("index") in (0, None)), {})
     delta = first.get("delta")
     if isinstance(delta, dict):
-        return _said(delta)
+        return _message_piece(delta)
     if isinstance(first.get("text"), str):
         return Piece(DELTA, first["text"])
     return None if any("message" in choice for choice in choices) else Piece(NOTHING, "")
 
 
-def _of_bedrock(item: Mapping[str, Any]) -> Piece | None:
+def _bedrock_piece(item: Mapping[str, Any]) -> Piece | None:
     delta = item.get("contentBlockDelta")
     if isinstance(delta, dict):
         return Piece(DELTA, text_of_content(delta.get("delta"), ""))
@@ -148,11 +152,11 @@ def _of_bedrock(item: Mapping[str, Any]) -> Piece | None:
     chunk = item.get("chunk")
     if isinstance(chunk, dict) and "bytes" in chunk:
         inner = _json(chunk["bytes"])
-        return piece_of(inner) or Piece(DELTA, _of_model(inner)) if isinstance(inner, dict) else None
+        return piece_of(inner) or Piece(DELTA, _model_text(inner)) if isinstance(inner, dict) else None
     return Piece(NOTHING, "") if len(item) == 1 and next(iter(item)) in _OF_BEDROCK else None
 
 
-def _of_model(item: Mapping[str, Any]) -> str:
+def _model_text(item: Mapping[str, Any]) -> str:
     outputs = item.get("outputs") or item.get("generations")
     first = outputs[0] if isinstance(outputs, list) and outputs and isinstance(outputs[0], dict) else item
     return next(
@@ -168,11 +172,11 @@ def _json(value: Any) -> Any:
     return None
 
 
-def _of_event(name: str, item: Mapping[str, Any]) -> Piece | None:
+def _event_piece(name: str, item: Mapping[str, Any]) -> Piece | None:
     begun = item.get("content_block") or item.get("item")
     of_tool = isinstance(begun, dict) and begun.get("type") in ("tool_use", "function_call", "custom_tool_call")
     if name == "part_start" or of_tool or any(word in name for word in _TOOLS):
-        return _said({"parts": [item.get("part")]}) if name == "part_start" else Piece(STEP, "")  # Pydantic AI
+        return _message_piece({"parts": [item.get("part")]}) if name == "part_start" else Piece(STEP, "")  # Pydantic AI
     if not name.endswith((*_DELTAS, *_ENDS, *_STARTS)):
         shown = isinstance(item.get("snapshot"), str) and isinstance(item.get("text"), str)
         return Piece(SHOWN, item["text"]) if shown else None
@@ -186,13 +190,13 @@ def _of_event(name: str, item: Mapping[str, Any]) -> Piece | None:
         text = inner.text if inner is not None else text_of_content(given, "")
         return Piece(SHOWN if "snapshot" in item and name != "chunk" else DELTA, text)
     if "output" in item:  # LangChain: on_chat_model_end
-        return Piece(WHOLE if name == "on_chat_model_end" else NOTHING, _of_whole(item["output"]))
+        return Piece(WHOLE if name == "on_chat_model_end" else NOTHING, _whole_text(item["output"]))
     finished = ((item[key], level) for key, level in _FINISHED if item.get(key))
     value, level = next(finished, (item, WHOLE if name.startswith("thread_message") else NOTHING))
-    return Piece(level, _of_whole(value) if level else "")
+    return Piece(level, _whole_text(value) if level else "")
 
 
-def _of_whole(value: Any) -> str:
+def _whole_text(value: Any) -> str:
     output = value.get("output") if isinstance(value, dict) else None
     if isinstance(output, list):
         return text_of_output(output) or ""
@@ -218,7 +222,7 @@ def text_of_stream(items: Sequence[Any]) -> str | None:
         piece_of(item) is None and message_of(item) is not None for item in others
     ):
         return None
-    items = _of_one_run(items)
+    items = _items_of_last_run(items)
     pieces = [piece_of(item) for item in items]
     texts: list[list[str]] = [[] for _ in range(STEP + 1)]
     last = next((piece.level for piece in reversed(pieces) if piece and (piece.level == STEP or piece.text.strip())), 0)
@@ -234,18 +238,18 @@ def text_of_stream(items: Sequence[Any]) -> str | None:
     wholes = list(dict.fromkeys(text.strip() for text in texts[WHOLE] if text.strip()))
     if len(wholes) > 1:
         raise UnreadableError("it has the streams of several calls: give the one text that was shown")
-    found = [
+    candidates = [
         joined(texts[DELTA]),
         joined(texts[SHOWN]),
         *(text_of_content(texts[level], "") for level in (BLOCK, PART, ITEM)),
     ]
-    return wholes[0] if wholes else max(found, key=len)
+    return wholes[0] if wholes else max(candidates, key=len)
 
 
 _RUNS: Final = ("on_chat_model_stream", "on_llm_stream", "on_parser_stream", "on_chain_stream")
 
 
-def _of_one_run(items: Sequence[Any]) -> Sequence[Any]:
+def _items_of_last_run(items: Sequence[Any]) -> Sequence[Any]:
     runs = {(item.get("event"), item.get("run_id")): item for item in items if isinstance(item, dict)}
     kind = next((kind for kind in _RUNS if any(name == kind for name, _ in runs)), "")
     last = next((run for name, run in reversed(runs) if name == kind), None)
@@ -276,17 +280,17 @@ def values_of_lines(text: str) -> list[Any] | None:
     """
     if not text.startswith(("data:", "event:", "{")) and not _LINE.match(text):
         return None
-    found: list[Any] = []
+    values: list[Any] = []
     texts: list[str] = []
     for line in filter(str.strip, text.split("\n")):
         head, _, rest = line.partition(":")
         value = _json(line if line[0] == "{" else rest) if line[0] == "{" or head in ("data", "0") else ""
         if isinstance(value, dict):
-            found.append(value)
+            values.append(value)
         elif head == "0" and isinstance(value, str):  # Vercel AI SDK 4
             texts.append(value)
         elif rest.strip() != "[DONE]" and head not in ("event", "id", "retry", "") and not _LINE.match(line):
-            if texts or any(piece_of(item) for item in found) or is_cut(rest):
+            if texts or any(piece_of(item) for item in values) or is_cut(rest):
                 raise BrokenTextError(f"the line {line[:40]!r} of a stream is cut")
             return None
-    return [*found, *([{"type": "text-delta", "delta": "".join(texts)}] if texts else [])]
+    return [*values, *([{"type": "text-delta", "delta": "".join(texts)}] if texts else [])]

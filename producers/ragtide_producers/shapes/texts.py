@@ -105,13 +105,13 @@ def text_in(
         UnreadableError: the value cannot be read without guessing.
     """
     reader = _TextSearch(meaning, keys or _KEYS[meaning])
-    found = reader.search(plain(value, reader.left_out, reasoning=False))
+    text = reader.search(plain(value, reader.left_out, reasoning=False))
     if left_out is not None:
         left_out.update(reader.left_out)
     media = [kind for kind in MEDIA if reader.left_out[kind]]
-    if found is None and (reader.problem or media):
+    if text is None and (reader.problem or media):
         raise UnreadableError(reader.problem or f"it has only media ({', '.join(media)}): give the text beside it")
-    return found
+    return text
 
 
 @dataclass(slots=True)
@@ -135,9 +135,9 @@ class _TextSearch:
         level = [value]
         for _ in range(DEPTH_MAX):
             for item in level:
-                found = self.read(item)
-                if found is not None or _is_known(item):
-                    return found
+                text = self.read(item)
+                if text is not None or _is_known(item):
+                    return text
             inner = (item.items() if isinstance(item, dict) else () for item in level)
             aside = _ERRORS if self.meaning == "question" else _ASIDE
             level = [item for items in inner for key, item in items if isinstance(item, dict) and key not in aside]
@@ -147,22 +147,22 @@ class _TextSearch:
     def read(self, value: Any, depth: int = 0, times: int = 0) -> str | None:
         """Return the text in a value itself, or under its surest key."""
         if isinstance(value, str):
-            return self.of_text(value, depth, times)
+            return self.read_text(value, depth, times)
         if isinstance(value, bool | int | float):
             return text_of_number(value)
         if isinstance(value, list):
-            return self.of_list(value, depth, times)
+            return self.read_list(value, depth, times)
         if isinstance(value, dict):
             return (
-                self.of_spelled(value, text=value.text.strip(), depth=depth, times=times + 1)
+                self.read_spelled(value, text=value.text.strip(), depth=depth, times=times + 1)
                 if isinstance(value, Constructed)
-                else self.of_mapping(value, depth, times)
+                else self.read_mapping(value, depth, times)
             )
         if value is not None:
             self.problem = f"it {unfit(value)}"
         return None
 
-    def of_text(self, text: str, depth: int, times: int) -> str | None:
+    def read_text(self, text: str, depth: int, times: int) -> str | None:
         """Return the text that a text spells, or the text."""
         stripped = text.strip()
         if not stripped or stripped == f"{self.author}:":  # LlamaIndex: str() of an empty message
@@ -177,18 +177,18 @@ class _TextSearch:
         stripped = (printed or "").strip()
         value: Any = spelled(stripped) if times <= SPELLED_MAX else stripped
         if value != stripped:
-            read = self.of_text if isinstance(value, str) else partial(self.of_spelled, text=stripped)
+            read = self.read_text if isinstance(value, str) else partial(self.read_spelled, text=stripped)
             return read(value, depth=depth, times=times + 1)
         lines = values_of_lines(stripped)
-        found = text_of_stream(lines) if lines else None
-        if found is None:
+        said_in_stream = text_of_stream(lines) if lines else None
+        if said_in_stream is None:
             is_stream = bool(lines) and (stripped[0] != "{" or (len(lines or ()) > 1 and _have_texts(lines or ())))
             if is_stream:
                 self.problem = "it is a stream of events that are not known: give the text that they make"
             if not stripped or is_stream or (lines and all(piece_of(item) for item in lines)):
                 return None
             return self.last_of_growing(stripped) if self.meaning == "answer" else stripped
-        return self.of_text(found, depth, times + 1)
+        return self.read_text(said_in_stream, depth, times + 1)
 
     @staticmethod
     def last_of_growing(text: str) -> str:
@@ -198,38 +198,40 @@ class _TextSearch:
         lines = [line.rstrip() for line in text.split("\n") if line.strip()]
         return lines[-1] if " " in lines[-1] and joined(lines) == lines[-1] else text
 
-    def of_spelled(self, value: Any, *, text: str, depth: int, times: int) -> str | None:
+    def read_spelled(self, value: Any, *, text: str, depth: int, times: int) -> str | None:
         """Return the text in a value that a text spells, or the text: an application may answer in JSON or in code."""
         before = Counter(self.left_out)
         value = plain(value, self.left_out, reasoning=False)
         if isinstance(value, list) and not any(isinstance(item, str | dict | list) for item in value):
             return text
-        found = self.of_mapping(value, depth, times) if isinstance(value, dict) else self.read(value, depth, times)
-        if found is None and isinstance(value, dict) and not _is_known(value):
+        answer = self.read_mapping(value, depth, times) if isinstance(value, dict) else self.read(value, depth, times)
+        if answer is None and isinstance(value, dict) and not _is_known(value):
             inner = [item for key, item in value.items() if isinstance(item, dict) and key not in _ASIDE]
             for item in inner[:ALTERNATIVES_MAX]:
                 keys = ANSWER_KEYS if _has_generated(item) else _SURE
                 nested = _TextSearch(self.meaning, keys, self.left_out, self.problem)
-                found = nested.search(item)
+                answer = nested.search(item)
                 self.problem = nested.problem
-                if found is not None:
+                if answer is not None:
                     break
-            if found is None and (_is_of_another_call(value) or any(map(_has_generated, inner))):
+            if answer is None and (_is_other_call(value) or any(map(_has_generated, inner))):
                 self.problem = self.problem or "it is a reply without an answer: give the answer, or an empty text"
         left_out = self.left_out - before
+        objects = [item for item in value.values() if isinstance(item, dict)] if isinstance(value, dict) else []
+        has_error = any(any(map(item.get, _ERRORS)) for item in objects)
         if (
-            found is not None
+            answer is not None
             or self.problem
             or _is_known(value)
             or piece_of(value) is not None
             or not value
             or any(left_out[kind] for kind in MEDIA)
             or (isinstance(value, dict) and not value.keys().isdisjoint((*_SURE, *_ERRORS)))
-            or (isinstance(value, dict) and any(_is_error(item) for item in value.values()))
+            or has_error
         ):
-            if found is None and isinstance(value, dict) and any(value.get(key) for key in _SURE) and not self.problem:
+            if answer is None and isinstance(value, dict) and any(value.get(key) for key in _SURE) and not self.problem:
                 self.problem = "its answer has no text that is known: give the text alone"
-            return found
+            return answer
         if isinstance(value, dict | list) and _hides_messages(value):
             self.problem = "it spells objects of which it is not clear which has the text: give the text alone"
             return None
@@ -237,15 +239,17 @@ class _TextSearch:
             return text
         others = [item for key, item in value.items() if isinstance(item, str) and key != CLASS]
         if len(others) == 1:
-            return self.of_text(others[0], depth, times)
+            return self.read_text(others[0], depth, times)
         self.problem = "its answer has no known name beside the reasoning: give the answer alone"
         return None
 
-    def of_list(self, items: list[Any], depth: int, times: int) -> str | None:
+    def read_list(self, items: list[Any], depth: int, times: int) -> str | None:
         """Return the text of a stream, of messages, of parts, or of alternatives that are all the same."""
-        given = [item for item in items if item is not None and item != "" and not _is_nan(item)]
+        given = [
+            item for item in items if item is not None and item != "" and not (isinstance(item, float) and isnan(item))
+        ]
         if given and all(isinstance(item, str) for item in given):
-            return self.of_texts(given, depth, times)
+            return self.read_texts(given, depth, times)
         if len(given) == 2 and given[0] in _MODES:
             return self.read(given[1], depth, times)
         if len(given) == 1 and not isinstance(given[0], list):
@@ -253,12 +257,14 @@ class _TextSearch:
         text = text_of_stream(given)
         messages = messages_of(given) if text is None else []
         if messages:
-            return self.of_messages(messages, given, depth, times)
+            return self.read_messages(messages, given, depth, times)
         if text is None and given and all(_is_part(item, bare=not depth) for item in given):
             text = text_of_content(given, "\n" if self.meaning == "question" else "")
-        return self.of_text(text, depth, times + 1) if text is not None else self.of_alternatives(given, depth, times)
+        return (
+            self.read_text(text, depth, times + 1) if text is not None else self.read_alternatives(given, depth, times)
+        )
 
-    def of_alternatives(self, items: list[Any], depth: int, times: int) -> str | None:
+    def read_alternatives(self, items: list[Any], depth: int, times: int) -> str | None:
         first = max(0, len(items) - ALTERNATIVES_MAX)
         messages = [message_of(item) for item in items[first:]] if self.author == "assistant" else []
         calls = [place for place, message in enumerate(messages, first + 1) if message and message.calls_tools]
@@ -269,18 +275,18 @@ class _TextSearch:
             return None  # a list of something else, such as documents
         return self.only(distinct)
 
-    def of_texts(self, texts: list[str], depth: int, times: int) -> str | None:
+    def read_texts(self, texts: list[str], depth: int, times: int) -> str | None:
         if all(text.lstrip()[:1] == "{" or text.startswith("data:") or CALL.match(text) for text in texts):
             is_stream = text_of_stream([value for text in texts[:FIRST] for value in _values_in(text)]) is not None
             values = [value for text in texts for value in _values_in(text)] if is_stream else []
-            if (found := text_of_stream(values)) is not None:
-                self.problem = "" if found.strip() else "its stream has no text: give the text that was shown"
-                return self.of_text(found, depth, times + 1)
+            if (streamed := text_of_stream(values)) is not None:
+                self.problem = "" if streamed.strip() else "its stream has no text: give the text that was shown"
+                return self.read_text(streamed, depth, times + 1)
         distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
         if len(distinct) > 1:
             grows = joined(texts)
             if self.meaning == "answer" and (_are_chunks(texts) or grows == texts[-1]):
-                return self.of_text(grows, depth, times + 1)
+                return self.read_text(grows, depth, times + 1)
             if self.meaning == "reference" and not _are_chunks(texts):
                 distinct = distinct[:1]
         return self.only(distinct, depth, times)
@@ -296,9 +302,9 @@ class _TextSearch:
             raise SeveralTextsError(f"it has several {several}")
         if len(distinct) > 1:
             raise SeveralTextsError("its texts may be one reference in parts, or several: give one text")
-        return self.of_text(distinct[0], depth, times) if distinct else None
+        return self.read_text(distinct[0], depth, times) if distinct else None
 
-    def of_messages(self, messages: Sequence[Message], items: list[Any], depth: int, times: int) -> str | None:
+    def read_messages(self, messages: Sequence[Message], items: list[Any], depth: int, times: int) -> str | None:
         """Return the last text of the author after the last question; of choices beside each other the first."""
         are_choices = all(isinstance(item, dict) and "finish_reason" in item for item in items)
         if are_choices and all(message.author == "assistant" and not message.calls_tools for message in messages):
@@ -306,12 +312,12 @@ class _TextSearch:
         for message in reversed(messages):
             is_step = self.author == "assistant" and message.calls_tools
             if message.author == self.author and not is_step and message.text.strip():
-                return self.of_text(message.text, depth, times + 1)
+                return self.read_text(message.text, depth, times + 1)
             if message.author == "user" and self.author == "assistant":
                 return None
         return None
 
-    def of_mapping(self, value: Mapping[str, Any], depth: int, times: int) -> str | None:
+    def read_mapping(self, value: Mapping[str, Any], depth: int, times: int) -> str | None:
         """Return the text of a reply, a message, or under the surest key."""
         if depth > DEPTH_MAX:
             return None
@@ -321,58 +327,58 @@ class _TextSearch:
                 isinstance(items, list) and items and (not mark or (isinstance(items[0], dict) and mark in items[0]))
             )
             if is_choice and (key == "candidates" or piece_of(value) is None):
-                return self.of_choices(items, depth, times)
-        text = self.in_stream(value)
+                return self.read_choice(items, depth, times)
+        text = self.stream_text(value)
         if text is not None:
-            return self.of_text(text, depth, times + 1)
+            return self.read_text(text, depth, times + 1)
         for key in (*_STRUCTURED, "stream"):
             inner = value.get(key)
-            found = self.under_keys(inner, depth + 1, times) if isinstance(inner, dict) else None
+            nested = self.read_keys(inner, depth + 1, times) if isinstance(inner, dict) else None
             if key == "stream" and isinstance(inner, list):
-                found = self.read(inner, 0, times)
-            if found is not None:
-                return found
+                nested = self.read(inner, 0, times)
+            if nested is not None:
+                return nested
         message = message_of(value)
         if message is not None:
-            return self.of_messages([message], [value], depth, times)
+            return self.read_messages([message], [value], depth, times)
         is_step = _is_part(value) and kind_of(value) in _STEPS
-        found = None if is_step else self.under_keys(value, depth, times)
+        nested = None if is_step else self.read_keys(value, depth, times)
         return (
-            found
-            if found is not None or not _is_part(value)
-            else self.of_text(text_of_content(value), depth, times + 1)
+            nested
+            if nested is not None or not _is_part(value)
+            else self.read_text(text_of_content(value), depth, times + 1)
         )
 
     @staticmethod
-    def in_stream(value: Mapping[str, Any]) -> str | None:
+    def stream_text(value: Mapping[str, Any]) -> str | None:
         """Return the text of the output of a reply, of the chunks that a mapping has, or of an event; None without."""
         if _has_items(value.get("output")):
             return text_of_output(value["output"]) or ""
-        found = (text_of_stream(value[key]) for key in _STREAMS if isinstance(value.get(key), list))
+        streams = (text_of_stream(value[key]) for key in _STREAMS if isinstance(value.get(key), list))
         piece = piece_of(value)
         return next(
-            (text for text in found if text is not None), piece.text if piece is not None and piece.level else None
+            (text for text in streams if text is not None), piece.text if piece is not None and piece.level else None
         )
 
-    def of_choices(self, choices: list[Any], depth: int, times: int) -> str | None:
+    def read_choice(self, choices: list[Any], depth: int, times: int) -> str | None:
         """Return the text of the choice that a client shows: the one with the lowest index, else the first."""
         if all(isinstance(choice, list) for choice in choices):  # LangChain: a list for each prompt
-            found = [text for choice in choices if choice and (text := self.read(choice[0], depth + 1, times))]
-            return self.only(list(dict.fromkeys(found)))
+            texts = [text for choice in choices if choice and (text := self.read(choice[0], depth + 1, times))]
+            return self.only(list(dict.fromkeys(texts)))
         indexes = [choice.get("index") if isinstance(choice, dict) else None for choice in choices]
         numbers = [index if isinstance(index, int) else place for place, index in enumerate(indexes)]
         return self.read(choices[numbers.index(min(numbers))], depth + 1, times)
 
-    def under_keys(self, value: Mapping[str, Any], depth: int, times: int) -> str | None:
+    def read_keys(self, value: Mapping[str, Any], depth: int, times: int) -> str | None:
         for key in self.keys:
             item = value.get(key)
             if item is not None and item not in ("", [], {}):
-                found = self.read(item, depth + (key not in _SURE), times)
-                if found is not None or _is_known(item):
-                    return found
+                text = self.read(item, depth + (key not in _SURE), times)
+                if text is not None or _is_known(item):
+                    return text
         for key in MESSAGE_KEYS:
             if messages := messages_of(value.get(key)):
-                return self.of_messages(messages, value[key], depth, times)
+                return self.read_messages(messages, value[key], depth, times)
         return None
 
 
@@ -385,11 +391,7 @@ def _is_known(value: Any) -> bool:
     return (piece is not None and piece.level > 0) or (_is_part(value) and kind_of(value) in _STEPS)
 
 
-def _is_error(value: Any) -> bool:
-    return isinstance(value, dict) and any(value.get(key) for key in _ERRORS)
-
-
-def _is_of_another_call(value: Mapping[str, Any]) -> bool:
+def _is_other_call(value: Mapping[str, Any]) -> bool:
     name = str(value.get("object"))
     if (name in _OBJECTS or name.endswith(".deleted")) and not {"id", "data"}.isdisjoint(value):
         return True
@@ -458,10 +460,6 @@ def _are_chunks(texts: Sequence[str]) -> bool:
 def _values_in(text: str) -> list[Any]:
     value = spelled(text)
     return [value] if isinstance(value, dict) else values_of_lines(text) or []
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and isnan(value)
 
 
 def text_of_number(value: float) -> str | None:

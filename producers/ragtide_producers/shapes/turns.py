@@ -35,8 +35,8 @@ def turns_of(value: Any) -> list[Turn] | None:
         return turns_in(messages)
     if not isinstance(value, list):
         return None
-    found = [_turn(item) for item in value]
-    return [turn for turn in found if turn] if all(found) else None
+    turns = [_turn(item) for item in value]
+    return [turn for turn in turns if turn] if all(turns) else None
 
 
 def turns_in(messages: Sequence[Message]) -> list[Turn]:

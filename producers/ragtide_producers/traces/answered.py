@@ -60,15 +60,16 @@ def may_be_answered(value: Any) -> bool:
 
 def answered_in(replies: Iterable[Any]) -> Answered:
     """Return the documents in the first of the replies that has them, and the first remedy."""
-    found, remedy = None, None
+    first: list[Found] | None = None
+    remedy = None
     for reply in replies:
         lists = list(_lists(reply))
         remedy = remedy or next((shape.switch for shape, listed in lists if listed is None and shape.switch), None)
         documents = [_document(shape, item) for shape, listed in lists if isinstance(listed, list) for item in listed]
         known = {(document.text, document.id): document for document in documents if document is not None}
-        if found is None and (known or any(listed == [] for _, listed in lists)):
-            found = list(known.values())
-    return Answered(found, remedy)
+        if first is None and (known or any(listed == [] for _, listed in lists)):
+            first = list(known.values())
+    return Answered(first, remedy)
 
 
 def _lists(value: Any) -> Iterator[tuple[AnsweredShape, Any]]:
@@ -82,15 +83,16 @@ def _lists(value: Any) -> Iterator[tuple[AnsweredShape, Any]]:
             continue
         inner: Iterable[Any] = at if isinstance(at, list) else ()
         if isinstance(at, Mapping):
-            shape = next((known for known in ANSWERED_SHAPES if _fits(known, at)), None)
+            shapes = (
+                shape
+                for shape in ANSWERED_SHAPES
+                if (at.get("type") == shape.kind if shape.kind else any(key in at for key in shape.keys))
+            )
+            shape = next(shapes, None)
             inner = at.values() if shape is None else ()
             if shape is not None:
                 yield shape, next((at[key] for key in shape.keys if key in at), None)
         stack.extend((item, depth + 1) for item in reversed(list(inner)))
-
-
-def _fits(shape: AnsweredShape, value: Mapping[str, Any]) -> bool:
-    return value.get("type") == shape.kind if shape.kind else any(key in value for key in shape.keys)
 
 
 def _document(shape: AnsweredShape, item: Any) -> Found | None:
@@ -98,8 +100,8 @@ def _document(shape: AnsweredShape, item: Any) -> Found | None:
         return None
     inners = (item[key] for key in shape.inner if isinstance(item.get(key), Mapping))
     inner = next(inners, None) if shape.inner else item
-    found = reply_documents([dict(inner)]) if inner else None
-    if not inner or not found or found[0].text is None:
+    documents = reply_documents([dict(inner)]) if inner else None
+    if not inner or not documents or documents[0].text is None:
         return None
     ids = (inner[key] for key in _IDS if isinstance(inner.get(key), str))
-    return found[0] if found[0].id is not None else found[0]._replace(id=next(ids, None))
+    return documents[0] if documents[0].id is not None else documents[0]._replace(id=next(ids, None))

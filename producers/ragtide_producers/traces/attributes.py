@@ -60,15 +60,15 @@ NO_LIST: Final = Flattened([], gap=False)
 
 def flattened(attributes: Mapping[str, Any]) -> Flattened:
     """Return the list under names such as `0.document.content`; of an item that is blank an empty mapping."""
-    found: dict[int, Any] = {}
+    by_index: dict[int, Any] = {}
     for name, value in attributes.items():
         index, _, rest = name.partition(".")
-        if _INDEX.fullmatch(index) and not hidden(value):
-            _put(found, int(index), rest.split(".") if rest else [], value)
+        if _INDEX.fullmatch(index) and not is_hidden(value):
+            _put(by_index, int(index), rest.split(".") if rest else [], value)
         elif _INDEX.fullmatch(index) and value == "":
-            found.setdefault(int(index), {})
-    items = [_lists(found[index]) for index in sorted(found)]
-    return Flattened(items, gap=bool(found) and max(found) + 1 != len(found))
+            by_index.setdefault(int(index), {})
+    items = [_lists(by_index[index]) for index in sorted(by_index)]
+    return Flattened(items, gap=bool(by_index) and max(by_index) + 1 != len(by_index))
 
 
 def _put(parent: dict[Any, Any], key: Any, path: list[str], value: Any) -> None:
@@ -88,7 +88,7 @@ def _lists(value: Any) -> Any:
     return {key: _lists(inner) for key, inner in value.items()}
 
 
-def hidden(value: Any) -> bool:
+def is_hidden(value: Any) -> bool:
     """Whether a value is absent: empty, or a word that stands for a hidden content."""
     return value is None or value == "" or (isinstance(value, str) and value.strip() in REDACTED)
 
@@ -97,22 +97,22 @@ def first(attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
     """Return the first of the attributes that is present and not hidden; None if none is."""
     for name in names:
         value = attributes.get(name)
-        if value is not None and not hidden(value):
+        if value is not None and not is_hidden(value):
             return value
     return None
 
 
-def under(attributes: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def with_prefix(attributes: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Return the attributes whose names begin so, by the rest of their names, without hidden ones."""
-    return shown({name[len(prefix) :]: value for name, value in attributes.items() if name.startswith(prefix)})
+    return visible({name[len(prefix) :]: value for name, value in attributes.items() if name.startswith(prefix)})
 
 
-def shown(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def visible(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes that are not hidden."""
-    return {name: value for name, value in attributes.items() if not hidden(value)}
+    return {name: value for name, value in attributes.items() if not is_hidden(value)}
 
 
-def by_prefix(attributes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def group_by_prefix(attributes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the attributes with flattened names: by their beginning, then by the rest of their names."""
     groups: dict[str, dict[str, Any]] = {}
     for name, value in attributes.items():

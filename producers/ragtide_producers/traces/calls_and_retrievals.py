@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from ..shapes.replies import has_objects
+from .conventions import WRITING_WORDS
 from .reading import if_readable
 from .requests import none_in
 from .tree import Node, Tree
@@ -30,7 +32,7 @@ def retrievals_of(tree: Tree) -> list[Node]:
             continue
         if node.role in ("retrieval", "rerank"):
             kept.append(node)
-            if _has_documents(node):
+            if if_readable(lambda node=node: bool(node.documents), True):  # type: ignore[misc]
                 covered_until = node.last
         elif node.role == "llm":
             calls.append(node.first)
@@ -44,18 +46,15 @@ def retrievals_of(tree: Tree) -> list[Node]:
     return kept
 
 
-def _has_documents(node: Node) -> bool:
-    return if_readable(lambda: bool(node.documents), True)
-
-
 def _finds_documents(node: Node) -> bool:
-    found = if_readable(lambda: node.documents, None)
-    if not found:
-        return found is not None and node.searches and node.only_reads
+    documents = if_readable(lambda: node.documents, None)
+    if not documents:
+        writes = any(word in name.lower() for name in node.names for word in WRITING_WORDS)
+        return documents is not None and node.searches and not writes
     return (
         node.searches
-        or node.returns_objects
-        or all(document.id is not None or document.score is not None for document in found)
+        or if_readable(lambda: has_objects(node.output), False)
+        or all(document.id is not None or document.score is not None for document in documents)
     )
 
 
@@ -65,7 +64,7 @@ def calls_of(tree: Tree) -> list[Node]:
     They are the innermost calls; for those without content the call around them that has it, if it is no agent. A call
     around others with another prompt and another reply is one of its own: spans of a batch may stand inside each other.
     """
-    found: list[Node] = []
+    calls: list[Node] = []
     covered_until = -1
     for node in tree.nodes:
         if node.first <= covered_until:
@@ -73,13 +72,13 @@ def calls_of(tree: Tree) -> list[Node]:
         if node.role in HIDING:
             covered_until = node.last
         elif node.role == "llm" and node not in tree.lost:
-            found.append(node)
+            calls.append(node)
     # In the order of a walk, the node after a call with calls below it is one of these.
-    inner = [call for call, after in pairwise([*found, tree.root]) if after not in call or _differ(call, found)]
+    inner = [call for call, after in pairwise([*calls, tree.root]) if after not in call or _differ(call, calls)]
     if not any(call.is_blank for call in inner):
         return inner
     full = [call.first for call in inner if not call.is_blank]
-    around = tree.nearest({call for call in found if not call.is_blank and not call.is_agent})
+    around = tree.nearest({call for call in calls if not call.is_blank and not call.is_agent})
     kept: dict[Node, None] = {}
     for call in inner:
         outer = around[call] if call.is_blank else None

@@ -9,8 +9,9 @@ from ..shapes.documents import Found
 from ..shapes.literals import UnreadableError, value_of
 from ..shapes.other_words import in_other_words, long_words
 from ..shapes.prompts import context_after_instructions, context_in, marks_context, parts_of
-from ..shapes.replies import reply_documents, tells_nothing
+from ..shapes.replies import reply_documents, reports_nothing
 from ..shapes.texts import ANSWER_KEYS, Meaning
+from .conventions import OPENINFERENCE
 from .given import calls_behind, given_in, is_verdict
 from .grouping import SpanGroup
 from .reading import if_readable, plain_text
@@ -33,11 +34,12 @@ def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
         UnreadableError: the content of a span is not whole, or could be read in two ways.
     """
     asked_by = group.asked_by if "question" not in group.anchor.own else None
-    by_user = asked_by.last_question if asked_by is not None else None
-    given = by_user or _of_anchor(group, "question", "question", lambda: group.anchor.question(keys))
+    asked_for = asked_by.last_question if asked_by is not None else None
+    given = asked_for or _anchor_text(group, "question", "question", lambda: group.anchor.question(keys))
     if given and group.anchor.is_agent and "question" not in group.anchor.own:
         first = next((text.strip() for call in group.calls if (text := call.last_asked)), None)
-        return first if first in group.anchor.user_texts else given
+        by_user = {message.text.strip() for message in group.anchor.input_messages if message.author == "user"}
+        return first if first in by_user else given
     of_agent = (call.prompt_question or call.last_question for call in _asking(group))
     in_prompts = (call.prompt_question for call in group.calls)
     queries = (retrieval.query for retrieval in group.retrievals)
@@ -47,17 +49,15 @@ def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
 
 
 def _asking(group: SpanGroup) -> Iterator[Node]:
-    tools = [tool for retrieval in group.retrievals if (tool := _tool_above(retrieval, group.anchor)) is not None]
+    tools: list[Node] = []
+    for retrieval in group.retrievals:
+        above = takewhile(lambda node: node is not group.anchor, retrieval.upwards())
+        tools += [node for node in above if node.role == "tool"][-1:]
     first_ns = min((tool.span.start_ns for tool in tools), default=-1)
     for call in group.calls:
         is_inside = any(call in tool for tool in tools[:TOOLS_MAX])
         if not is_inside and (call.calls_tools or call.span.start_ns < first_ns):
             yield call
-
-
-def _tool_above(node: Node, anchor: Node) -> Node | None:
-    above = takewhile(lambda at: at is not anchor, node.upwards())
-    return next((at for at in reversed(list(above)) if at.role == "tool"), None)
 
 
 def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
@@ -77,7 +77,7 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
         )
     texts = (call for call in reversed(group.calls) if call.generated)
     first = next(texts, None) if group.anchor.prints_object and "response" not in group.anchor.own else None
-    given = first.generated if first else _of_anchor(group, "response", "answer", lambda: group.anchor.answer(keys))
+    given = first.generated if first else _anchor_text(group, "response", "answer", lambda: group.anchor.answer(keys))
     # A chat of LlamaIndex ends with an empty answer while its stream goes on.
     ended = group.anchor.latest_ns <= group.anchor.span.end_ns
     if given or (group.turn is None and ended and group.anchor.answers_empty):
@@ -108,8 +108,8 @@ def _checked(group: SpanGroup, last: Node) -> str | None:
     if is_verdict(last.generated or ""):
         longer = (call.generated for call in earlier if len(call.generated or "") > len(last.generated or ""))
         return next(longer, None)
-    found = (if_readable(partial(getattr, retrieval, "documents"), None) or () for retrieval in group.retrievals)
-    texts = (document.text for documents in found for document in documents if document.text)
+    retrieved = (if_readable(partial(getattr, retrieval, "documents"), None) or () for retrieval in group.retrievals)
+    texts = (document.text for documents in retrieved for document in documents if document.text)
     starts = [plain_text(text[:START_CHARS]) for text in islice(texts, DOCUMENTS_MAX)]
     if len(earlier) != 1 or any(start in asked for start in starts):
         return None
@@ -122,7 +122,8 @@ def _asked_of(call: Node) -> str:
 
 def returned_nothing(group: SpanGroup) -> bool:
     """Whether the anchor says that it returned nothing, or an empty text."""
-    return group.turn is None and (group.anchor.output_is_empty or group.anchor.output_is_null)
+    is_null = group.anchor.attributes.get(OPENINFERENCE.outputs[0]) == "null"
+    return group.turn is None and (group.anchor.output_is_empty or is_null)
 
 
 def was_closed(group: SpanGroup) -> bool:
@@ -140,7 +141,7 @@ def is_cut(group: SpanGroup, response: str) -> bool:
     return bool(response) and written is not None and written != response and written.startswith(response)
 
 
-def _of_anchor(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[], str | None]) -> str | None:
+def _anchor_text(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[], str | None]) -> str | None:
     if group.turn is not None:
         return None
     return group.anchor.text_of([group.anchor.own.get(key)], meaning) or (read() if group.has_texts else None)
@@ -178,7 +179,7 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
         return GroupDocuments(group.anchor.explicit_documents)
     if not group.calls and not group.anchor.is_explicit:
         return GroupDocuments([], (), "retrieval", _left(group, []) or None)
-    joined, is_unknown = _of_retrievals(group, question)
+    joined, is_unknown = _join_retrievals(group, question)
     if (is_unknown and not joined) or any(document.text is None for document in joined):
         return GroupDocuments(_prompt_documents(group, joined, question, answer), source="prompt")
     returned = list(_returned(group))
@@ -191,27 +192,29 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
         contexts = _other_contexts(given.prompts, question, texts)
         return GroupDocuments(contexts, contexts, "prompt", _left(group, []))
     whole = [returned[number] for number in given.texts]
-    found = [document._replace(text=text) for document, text in zip(whole, given.texts.values(), strict=True)]
-    left = _left(group, [*found, *whole])
-    known = (question or "", *(document.text or "" for document in found))
-    cut = [document for document, part in zip(whole, found, strict=True) if document.text != part.text]
+    shown = [document._replace(text=text) for document, text in zip(whole, given.texts.values(), strict=True)]
+    left = _left(group, [*shown, *whole])
+    known = (question or "", *(document.text or "" for document in shown))
+    cut = [document for document, part in zip(whole, shown, strict=True) if document.text != part.text]
     if in_other_words(given.prompts, [document.text or "" for document in (*left, *cut)], known) is not None:
         raise UnreadableError(
             "the prompts that led to the answer have some of the retrieved documents as they are, and others in other "
             "words, such as with hidden names: set the attribute ragtide.documents"
         )
-    return GroupDocuments(found, whole, "prompt", left)
+    return GroupDocuments(shown, whole, "prompt", left)
 
 
-def _of_retrievals(group: SpanGroup, question: str | None) -> tuple[list[Found], bool]:
+def _join_retrievals(group: SpanGroup, question: str | None) -> tuple[list[Found], bool]:
     kept: dict[Node, list[Found]] = {}
     by_document: dict[str, list[Node]] = {}
     unknown, in_prompt = False, None
     for retrieval in group.retrievals:
-        found = retrieval.documents
-        if found is not None and retrieval.is_silent and in_prompt is None:
-            in_prompt = _prompt_has_documents(group, question)
-        if found is None or (retrieval.is_silent and in_prompt):
+        documents = retrieval.documents
+        if documents is not None and retrieval.is_silent and in_prompt is None:
+            prompts = [prompt for call in group.calls for prompt in call.prompts]
+            in_prompt = any(context_in(prompt, None, 1) and context_in(prompt, question, 1) for prompt in prompts)
+            in_prompt = in_prompt or any(call.prompt_documents for call in group.calls)
+        if documents is None or (retrieval.is_silent and in_prompt):
             unknown = True
             continue
         if retrieval.role == "rerank":
@@ -220,21 +223,21 @@ def _of_retrievals(group: SpanGroup, question: str | None) -> tuple[list[Found],
             for earlier in [node for key in inputs for node in by_document.get(key, ())] if inputs else list(kept):
                 if inputs.issuperset(map(key_of, kept.get(earlier, ()))) or not inputs:
                     kept.pop(earlier, None)
-        kept[retrieval] = found
-        if found:
-            by_document.setdefault(key_of(found[0]), []).append(retrieval)
-    documents = [document for found in kept.values() for document in found]
-    return list({key_of(document): document for document in reversed(documents)}.values())[::-1], unknown
+        kept[retrieval] = documents
+        if documents:
+            by_document.setdefault(key_of(documents[0]), []).append(retrieval)
+    joined = [document for documents in kept.values() for document in documents]
+    return list({key_of(document): document for document in reversed(joined)}.values())[::-1], unknown
 
 
 def _returned(group: SpanGroup) -> Iterable[Found]:
-    found: dict[str, Found] = {}
+    by_text: dict[str, Found] = {}
     for retrieval in group.retrievals:
         for document in (*(retrieval.documents or ()), *retrieval.wider_documents):
             if document.text is not None and document.text.strip():
-                before = found.get(document.text, document)
-                found[document.text] = document._replace(id=document.id or before.id)
-    return found.values()
+                before = by_text.get(document.text, document)
+                by_text[document.text] = document._replace(id=document.id or before.id)
+    return by_text.values()
 
 
 def _left(group: SpanGroup, given: Sequence[Found]) -> list[Found]:
@@ -256,7 +259,7 @@ def _other_contexts(prompts: Sequence[str], question: str | None, texts: Sequenc
     words = {word for text in texts for word in long_words(text)} - {*long_words(question or "")}
     marked = [prompt for prompt in prompts if marks_context(prompt)]
     contexts = [context_in(prompt, question, 1) for prompt in marked]
-    told = [context for context in dict.fromkeys(contexts) if context is not None and not tells_nothing(context)]
+    told = [context for context in dict.fromkeys(contexts) if context is not None and not reports_nothing(context)]
     if all(not words.isdisjoint(long_words(context)) for context in told) and marked:
         return [Found(context) for context in told]
     if not told and words.isdisjoint(word for prompt in prompts for word in long_words(prompt)):
@@ -265,12 +268,6 @@ def _other_contexts(prompts: Sequence[str], question: str | None, texts: Sequenc
         f"none of the {len(texts)} documents that were retrieved stands in the prompts that led to the answer, and "
         "whether these have them in other words is not known: set the attribute ragtide.documents"
     )
-
-
-def _prompt_has_documents(group: SpanGroup, question: str | None) -> bool:
-    prompts = [prompt for call in group.calls for prompt in call.prompts]
-    in_prompt = any(context_in(prompt, None, 1) and context_in(prompt, question, 1) for prompt in prompts)
-    return in_prompt or any(call.prompt_documents for call in group.calls)
 
 
 def key_of(document: Found) -> str:
@@ -285,7 +282,7 @@ def _prompt_documents(
     written: dict[str, int] = {}
     for call in group.calls:
         written.setdefault(call.generated or "", call.span.start_ns)
-    found: dict[str, Found] = {}
+    documents: dict[str, Found] = {}
     for call in calls:
         at_ns = call.span.start_ns
         # A text that an earlier model call wrote is no document, also if a tool returned it.
@@ -296,8 +293,8 @@ def _prompt_documents(
         ]
         read = (reply_documents(result) or () for result in results)
         for document in call.prompt_documents or chain.from_iterable(read):
-            found.setdefault(key_of(document), document)
-    if not found and listed:
+            documents.setdefault(key_of(document), document)
+    if not documents and listed:
         for call in reversed(calls):
             contexts = (context_in(prompt, question, len(listed)) for prompt in call.prompts)
             counted = (context_after_instructions(prompt, len(listed)) for prompt in call.prompts)
@@ -305,16 +302,15 @@ def _prompt_documents(
                 # An answer that quotes a document is written after it, and hides none.
                 at_ns = call.span.start_ns
                 earlier = (reply for reply, start_ns in written.items() if reply and start_ns < at_ns)
-                found = {} if any(reply in text for reply in earlier) else {text: Found(text)}
+                documents = {} if any(reply in text for reply in earlier) else {text: Found(text)}
                 break
-    return _with_ids(list(found.values()), listed) if found else None
-
-
-def _with_ids(found: list[Found], listed: list[Found]) -> list[Found]:
-    texts = [document.text for document in found if document.text is not None]
-    if len(found) == len(texts) < len(listed):
+    if not documents:
+        return None
+    shown = list(documents.values())
+    texts = [document.text for document in shown if document.text is not None]
+    if len(shown) == len(texts) < len(listed):
         parts = parts_of("\n\n".join(texts), len(listed))
-        found = found if parts is None else [Found(part) for part in parts]
-    if len(found) != len(listed):
-        return found
-    return [Found(text.text, known.id, known.score) for text, known in zip(found, listed, strict=True)]
+        shown = shown if parts is None else [Found(part) for part in parts]
+    if len(shown) != len(listed):
+        return shown
+    return [Found(text.text, known.id, known.score) for text, known in zip(shown, listed, strict=True)]

@@ -75,7 +75,7 @@ def json_request(body: bytes) -> Json:
     if value == []:
         raise ValueError("it is an empty list")
     items = value if isinstance(value, list) else [value]
-    of_resources = [found for item in items for found in _resource_spans(item)]
+    of_resources = [of_resource for item in items for of_resource in _resource_spans(item)]
     of_scopes = [of_scope for of_resource in of_resources for of_scope in _renewed(of_resource)]
     spans = sum(len(of_scope.get("spans") or ()) for of_scope in of_scopes)
     check_counts(len(of_resources), len(of_scopes), spans)
@@ -96,17 +96,17 @@ def _loaded(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        found = []
+        values = []
         for line in io.StringIO(text, newline=None):  # other separators of lines may stand in texts
             if line.isspace():
                 continue
             value = json.loads(line)
             if not isinstance(value, dict | list):
                 raise
-            found.append(value)
-        if len(found) < 2:
+            values.append(value)
+        if len(values) < 2:
             raise
-        return found
+        return values
 
 
 def _mended(value: Any) -> Any:
@@ -199,10 +199,10 @@ def with_typed_values(value: Any) -> Any:
 
 
 def _objects(value: Json, key: str) -> list[Json]:
-    found = value.get(key) or []
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+    objects = value.get(key) or []
+    if not isinstance(objects, list) or not all(isinstance(item, dict) for item in objects):
         raise ValueError(f"{key} is not a list of objects")
-    return found
+    return objects
 
 
 def _base64_id(text: Any, size: int) -> str:

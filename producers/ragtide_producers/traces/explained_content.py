@@ -85,6 +85,7 @@ def explained_content(group: SpanGroup, settings: IngestSettings) -> ExplainedCo
             names.setdefault(document.text, {})[retrieval.short_name] = None
     left = list(returned.values()) if documents is None else documents.not_given or ()
     calls = if_readable(lambda: calls_behind(group, question, response), [])
+    prompts = [(call, call.prompt) for call in calls[-PROMPTS_MAX:]]
     return ExplainedContent(
         question,
         _place(question, _question_places(group, settings)),
@@ -96,7 +97,11 @@ def explained_content(group: SpanGroup, settings: IngestSettings) -> ExplainedCo
             for document, full in zip(given, retrieved, strict=True)
         ],
         [ExplainedDocument(document.id, document.text or "", [*names.get(document.text, ())]) for document in left],
-        _prompts(calls[-PROMPTS_MAX:], given),
+        [
+            ExplainedPrompt(call.short_name, call.span.span_id, [_marked(message, given) for message in prompt])
+            for place, (call, prompt) in enumerate(prompts)
+            if not any(later[: len(prompt)] == prompt for _, later in prompts[place + 1 :])
+        ],
         [call.span.span_id for call in calls],
     )
 
@@ -107,8 +112,8 @@ _Place = tuple[str, Node, Callable[[], str | None]]
 def _place(text: str | None, places: Iterable[_Place]) -> str:
     if text is None:
         return ""
-    found = (f"{what} of {node.short_name}" for what, node, read in places if if_readable(read, None) == text)
-    return next(found, "")
+    names = (f"{what} of {node.short_name}" for what, node, read in places if if_readable(read, None) == text)
+    return next(names, "")
 
 
 def _question_places(group: SpanGroup, settings: IngestSettings) -> Iterable[_Place]:
@@ -131,16 +136,7 @@ def _answer_places(group: SpanGroup, settings: IngestSettings) -> Iterable[_Plac
         yield "reply", call, partial(getattr, call, "generated")
 
 
-def _prompts(calls: Sequence[Node], documents: Sequence[Found]) -> list[ExplainedPrompt]:
-    prompts = [call.prompt for call in calls]
-    return [
-        ExplainedPrompt(call.short_name, call.span.span_id, [_message(message, documents) for message in prompt])
-        for place, (call, prompt) in enumerate(zip(calls, prompts, strict=True))
-        if not any(later[: len(prompt)] == prompt for later in prompts[place + 1 :])
-    ]
-
-
-def _message(message: Message, documents: Sequence[Found]) -> dict[str, str]:
+def _marked(message: Message, documents: Sequence[Found]) -> dict[str, str]:
     text = message.text
     for number, document in enumerate(documents[:MARKED_MAX], 1):
         if document.text is not None and len(document.text) >= MARKED_CHARS:

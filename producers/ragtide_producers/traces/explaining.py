@@ -108,7 +108,7 @@ def _unused(tree: Tree, parts: Mapping[str, list[str]]) -> dict[Node, list[str]]
     for node in reversed(tree.nodes):
         if node in holding:
             holding.add(node.parent)
-    found: dict[Node, list[str]] = {}
+    reasons: dict[Node, list[str]] = {}
     for node in tree.nodes:
         if node.failed:
             why = "it failed"
@@ -121,18 +121,18 @@ def _unused(tree: Tree, parts: Mapping[str, list[str]]) -> dict[Node, list[str]]
         elif node in outer:
             why = "another model call is inside it"
         elif node.role == "tool":
-            why = "the spans inside it count" if node in holding else _unused_tool(node)
+            why = "the spans inside it count" if node in holding else _why_unused(node)
         elif node.role != "llm":
             why = "no model call follows"
         else:
             call = calls[node.parent]
             in_used = node.is_blank and call is not None and call.span.span_id in parts
             why = "the call around it has the texts" if in_used else "follows no retrieval"
-        found[node] = [f"unused: {why}"]
-    return found
+        reasons[node] = [f"unused: {why}"]
+    return reasons
 
 
-def _unused_tool(tool: Node) -> str:
+def _why_unused(tool: Node) -> str:
     number = number_of(tool)
     if tool.is_error:
         return "its reply is an error"

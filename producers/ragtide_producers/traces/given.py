@@ -1,6 +1,7 @@
 """The model calls that led to an answer, and the retrieved documents that stand in their prompts."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -49,20 +50,20 @@ def calls_behind(
     Raises:
         UnreadableError: too many calls may have led to the answer.
     """
-    texts = {call: text for call in group.calls if (text := _text_of(call))}
-    queries = {_words(_query_of(retrieval)) for retrieval in group.retrievals}
+    texts = {call: text for call in group.calls if (text := _reply_text(call))}
+    queries = {_words(if_readable(partial(getattr, retrieval, "query"), None) or "") for retrieval in group.retrievals}
     others = {call: text for call, text in texts.items() if _words(text) not in queries and not is_verdict(text)}
     may_write = [call for call in group.calls if call not in texts or call in others]
     writers = _writers(texts, others, answer) or may_write[-1:]
     asked = {_words(question or ""), *queries} - {""}
     # The application may ask its models in other words: then no prompt has the question.
     any_text = all_texts or not any(_answers(writer, asked) for writer in writers)
-    found = dict.fromkeys(writers)
+    behind = dict.fromkeys(writers)
     waiting = list(writers)
     searched = 0
     while waiting:
         later = waiting.pop()
-        earlier = [call for call in others if call not in found and call.span.start_ns < later.span.start_ns]
+        earlier = [call for call in others if call not in behind and call.span.start_ns < later.span.start_ns]
         if not earlier:
             continue
         searched += 1
@@ -73,10 +74,10 @@ def calls_behind(
         prompts = (message.text for message in later.prompt)
         standing = given_texts(prompts, [others[call] for call in earlier], documents)
         new = [earlier[number] for number in standing if any_text or _answers(earlier[number], asked)]
-        found |= dict.fromkeys(new)
+        behind |= dict.fromkeys(new)
         # Of an agent the later prompt has all messages of the earlier one, and so the texts that stand in it.
         waiting += [call for call in new if not _goes_on(later, call)]
-    return [call for call in group.calls if call in found]
+    return [call for call in group.calls if call in behind]
 
 
 def _answers(call: Node, asked: Iterable[str]) -> bool:
@@ -97,12 +98,8 @@ def _writers(texts: dict[Node, str], others: dict[Node, str], answer: str | None
     return whole or [*islice((call for call in reversed(calls) if given_texts([others[call]], [answer or ""])), 1)]
 
 
-def _text_of(call: Node) -> str | None:
+def _reply_text(call: Node) -> str | None:
     return if_readable(lambda: call.generated or "\n".join(call.called_with), None)
-
-
-def _query_of(retrieval: Node) -> str:
-    return if_readable(lambda: retrieval.query, None) or ""
 
 
 def _words(text: str) -> str:
@@ -174,22 +171,22 @@ def _given_to(calls: Sequence[Node], question: str | None, texts: Sequence[str])
     prompts = [text for present, _ in turns for text in present]
     asked = [question] if question else []
     searched = [text for turn in turns for part in turn for text in part]
-    found = given_texts(searched, texts, asked)
-    if not found:  # the instructions of the system may be a parameter of the call
-        found = given_texts([_without(call.all_inputs, searched) for call in kept], texts, asked)
-    whole = sum(texts[number] == text for number, text in found.items())
+    standing = given_texts(searched, texts, asked)
+    if not standing:  # the instructions of the system may be a parameter of the call
+        standing = given_texts([_cut_out(call.all_inputs, searched) for call in kept], texts, asked)
+    whole = sum(texts[number] == text for number, text in standing.items())
     if whole < len(texts) and any(call.prompt_is_cut for call in kept):
         return GivenTexts({}, None)  # what is missing may stand in what was cut
-    is_known = all(call.states_prompt and (call.states_request or not _repeats(call, question)) for call in kept)
-    return GivenTexts(found, prompts if found or is_known else None)
+    is_known = all(
+        call.states_prompt
+        and (call.states_request or _words(" ".join(message.text for message in call.prompt)) != _words(question or ""))
+        for call in kept
+    )
+    return GivenTexts(standing, prompts if standing or is_known else None)
 
 
-def _without(inputs: str, searched: Iterable[str]) -> str:
+def _cut_out(inputs: str, searched: Iterable[str]) -> str:
     long = [text for text in dict.fromkeys(searched) if len(text) >= LONG_CHARS]
     for text in sorted(long, key=len, reverse=True)[:LONGEST_MAX]:
         inputs = inputs.replace(text, "\n")
     return inputs
-
-
-def _repeats(call: Node, question: str | None) -> bool:
-    return _words(" ".join(message.text for message in call.prompt)) == _words(question or "")

@@ -9,7 +9,9 @@ from itertools import islice, takewhile
 from typing import Final
 
 from ..shapes.literals import UnreadableError
+from .attributes import first
 from .calls_and_retrievals import HIDING, calls_of, retrievals_of
+from .conventions import AGENT_NAMES
 from .reading import if_readable, plain_text
 from .requests import inside, is_request, none_in, nothing_was_given, repeats_documents, stands_in
 from .tree import ABOVE_MAX, Node, Tree
@@ -72,7 +74,7 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     for call in calls:
         if (anchor := nearest[call]) in own and not _failed_below(anchor, failed[call]):
             own[anchor].append(call)
-    found = [
+    groups = [
         group
         for anchor, below in anchors.items()
         for group in _turns(
@@ -84,19 +86,21 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     ]
     free = [call for call in calls if nearest[call] is None]
     by_time = _by_time(free)
-    found = [replace(group, asked_by=_asking_call(group.anchor, by_time)) for group in _with_later(found, free)]
-    found += _unanswered(tree, [node for node in retrievals if nearest[node] is None], calls)
-    return sorted(found, key=lambda group: (group.anchor.first, group.turn or 0))
+    groups = [replace(group, asked_by=_asking_call(group.anchor, by_time)) for group in _with_later(groups, free)]
+    groups += _unanswered(tree, [node for node in retrievals if nearest[node] is None], calls)
+    return sorted(groups, key=lambda group: (group.anchor.first, group.turn or 0))
 
 
 def _asking_call(anchor: Node, calls: Sequence[Node]) -> Node | None:
     query = if_readable(lambda: anchor.query, None) if anchor.role == "tool" else None
-    last = bisect_left(calls, anchor.span.start_ns, key=lambda call: call.span.start_ns) if query else 0
-    return next(filter(partial(_gives, query), reversed(calls[max(0, last - CALLS_BEFORE) : last])), None)
+    if not query:
+        return None
 
+    def gives_query(call: Node) -> bool:
+        return if_readable(lambda: call.calls_tools and any(query in text for text in call.called_with), False)
 
-def _gives(query: str | None, call: Node) -> bool:
-    return if_readable(lambda: call.calls_tools and any(query in text for text in call.called_with if query), False)
+    last = bisect_left(calls, anchor.span.start_ns, key=lambda call: call.span.start_ns)
+    return next(filter(gives_query, reversed(calls[max(0, last - CALLS_BEFORE) : last])), None)
 
 
 def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
@@ -108,8 +112,8 @@ def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
     for call in calls if silent else ():
         with suppress(UnreadableError):
             for call_id, result in call.results_by_call.items():
-                if call_id in silent and silent[call_id].told_result is None:
-                    silent[call_id].told_result = result
+                if call_id in silent and silent[call_id].repeated_result is None:
+                    silent[call_id].repeated_result = result
 
 
 def _tell_parts(tree: Tree) -> None:
@@ -124,25 +128,23 @@ def _tell_parts(tree: Tree) -> None:
 def _requests(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node], asked: Collection[Node]) -> set[Node]:
     named = {node for node in tree.nodes if node.is_explicit}
     above = tree.nearest(named)
-    found = {node for node in named if above[node.parent] is None}
+    explicit = {node for node in named if above[node.parent] is None}
     latest = _starts(tree, [*calls, *(node for node in retrievals if node.answers_itself)], max)
     earliest = _starts(tree, retrievals, min)
 
-    def told(node: Node) -> bool:
+    def answers(node: Node) -> bool:
         is_answered = node in earliest and latest.get(node, -1) >= earliest[node] and node not in marked
-        return is_answered and (node.tells_question if node.failed else node.tells_both)
+        return is_answered and (node.has_question if node.failed else node.has_question_and_answer)
 
     def asks(node: Node) -> bool:
-        return (
-            node in earliest and latest.get(node, -1) >= earliest[node] and node not in around and node.tells_question
-        )
+        return node in earliest and latest.get(node, -1) >= earliest[node] and node not in around and node.has_question
 
     @cache
     def fits(node: Node) -> bool:
         return is_request(tree, node, inside(node, retrievals), inside(node, calls))
 
-    marked = _starts(tree, found, min)
-    requests = found | _highest(tree, {*found, *asked}, told, fits)
+    marked = _starts(tree, explicit, min)
+    requests = explicit | _highest(tree, {*explicit, *asked}, answers, fits)
     around = _starts(tree, requests, min)
     return requests | _highest(tree, {*requests, *asked}, asks, fits)
 
@@ -151,7 +153,7 @@ def _highest(
     tree: Tree, taken: Collection[Node], has_texts: Callable[[Node], bool], fits: Callable[[Node], bool]
 ) -> set[Node]:
     # What begins after the end of a span is no part of its answer, so it may be a request of its own.
-    found: set[Node] = set()
+    highest: set[Node] = set()
     covering: dict[Node | None, Node | None] = {None: None}
     refused: dict[Node | None, int] = {None: 0}
     for node in tree.nodes:
@@ -163,11 +165,11 @@ def _highest(
         if covering[node] is not None or not may_ask or refused[node] > REFUSED_MAX or not has_texts(node):
             continue
         if fits(node):
-            found.add(node)
+            highest.add(node)
             covering[node] = node
         else:
             refused[node] += 1
-    return found
+    return highest
 
 
 def _asked_tools(tree: Tree, calls: Sequence[Node]) -> dict[Node, Node | None]:
@@ -251,7 +253,7 @@ def _lowest(path: Sequence[Node], latest: Mapping[Node, int], start_ns: int, dep
 
 def _is_step(anchor: Node, retrievals: Sequence[Node], replying: Sequence[int], known: dict[Node, bool]) -> bool:
     if anchor not in known:
-        is_shown = anchor.tells_both and not none_in(replying, anchor)
+        is_shown = anchor.has_question_and_answer and not none_in(replying, anchor)
         known[anchor] = is_shown and repeats_documents(
             anchor.plain_answer, inside(anchor, retrievals, STEP_SEARCHES_MAX)
         )
@@ -277,14 +279,19 @@ def _unanswered(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -
     latest, earliest = _starts(tree, models, max), _starts(tree, retrievals, min)
 
     def has_texts(node: Node) -> bool:
-        return node in earliest and latest.get(node, -1) < earliest[node] and not node.failed and node.tells_both
+        return (
+            node in earliest
+            and latest.get(node, -1) < earliest[node]
+            and not node.failed
+            and node.has_question_and_answer
+        )
 
     def fits(node: Node) -> bool:
         below = inside(node, retrievals)
         return is_request(tree, node, below, inside(node, calls)) and nothing_was_given(tree, node, below)
 
-    found = _highest(tree, (), has_texts, fits)
-    return [SpanGroup(node, _by_time(inside(node, retrievals)), ()) for node in tree.nodes if node in found]
+    anchors = _highest(tree, (), has_texts, fits)
+    return [SpanGroup(node, _by_time(inside(node, retrievals)), ()) for node in tree.nodes if node in anchors]
 
 
 def _retrieves(call: Node) -> bool:
@@ -298,15 +305,17 @@ def _ends_there(node: Node, anchor: Node | None) -> bool:
 
 
 def _starts(tree: Tree, nodes: Iterable[Node], choose: Callable[[int, int], int]) -> dict[Node, int]:
-    found = {node: node.span.start_ns for node in nodes}
+    starts = {node: node.span.start_ns for node in nodes}
     for node in reversed(tree.nodes):
-        if node in found and node.parent is not None:
-            found[node.parent] = choose(found.get(node.parent, found[node]), found[node])
-    return found
+        if node in starts and node.parent is not None:
+            starts[node.parent] = choose(starts.get(node.parent, starts[node]), starts[node])
+    return starts
 
 
 def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], *, is_one: bool) -> list[SpanGroup]:
-    whole = SpanGroup(anchor, _by_time(retrievals), _by_time(calls), has_texts=is_one or not anchor.tells_both)
+    whole = SpanGroup(
+        anchor, _by_time(retrievals), _by_time(calls), has_texts=is_one or not anchor.has_question_and_answer
+    )
     if len(retrievals) < 2 or len(calls) < 2 or is_one:
         return [whole]
     turns: list[tuple[list[Node], list[Node]]] = [([], [])]
@@ -318,19 +327,23 @@ def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], *, i
             turns[-1][0].append(node)
         if node in calling:
             turns[-1][1].append(node)
-    if not turns[-1][1] or len({_asked(answers[-1]) for _, answers in turns}) < len(turns):
+    if not turns[-1][1] or len({answers[-1].last_asked for _, answers in turns}) < len(turns):
         return [whole]
     first_ns = whole.retrievals[0].span.start_ns
     planned = [text for call in whole.calls if call.span.start_ns < first_ns for text in call.replied_texts]
-    queries = (plain_text(if_readable(partial(getattr, found[0], "query"), None) or "") for found, _ in turns[1:])
+    queries = (plain_text(if_readable(partial(getattr, nodes[0], "query"), None) or "") for nodes, _ in turns[1:])
     if planned and any(stands_in(query, text) for query in islice(queries, TURNS_MAX) for text in planned):
         return [whole]
-    return [SpanGroup(anchor, tuple(found), tuple(answers), number) for number, (found, answers) in enumerate(turns)]
+    return [SpanGroup(anchor, tuple(nodes), tuple(answers), number) for number, (nodes, answers) in enumerate(turns)]
 
 
 def _with_later(groups: Sequence[SpanGroup], calls: Sequence[Node]) -> list[SpanGroup]:
-    found = list(groups)
-    answered = [(_latest_ns(group), place) for place, group in enumerate(found) if group.turn is None and group.calls]
+    continued = list(groups)
+    answered = [
+        (max(call.span.start_ns for call in group.calls), place)
+        for place, group in enumerate(continued)
+        if group.turn is None and group.calls
+    ]
     answered.sort(reverse=True)
     latest: dict[Node, int] = {}
     """The place of the latest group below each highest span."""
@@ -339,38 +352,30 @@ def _with_later(groups: Sequence[SpanGroup], calls: Sequence[Node]) -> list[Span
     for call in _by_time(calls):
         while answered and answered[-1][0] < call.span.start_ns:
             place = answered.pop()[1]
-            latest[found[place].anchor.top] = place
+            latest[continued[place].anchor.top] = place
         number = latest.get(call.top, -1)
-        if number < 0 or len(found[number].later) >= LATER_CALLS_MAX:
+        if number < 0 or len(continued[number].later) >= LATER_CALLS_MAX:
             continue
-        group = found[number]
+        group = continued[number]
         around = next((above for above in group.anchor.upwards() if call in above), None)
-        if around is None or around.tells_question or not _are_of_two(group.calls[-1], call, around):
+        if around is None or around.has_question:
+            continue
+        agents = [_agent_name(node, around) for node in (group.calls[-1], call)]
+        if None in agents or agents[0] == agents[1]:
             continue
         if number not in said:
-            said[number] = plain_text(next((text for node in reversed(group.calls) if (text := _said(node))), ""))
+            texts = (if_readable(partial(getattr, node, "generated"), None) for node in reversed(group.calls))
+            said[number] = plain_text(next(filter(None, texts), ""))
         given = (plain_text(message.text) for message in call.prompt if message.author != "assistant")
         if any(stands_in(said[number], text) for text in given):
-            found[number] = replace(group, later=(*group.later, call))
-    return found
-
-
-def _latest_ns(group: SpanGroup) -> int:
-    return max(call.span.start_ns for call in group.calls)
-
-
-def _are_of_two(call: Node, other: Node, around: Node) -> bool:
-    name, other_name = _agent_name(call, around), _agent_name(other, around)
-    return name is not None and other_name is not None and name != other_name
+            continued[number] = replace(group, later=(*group.later, call))
+    return continued
 
 
 def _agent_name(node: Node, around: Node) -> str | None:
     below = takewhile(lambda above: above is not around, node.upwards())
-    return next((above.agent_name for above in below if above.agent_name is not None), None)
-
-
-def _said(call: Node) -> str | None:
-    return if_readable(lambda: call.generated, None)
+    names = (first(above.attributes, AGENT_NAMES) for above in below)
+    return next((name for name in names if isinstance(name, str)), None)
 
 
 def _by_time(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -379,7 +384,3 @@ def _by_time(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 def _answered(call: Node) -> bool:
     return if_readable(lambda: call.generated is not None and not call.calls_tools, True)
-
-
-def _asked(call: Node) -> str | None:
-    return if_readable(lambda: call.last_question, None)

@@ -49,8 +49,8 @@ def history_of(
             form = 'give a list of JSON such as [{"question": "...", "response": "..."}]'
             raise UnreadableError(f"ragtide.history holds no turns (got {str(explicit)[:60]!r}): {form}")
         return last_turns(without_present(given, question))
-    for found in () if given_only else _candidates(group):
-        turns = last_turns(without_present(found, question))
+    for candidate in () if given_only else _candidates(group):
+        turns = last_turns(without_present(candidate, question))
         if turns:
             return without_documents(turns, documents or ())
     return []
@@ -59,18 +59,16 @@ def history_of(
 def _candidates(group: SpanGroup) -> Iterator[list[Turn]]:
     if group.turn is None and not group.anchor.span.dropped_attributes:
         with suppress(UnreadableError):
-            yield _in_input(group.anchor.inputs)
+            given = group.anchor.inputs
+            if isinstance(given, Mapping):
+                named = next(filter(None, (turns_of(given.get(key)) for key in HISTORY_KEYS)), None)
+                yield named or before_last_question(messages_of(given.get("messages")))
+            else:
+                yield before_last_question(messages_of(given))
     for call in reversed(group.calls):
         with suppress(UnreadableError):
             if not call.span.dropped_attributes:
                 yield before_last_question(call.input_messages)
-
-
-def _in_input(value: Any) -> list[Turn]:
-    if not isinstance(value, Mapping):
-        return before_last_question(messages_of(value))
-    named = (found for key in HISTORY_KEYS if (found := turns_of(value.get(key))))
-    return next(named, None) or before_last_question(messages_of(value.get("messages")))
 
 
 def without_documents(turns: Sequence[Turn], documents: Iterable[Found]) -> list[Turn]:
@@ -84,8 +82,8 @@ def without_documents(turns: Sequence[Turn], documents: Iterable[Found]) -> list
             starts[text[:START_CHARS]] = text
     if not starts:
         return list(turns)
-    found = [{**turn, "question": _without(turn["question"], starts)} for turn in turns]
-    return [turn for turn in found if turn["question"]]
+    shortened = [{**turn, "question": _without(turn["question"], starts)} for turn in turns]
+    return [turn for turn in shortened if turn["question"]]
 
 
 def _without(text: str, starts: Mapping[str, str]) -> str:

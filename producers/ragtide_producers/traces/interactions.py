@@ -16,7 +16,7 @@ from ragtide_schemas.times import utc_now
 
 from ..shapes.literals import BrokenTextError, UnreadableError
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, text_in
-from .attributes import first, under
+from .attributes import OWN, first, with_prefix
 from .content import answer_of, documents_in, is_cut, question_of, was_closed
 from .conventions import GENAI
 from .grouping import SpanGroup, groups_of
@@ -89,11 +89,12 @@ def interactions_of(spans: Iterable[Span], settings: IngestSettings, user_ids: U
 def interaction_of(group: SpanGroup, settings: IngestSettings, user_ids: UserIds = AS_SENT) -> Mapped:
     """Return the interaction of a group of spans, or the reason why it cannot be used."""
     nodes = [*group.anchor.upwards(), *group.calls, *group.retrievals]
-    given = first(group.anchor.own, ("interaction_id",))
+    own_id = first(group.anchor.own, ("interaction_id",))
     turn = "" if group.turn is None else f"-{group.turn}"
-    made = f"otel-{nodes[0].span.trace_id}-{group.anchor.span.span_id or 'trace'}{turn}"
-    kept = [kept for node in nodes if (kept := sampling_probability(node.span.trace_state)) is not None]
-    mapped = Mapped(given if isinstance(given, str) else made, None, probability=min(kept, default=None))
+    trace_id = f"otel-{nodes[0].span.trace_id}-{group.anchor.span.span_id or 'trace'}{turn}"
+    probabilities = (sampling_probability(node.span.trace_state) for node in nodes)
+    kept = [probability for probability in probabilities if probability is not None]
+    mapped = Mapped(own_id if isinstance(own_id, str) else trace_id, None, probability=min(kept, default=None))
     try:
         fields = {"interaction_id": mapped.interaction_id, **fields_of(group, nodes, settings)}
         if kept:
@@ -139,9 +140,13 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings)
     if missing := [name for name, content in contents.items() if content is None]:
         raise _without_content(missing, nodes, group)
     # Those of spans come before those of processes, and those of the anchor first.
-    own = ChainMap(*filter(None, (*(node.own for node in nodes), *(node.own_resource for node in nodes))))
+    own = ChainMap(
+        *filter(None, (*(node.own for node in nodes), *(with_prefix(node.span.resource, OWN) for node in nodes)))
+    )
     usage, about_cost = usage_of(group, own)
     units = (node.span.time_unit for node in nodes)
+    places = [place for node in nodes for place in (node.span.attributes, node.span.resource)]
+    segments = ((name, first(place, [key])) for name, key in settings.segments.items() for place in places[::-1])
     metadata = {
         "trace_id": nodes[0].span.trace_id,
         "span_id": group.anchor.span.span_id or None,
@@ -161,8 +166,10 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings)
         "documents": [document._asdict() for document in documents or ()],
         "response": response,
         "reference_answer": text_in(own.get("reference_answer"), "reference"),
-        "segments": _segments(nodes, own, settings),
-        "session_id": own.get("session_id") or _session(nodes),
+        "segments": {**{name: value for name, value in segments if value is not None}, **with_prefix(own, "segments.")},
+        "session_id": own.get("session_id")
+        or next(filter(None, (node.own_session for node in nodes)), None)
+        or _first_text(nodes, "session"),
         "turn": own.get("turn"),
         "history": history_of(group, own.get("history"), question, documents, given_only=not settings.history),
         "steps": steps_of(group, retrieved),
@@ -234,25 +241,15 @@ def _pipeline(nodes: Sequence[Node], own: Mapping[str, Any], settings: IngestSet
         names.extend(first(node.span.attributes, [name]) for node in nodes)
         names.extend(first(node.span.resource, [name]) for node in nodes)
     named = (name for name in names if isinstance(name, str) and not name.startswith(UNKNOWN_SERVICE))
-    found = next(named, None) or settings.default_pipeline
-    if found is None:
+    pipeline = next(named, None) or settings.default_pipeline
+    if pipeline is None:
         raise RefusedError(
             Refusal.NO_PIPELINE,
             "no attribute names the pipeline: set OTEL_SERVICE_NAME in the application, the attribute "
             "ragtide.pipeline, or the setting ingest.default_pipeline",
         )
-    return found
+    return pipeline
 
 
 def _first_text(nodes: Iterable[Node], column: str) -> str | None:
     return next((text for node in nodes if (text := node.text(column))), None)
-
-
-def _session(nodes: Sequence[Node]) -> str | None:
-    return next(filter(None, (node.own_session for node in nodes)), None) or _first_text(nodes, "session")
-
-
-def _segments(nodes: Sequence[Node], own: Mapping[str, Any], settings: IngestSettings) -> dict[str, Any]:
-    places = [place for node in nodes for place in (node.span.attributes, node.span.resource)]
-    named = ((name, first(place, [key])) for name, key in settings.segments.items() for place in places[::-1])
-    return {**{name: value for name, value in named if value is not None}, **under(own, "segments.")}

@@ -1,18 +1,16 @@
 """Why a trace gives no interaction: the nearest cause among its spans, as a code and in a sentence."""
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from ragtide_schemas.printable import printable
 
 from ..shapes.literals import BrokenTextError, UnreadableError
-from ..shapes.texts import ANSWER_KEYS
 from .calls_and_retrievals import calls_of, retrievals_of
 from .interactions import capture_advice
-from .reading import SEEN_CHARS, SpanReading, if_readable, plain_text
+from .reading import SEEN_CHARS, SpanReading
 from .requests import inside, repeats_documents
-from .tree import Node, Tree
+from .tree import Tree
 
 OPEN_SPAN: Final = "if plain code calls the retriever and the model, open a span around both"
 NO_RETRIEVAL: Final = (
@@ -58,7 +56,9 @@ def why_nothing(tree: Tree) -> Nothing:
     if not calls_of(tree):
         if failed:
             return Nothing(Cause.FAILED, f"no span is a model call that succeeded: {failed}")
-        if _repeats_document(tree, retrievals):
+        tops = (node for node in tree.nodes[:TOPS_MAX] if inside(node, retrievals) and node.has_question_and_answer)
+        top = next(tops, None)
+        if top is not None and repeats_documents(top.plain_answer, inside(top, retrievals)):
             return Nothing(Cause.ANSWER_REPEATS, "the answer repeats a document, so a search or a cache wrote it")
         return Nothing(Cause.NO_MODEL_CALL, f"no span is a model call: {OPEN_SPAN}")
     request = next((node for node in tree.nodes if node.failed and inside(node, retrievals)), None)
@@ -67,15 +67,6 @@ def why_nothing(tree: Tree) -> Nothing:
     if failed is not None:
         return Nothing(Cause.FAILED, f"no model call that succeeded began after a retrieval: {failed}")
     return Nothing(Cause.NO_LATER_CALL, "no model call began after a retrieval")
-
-
-def _repeats_document(tree: Tree, retrievals: Sequence[Node]) -> bool:
-    tops = tree.nodes[:TOPS_MAX]
-    top = next((node for node in tops if inside(node, retrievals) and node.tells_both), None)
-    if top is None:
-        return False
-    answer = if_readable(lambda: top.answer(ANSWER_KEYS), None)
-    return repeats_documents(plain_text(answer or ""), inside(top, retrievals))
 
 
 def _no_retrieval(tree: Tree) -> tuple[Cause, str]:
@@ -101,18 +92,18 @@ def _no_retrieval(tree: Tree) -> tuple[Cause, str]:
 
 def _failed(tree: Tree, *roles: str) -> str | None:
     lost = (node for node in tree.nodes if node in tree.lost and node.role in roles)
-    found = next((node for node in lost if node.role != "tool" or node.searches), None)
-    while found is not None and not found.failed:
-        found = found.parent
-    return None if found is None else f"{found.short_name} failed"
+    node = next((node for node in lost if node.role != "tool" or node.searches), None)
+    while node is not None and not node.failed:
+        node = node.parent
+    return None if node is None else f"{node.short_name} failed"
 
 
 def number_of(retrieval: SpanReading) -> str:
     """Return how many documents a retrieval has, or why it is not known."""
     try:
-        found = retrieval.documents
+        documents = retrieval.documents
     except BrokenTextError:
         return "truncated"
     except UnreadableError:
         return "not readable"
-    return "not captured" if found is None else str(len(found))
+    return "not captured" if documents is None else str(len(documents))

@@ -59,10 +59,8 @@ def decode_request(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest
         TooManySpansError: the body has more elements than one request may have. It was not decoded.
         InvalidTracesError: the body is not such a request; the message names another format that is known.
     """
-    return _protobuf_request(body) if encoding == "protobuf" else _json_request(body)
-
-
-def _json_request(body: bytes) -> ExportTraceServiceRequest:
+    if encoding == "protobuf":
+        return _protobuf_request(body)
     request = ExportTraceServiceRequest()
     try:
         fields = json_request(body)
@@ -160,10 +158,10 @@ def _unit(time: int) -> str:
     return unit if unit and time >= _PROTOCOL_S * PER_SECOND[unit] else _UNIT
 
 
-def read_attributes(found: Iterable[KeyValue]) -> dict[str, Any]:
+def read_attributes(pairs: Iterable[KeyValue]) -> dict[str, Any]:
     """Return attributes by name, without embeddings and bytes."""
     attributes = {}
-    for pair in found:
+    for pair in pairs:
         key = pair.key
         value = None if key.endswith(".vector") else _value(pair.value)
         if value is not None:
@@ -211,10 +209,7 @@ def read_capture(path: Path) -> list[Span]:
     if len(body) > CAPTURE_MAX_BYTES:
         raise UnreadableFileError(f"{path} has more than {CAPTURE_MAX_BYTES} bytes: split it")
     try:
-        return list(spans_of(decode_request(body, "json" if _is_json(body) else "protobuf")))
+        is_json = body.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
+        return list(spans_of(decode_request(body, "json" if is_json else "protobuf")))
     except InvalidTracesError as error:
         raise UnreadableFileError(f"{path}: {error}") from None
-
-
-def _is_json(body: bytes) -> bool:
-    return body.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")

@@ -15,7 +15,7 @@ from ..shapes.document_keys import TEXTS
 from ..shapes.documents import Found, documents_of
 from ..shapes.literals import BrokenTextError, SeveralTextsError, UnreadableError, value_of
 from ..shapes.messages import Message, all_texts, last_of, message_of, messages_of, results_by_call, tool_results_of
-from ..shapes.replies import documents_in, has_objects, is_error, tells_nothing
+from ..shapes.replies import documents_in, is_error, reports_nothing
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, Meaning, text_in
 from .answered import Answered, answered_in, may_be_answered
 from .attributes import (
@@ -28,16 +28,15 @@ from .attributes import (
     ROLE_NAMES,
     ROLES,
     Flattened,
-    by_prefix,
     first,
     flattened,
-    hidden,
+    group_by_prefix,
+    is_hidden,
     role_by_words,
-    shown,
-    under,
+    visible,
+    with_prefix,
 )
 from .conventions import (
-    AGENT_NAMES,
     AGENT_OPERATIONS,
     CONTENT_WORDS,
     CONVENTIONS,
@@ -48,7 +47,6 @@ from .conventions import (
     GENAI,
     HAYSTACK,
     LLM_WORDS,
-    OPENINFERENCE,
     OPERATIONS,
     PREPARED_CALLS,
     RAG_WORDS,
@@ -57,7 +55,6 @@ from .conventions import (
     THREAD_KEYS,
     TOOL_WORDS,
     WRITING_OPERATIONS,
-    WRITING_WORDS,
     Role,
 )
 from .span import Span
@@ -185,31 +182,27 @@ class SpanReading:
         self.span = span
         self.left_out: Counter[str] = Counter()
         """What was left out of the contents on purpose, by name, such as `response.reasoning`."""
-        self.told_result: Any = None
+        self.repeated_result: Any = None
         """The result of a tool whose span has none, as the messages of a later model call repeat it."""
         self._retrieval_names = retrieval_names
         self._events_cut = False
-        self._once_found: dict[Any, Any] = {}
-        self._attributes = self._with_events() if span.events else span.attributes
+        self._read_once: dict[Any, Any] = {}
+        self.attributes = self._with_events() if span.events else span.attributes
+        """The attributes of the span, and the contents of its events by the names of attributes."""
 
     @cached_property
     def own(self) -> dict[str, Any]:
         """The attributes that begin with `ragtide.`, without this beginning."""
-        return shown(self._groups.get(OWN, {}))
-
-    @cached_property
-    def own_resource(self) -> dict[str, Any]:
-        """The attributes of the process that begin so."""
-        return under(self.span.resource, OWN)
+        return visible(self._groups.get(OWN, {}))
 
     @property
     def explicit_documents(self) -> list[Found]:
         """The documents in the attribute `ragtide.documents`."""
         name = f"{OWN}documents"
-        found = self._found(self._spelled(name, self.own["documents"]))
-        if found is None:
+        documents = self._documents_in(self._spelled(name, self.own["documents"]))
+        if documents is None:
             raise UnreadableError(f"{name} of {self.short_name!r} has no documents: give a JSON list of texts")
-        return found
+        return documents
 
     @cached_property
     def exception(self) -> str:
@@ -237,26 +230,24 @@ class SpanReading:
         """The role, by the attribute of a dialect, else by the documents, else by the name."""
         if self._groups and self._flattened("reranked").items:
             return "rerank"
-        if self._retrieval_names and not self._retrieval_names.isdisjoint(map(str.lower, self._names)):
+        if self._retrieval_names and not self._retrieval_names.isdisjoint(map(str.lower, self.names)):
             return "retrieval"
-        named = self._attributes.keys() & ROLE_NAMES
+        named = self.attributes.keys() & ROLE_NAMES
         for name, roles in ROLES if named else ():
-            kind = self._attributes[name] if name in named else None
+            kind = self.attributes[name] if name in named else None
             role = roles.get(kind.strip('"').lower()) if isinstance(kind, str) else None  # MLflow writes JSON
+            if role == "retrieval":
+                operation = first(self.attributes, OPERATIONS)
+                writes = isinstance(operation, str) and operation.lower() in WRITING_OPERATIONS
+                return "other" if writes else role
             if role is not None:
-                return "other" if self._does_not(role) else role
+                return "other" if role == "llm" and self.span.name.endswith(PREPARED_CALLS) else role
         return "retrieval" if self._flattened("documents").items else self._role_by_name()
 
-    def _does_not(self, role: Role) -> bool:
-        if role == "llm":
-            return self.span.name.endswith(PREPARED_CALLS)
-        operation = first(self._attributes, OPERATIONS) if role == "retrieval" else None
-        return isinstance(operation, str) and operation.lower() in WRITING_OPERATIONS
-
     def _role_by_name(self) -> Role:
-        if any(isinstance(self._attributes.get(name), str) for name in DECISIVE_KINDS):
+        if any(isinstance(self.attributes.get(name), str) for name in DECISIVE_KINDS):
             return "other"
-        component = self._attributes.get(HAYSTACK.kinds[0])
+        component = self.attributes.get(HAYSTACK.kinds[0])
         if isinstance(component, str):
             return role_by_words(component, llm=LLM_WORDS)
         if self._first("input_messages") is not None and self._first("output_messages") is not None:
@@ -268,14 +259,14 @@ class SpanReading:
     @cached_property
     def switch(self) -> str:
         """The remedy when content is not captured, of the preferred dialect that marks the span; empty without one."""
-        given = [f"{name}={str(value)[:SEEN_CHARS]}" for name, value in self._attributes.items()]
+        given = [f"{name}={str(value)[:SEEN_CHARS]}" for name, value in self.attributes.items()]
         rows = (row for row in CONVENTIONS if row.switch and any(text.startswith(row.marks) for text in given))
         return next((row.switch for row in rows), "")
 
     @property
     def hides(self) -> bool:
         """Whether a word stands for a content of the span that its sender hides."""
-        return any(isinstance(value, str) and hidden(value.strip() or "-") for value in self._attributes.values())
+        return any(isinstance(value, str) and is_hidden(value.strip() or "-") for value in self.attributes.values())
 
     @property
     def wordless(self) -> str | None:
@@ -294,13 +285,13 @@ class SpanReading:
         Without columns it is a text whose name indicates a content, and is that of no dialect.
         """
         rows = [row for which in columns for row in self._columns.get(which, ())]
-        for name, value in rows if columns else self._attributes.items():
+        for name, value in rows if columns else self.attributes.items():
             is_strange = isinstance(value, str) and name not in PLACES and len(value) > NAME_CHARS
             if not columns and not (is_strange and any(word in name.rpartition(".")[2] for word in CONTENT_WORDS)):
                 continue
             shows = value
             if name.endswith("."):
-                shows = {key: text for key, text in shown(value).items() if key.rpartition(".")[2] in TEXTS}
+                shows = {key: text for key, text in visible(value).items() if key.rpartition(".")[2] in TEXTS}
             if shows and shows != "null":
                 begin = printable((shows if isinstance(shows, str) else repr(shows))[:SEEN_CHARS])
                 return f"{name} of the span {self.short_name!r} (got {begin!r})"
@@ -321,37 +312,45 @@ class SpanReading:
         if self.answers_itself:
             return self._answered.documents or []
         if self.has_output:
-            return self._found(self._output)
+            return self._documents_in(self.output)
         if self.is_silent or any(value == 0 for _, value in self._plain("found")):
             return []
-        return None if self.told_result is None else self._found(self.told_result)
+        return None if self.repeated_result is None else self._documents_in(self.repeated_result)
 
     @cached_property
     def _own_documents(self) -> list[Found] | None:
         flat = self._flattened("reranked" if self.role == "rerank" else "documents")
         if flat.gap:
             raise self._broken("a document is missing")
-        if flat.items:
-            return self._with_ids(self._found(flat.items))
-        given = self.value("documents")
-        return None if given is None else self._found(given)
+        if not flat.items:
+            value = self.value("documents")
+            return None if value is None else self._documents_in(value)
+        documents = self._documents_in(flat.items)
+        own = (item.get("document") for item in self._flattened("documents").items)
+        if not documents or all(isinstance(document, dict) and document.get("id") for document in own):
+            return documents
+        # The output may have the same documents with their ids.
+        listed = if_readable(lambda: documents_of(self.output), None) or []
+        if [document.text for document in listed] != [document.text for document in documents]:
+            return documents
+        return [old._replace(id=new.id or old.id) for old, new in zip(documents, listed, strict=True)]
 
     @property
     def wider_documents(self) -> list[Found]:
         """The documents with a text of their metadata that has theirs, such as the sentences around it."""
-        found: list[Found] = []
+        documents: list[Found] = []
         for item, document in zip(self._flattened("documents").items, self._own_documents or (), strict=False):
             fields = item.get("document", item) if isinstance(item, dict) else None
             metadata = fields.get("metadata") if isinstance(fields, dict) else None
             with suppress(UnreadableError):
                 metadata = _spelled(metadata)
             text = (document.text or "").strip()
-            texts = (
-                [value for value in metadata.values() if isinstance(value, str)] if isinstance(metadata, dict) else []
-            )
-            wider = (value for value in texts if text and len(value.strip()) > len(text) and text in value)
-            found.extend(document._replace(text=value) for value in wider)
-        return found
+            if not text or not isinstance(metadata, dict):
+                continue
+            texts = (value for value in metadata.values() if isinstance(value, str))
+            wider = (value for value in texts if len(value.strip()) > len(text) and text in value)
+            documents.extend(document._replace(text=value) for value in wider)
+        return documents
 
     @cached_property
     def _answered(self) -> Answered:
@@ -371,25 +370,20 @@ class SpanReading:
     @cached_property
     def gives_nothing(self) -> bool:
         """Whether the output of a step is an empty list, or says that nothing was found."""
-        return self.has_output and if_readable(lambda: tells_nothing(self._output), False)
-
-    @property
-    def returns_objects(self) -> bool:
-        """Whether the result of a tool has documents as objects of a framework."""
-        return if_readable(lambda: has_objects(self._output), False)
+        return self.has_output and if_readable(lambda: reports_nothing(self.output), False)
 
     @property
     def is_error(self) -> bool:
         """Whether the reply of a tool is an error."""
-        return if_readable(lambda: is_error(self._output if self.has_output else self.told_result), False)
+        return if_readable(lambda: is_error(self.output if self.has_output else self.repeated_result), False)
 
     @property
     def is_silent(self) -> bool:
         """Whether a retrieval has a visible input and no output, in a dialect that so says that nothing was found."""
         return self.role == "retrieval" and any(
-            not self._attributes.keys().isdisjoint(row.kinds)
-            and first(self._attributes, row.inputs) is not None
-            and not any(map(self._attributes.get, row.outputs))
+            not self.attributes.keys().isdisjoint(row.kinds)
+            and first(self.attributes, row.inputs) is not None
+            and not any(map(self.attributes.get, row.outputs))
             and self._first("documents") is None
             and not self._flattened("documents").items
             for row in CONVENTIONS
@@ -404,10 +398,10 @@ class SpanReading:
         """
         if self.role != "retrieval" or not isinstance(self._first("outputs"), str):
             return False
-        named = f"{self.span.name} {self._attributes.get(GENAI.kinds[0], '')}".lower()
-        if SERVED_MODEL in self._attributes or any(word in named for word in RAG_WORDS):
-            return if_readable(lambda: self.text_of([self._output], "answer") is not None, True)
-        output, documents = if_readable(lambda: (self._output, self._own_documents), (None, None))
+        named = f"{self.span.name} {self.attributes.get(GENAI.kinds[0], '')}".lower()
+        if SERVED_MODEL in self.attributes or any(word in named for word in RAG_WORDS):
+            return if_readable(lambda: self.text_of([self.output], "answer") is not None, True)
+        output, documents = if_readable(lambda: (self.output, self._own_documents), (None, None))
         return isinstance(output, str) and not all((document.text or "") in output for document in documents or ())
 
     @cached_property
@@ -421,21 +415,10 @@ class SpanReading:
         return role_by_words(self.span.name) == "retrieval" and self._first("outputs") is not None
 
     @property
-    def only_reads(self) -> bool:
-        """Whether no name of the span or of its tool indicates that something is stored, sent or deleted."""
-        return not any(word in name.lower() for name in self._names for word in WRITING_WORDS)
-
-    @property
     def is_agent(self) -> bool:
         """Whether the messages of the span are those of the application."""
-        operation = self._attributes.get(GENAI.kinds[0])
+        operation = self.attributes.get(GENAI.kinds[0])
         return isinstance(operation, str) and operation in AGENT_OPERATIONS
-
-    @property
-    def agent_name(self) -> str | None:
-        """The name of the agent whose step the span is, if its own attributes have it."""
-        found = first(self._attributes, AGENT_NAMES)
-        return found if isinstance(found, str) else None
 
     @property
     def is_of_application(self) -> bool:
@@ -445,7 +428,7 @@ class SpanReading:
     @property
     def searches(self) -> bool:
         """Whether the name of the span or of its tool indicates a search."""
-        return any(role_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self._names)
+        return any(role_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self.names)
 
     @property
     def short_name(self) -> str:
@@ -453,24 +436,25 @@ class SpanReading:
         return printable(self.span.name[:SEEN_CHARS])
 
     @property
-    def _names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
+        """The name of the span, and that of its tool."""
         return (self.span.name, *(str(value) for _, value in self._plain("tool_name")))
 
     @property
     def tool_name(self) -> str:
         """The name of the tool, or else of the span."""
-        return self._names[-1]
+        return self.names[-1]
 
     @cached_property
-    def tells_question(self) -> bool:
+    def has_question(self) -> bool:
         """Whether the span has a question in its input; a cut content counts, and several texts do not."""
         return _tells(lambda: self.question(QUESTION_KEYS))
 
     @cached_property
-    def tells_both(self) -> bool:
+    def has_question_and_answer(self) -> bool:
         """Whether the span has a question in its input and an answer in its output, perhaps an empty text."""
         is_there = self.output_is_empty or self.answers_empty or self.shows_stream
-        return self.tells_question and (is_there or _tells(lambda: self.answer(ANSWER_KEYS)))
+        return self.has_question and (is_there or _tells(lambda: self.answer(ANSWER_KEYS)))
 
     @cached_property
     def answers_empty(self) -> bool:
@@ -486,13 +470,8 @@ class SpanReading:
     def output_is_empty(self) -> bool:
         """Whether the output of the span is an empty text, and no content that is hidden."""
         if self._first("outputs") is not None:
-            return if_readable(lambda: self._output == "", False)  # in JSON (MLflow), or in an envelope
-        return any(self._attributes.get(name) == "" for name in OUTPUTS)
-
-    @property
-    def output_is_null(self) -> bool:
-        """Whether the output of the span is the word by which OpenInference says that it returned nothing."""
-        return self._attributes.get(OPENINFERENCE.outputs[0]) == "null"
+            return if_readable(lambda: self.output == "", False)  # in JSON (MLflow), or in an envelope
+        return any(self.attributes.get(name) == "" for name in OUTPUTS)
 
     @property
     def shows_stream(self) -> bool:
@@ -559,9 +538,9 @@ class SpanReading:
 
     def _question(self, keys: tuple[str, ...]) -> str | None:
         self._whole()
-        found = self.text_of([self.inputs], "question", keys)
-        if found is not None or not self.is_of_application:
-            return found
+        question = self.text_of([self.inputs], "question", keys)
+        if question is not None or not self.is_of_application:
+            return question
         # The message may be the input of a chain as JSON, without a text if the input is streamed (LangChain).
         return self.text_of([_spelled(last_of(self.input_messages, "user"))], "question", keys)
 
@@ -571,9 +550,9 @@ class SpanReading:
 
     def _answer(self, keys: tuple[str, ...]) -> str | None:
         self._whole()
-        found = self.text_of([self._output], "answer", keys)
-        if found is not None or not self.is_of_application:
-            return found
+        answer = self.text_of([self.output], "answer", keys)
+        if answer is not None or not self.is_of_application:
+            return answer
         return self.text_of(self._given("output_messages"), "answer")
 
     @property
@@ -588,11 +567,6 @@ class SpanReading:
         self._whole()
         return last_of(self.input_messages, "user")
 
-    @property
-    def user_texts(self) -> frozenset[str]:
-        """The texts of the user in the messages of an agent."""
-        return frozenset(message.text.strip() for message in self.input_messages if message.author == "user")
-
     @cached_property
     def generated(self) -> str | None:
         """The text that a model call returned; None for a call that only asks for tools."""
@@ -606,12 +580,12 @@ class SpanReading:
     @cached_property
     def _written(self) -> str | None:
         self._whole()
-        given = list(self._given("output_messages"))
-        found = self.text_of(given, "answer")
-        if found is not None and not any(_are_several(value, found) for value in given):
-            return found
-        whole = None if self._has_calls else self.text_of([self._output], "answer")
-        if whole is None and found is not None:
+        replies = list(self._given("output_messages"))
+        text = self.text_of(replies, "answer")
+        if text is not None and not any(_has_several(reply, text) for reply in replies):
+            return text
+        whole = None if self._has_calls else self.text_of([self.output], "answer")
+        if whole is None and text is not None:
             raise UnreadableError(f"the span {self.short_name!r} has several answers: send the one that was shown")
         return whole
 
@@ -648,8 +622,8 @@ class SpanReading:
     @cached_property
     def prompt_documents(self) -> list[Found] | None:
         """The documents in the variables of the prompt: a text, or several."""
-        found = first(self._variables, DOCUMENT_KEYS)
-        return documents_of(_spelled(found)) if found is not None else None
+        value = first(self._variables, DOCUMENT_KEYS)
+        return documents_of(_spelled(value)) if value is not None else None
 
     @cached_property
     def prompt_question(self) -> str | None:
@@ -659,13 +633,13 @@ class SpanReading:
     @cached_property
     def tool_results(self) -> list[Any]:
         """The results of tools that went into a model call after the question, oldest first."""
-        return [_spelled(found) for found in tool_results_of(self._raw_messages("input_messages"))]
+        return [_spelled(result) for result in tool_results_of(self._raw_messages("input_messages"))]
 
     @property
     def prompts(self) -> tuple[str, ...]:
         """The texts that went into a model call and may have the documents: of the system, then of the user."""
-        found = (last_of(self.input_messages, "system"), last_of(self.input_messages, "user"))
-        return tuple(text for text in (*found, *self.completed) if text)
+        texts = (last_of(self.input_messages, "system"), last_of(self.input_messages, "user"))
+        return tuple(text for text in (*texts, *self.completed) if text)
 
     @cached_property
     def prompt(self) -> list[Message]:
@@ -680,9 +654,9 @@ class SpanReading:
     def all_inputs(self) -> str:
         """All texts of the attributes of a model call that are not what it returned."""
         outputs = {name for which in ("outputs", "output_messages") for name, _ in self._columns.get(which, ())}
-        names = [name for name in {**self._attributes, **self._groups} if not name.startswith(tuple(outputs))]
+        names = [name for name in {**self.attributes, **self._groups} if not name.startswith(tuple(outputs))]
         return all_texts(
-            [shown(self._groups[name]) if name in self._groups else self._attributes[name] for name in names]
+            [visible(self._groups[name]) if name in self._groups else self.attributes[name] for name in names]
         )
 
     @property
@@ -707,23 +681,25 @@ class SpanReading:
         return self._once("prompt", self._whole_prompt)
 
     def _whole_prompt(self) -> list[Message]:
-        found = [Message("system", all_texts(value), False) for value in self._given("instructions")]
+        messages = [Message("system", all_texts(value), False) for value in self._given("instructions")]
         raw = self._raw_messages("input_messages")
         for given in self._given("input_messages"):
             if isinstance(given, Mapping):
                 aside = {key: value for key, value in given.items() if value is not raw}
-                found.append(Message("system", all_texts(aside), False))
+                messages.append(Message("system", all_texts(aside), False))
             items = raw if raw is not None else given
             while isinstance(items, list) and len(items) == 1 and isinstance(items[0], list):
                 items = items[0]
             for item in items if isinstance(items, list) else [items]:
                 message = message_of(item)
-                found.append(Message(message.author if message else "user", all_texts(item), False))
+                messages.append(Message(message.author if message else "user", all_texts(item), False))
             break
-        found += [Message("user", text, False) for text in self.completed]
-        if not found or any(message.author == "tool" and not message.text.strip() for message in found):
-            found.append(Message("tool" if found else "user", all_texts(self.inputs), False))  # results of tools, too
-        return found
+        messages += [Message("user", text, False) for text in self.completed]
+        if not messages or any(message.author == "tool" and not message.text.strip() for message in messages):
+            messages.append(
+                Message("tool" if messages else "user", all_texts(self.inputs), False)
+            )  # results of tools, too
+        return messages
 
     @cached_property
     def called_with(self) -> list[str]:
@@ -743,24 +719,24 @@ class SpanReading:
     @property
     def own_session(self) -> str | None:
         """The session that the application set on the span, and not a framework from its own thread."""
-        metadata = if_readable(lambda: self._spelled("metadata", self._attributes.get("metadata")), None)
+        metadata = if_readable(lambda: self._spelled("metadata", self.attributes.get("metadata")), None)
         threads = [metadata.get(key) for key in THREAD_KEYS] if isinstance(metadata, Mapping) else []
         rows = (row for row in self._columns.get("session", ()) if row[0] not in FRAMEWORK_SESSIONS)
         return next((str(value) for _, value in rows if isinstance(value, str | int) and value not in threads), None)
 
     def text(self, which: str) -> str | None:
         """Return an attribute that is a short text, such as the model, by its column in the table."""
-        found = self._first(which)
-        return str(found) if isinstance(found, str | int) and str(found).strip() else None
+        value = self._first(which)
+        return str(value) if isinstance(value, str | int) and str(value).strip() else None
 
     def number(self, which: str, *keys: str) -> float | None:
         """Return an attribute that is a number, or the number under one of the keys of a JSON object."""
         if which not in self._columns:
             return None
-        found = if_readable(lambda: self.value(which), None)
-        if isinstance(found, Mapping):
-            found = next((found[key] for key in keys if isinstance(found.get(key), int | float)), None)
-        return number_of(found)
+        value = if_readable(lambda: self.value(which), None)
+        if isinstance(value, Mapping):
+            value = next((value[key] for key in keys if isinstance(value.get(key), int | float)), None)
+        return number_of(value)
 
     def value(self, which: str) -> Any:
         """Return an attribute by its column in the table, a JSON text as its value; None without one.
@@ -774,15 +750,15 @@ class SpanReading:
         return None
 
     def _once(self, key: Any, read: Callable[[], _Read]) -> _Read:
-        if key not in self._once_found:
+        if key not in self._read_once:
             try:
-                self._once_found[key] = read()
+                self._read_once[key] = read()
             except UnreadableError as error:
-                self._once_found[key] = error
-        found: _Read | UnreadableError = self._once_found[key]
-        if isinstance(found, UnreadableError):
-            raise found.with_traceback(None)
-        return found
+                self._read_once[key] = error
+        content: _Read | UnreadableError = self._read_once[key]
+        if isinstance(content, UnreadableError):
+            raise content.with_traceback(None)
+        return content
 
     def _spelled(self, name: str, value: Any) -> Any:
         if not isinstance(value, str | Mapping):
@@ -809,7 +785,8 @@ class SpanReading:
         return BrokenTextError(f"{what} in the span {self.short_name!r}")
 
     @cached_property
-    def _output(self) -> Any:
+    def output(self) -> Any:
+        """The output of the span, a JSON text as its value; None without one."""
         return self.value("outputs") if self._first("outputs") is not None else self._event_output
 
     @cached_property
@@ -818,19 +795,19 @@ class SpanReading:
             return None
         for value in self._given("output_messages"):
             given = value if isinstance(value, list) else [value]
-            found = [result for item in given if isinstance(item, dict) for result in tool_results_of([item])]
+            results = [result for item in given if isinstance(item, dict) for result in tool_results_of([item])]
             contents = [item["content"] for item in given if isinstance(item, dict) and "content" in item]
-            if found or contents:
-                return (found or contents)[0]
+            if results or contents:
+                return (results or contents)[0]
         return None
 
     @cached_property
     def _variables(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        variables: dict[str, Any] = {}
         for name, value in self._columns.get("prompt_variables", ()):
-            given = shown(value) if isinstance(value, dict) else self._spelled(name, value)
-            found.update(given if isinstance(given, Mapping) else {})
-        return found
+            given = visible(value) if isinstance(value, dict) else self._spelled(name, value)
+            variables.update(given if isinstance(given, Mapping) else {})
+        return variables
 
     def _messages(self, which: str) -> list[Message]:
         return self._once(("messages", which), lambda: self._conversation(which))[1]
@@ -842,8 +819,8 @@ class SpanReading:
         for given in self._with_inputs(which):
             inner = [given[key] for key in _MESSAGE_KEYS if given.get(key)] if isinstance(given, Mapping) else []
             for value in (given, *inner):
-                if found := messages_of(value):
-                    return value, found
+                if messages := messages_of(value):
+                    return value, messages
         return None, []
 
     def _with_inputs(self, which: str) -> Iterator[Any]:
@@ -858,23 +835,23 @@ class SpanReading:
             yield [item for item in flattened(value).items if item != {}] if flat else self._spelled(name, value)
 
     def _with_events(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        contents: dict[str, Any] = {}
         messages: dict[str, list[Any]] = {}
         results = 0
         for event in self.span.events:
-            if event.name in RESULT_EVENTS and (fields := under(event.attributes, f"{event.name}.")):
-                found.update({f"{event.name}.{results}.{key}": self._in_event(text) for key, text in fields.items()})
+            if event.name in RESULT_EVENTS and (fields := with_prefix(event.attributes, f"{event.name}.")):
+                contents |= {f"{event.name}.{results}.{key}": self._in_event(text) for key, text in fields.items()}
                 results += 1
             for row in EVENTS.get(event.name, ()):
                 given = first(event.attributes, row.keys)
                 if given is not None and row.author is None:
-                    found.setdefault(row.attribute, given)
+                    contents.setdefault(row.attribute, given)
                 elif given is not None and row.author is not None:
                     finish = {"finish_reason": reason} if (reason := event.attributes.get("finish_reason")) else {}
-                    messages.setdefault(row.attribute, []).append(finish | self._message(given, row.author))
-        return {**messages, **found, **self.span.attributes}
+                    messages.setdefault(row.attribute, []).append(finish | self._event_message(given, row.author))
+        return {**messages, **contents, **self.span.attributes}
 
-    def _message(self, given: Any, author: str) -> Any:
+    def _event_message(self, given: Any, author: str) -> Any:
         value = self._in_event(given)
         if isinstance(value, dict) and not value.keys().isdisjoint(("role", "message", "tool_calls")):
             return {"role": author, **value}
@@ -889,25 +866,16 @@ class SpanReading:
             self._events_cut = True
             return ""
 
-    def _with_ids(self, found: list[Found] | None) -> list[Found] | None:
-        own = (item.get("document") for item in self._flattened("documents").items)
-        if not found or all(isinstance(document, dict) and document.get("id") for document in own):
-            return found
-        listed = if_readable(lambda: documents_of(self._output), None) or []
-        if [document.text for document in listed] != [document.text for document in found]:
-            return found
-        return [old._replace(id=new.id or old.id) for old, new in zip(found, listed, strict=True)]
-
     def text_of(self, values: Iterable[Any], meaning: Meaning, keys: tuple[str, ...] | None = None) -> str | None:
         """Return the text in the first of the values that has one."""
 
         def read(left_out: Counter[str]) -> str | None:
-            found = (text_in(value, meaning, keys, left_out) for value in values if value is not None)
-            return next((text for text in found if text is not None), None)
+            texts = (text_in(value, meaning, keys, left_out) for value in values if value is not None)
+            return next((text for text in texts if text is not None), None)
 
         return self._named("response" if meaning == "answer" else meaning, read)
 
-    def _found(self, value: Any) -> list[Found] | None:
+    def _documents_in(self, value: Any) -> list[Found] | None:
         return self._named("documents", partial(documents_in, value))
 
     def _named(self, content: str, read: Callable[[Counter[str]], _Read]) -> _Read:
@@ -925,16 +893,16 @@ class SpanReading:
 
     @cached_property
     def _columns(self) -> dict[str, list[tuple[str, Any]]]:
-        found: dict[str, list[tuple[int, str, Any]]] = {}
-        for name, value in {**self._attributes, **self._groups}.items():
-            if name in PLACES and not hidden(value):
+        columns: dict[str, list[tuple[int, str, Any]]] = {}
+        for name, value in {**self.attributes, **self._groups}.items():
+            if name in PLACES and not is_hidden(value):
                 for column, place in PLACES[name]:
-                    found.setdefault(column, []).append((place, name, value))
-        return {column: [row[1:] for row in sorted(rows, key=itemgetter(0))] for column, rows in found.items()}
+                    columns.setdefault(column, []).append((place, name, value))
+        return {column: [row[1:] for row in sorted(rows, key=itemgetter(0))] for column, rows in columns.items()}
 
     @cached_property
     def _groups(self) -> dict[str, dict[str, Any]]:
-        return by_prefix(self._attributes)
+        return group_by_prefix(self.attributes)
 
     def _first(self, which: str) -> Any:
         for name, value in self._columns.get(which, ()):
@@ -946,13 +914,10 @@ class SpanReading:
         return (row for which in columns for row in self._columns.get(which, ()) if not row[0].endswith("."))
 
     def _flattened(self, which: str) -> Flattened:
-        return self._once(("flattened", which), lambda: self._whole_list(which)) if self._groups else NO_LIST
-
-    def _whole_list(self, which: str) -> Flattened:
-        for name, value in self._columns.get(which, ()):
-            if name.endswith(".") and (found := flattened(value)).items:
-                return found
-        return NO_LIST
+        if not self._groups:
+            return NO_LIST
+        lists = (flattened(value) for name, value in self._columns.get(which, ()) if name.endswith("."))
+        return self._once(("flattened", which), lambda: next((flat for flat in lists if flat.items), NO_LIST))
 
 
 def _unwrapped(value: Any) -> Any:
@@ -977,8 +942,8 @@ def _spelled(value: Any, read: Callable[[str], Any] = value_of) -> Any:
     return texts
 
 
-def _are_several(value: Any, found: str) -> bool:
+def _has_several(value: Any, answer: str) -> bool:
     messages = reversed(messages_of(value) if isinstance(value, list) else [])
     last = takewhile(lambda message: message.author == "assistant" and not message.calls_tools, messages)
     texts = [text for message in last if (text := message.text.strip())]
-    return texts[:1] == [found] and not all(found.startswith(text) for text in texts)
+    return texts[:1] == [answer] and not all(answer.startswith(text) for text in texts)

@@ -100,7 +100,7 @@ def _has_several(tree: Tree, node: Node, asked: str, retrievals: Sequence[Node],
         place += 1
         if not unit.is_of_application or none_in(calling, unit) or none_in(searching, unit):
             place = unit.last + 1
-        elif unit.tells_both:
+        elif unit.has_question_and_answer:
             question = unit.plain_question
             if not question or stands_in(question, asked) or stands_in(asked, question):
                 same.append(unit)
@@ -139,11 +139,11 @@ def _has_another(node: Node, others: Mapping[str, Node], calls: Sequence[Node]) 
 
 def nothing_was_given(tree: Tree, node: Node, retrievals: Sequence[Node]) -> bool:
     """Whether retrievals found nothing, or a step left nothing of it, and the span has an answer of its own."""
-    found = [if_readable(partial(getattr, retrieval, "documents"), None) for retrieval in retrievals]
+    by_retrieval = [if_readable(partial(getattr, retrieval, "documents"), None) for retrieval in retrievals]
     answer = UNREAD if node.shows_stream else plain_text(if_readable(lambda: node.answer(ANSWER_KEYS), UNREAD) or "")
-    if not answer or any(documents is None for documents in found) or repeats_documents(answer, retrievals):
+    if not answer or any(documents is None for documents in by_retrieval) or repeats_documents(answer, retrievals):
         return False
-    marks = [(document.text or document.id, document.id) for documents in found for document in documents or ()]
+    marks = [(document.text or document.id, document.id) for documents in by_retrieval for document in documents or ()]
     starts = [plain_text(mark)[:START_CHARS] for pair in marks for mark in pair if mark]
     steps = (step for step in tree.nodes[node.first + 1 : node.last + 1] if step.role == "other" and step.gives_nothing)
     given = (text for step in steps for text in step.given_texts)

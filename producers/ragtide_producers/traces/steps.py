@@ -40,29 +40,29 @@ def steps_of(group: SpanGroup, documents: Sequence[Found]) -> list[dict[str, Any
     names = {step: f"{step[0][:50]}_{step[1]}" if counts[step[0]] > 1 else step[0] for step in returned}
     if not 2 <= len(returned) <= STEPS_MAX or len(set(names.values())) < len(names):
         return None
-    places = {step: _places(list(found.values()), documents) for step, found in returned.items()}
-    retrievers = {step: found for step, found in returned.items() if step[1] == "retriever"}
+    places = {step: _places(list(by_key.values()), documents) for step, by_key in returned.items()}
+    retrievers = {step: by_key for step, by_key in returned.items() if step[1] == "retriever"}
     if {place for step in retrievers for place in places[step]} != set(range(len(documents))):
         return None
-    known = all(document.text is not None for found in retrievers.values() for document in found.values())
-    by_document = Counter(key for found in retrievers.values() for key in found)
+    known = all(document.text is not None for by_key in retrievers.values() for document in by_key.values())
+    by_document = Counter(key for by_key in retrievers.values() for key in by_key)
     steps: list[dict[str, Any]] = []
-    for step, found in returned.items():
-        fields = {"name": names[step], "kind": step[1], "documents": places[step], "returned": len(found)}
+    for step, by_key in returned.items():
+        fields = {"name": names[step], "kind": step[1], "documents": places[step], "returned": len(by_key)}
         if known and step in retrievers and len(retrievers) > 1:
-            fields["shared"] = sum(by_document[key] > 1 for key in found)
+            fields["shared"] = sum(by_document[key] > 1 for key in by_key)
         steps.append(fields)
     return steps
 
 
 def _returned(group: SpanGroup) -> dict[tuple[str, StepKind], dict[str, Found]]:
     # The steps have the order in which their spans ended, so that a reranker comes after its retrievers.
-    found: dict[tuple[str, StepKind], dict[str, Found]] = {}
+    steps: dict[tuple[str, StepKind], dict[str, Found]] = {}
     for node, kind in sorted(_leaves(group.retrievals), key=lambda leaf: (leaf[0].span.end_ns, leaf[0].span.start_ns)):
-        step = found.setdefault((_name_of(node, kind), kind), {})
+        step = steps.setdefault((_name_of(node, kind), kind), {})
         for document in node.documents or ():
             step.setdefault(key_of(document), document)
-    return found
+    return steps
 
 
 def _leaves(retrievals: Sequence[Node]) -> Iterator[tuple[Node, StepKind]]:
@@ -85,7 +85,7 @@ def _leaves(retrievals: Sequence[Node]) -> Iterator[tuple[Node, StepKind]]:
 
 
 def _parts(retrieval: Node) -> list[Node]:
-    found: list[Node] = []
+    parts: list[Node] = []
     waiting = list(retrieval.parts)
     name = _name_of(retrieval, "retriever")
     while waiting:
@@ -93,8 +93,8 @@ def _parts(retrieval: Node) -> list[Node]:
         if _name_of(part, "retriever") == name and part.role == retrieval.role:
             waiting.extend(part.parts)
         else:
-            found.append(part)
-    return found
+            parts.append(part)
+    return parts
 
 
 def _name_of(node: Node, kind: StepKind) -> str:
@@ -107,11 +107,11 @@ def _places(returned: Sequence[Found], documents: Sequence[Found]) -> list[int]:
     by_id = {document.id: index for index, document in enumerate(documents)}
     ids = Counter(document.id for document in documents)
     own_ids = Counter(document.id for document in returned)
-    found: dict[int, None] = {}
+    places: dict[int, None] = {}
     for document in returned:
         place = None if document.text is None else by_text.get(document.text)
         if place is None and document.id is not None and own_ids[document.id] == ids[document.id] == 1:
             place = by_id[document.id]
         if place is not None:
-            found[place] = None
-    return list(found)
+            places[place] = None
+    return list(places)

@@ -134,7 +134,7 @@ class Tree:
 
 
 def _leaked(nodes: list[Node]) -> list[Node]:
-    late = [node for node in nodes if _is_late(node) and node.is_of_application and node.tells_question]
+    late = [node for node in nodes if _is_late(node) and node.is_of_application and node.has_question]
     if not late:
         return []
     first_ns = min((node.span.start_ns for node in nodes if node.role in ("llm", "retrieval")), default=0)
@@ -157,16 +157,14 @@ def _move(node: Node, moved: dict[Node, int]) -> None:
     by_ns = moved.get(above, 0) if moved and span.resource == parent.resource else 0
     early_ns = parent.start_ns - span.start_ns - by_ns
     if early_ns > 0:
-        is_last = early_ns > SKEW_NS and _wrote_answer(node, above)
+        text = None
+        if early_ns > SKEW_NS and node.role == "llm":
+            text = if_readable(lambda: node.generated, None)
+        is_last = text is not None and if_readable(lambda: above.answer(ANSWER_KEYS), None) == text
         by_ns += max(early_ns, parent.end_ns - span.end_ns - by_ns) if is_last else early_ns
     if by_ns:
         moved[node] = by_ns
         node.span = replace(span, start_ns=span.start_ns + by_ns, end_ns=span.end_ns + by_ns)
-
-
-def _wrote_answer(call: Node, above: Node) -> bool:
-    text = if_readable(lambda: call.generated, None) if call.role == "llm" else None
-    return text is not None and if_readable(lambda: above.answer(ANSWER_KEYS), None) == text
 
 
 def _heads_of_circles(ordered: list[Span], by_id: dict[str, Span]) -> set[str]:

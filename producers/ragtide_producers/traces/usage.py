@@ -52,15 +52,15 @@ def usage_of(group: SpanGroup, own: Mapping[str, Any]) -> tuple[dict[str, Any] |
     are_known = bool(known) and len(known) == len(counts) and max(totals) <= TOKENS_MAX
     cost_usd, about_cost = cost_of(group.calls, counts)
     start_ns, end_ns = period_ns(group)
-    found = {
+    numbers = {
         "latency_s": seconds_of(end_ns - start_ns),
         "prompt_tokens": totals[0] if are_known else None,
         "completion_tokens": totals[1] if are_known else None,
         "cost_usd": cost_usd,
         "retrieval_latency_s": seconds_of(covered_ns(group.retrievals)),
     }
-    found |= {field: own[f"usage.{field}"] for field in AnswerUsage.model_fields if f"usage.{field}" in own}
-    return {name: number for name, number in found.items() if number is not None} or None, about_cost
+    numbers |= {field: own[f"usage.{field}"] for field in AnswerUsage.model_fields if f"usage.{field}" in own}
+    return {name: number for name, number in numbers.items() if number is not None} or None, about_cost
 
 
 def covered_ns(readings: Iterable[SpanReading]) -> int:
@@ -99,14 +99,14 @@ def cost_of(calls: Sequence[SpanReading], counts: Sequence[CallTokens | None]) -
     names = {call.text("model") for call in calls}
     if not stated and names <= {None}:
         return None, {}
-    found = (
+    costs = (
         [_cost_of(*each) for each in zip(calls, counts, strict=True)]
         if len(names) <= MODELS_MAX
         else [CostAbsence.UNKNOWN_MODEL]
     )
-    known = [cost for cost in found if not isinstance(cost, CostAbsence)]
+    known = [cost for cost in costs if not isinstance(cost, CostAbsence)]
     total = math.fsum(cost for cost, _ in known)
-    absent = next((cost for cost in found if isinstance(cost, CostAbsence)), None)
+    absent = next((cost for cost in costs if isinstance(cost, CostAbsence)), None)
     if absent or total > COST_MAX_USD:
         return None, {"cost_absent": (absent or CostAbsence.NO_TOKENS).value}
     return total, {"cost_source": ", ".join(sorted({source for _, source in known}))}
@@ -125,8 +125,8 @@ def cost_outcome(metadata: Mapping[str, Any]) -> str | None:
 
 
 def _stated_usd(call: SpanReading) -> float | None:
-    found = call.number("cost", "total", "total_cost")
-    return found if found is not None and 0 <= found <= COST_MAX_USD else None
+    usd = call.number("cost", "total", "total_cost")
+    return usd if usd is not None and 0 <= usd <= COST_MAX_USD else None
 
 
 def _cost_of(call: SpanReading, tokens: CallTokens | None) -> tuple[float, str] | CostAbsence:
