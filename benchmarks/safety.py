@@ -24,7 +24,7 @@ from typing import Any
 from ragtide import RagInteraction
 from ragtide_consumers.worker.results import LabeledEntry, ResultCommitter
 from ragtide_offline.demo import demo_interactions
-from ragtide_producers.publishing.round_trip import publish_commands
+from ragtide_producers.publishing.batch_publisher import publish_commands
 from ragtide_producers.publishing.routes import InteractionRoute
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.redis.client import connect_async

@@ -48,7 +48,7 @@ def interaction_of(fields: Mapping[str, Any]) -> RagInteraction:
         return sent(RagInteraction.from_fields, fields, utc_now())
     left_out = LeftOut()
     for name, value in others.items():
-        others[name] = _read(name, value, left_out)
+        others[name] = _read_field(name, value, left_out)
     return sent(RagInteraction.from_fields, {**fields, **others}, utc_now()).with_left_out(left_out)
 
 
@@ -58,10 +58,10 @@ def stands(name: str, value: Any) -> bool:
     Args:
         name: of a text, or `documents`.
     """
-    return _stand(value) if name == "documents" else isinstance(value, str) and _stands(value)
+    return _documents_stand(value) if name == "documents" else isinstance(value, str) and _text_stands(value)
 
 
-def _stands(text: str) -> bool:
+def _text_stands(text: str) -> bool:
     """Whether a text is taken as it stands, because it can spell no value, no stream and no medium."""
     head = text[:BEGINNING]
     if begins_again(text):
@@ -72,18 +72,18 @@ def _stands(text: str) -> bool:
     return _MAY_SPELL.match(text) is None
 
 
-def _read(name: str, value: Any, left_out: LeftOut) -> Any:
+def _read_field(name: str, value: Any, left_out: LeftOut) -> Any:
     from .shapes.replies import document_fields  # noqa: PLC0415 - see above
     from .shapes.texts import UnreadableError, text_in  # noqa: PLC0415 - see above
 
     meaning = TEXTS.get(name)
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     read: Any
     try:
-        read = document_fields(value, found) if meaning is None else text_in(value, meaning, left_out=found)
+        read = document_fields(value, counts) if meaning is None else text_in(value, meaning, left_out=counts)
     except UnreadableError as error:
         raise InvalidEntryError(Reason.INVALID, f"{name} cannot be read: {_remedy(value, str(error))}") from None
-    for kind, number in found.items():
+    for kind, number in counts.items():
         count_left_out(left_out, f"{name}.{kind}", number)
     if meaning is None:  # A document that has the fields of the schema keeps its metadata.
         given = value if isinstance(value, list) and len(value) == len(read) else read
@@ -103,12 +103,12 @@ def _remedy(value: Any, otherwise: str) -> str:
     return otherwise if known else f"it {unfit(value)}"
 
 
-def _stand(documents: Any) -> bool:
+def _documents_stand(documents: Any) -> bool:
     if type(documents) is not list and type(documents) is not tuple:
         return False
     for item in documents:
         if isinstance(item, str):
-            if not _stands(item) or not item or item.isspace():
+            if not _text_stands(item) or not item or item.isspace():
                 return False
         elif not _is_document(item):
             return False
@@ -120,11 +120,9 @@ def _is_document(item: Any) -> bool:
         text = item.get("text")
         if not isinstance(text, str) or not _DOCUMENT_FIELDS.issuperset(item):
             return False
-        return " " in text[:BEGINNING] or not _is_medium(text)
+        if " " in text[:BEGINNING]:
+            return True
+        from .shapes.parts import medium_of  # noqa: PLC0415 - see above
+
+        return medium_of(text) is None
     return isinstance(item, RetrievedDocument)
-
-
-def _is_medium(text: str) -> bool:
-    from .shapes.parts import medium_of  # noqa: PLC0415 - see above
-
-    return medium_of(text) is not None

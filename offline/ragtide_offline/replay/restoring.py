@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
-from ragtide_producers.publishing.round_trip import publish_commands
+from ragtide_producers.publishing.batch_publisher import publish_commands
 from ragtide_producers.publishing.routes import FeedbackRoute, InteractionRoute, Publication, PublishCommand
 from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
 from ragtide_runtime.recordings import EntryKind, Recording

@@ -114,18 +114,18 @@ def _joined(group: Sequence[Record], mapped: _Mapped, seen: "array[int]", proble
     if fields is None or header.chunk is None or not _is_chunk(fields[header.chunk]):
         yield from group
         return
-    rows = sorted((record.fields or {} for record in group), key=partial(_rank, header))
+    rows = sorted((record.fields or {} for record in group), key=partial(_stated_rank, header))
     named = None if header.id is None else fields[header.id]
     if problem:
         yield replace(group[0], fields=None, problem=problem)
-    elif named is not None and _is_apart(header, rows, seen):
+    elif named is not None and _came_before(header, rows, seen):
         yield replace(group[0], fields=None, problem=_APART.format(shortened(str(named))))
     elif len(group) == 1:
         yield group[0]
     elif named is None and not _is_one_row(header, rows):
         yield replace(group[0], fields=None, problem=_UNKNOWN.format(group[-1].number))
     else:
-        whole = {**fields, header.chunk: [_document(row, header.chunk) for row in rows]}
+        whole = {**fields, header.chunk: [_document_of_row(row, header.chunk) for row in rows]}
         for name in header.facts:
             if any(row[name] != fields[name] for row in rows):
                 del whole[name]
@@ -133,7 +133,7 @@ def _joined(group: Sequence[Record], mapped: _Mapped, seen: "array[int]", proble
         yield replace(group[0], fields=whole, content=b"\n".join(record.content for record in group))
 
 
-def _rank(header: _Header, row: Mapping[str, Any]) -> float:
+def _stated_rank(header: _Header, row: Mapping[str, Any]) -> float:
     """Return the rank that a row states for its chunk; 0 if it states none, so that rows stay in their order."""
     stated = next((row[name] for name in header.facts if plain_name(name).endswith("rank")), None)
     try:
@@ -149,7 +149,7 @@ def _is_chunk(value: Any) -> bool:
     return isinstance(value, dict) and not is_list and any(isinstance(part, str) for part in value.values())
 
 
-def _is_apart(header: _Header, rows: Sequence[Mapping[str, Any]], seen: "array[int]") -> bool:
+def _came_before(header: _Header, rows: Sequence[Mapping[str, Any]], seen: "array[int]") -> bool:
     answer = tuple(repr(rows[0][name]) for name in header.known)
     fingerprints = [hash(answer), *(hash((*answer, repr(row[header.chunk or ""]))) for row in rows)]
     if seen[fingerprints[0] % _REMEMBERED] == fingerprints[0]:
@@ -164,16 +164,16 @@ def _is_one_row(header: _Header, rows: Sequence[Mapping[str, Any]]) -> bool:
     return any(plain_name(name) in _INDICES or first[name] != second[name] for name in first if name != header.chunk)
 
 
-def _document(row: Mapping[str, Any], column: str) -> Any:
+def _document_of_row(row: Mapping[str, Any], column: str) -> Any:
     if not isinstance(row[column], str):
         return row[column]
     by_name = {plain_name(name): value for name, value in row.items() if value is not None}
-    found = {field: next((by_name[name] for name in names if name in by_name), None) for field, names in _FACTS.items()}
+    facts = {field: next((by_name[name] for name in names if name in by_name), None) for field, names in _FACTS.items()}
     document: dict[str, Any] = {"text": row[column]}
-    if isinstance(found["id"], str | int):
-        document["id"] = str(found["id"])
+    if isinstance(facts["id"], str | int):
+        document["id"] = str(facts["id"])
     with suppress(TypeError, ValueError):
-        document["score"] = float(found["score"] or "")
+        document["score"] = float(facts["score"] or "")
     return document
 
 

@@ -169,8 +169,8 @@ def interaction_fields(
     seen = seen or SeenColumns()
     compared = partial(read_value, cells=cells)
     read = partial(compared, left_out=left_out)
-    row = _lifted(row, mapping)
-    stated, rest = _stated(row, mapping, seen)
+    row = _lift_nested(row, mapping)
+    stated, rest = _stated_columns(row, mapping, seen)
     taken = {target: ", ".join(values) for target, values in stated.items()}
     rest = with_tables(rest, {target: stated.pop(target) for target in mapping if target.partition(".")[0] in TABLES})
     own = _own_columns(rest, stated)
@@ -183,7 +183,7 @@ def interaction_fields(
             known = _candidates(field, names, rest)
             # A null under the own name may mean that there is no answer, or that another column has it.
             known = [[own[field]], *known] if known and field in own else known
-            columns = _chosen(field, known, rest, compared, seen)
+            columns = _choose_columns(field, known, rest, compared, seen)
             if columns:
                 fields[field] = _read_all(field, {column: rest[column] for column in columns}, read)
                 used = used.union(columns)
@@ -220,7 +220,7 @@ def with_tables(row: Mapping[str, Any], stated: Mapping[str, Mapping[str, Any]] 
         InvalidEntryError: a value is none of its table, or the table has a column of its own that is no object.
     """
     dotted = {name: {name: row[name]} for name in row if "." in name and name.partition(".")[0] in TABLES}
-    found = {name: value for name, value in row.items() if name not in dotted}
+    joined = {name: value for name, value in row.items() if name not in dotted}
     tables: dict[str, dict[str, Any]] = {}
     for target, values in (*dotted.items(), *(stated or {}).items()):
         table, _, name = target.partition(".")
@@ -228,18 +228,18 @@ def with_tables(row: Mapping[str, Any], stated: Mapping[str, Mapping[str, Any]] 
         is_other = target in dotted and table == "usage" and known is None  # such as total_tokens
         value = row[target] if is_other else _read_all(target, values, read_value)
         if not name:
-            found[table] = value
+            joined[table] = value
         elif value is not None:
             tables.setdefault(table, {})[name if known is None else known.field] = value
     for table, values in tables.items():
-        own = {} if found.get(table) is None else read_value(table, table, found[table])
+        own = {} if joined.get(table) is None else read_value(table, table, joined[table])
         if not isinstance(own, Mapping):
             raise invalid(f"the row has {table}, too: leave one of the columns out")
-        found[table] = {**own, **values}
-    return found
+        joined[table] = {**own, **values}
+    return joined
 
 
-def _stated(
+def _stated_columns(
     row: Mapping[str, Any], mapping: Mapped, seen: SeenColumns
 ) -> tuple[dict[str, Mapping[str, Any]], Mapping[str, Any]]:
     stated: dict[str, Mapping[str, Any]] = {}
@@ -247,23 +247,21 @@ def _stated(
     for target, given in mapping.items():
         values: dict[str, Any] = {}
         for column in [given] if isinstance(given, str) else given:
-            found = reached(row, column)
-            if found is not None:
-                values[column], rest = found[1], without(rest, found[0])
+            place = reached(row, column)
+            if place is not None:
+                values[column], rest = place[1], without(rest, place[0])
                 seen.named.add(column)
             elif column in seen.named:
                 values[column] = None
             else:
-                raise invalid(_no_column(row, target, column))
+                places = list(islice(places_in(row), KEYS_MAX))
+                near = closest(column, places)
+                meant = "; it has: " if near is None else f"; did you mean {near!r}? It has: "
+                raise invalid(
+                    f"{target} is mapped to the column {column!r}, which the row lacks{meant}{', '.join(places)[:200]}"
+                )
         stated[target] = values
     return stated, rest
-
-
-def _no_column(row: Mapping[str, Any], target: str, column: str) -> str:
-    places = list(islice(places_in(row), KEYS_MAX))
-    near = closest(column, places)
-    meant = "; it has: " if near is None else f"; did you mean {near!r}? It has: "
-    return f"{target} is mapped to the column {column!r}, which the row lacks{meant}{', '.join(places)[:200]}"
 
 
 def _own_columns(row: Mapping[str, Any], stated: Collection[str]) -> dict[str, str]:
@@ -294,7 +292,7 @@ def _own_value(field: str, column: str, value: Any, read: Callable[..., Any], *,
     return read(field, column, value, own=field in TEXTS and isinstance(value, str))
 
 
-def _lifted(row: Mapping[str, Any], mapping: Mapped) -> Mapping[str, Any]:
+def _lift_nested(row: Mapping[str, Any], mapping: Mapped) -> Mapping[str, Any]:
     stated = {column.partition(".")[0] for column in columns_named(mapping)}
     for name in _REPLIES:
         inner = row.get(name) if name not in stated else None
@@ -311,8 +309,8 @@ def _lifted(row: Mapping[str, Any], mapping: Mapped) -> Mapping[str, Any]:
     ]
     for name in (*_DOTTED, *nested):
         if name not in row and isinstance(row.get(name.partition(".")[0]), Mapping):
-            found = reached(row, name)
-            row = row if found is None else {**without(row, found[0]), name: found[1]}
+            place = reached(row, name)
+            row = row if place is None else {**without(row, place[0]), name: place[1]}
     return row
 
 
@@ -342,7 +340,7 @@ def _base(name: str) -> tuple[str, int]:
 
 def _candidates(field: str, names: Mapping[str, str], row: Mapping[str, Any]) -> list[list[str]]:
     ranks = _RANKS[field]
-    found: dict[tuple[int, str], list[tuple[int, str]]] = {}
+    by_rank: dict[tuple[int, str], list[tuple[int, str]]] = {}
     for column, name in names.items():
         base, number = (name, 0) if name in ranks else _base(name)
         # The context of a span in exports of Phoenix, such as its `trace_id`, is no document.
@@ -354,10 +352,10 @@ def _candidates(field: str, names: Mapping[str, str], row: Mapping[str, Any]) ->
         if name in CITED and (field == "documents") != _has_chunks(row[column]):
             continue
         if base != name and field == "documents" and base in _NUMBERED:
-            found.setdefault((len(ranks), base), []).append((number, column))
+            by_rank.setdefault((len(ranks), base), []).append((number, column))
         elif base in ranks and (base == name or field == "response") and not of_span:
-            found[ranks[base], column] = [(number, column)]
-    known = [[column for _, column in sorted(found[key])] for key in sorted(found, key=lambda key: key[0])]
+            by_rank[ranks[base], column] = [(number, column)]
+    known = [[column for _, column in sorted(by_rank[key])] for key in sorted(by_rank, key=lambda key: key[0])]
     if field != "reference_answer":
         known = [columns for columns in known if names[columns[0]] not in _RAW] or known
     is_deepeval = "actual_output" in names.values() and known and names[known[0][0]] == "retrieval_context"
@@ -365,45 +363,45 @@ def _candidates(field: str, names: Mapping[str, str], row: Mapping[str, Any]) ->
     return [columns for columns in known if not (is_deepeval and row[known[0][0]] and names[columns[0]] == "context")]
 
 
-def _chosen(
+def _choose_columns(
     field: str, known: list[list[str]], row: Mapping[str, Any], read: Callable[..., Any], seen: SeenColumns
 ) -> list[str]:
     if field not in (*TEXTS, "documents"):
         return next((columns for columns in known if row[columns[0]] is not None), known[0] if known else [])
     if field in ("question", "reference_answer") and len(known) > 1:
-        known = [columns for columns in known if _text(field, columns, row, read)] or known[:1]
+        known = [columns for columns in known if _comparable_text(field, columns, row, read)] or known[:1]
     for columns in known[1:]:
-        if _text(field, known[0], row, read) != _text(field, columns, row, read):
+        if _comparable_text(field, known[0], row, read) != _comparable_text(field, columns, row, read):
             seen.differing[field] = ", ".join(known[0]), ", ".join(columns)
     if any(", ".join(columns) in seen.differing.get(field, ()) for columns in known):
         raise invalid(seen.question_about(field))
     return known[0] if known else []
 
 
-def _text(field: str, columns: Sequence[str], row: Mapping[str, Any], read: Callable[..., Any]) -> Any:
+def _comparable_text(field: str, columns: Sequence[str], row: Mapping[str, Any], read: Callable[..., Any]) -> Any:
     try:
-        found = _read_all(field, {column: row[column] for column in columns}, read)
+        value = _read_all(field, {column: row[column] for column in columns}, read)
     except InvalidEntryError:
         return object()
-    return [document["text"].strip() for document in found] if field == "documents" else found and found.strip()
+    return [document["text"].strip() for document in value] if field == "documents" else value and value.strip()
 
 
 def _read_all(target: str, values: Mapping[str, Any], read: Callable[..., Any]) -> Any:
-    found = [read(target, column, value) for column, value in values.items()]
-    return found[0] if len(found) == 1 else [document for documents in found for document in documents]
+    parts = [read(target, column, value) for column, value in values.items()]
+    return parts[0] if len(parts) == 1 else [document for documents in parts for document in documents]
 
 
 def _put_documents_beside(
     column: str, value: Any, fields: dict[str, Any], taken: dict[str, str], read: Callable[..., Any]
 ) -> None:
     for key in ("documents", *COLUMNS["documents"]):
-        found = reached(value, key)
-        if found is not None and isinstance(found[1], list | Mapping) and not isinstance(value, list):
+        place = reached(value, key)
+        if place is not None and isinstance(place[1], list | Mapping) and not isinstance(value, list):
             with suppress(InvalidEntryError):
-                fields["documents"] = read("documents", column, found[1])
+                fields["documents"] = read("documents", column, place[1])
                 taken["documents"] = column
                 if column == "metadata" and isinstance(value, Mapping):
-                    fields["metadata"] = without(value, found[0])
+                    fields["metadata"] = without(value, place[0])
                 return
 
 
@@ -411,8 +409,8 @@ def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str
     if "history" in fields:
         given = fields["history"] if "history" in taken else read_value("history", "history", fields["history"])
         fields["history"] = last_turns(without_present(given or (), fields.get("question"))) or None
-    elif (found := history_in(row, fields.get("question"), without=used)) is not None:
-        taken["history"], fields["history"] = found[0], found[1] or None
+    elif (history := history_in(row, fields.get("question"), without=used)) is not None:
+        taken["history"], fields["history"] = history[0], history[1] or None
 
 
 def history_in(
@@ -441,11 +439,11 @@ def _refuse_missing(row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
         if fields.get(name) is None:
             raise invalid(
                 f"{name} is missing: add it, or name its column with --map {name}=COLUMN; the row has: "
-                f"{', '.join(row)[:200] or 'nothing'}{_of_whole(name, row)}",
+                f"{', '.join(row)[:200] or 'nothing'}{_hint_about(name, row)}",
             )
 
 
-def _of_whole(field: str, row: Mapping[str, Any]) -> str:
+def _hint_about(field: str, row: Mapping[str, Any]) -> str:
     if field == "documents" and "spans" in row:
         return "; the documents of a trace are in its spans: send them with OpenTelemetry, or add a column"
     column = next((name for name in row if plain_name(name) in WHOLE_CONVERSATIONS), None)
@@ -458,7 +456,7 @@ def _of_whole(field: str, row: Mapping[str, Any]) -> str:
 
 
 @lru_cache(4096)  # every row of a file has the same names
-def _meant(name: str, missing: frozenset[str]) -> str | None:
+def _closest_field(name: str, missing: frozenset[str]) -> str | None:
     return closest(name, missing, likeness=TYPO)
 
 
@@ -466,7 +464,7 @@ def _refuse_typos(rest: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
     # `story` and `step` are columns of some data sets, and like `history` and `steps`.
     missing = _FIELDS.difference(fields, ("history", "steps"))
     for name in islice(rest, KEYS_MAX):
-        meant = _meant(name, missing) if len(name) <= NAME_MAX_CHARS else None
+        meant = _closest_field(name, missing) if len(name) <= NAME_MAX_CHARS else None
         if meant is not None:
             raise invalid(
                 f"{name} is not a field of this schema; did you mean {meant}? Correct its name, or move it to metadata"

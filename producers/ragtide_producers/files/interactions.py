@@ -120,7 +120,7 @@ def pending_records(source: str | Path, options: FileOptions, start: int = 0) ->
     """
     with _reading(source):
         form = format_of(source, options)
-        yield from form.pending(_place(source), start, columns.columns_named(options.columns))
+        yield from form.pending(_readable_place(source), start, columns.columns_named(options.columns))
 
 
 def made_id(record: Record) -> str:
@@ -135,7 +135,7 @@ def count_rows(source: str | Path, options: FileOptions) -> int | None:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
     with _reading(source):
-        return format_of(source, options).count(_place(source))
+        return format_of(source, options).count(_readable_place(source))
 
 
 def digest_of(source: str | Path, options: FileOptions) -> str:
@@ -145,7 +145,7 @@ def digest_of(source: str | Path, options: FileOptions) -> str:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
     with _reading(source):
-        return format_of(source, options).digest(_place(source))
+        return format_of(source, options).digest(_readable_place(source))
 
 
 @contextmanager
@@ -160,11 +160,11 @@ def _reading(source: str | Path) -> Iterator[None]:
         ) from None
 
 
-def _place(source: str | Path) -> str | Path:
+def _readable_place(source: str | Path) -> str | Path:
     if huggingface.is_huggingface(source) or parquet.is_url(source):
         return str(source)
     path = Path("/dev/stdin" if str(source) == STDIN else source)
-    return path if path.is_file() or not path.exists() or path.is_dir() else _copy_of(path)
+    return path if path.is_file() or not path.exists() or path.is_dir() else _copy_stream(path)
 
 
 STDIN: Final = "-"
@@ -172,7 +172,7 @@ STDIN: Final = "-"
 
 
 @cache
-def _copy_of(stream: Path) -> Path:
+def _copy_stream(stream: Path) -> Path:
     with stream.open("rb") as source, NamedTemporaryFile(prefix="ragtide-", delete=False) as copy:
         atexit.register(Path(copy.name).unlink, missing_ok=True)
         copyfileobj(source, copy)
@@ -195,7 +195,7 @@ def format_of(source: str | Path, options: FileOptions) -> Format:
     if name not in FORMATS:
         raise UnreadableFileError(unknown("format", name, tuple(FORMATS)))
     if options.format is None and name in ("json", "jsonl"):
-        name = json.name_by_content(Path(_place(source)), name)
+        name = json.detect_format(Path(_readable_place(source)), name)
     return FORMATS[name]
 
 

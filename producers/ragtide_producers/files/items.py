@@ -191,7 +191,7 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
     asked = rest.pop(question)
     asked = asked if question == "question" else read_value("question", question, asked)
     reference_answer = _reference_answer(rest, columns)
-    metadata = {**that_fit(rest, own), **own} if isinstance(own, dict) else own
+    metadata = {**fitting_metadata(rest, own), **own} if isinstance(own, dict) else own
     past = history_in(rest, asked)
     checked = _CheckedItem.from_fields(
         {
@@ -208,11 +208,11 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
     return Item(**{name: getattr(checked, name) for name in Item.__dataclass_fields__})
 
 
-def that_fit(rest: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def fitting_metadata(rest: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that are JSON and have room in metadata beside others; without the largest if not all have."""
     others = {name: value for name, value in rest.items() if name not in own}
-    found: dict[str, Any] = metadata_values(others, "metadata", LeftOut(), ROOM_BYTES - len(to_json(own)))
-    return found
+    fitting: dict[str, Any] = metadata_values(others, "metadata", LeftOut(), ROOM_BYTES - len(to_json(own)))
+    return fitting
 
 
 ROOM_BYTES: Final = METADATA_MAX_BYTES * 3 // 4

@@ -29,8 +29,8 @@ def separated(value: Any) -> Any:
     if not isinstance(value, str) or "deepeval_source=" not in value:
         return value
     _, *parts = _SOURCE.split(value)
-    found = [{"id": name, "text": text} for name, text in zip(parts[::2], parts[1::2], strict=True)]
-    return found[0] if len(found) == 1 else found or value
+    documents = [{"id": name, "text": text} for name, text in zip(parts[::2], parts[1::2], strict=True)]
+    return documents[0] if len(documents) == 1 else documents or value
 
 
 def refuse_joined(column: str, text: str) -> None:
@@ -39,11 +39,11 @@ def refuse_joined(column: str, text: str) -> None:
     Raises:
         UnreadableError: the text has a separator of documents.
     """
-    found = None if column[-1:].isdecimal() else _separator(text, in_list=plain_name(column) in _LISTS)
-    if found is not None:
+    separator = None if column[-1:].isdecimal() else _separator(text, in_list=plain_name(column) in _LISTS)
+    if separator is not None:
         raise UnreadableError(
-            f"it is one text and may be several documents, joined by {found!r}: write a JSON list of texts, such as "
-            '["first text", "second text"], also if it is one (DeepEval: save the cases as JSON)'
+            f"it is one text and may be several documents, joined by {separator!r}: write a JSON list of texts, such "
+            'as ["first text", "second text"], also if it is one (DeepEval: save the cases as JSON)'
         )
 
 

@@ -127,15 +127,16 @@ def _is_ragchecker(row: Row) -> bool:
 
 
 def _ragchecker_fields(result: Row) -> dict[str, Any]:
-    fields = {name: result[name] for name in _OWN if name in result} | {"source": "ragchecker"}
+    fields: dict[str, Any] = {name: result[name] for name in _OWN if name in result} | {"source": "ragchecker"}
     chunks = result.get("retrieved_context")
-    # As documents of the schema all chunks stay: the labels are about all.
-    return fields | ({"documents": list(map(_document, chunks))} if isinstance(chunks, list) else {})
-
-
-def _document(chunk: Any) -> Any:
-    known = isinstance(chunk, dict) and chunk.get("doc_id") is not None
-    return {"text": chunk.get("text"), "id": str(chunk["doc_id"])} if known else chunk
+    if isinstance(chunks, list):  # As documents of the schema all chunks stay: the labels are about all.
+        fields["documents"] = [
+            {"text": chunk.get("text"), "id": str(chunk["doc_id"])}
+            if isinstance(chunk, dict) and chunk.get("doc_id") is not None
+            else chunk
+            for chunk in chunks
+        ]
+    return fields
 
 
 def _claim_labels(result: Row) -> ClaimLabels | None:

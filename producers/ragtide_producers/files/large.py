@@ -98,20 +98,20 @@ def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
     Raises:
         UnreadableFileError: a source cannot be read, has no files, or has a file that another one has.
     """
-    found: dict[str, InputFile] = {}
+    files: dict[str, InputFile] = {}
     for source in sources:
         names = _files_of(source)
         named = name_of(source) if options.unnamed is None else options.unnamed
         for name in names:
             place = name if huggingface.is_huggingface(name) or parquet.is_url(name) else str(Path(name).resolve())
-            if place in found:
+            if place in files:
                 raise UnreadableFileError(
                     f"{name} is given twice, so its rows would count twice: leave out one of them"
                 )
             rows = count_rows(name, options)
             if rows is None:
                 rows = sum(1 for _ in pending_records(name, options))
-            found[place] = InputFile(name, named, rows, digest_of(name, options))
+            files[place] = InputFile(name, named, rows, digest_of(name, options))
             first = [make() for make in islice(pending_records(name, options), HEAD_ROWS)]
             if sum(1 for _ in whole_rows(first, options.columns)) < len(first):
                 raise UnreadableFileError(
@@ -120,7 +120,7 @@ def large_input(sources: Sequence[str], options: FileOptions) -> LargeInput:
             seen = columns_seen(first, options)
             for field_name in seen.differing:
                 raise UnreadableFileError(f"{name}: {seen.question_about(field_name)}")
-    return LargeInput(list(found.values()), options)
+    return LargeInput(list(files.values()), options)
 
 
 def _files_of(source: str) -> list[str]:
@@ -129,7 +129,7 @@ def _files_of(source: str) -> list[str]:
             files, place = parquet.filesystem(source)
             listed = files.glob(place) if "*" in place else files.find(place) if files.isdir(place) else [place]
             paths = [path for path in listed if listed == [place] or _is_data(path.removeprefix(place).split("/"))]
-            found = [str(files.unstrip_protocol(path)) for path in sorted(paths)]
+            names = [str(files.unstrip_protocol(path)) for path in sorted(paths)]
         except Exception as error:  # noqa: BLE001 - the library of an object store raises errors of its own
             raise UnreadableFileError(
                 f"{source} cannot be read ({error}): check the URL and your credentials"
@@ -138,10 +138,10 @@ def _files_of(source: str) -> list[str]:
         return [source]
     else:
         inside = sorted(path for path in Path(source).rglob("*") if _is_data(path.relative_to(source).parts))
-        found = [str(path) for path in inside]
-    if not found:
+        names = [str(path) for path in inside]
+    if not names:
         raise UnreadableFileError(f"{source} has no Parquet files: give a folder with files named .parquet, or a file")
-    return found
+    return names
 
 
 def _is_data(parts: Sequence[str]) -> bool:
@@ -154,11 +154,11 @@ class LargeReader:
     """Reads the rows of an input from one place to another. Reading forwards costs one pass over each file.
 
     Args:
-        of: the input.
+        inputs: the input.
     """
 
-    def __init__(self, of: LargeInput) -> None:
-        self._of = of
+    def __init__(self, inputs: LargeInput) -> None:
+        self._input = inputs
         self._open: tuple[str, int, Iterator[Any]] = "", 0, iter(())
 
     def between(self, start: int, stop: int) -> Iterator[Row]:
@@ -168,14 +168,14 @@ class LargeReader:
             UnreadableFileError: a file cannot be read, or has fewer rows than before.
         """
         first = 0
-        for file, end in zip(self._of.files, self._of.ends, strict=True):
+        for file, end in zip(self._input.files, self._input.ends, strict=True):
             begin, until = max(start, first) - first, min(stop, end) - first
             if begin < until:
                 yield from self._rows(file, begin, until)
             first = end
 
     def _rows(self, file: InputFile, start: int, stop: int) -> Iterator[Row]:
-        options = replace(self._of.options, unnamed=file.pipeline)
+        options = replace(self._input.options, unnamed=file.pipeline)
         name, place, waiting = self._open
         # Of a file whose format skips no rows, those before the place are read.
         if name != file.source or place > start or (place < start and format_of(name, options).skips_rows):

@@ -148,8 +148,8 @@ def usage_of(
         meant = closest(str(key), set(_FIELDS) - numbers.keys(), likeness=_TYPO)
         if meant is not None:
             raise invalid(f"usage.{key} is not a field of this schema; did you mean {meant}? Correct its name")
-    found, columns = usage_in(row, left_out)
-    more = {field: number for field, number in found.items() if usage.get(field) is None}
+    stated, columns = usage_in(row, left_out)
+    more = {field: number for field, number in stated.items() if usage.get(field) is None}
     return (
         {**usage, **more},
         {f"usage.{field}": columns[field] for field in more},
@@ -170,9 +170,9 @@ _NUMBER_MAX: Final = 1e300
 
 def _number(column: str, value: Any, field: str, unit: float | None) -> tuple[float | None, float | None]:
     if isinstance(value, str):
-        found = _WITH_UNIT.fullmatch(value.strip()[:40]) if field in _SHORTEST_S else None
-        own = _UNITS.get(found[2].lower()) if found else None
-        value, unit = number_in(column, found[1] if found and own else value), own or unit
+        match = _WITH_UNIT.fullmatch(value.strip()[:40]) if field in _SHORTEST_S else None
+        own = _UNITS.get(match[2].lower()) if match else None
+        value, unit = number_in(column, match[1] if match and own else value), own or unit
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _NUMBER_MAX
     return value if is_number else None, unit
 

@@ -62,11 +62,11 @@ def read_value(
     if value is None or (isinstance(value, float) and isnan(value)):
         return EMPTY.get(field)
     if name:
-        return _named_value(field, name, column, value)
+        return _read_named_value(field, name, column, value)
     if field not in _READERS:
-        return _whole(field, value) if cells and field in WHOLE and isinstance(value, str) else value
+        return _read_whole_number(field, value) if cells and field in WHOLE and isinstance(value, str) else value
     if isinstance(value, str) and value.strip() in MISSING and field in (*TEXTS, "history", "steps"):
-        return _word(field, column, value, cells=cells) if field in TEXTS else None
+        return _read_missing_word(field, column, value, cells=cells) if field in TEXTS else None
     if field in (*TEXTS, "documents"):
         refuse_cut(field, column, value)
     try:
@@ -74,23 +74,23 @@ def read_value(
             value = separated(value)
             if isinstance(value, str) and isinstance(spelled_documents(value), str):
                 refuse_joined(column, value)
-        found = _READERS[field](value, left_out)
+        read = _READERS[field](value, left_out)
     except UnreadableError as error:
         if own and isinstance(error, BrokenTextError) and not {"'", '"'} & set(value):
             return value  # such as one bracket
         cut = "is cut: " if isinstance(error, BrokenTextError) else ""
         shown = "" if cut else f" is {str(value)[:60]!r}:"
         raise invalid(f"{field}, from the column {column},{shown} {cut}{error}") from None
-    if found is None and not own and value not in ("", [], {}):
+    if read is None and not own and value not in ("", [], {}):
         raise invalid(
             f"the column {column} has no {field} that can be read: {str(value)[:60]!r}: name the column of each field "
             f"with --map {field}=COLUMN",
         )
     nothing = value if own and (field == "question" or not value.strip()) else EMPTY.get(field)
-    return nothing if found is None else found
+    return nothing if read is None else read
 
 
-def _named_value(table: str, name: str, column: str, value: Any) -> Any:
+def _read_named_value(table: str, name: str, column: str, value: Any) -> Any:
     if table != "metadata" and isinstance(value, str) and value.strip() in MISSING:
         return None
     if table in ("metadata", "segments"):
@@ -126,7 +126,7 @@ def refuse_cut(field: str, column: str, value: Any) -> None:
     )
 
 
-def _word(field: str, column: str, word: str, *, cells: bool) -> str | None:
+def _read_missing_word(field: str, column: str, word: str, *, cells: bool) -> str | None:
     if not word.strip():
         return EMPTY.get(field)
     if field == "reference_answer" and (cells or word.strip() in _NEVER_WORDS):
@@ -143,12 +143,12 @@ _NEVER_WORDS: Final = frozenset(("nan", "NaN", "-nan", "-NaN", "NaT", "<NA>"))
 """Words of a missing value that are none where there is a null, as in JSON."""
 
 
-def _whole(field: str, text: str) -> int:
+def _read_whole_number(field: str, text: str) -> int:
     with suppress(ValueError):
         return int(text)
     with suppress(ValueError, OverflowError):
-        if (found := float(text)).is_integer():
-            return int(found)
+        if (number := float(text)).is_integer():
+            return int(number)
     raise invalid(f"{field} is {text[:60]!r}: it must be a whole number")
 
 
@@ -158,7 +158,7 @@ _READERS: Final[Mapping[str, Callable[[Any, Counter[str] | None], Any]]] = {
     "reference_answer": lambda value, left_out: text_in(value, "reference", left_out=left_out),
     "documents": lambda value, left_out: document_fields(value, left_out) if value != {} else [],
     "history": lambda value, _: turns_of(value),
-    "steps": lambda value, _: found if isinstance(found := spelled(value), list) else None,
-    "response_sentences": lambda value, _: [found] if isinstance(found := spelled(value), str) else found,
+    "steps": lambda value, _: steps if isinstance(steps := spelled(value), list) else None,
+    "response_sentences": lambda value, _: [texts] if isinstance(texts := spelled(value), str) else texts,
     **dict.fromkeys(TABLES, lambda value, _: spelled(value)),
 }

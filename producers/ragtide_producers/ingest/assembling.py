@@ -82,14 +82,16 @@ def assemble(trace: StoredTrace, now_ms: int, settings: IngestSettings, user_ids
     arrivals = trace.arrivals_ms()
     spans = trace.read_spans()
     tree = Tree(spans, settings.retrieval_names)
-    found = Assembly(trace, now_ms, "close", now_ms, service=_service(tree))
+    first = next((node.span for node in tree.nodes if not node.is_missing), tree.root.span)
+    service = str(first.resource.get("service.name", ""))[:SERVICE_CHARS]
+    assembly = Assembly(trace, now_ms, "close", now_ms, service=service)
     due: list[int] = []
     groups = groups_of(tree)
     settled: dict[Node, int | None] = {}
     for group in groups:
         span_ids = _span_ids(group)
         if not trace.used.isdisjoint(span_ids):
-            _count_change(found, interaction_of(group, settings, user_ids).interaction)
+            _count_change(assembly, interaction_of(group, settings, user_ids).interaction)
             continue
         if group.anchor not in settled:
             knows = group.turn is None or _ended_last(group.anchor, tree)
@@ -98,40 +100,36 @@ def assemble(trace: StoredTrace, now_ms: int, settings: IngestSettings, user_ids
         if complete_ms > now_ms:
             due.append(complete_ms)
             continue
-        _take(found, span_ids, interaction_of(group, settings, user_ids))
-    found.outcome = _outcome(found) if groups or trace.used else why_nothing(tree).cause
-    found.expired.extend(span_id for span_id, at in arrivals.items() if at + HOLD_MS <= now_ms)
-    return _with_next_step(found, tree, due, max(arrivals.values(), default=0), settings)
+        _add_interaction(assembly, span_ids, interaction_of(group, settings, user_ids))
+    if not groups and not trace.used:
+        assembly.outcome = why_nothing(tree).cause
+    elif assembly.interactions or trace.contents:
+        assembly.outcome = INTERACTION
+    else:
+        assembly.outcome = next((str(mapped.refusal) for mapped in assembly.refused), "")
+    assembly.expired.extend(span_id for span_id, at in arrivals.items() if at + HOLD_MS <= now_ms)
+    return _with_next_step(assembly, tree, due, max(arrivals.values(), default=0), settings)
 
 
 def _with_next_step(
-    found: Assembly, tree: Tree, due: Sequence[int], newest_ms: int, settings: IngestSettings
+    assembly: Assembly, tree: Tree, due: Sequence[int], newest_ms: int, settings: IngestSettings
 ) -> Assembly:
     next_step: NextStep = "keep"
     if due:
         next_step, at_ms = "again", min(due)
     else:
-        at_ms = newest_ms + (int(1000 * settings.quiet_s) if _is_whole(tree) else HOLD_MS)
-    if at_ms <= found.now_ms:
+        tops = (node.children if node.is_missing else [node] for node in tree.root.children)
+        is_whole = all(not node.is_missing and _is_top(node) for nodes in tops for node in nodes)
+        at_ms = newest_ms + (int(1000 * settings.quiet_s) if is_whole else HOLD_MS)
+    if at_ms <= assembly.now_ms:
         next_step = "close"
-    return replace(found, next_step=next_step, at_ms=at_ms)
-
-
-def _service(tree: Tree) -> str:
-    first = next((node.span for node in tree.nodes if not node.is_missing), tree.root.span)
-    return str(first.resource.get("service.name", ""))[:SERVICE_CHARS]
-
-
-def _outcome(found: Assembly) -> str:
-    if found.interactions or found.trace.contents:
-        return INTERACTION
-    return next((str(mapped.refusal) for mapped in found.refused), "")
+    return replace(assembly, next_step=next_step, at_ms=at_ms)
 
 
 def _span_ids(group: SpanGroup) -> list[str]:
     # A span that retrieves and answers is in both.
-    found = list(dict.fromkeys(node.span.span_id for node in (*group.retrievals, *group.calls)))
-    return [*found, group.anchor.span.span_id] if group.anchor.is_explicit else found
+    span_ids = list(dict.fromkeys(node.span.span_id for node in (*group.retrievals, *group.calls)))
+    return [*span_ids, group.anchor.span.span_id] if group.anchor.is_explicit else span_ids
 
 
 def _complete_ms(
@@ -179,39 +177,30 @@ def _is_top(node: Node) -> bool:
     return node.span.parent_is_remote or node.span.parent_id is None
 
 
-def _is_whole(tree: Tree) -> bool:
-    tops = (node.children if node.is_missing else [node] for node in tree.root.children)
-    return all(not node.is_missing and _is_top(node) for nodes in tops for node in nodes)
-
-
-def _take(found: Assembly, span_ids: Sequence[str], mapped: Mapped) -> None:
-    found.used.extend(span_ids)
-    interaction = mapped.interaction
+def _add_interaction(assembly: Assembly, span_ids: Sequence[str], mapped: Mapped) -> None:
+    assembly.used.extend(span_ids)
+    interaction, patterns = mapped.interaction, assembly.trace.pipelines
     if interaction is None:
-        found.refused.append(mapped)
-    elif not _may_write(interaction.pipeline, found.trace.pipelines):
+        assembly.refused.append(mapped)
+    elif patterns and not any(fnmatchcase(interaction.pipeline, pattern) for pattern in patterns):
         detail = (
             f"the token of the sender may not write to the pipeline {interaction.pipeline!r}: change the token's "
             "pipelines, or the name of the service"
         )
-        found.refused.append(Mapped(mapped.interaction_id, None, Refusal.INVALID, detail))
+        assembly.refused.append(Mapped(mapped.interaction_id, None, Refusal.INVALID, detail))
     else:
-        found.interactions.append(interaction)
-        found.payloads.append(mapped.payload)
-        found.contents.append(_digest(interaction))
+        assembly.interactions.append(interaction)
+        assembly.payloads.append(mapped.payload)
+        assembly.contents.append(_digest(interaction))
 
 
-def _may_write(pipeline: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatchcase(pipeline, pattern) for pattern in patterns)
-
-
-def _count_change(found: Assembly, interaction: RagInteraction | None) -> None:
+def _count_change(assembly: Assembly, interaction: RagInteraction | None) -> None:
     if interaction is None:
         return
     digest = _digest(interaction)
-    if digest not in found.trace.contents:
-        found.contents.append(digest)
-        found.changed += 1
+    if digest not in assembly.trace.contents:
+        assembly.contents.append(digest)
+        assembly.changed += 1
 
 
 def _digest(interaction: RagInteraction) -> bytes:

@@ -59,17 +59,17 @@ async def read_outcomes(redis: Redis, partitions: Sequence[Streams], now: dateti
                 pipe.hgetall(outcomes_key(streams, now_ms))
         hours = cast("list[dict[bytes, bytes]]", await pipe.execute())
     since = from_milliseconds(times[0] // HOUR_MS * HOUR_MS)
-    found: dict[str, ServiceTraces] = {}
+    by_service: dict[str, ServiceTraces] = {}
     for name, value in (item for fields in hours for item in fields.items()):
         kind, _, rest = name.decode("utf-8", "replace").partition(":")
         outcome, _, service = rest.partition(":")
-        of = found.setdefault(service, ServiceTraces(service, since)) if rest else None
-        if of is None:
+        if not rest:
             continue
+        counts = by_service.setdefault(service, ServiceTraces(service, since))
         if f"{kind}:" == OutcomeField.TRACES:
-            of.traces[outcome] += int(value)
+            counts.traces[outcome] += int(value)
         elif f"{kind}:" == OutcomeField.REFUSED:
-            of.refused[outcome] += int(value)
+            counts.refused[outcome] += int(value)
         elif f"{kind}:" == OutcomeField.NEWEST:
-            of.newest[outcome] = value.decode()
-    return sorted(found.values(), key=lambda of: (-of.traces.total(), of.service))
+            counts.newest[outcome] = value.decode()
+    return sorted(by_service.values(), key=lambda counts: (-counts.traces.total(), counts.service))

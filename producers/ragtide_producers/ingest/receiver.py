@@ -100,10 +100,10 @@ class TraceReceiver:
             self._telemetry.tail_sampled(service)
         counts = StoreCounts()
         for batch in self._batches(request.traces, pipelines):
-            counts += await self._stored(batch)
+            counts += await self._store_batch(batch)
         self._telemetry.received(counts, request.invalid)
         rejected = request.invalid + counts.rejected
-        return Accepted(request.spans - rejected, rejected, _message(request.invalid, counts.rejected))
+        return Accepted(request.spans - rejected, rejected, _rejection_message(request.invalid, counts.rejected))
 
     def _batches(
         self, traces: Sequence[TraceSpans], pipelines: Sequence[str]
@@ -121,7 +121,7 @@ class TraceReceiver:
         if batch:
             yield batch
 
-    async def _stored(self, calls: Sequence[ScriptCall[StoreCounts | None]]) -> StoreCounts:
+    async def _store_batch(self, calls: Sequence[ScriptCall[StoreCounts | None]]) -> StoreCounts:
         replies = await run_scripts(self._redis, calls)
         stored = [reply for reply in replies if reply is not None]
         full = [call for call, reply in zip(calls, replies, strict=True) if reply is None]
@@ -155,7 +155,7 @@ def _parts(trace: TraceSpans) -> Iterator[list[tuple[bytes, bytes]]]:
         yield part
 
 
-def _message(invalid: int, beyond: int) -> str:
+def _rejection_message(invalid: int, beyond: int) -> str:
     parts = []
     if invalid:
         parts.append(f"{invalid:,} spans have no valid id: a trace id has 16 bytes, a span id 8, and not all are zero")

@@ -32,8 +32,8 @@ from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import DeadLetter, RagInteraction, Reason
 
-from ..publishing.round_trip import publish_commands
-from ..publishing.routes import InteractionRoute, Publication, PublishCommand
+from ..publishing.batch_publisher import publish_commands
+from ..publishing.routes import InteractionRoute, PublishCommand
 from ..traces.interactions import Mapped, Refusal
 from .assembling import READS_MAX, Assembly, assemble
 from .span_store import Claimed, SpanStore
@@ -112,20 +112,20 @@ class TraceReader:
 
     async def _handle(self, claimed: Claimed, traces: Sequence[StoredTrace]) -> None:
         new = [trace for trace in traces if not trace.outbox]
-        found = await asyncio.to_thread(lambda: [self._assembled(trace, claimed.now_ms) for trace in new])
-        decided = await self._decide(claimed.streams, found)
-        decided += [self._decided_before(trace, claimed.now_ms) for trace in traces if trace.outbox]
+        assemblies = await asyncio.to_thread(lambda: [self._assemble(trace, claimed.now_ms) for trace in new])
+        decided = await self._decide(claimed.streams, assemblies)
+        decided += [self._restore_decision(trace, claimed.now_ms) for trace in traces if trace.outbox]
         await self._publish(decided)
         closed = await run_scripts(
             self._redis,
             [
-                self._store.finish_call(claimed.streams, trace.found, version=trace.version, decision=trace.number)
+                self._store.finish_call(claimed.streams, trace.assembly, version=trace.version, decision=trace.number)
                 for trace in decided
             ],
         )
         self._telemetry.closed(Counter(closed))
 
-    def _assembled(self, trace: StoredTrace, now_ms: int) -> Assembly:
+    def _assemble(self, trace: StoredTrace, now_ms: int) -> Assembly:
         """Return the result of reading a trace; a trace that cannot be read is given up."""
         if trace.reads > READS_MAX:
             return _given_up(trace, now_ms, f"no process finished reading the trace in {READS_MAX} tries")
@@ -135,14 +135,14 @@ class TraceReader:
             log.exception("a trace cannot be read", trace=trace.name)
             return _given_up(trace, now_ms, f"the trace cannot be read: {type(error).__name__}: {error}")
 
-    async def _decide(self, streams: Streams, found: Sequence[Assembly]) -> list["Decided"]:
-        deciding = [assembly for assembly in found if assembly.decides]
+    async def _decide(self, streams: Streams, assemblies: Sequence[Assembly]) -> list["Decided"]:
+        deciding = [assembly for assembly in assemblies if assembly.decides]
         calls = [
-            self._store.decide_call(streams, assembly, [_letter(assembly, mapped) for mapped in assembly.refused])
+            self._store.decide_call(streams, assembly, [_dead_letter(assembly, mapped) for mapped in assembly.refused])
             for assembly in deciding
         ]
         numbers = await run_scripts(self._redis, calls) if calls else []
-        decided = [Decided(assembly, assembly.trace.version) for assembly in found if not assembly.decides]
+        decided = [Decided(assembly, assembly.trace.version) for assembly in assemblies if not assembly.decides]
         for assembly, number in zip(deciding, numbers, strict=True):
             if number is None:
                 continue
@@ -157,7 +157,7 @@ class TraceReader:
                 self._telemetry.refused(mapped, assembly.service)
         return decided
 
-    def _decided_before(self, trace: StoredTrace, now_ms: int) -> "Decided":
+    def _restore_decision(self, trace: StoredTrace, now_ms: int) -> "Decided":
         interactions = [RagInteraction.from_entry("", payload) for payload in trace.outbox]
         commands = [self._route.command(interaction) for interaction in interactions]
         return Decided(Assembly(trace, now_ms, "again", now_ms), trace.version, trace.decision, commands)
@@ -170,15 +170,17 @@ class TraceReader:
             if outcome is None:
                 trace.wait_for_room()
                 self._telemetry.warn_once("a stream of interactions is full: the interactions of traces wait for room")
+            elif outcome.dropped is not None:
+                self._telemetry.published("dropped")
             else:
-                self._telemetry.published(_outcome(outcome))
+                self._telemetry.published("published" if outcome.added else "duplicate")
 
 
 @dataclass(slots=True)
 class Decided:
     """A trace whose interactions are written down, on the way to its next step."""
 
-    found: Assembly
+    assembly: Assembly
     version: int
     """Version of the trace after the decision."""
     number: int = 0
@@ -188,7 +190,8 @@ class Decided:
     def wait_for_room(self) -> None:
         """Keep the written interactions, and read the trace again soon."""
         self.number = 0
-        self.found = replace(self.found, next_step="again", at_ms=self.found.now_ms + FULL_MS, expired=[])
+        at_ms = self.assembly.now_ms + FULL_MS
+        self.assembly = replace(self.assembly, next_step="again", at_ms=at_ms, expired=[])
 
 
 def _given_up(trace: StoredTrace, now_ms: int, detail: str) -> Assembly:
@@ -197,8 +200,8 @@ def _given_up(trace: StoredTrace, now_ms: int, detail: str) -> Assembly:
     return Assembly(trace, now_ms, "close", now_ms, refused=[mapped], used=used, outcome=Refusal.INVALID)
 
 
-def _letter(found: Assembly, mapped: Mapped) -> DeadLetter:
-    payload = {"interaction_id": mapped.interaction_id, "trace": found.trace.name, "service": found.service}
+def _dead_letter(assembly: Assembly, mapped: Mapped) -> DeadLetter:
+    payload = {"interaction_id": mapped.interaction_id, "trace": assembly.trace.name, "service": assembly.service}
     return DeadLetter.of(
         json.dumps(payload).encode(),
         stream=LETTER_STREAM,
@@ -207,9 +210,3 @@ def _letter(found: Assembly, mapped: Mapped) -> DeadLetter:
         detail=mapped.detail,
         component=COMPONENT,
     )
-
-
-def _outcome(publication: Publication) -> str:
-    if publication.dropped is not None:
-        return "dropped"
-    return "published" if publication.added else "duplicate"

@@ -161,45 +161,47 @@ class SpanStore:
         replies = await run_scripts(self.redis, calls)
         return [StoredTrace.of(name, reply) for name, reply in zip(names, replies, strict=False)]
 
-    def decide_call(self, streams: Streams, found: Assembly, letters: Sequence[DeadLetter]) -> ScriptCall[int | None]:
+    def decide_call(
+        self, streams: Streams, assembly: Assembly, letters: Sequence[DeadLetter]
+    ) -> ScriptCall[int | None]:
         """Return the call that writes a decision down; its reply is the decision's number, None if spans have come.
 
         Of many interactions of one service that cannot be used for one reason only the first are dead letters.
         """
         arguments: tuple[Argument, ...] = (
-            found.trace.version,
-            joined_ids(found.used),
-            b"".join(found.contents),
-            SEPARATOR.join(found.payloads),
-            found.service,
+            assembly.trace.version,
+            joined_ids(assembly.used),
+            b"".join(assembly.contents),
+            SEPARATOR.join(assembly.payloads),
+            assembly.service,
             *(part for letter in letters for part in (str(letter.reason), letter.encode())),
         )
-        keys = (streams.trace(found.trace.name), streams.dead_letters, outcomes_key(streams, found.now_ms))
+        keys = (streams.trace(assembly.trace.name), streams.dead_letters, outcomes_key(streams, assembly.now_ms))
         return ScriptCall(DECIDE, keys, arguments, _number)
 
-    def finish_call(self, streams: Streams, found: Assembly, *, version: int, decision: int) -> ScriptCall[str]:
+    def finish_call(self, streams: Streams, assembly: Assembly, *, version: int, decision: int) -> ScriptCall[str]:
         """Return the call that ends the reading of a trace, after its interactions were published.
 
         Its reply is what the trace gave, if it is over and was not counted before; otherwise it is empty.
 
         Args:
             streams: keys of the partition.
-            found: the result of reading, with the next step.
+            assembly: the result of reading, with the next step.
             version: version of the trace after the decision.
             decision: number of the decision whose interactions are published; 0 for none.
         """
         arguments: tuple[Argument, ...] = (
-            found.trace.name,
+            assembly.trace.name,
             version,
             decision,
-            found.next_step,
-            found.at_ms,
+            assembly.next_step,
+            assembly.at_ms,
             HOLD_MS,
             "keep" if self._explain_ms else "delete",
-            f"{found.outcome}:{found.service}" if found.outcome else "",
-            *(bytes.fromhex(span_id) for span_id in found.expired),
+            f"{assembly.outcome}:{assembly.service}" if assembly.outcome else "",
+            *(bytes.fromhex(span_id) for span_id in assembly.expired),
         )
-        keys = (*trace_keys(streams, found.trace.name), outcomes_key(streams, found.now_ms))
+        keys = (*trace_keys(streams, assembly.trace.name), outcomes_key(streams, assembly.now_ms))
         return ScriptCall(FINISH, keys, arguments, bytes.decode)
 
     async def close_read(self, sizes: Sequence[PartitionSize]) -> Counter[str]:
@@ -237,8 +239,8 @@ class SpanStore:
 
     async def _claimed(self, calls: Sequence[ScriptCall[tuple[int, list[str]]]]) -> tuple[list[Claimed], list[Claimed]]:
         partitions = [streams for streams in self._layout.all() for _ in range(2)]
-        found = await run_scripts(self.redis, calls)
-        claims = [Claimed(streams, *claim) for streams, claim in zip(partitions, found, strict=True)]
+        replies = await run_scripts(self.redis, calls)
+        claims = [Claimed(streams, *reply) for streams, reply in zip(partitions, replies, strict=True)]
         return claims[::2], claims[1::2]
 
     async def _close(self, claims: Sequence[Claimed], keeping: Sequence[bool]) -> Counter[str]:
@@ -255,7 +257,7 @@ class SpanStore:
         Args:
             trace_id: hexadecimal digits.
         """
-        found: list[StoredTrace] = []
+        traces: list[StoredTrace] = []
         for streams in self._layout.all():
             names: dict[str, None] = {}
             for key in (streams.open_traces, streams.read_traces, streams.kept_traces):
@@ -263,8 +265,8 @@ class SpanStore:
                     names[name.decode()] = None
             for name in names:
                 fields = cast("dict[bytes, bytes]", await self.redis.hgetall(streams.trace(name)))
-                found.append(StoredTrace.of(name, fields))
-        return [trace for trace in found if trace.spans]
+                traces.append(StoredTrace.of(name, fields))
+        return [trace for trace in traces if trace.spans]
 
     async def sizes(self) -> list[PartitionSize]:
         """Return what is stored in each partition."""
@@ -274,8 +276,10 @@ class SpanStore:
                 pipe.zcard(streams.open_traces)
                 pipe.get(streams.traces_bytes)
                 pipe.zcard(streams.kept_traces)
-            found = await pipe.execute()
-        return [PartitionSize(*(int(number or 0) for number in found[at : at + 3])) for at in range(0, len(found), 3)]
+            numbers = await pipe.execute()
+        return [
+            PartitionSize(*(int(number or 0) for number in numbers[at : at + 3])) for at in range(0, len(numbers), 3)
+        ]
 
 
 def _claim(key: str, most: int = CLAIMED_MAX, age_ms: int = 0) -> ScriptCall[tuple[int, list[str]]]:

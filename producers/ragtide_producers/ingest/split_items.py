@@ -31,7 +31,7 @@ def split_items(parts: Iterable[bytes], most: int, remedy: str = "") -> Iterator
         ItemsTooLargeError: there are too many items, or one is too large.
     """
     splitter, count = _Splitter(), 0
-    for part in _without_mark(parts):
+    for part in _strip_mark(parts):
         for item in splitter.items(part):
             count += 1
             if count > most:
@@ -40,7 +40,7 @@ def split_items(parts: Iterable[bytes], most: int, remedy: str = "") -> Iterator
     splitter.end()
 
 
-def _without_mark(parts: Iterable[bytes]) -> Iterator[bytes]:
+def _strip_mark(parts: Iterable[bytes]) -> Iterator[bytes]:
     parts, first = iter(parts), b""
     while len(first) < len(BOM_UTF8) and (part := next(parts, None)) is not None:
         first += part
@@ -115,12 +115,12 @@ class _Splitter:
 
     def _next_structure(self) -> int | None:
         pattern = _STRUCTURE_OF_LIST if self._depth == 1 == self._base else _STRUCTURE
-        found = pattern.search(self._masked, self._at)
-        if found is None:
+        match = pattern.search(self._masked, self._at)
+        if match is None:
             self._at = len(self._masked)
             return None
-        self._at = found.end()
-        return self._masked[found.start()]
+        self._at = match.end()
+        return self._masked[match.start()]
 
     def _ends_item(self, byte: int) -> bool:
         if byte == COMMA:

@@ -54,11 +54,11 @@ def fields_by_trace(request: ExportTraceServiceRequest) -> tuple[list[TraceSpans
                 if not has_valid_ids(span):
                     invalid += 1
                     continue
-                found = traces.get(span.trace_id)
-                if found is None:
-                    found = traces[span.trace_id] = TraceSpans(span.trace_id.hex(), {}, {})
-                found.resources[RESOURCE + digest] = resource
-                found.spans[span.span_id] = digest + _serialized(span)
+                trace = traces.get(span.trace_id)
+                if trace is None:
+                    trace = traces[span.trace_id] = TraceSpans(span.trace_id.hex(), {}, {})
+                trace.resources[RESOURCE + digest] = resource
+                trace.spans[span.span_id] = digest + _serialized(span)
     return list(traces.values()), invalid
 
 

@@ -116,10 +116,10 @@ class IngestTelemetry:
             if outcome:
                 self._traces.labels(outcome).inc(number)
 
-    def sizes(self, found: Sequence[PartitionSize]) -> None:
+    def sizes(self, sizes: Sequence[PartitionSize]) -> None:
         """Set the number of open traces and the bytes of the stored spans."""
-        self._open.set(sum(size.open for size in found))
-        self._bytes.set(sum(size.bytes for size in found))
+        self._open.set(sum(size.open for size in sizes))
+        self._bytes.set(sum(size.bytes for size in sizes))
 
     def warn_once(self, event: str, **fields: str) -> None:
         """Log a warning, unless the same was logged before."""

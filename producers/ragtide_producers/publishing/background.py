@@ -119,9 +119,8 @@ class Background:
             return 0
 
     def _started(self) -> bool:
-        return self._sender is not None or self._start()
-
-    def _start(self) -> bool:
+        if self._sender is not None:
+            return True
         with self._starting:
             if self._sender is not None:
                 return True

@@ -1,20 +1,23 @@
-"""The logic of `publish_many`: the next batch, the wait for room, and the outcome of each interaction.
+"""Batches of commands: the logic of `publish_many`, which waits for room, and commands of any partitions at once.
 
-It has no I/O and no clock, so that synchronous and asynchronous code share it.
+`BatchPublisher` has no I/O and no clock, so that synchronous and asynchronous code share it.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any
+
+from redis.asyncio import Redis
 
 from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_schemas import Feedback
 
 from ..errors import StreamFullError
-from .routes import Publication, PublishCommand
+from .routes import Publication, PublishCommand, Route
 
 BATCH = 200
 """Most interactions in one call of a script."""
@@ -55,11 +58,11 @@ class BatchPublisher:
     def __init__(self, layout: Layout, commands: Iterable[PublishCommand | Publication], block_s: float) -> None:
         self._prefix = layout.prefix
         self._commands: dict[int, PublishCommand] = {}
-        self._found: list[Publication | None] = []
+        self._outcomes: list[Publication | None] = []
         for number, command in enumerate(commands):
             if isinstance(command, PublishCommand):
                 self._commands[number] = command
-            self._found.append(None if isinstance(command, PublishCommand) else command)
+            self._outcomes.append(None if isinstance(command, PublishCommand) else command)
         # A stable sort: commands of one partition come together and keep their order.
         self._waiting = deque(sorted(self._commands, key=lambda number: self._commands[number].partition))
         self._block_s = block_s
@@ -82,7 +85,7 @@ class BatchPublisher:
             if outcome is None:
                 full.append(number)
             else:
-                self._found[number] = outcome
+                self._outcomes[number] = outcome
                 del self._commands[number]
         self._waiting.extendleft(reversed(full))
         if len(full) < len(batch):
@@ -94,8 +97,8 @@ class BatchPublisher:
             stream = Streams(self._prefix, self._commands[full[0]].partition).interactions
             raise StreamFullError(
                 f"the stream {stream} had no room for {self._block_s:g} s; {len(self._waiting)} of "
-                f"{len(self._found)} interactions are not published: start workers, raise interactions_cap, or choose "
-                "another producer.policy, then publish all of them again"
+                f"{len(self._outcomes)} interactions are not published: start workers, raise interactions_cap, or "
+                "choose another producer.policy, then publish all of them again"
             )
         pause_s = min(self._backoff.pause_s(), self._block_s - self._waited_s)
         self._waited_s += pause_s
@@ -103,7 +106,7 @@ class BatchPublisher:
 
     def publications(self) -> list[Publication]:
         """Return the outcome of each interaction, in the order of the commands."""
-        return [publication for publication in self._found if publication is not None]
+        return [publication for publication in self._outcomes if publication is not None]
 
 
 def feedback_batches(layout: Layout, feedback: Iterable[Feedback]) -> Iterator[tuple[str, list[dict[Any, Any]]]]:
@@ -116,3 +119,22 @@ def feedback_batches(layout: Layout, feedback: Iterable[Feedback]) -> Iterator[t
         )
         for streams, batch in groupby(placed, key=lambda pair: pair[0]):
             yield streams.feedback, [{DATA_FIELD: item.encode()} for _, item in batch]
+
+
+async def publish_commands(redis: Redis, route: Route, commands: Sequence[PublishCommand]) -> list[Publication | None]:
+    """Publish items and return the outcome of each, in order; None for an item that found no room.
+
+    Raises:
+        redis.RedisError: some or all items may not have been published; it is safe to publish all again.
+    """
+    # A stable sort: items of one partition come together and keep their order.
+    order = sorted(range(len(commands)), key=lambda place: commands[place].partition)
+    waiting = [commands[place] for place in order]
+    calls = []
+    while waiting:
+        batch = first_batch(waiting)
+        calls.append(route.call(batch))
+        del waiting[: len(batch)]
+    outcomes = chain.from_iterable(await run_scripts(redis, calls) if calls else ())
+    by_place = dict(zip(order, outcomes, strict=True))
+    return [by_place[place] for place in range(len(commands))]

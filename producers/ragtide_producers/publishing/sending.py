@@ -104,10 +104,10 @@ def _kind_of(error: BaseException) -> object:
     if isinstance(error, ValidationError):
         details = error.errors(include_url=False, include_input=False, include_context=False)
         # Without the index in a list, because ten documents without a text are one kind of mistake.
-        found = {
+        kinds = {
             (tuple(part for part in detail["loc"] if isinstance(part, str)), detail["type"]) for detail in details[:10]
         }
-        return frozenset(found)
+        return frozenset(kinds)
     return type(error)
 
 
@@ -170,7 +170,9 @@ class BackgroundSender:
                 self._warn("failed", "sending %s failed; it is tried again", self._route.kind, exc_info=True)
                 self._pause(self._unreachable)
         try:
-            self._last_report()
+            if self._client is not None and self._outbox.unreported():
+                self._warned.add("unreachable")  # no warning here: `close` logs the dropped items
+                self._report()
         finally:
             self._done.set()
             self._disconnect()
@@ -260,11 +262,6 @@ class BackgroundSender:
             self._trouble(error)
         else:
             self._recovered()
-
-    def _last_report(self) -> None:
-        if self._client is not None and self._outbox.unreported():
-            self._warned.add("unreachable")  # no warning here: `close` logs the dropped items
-            self._report()
 
     def _connected(self) -> Redis:
         if self._client is None:

@@ -17,7 +17,7 @@ from redis.exceptions import RedisClusterException
 from ragtide_producers.errors import ItemsTooLargeError
 from ragtide_producers.ingest.items import COUNTED_BYTES, read_item, sent_interaction
 from ragtide_producers.ingest.split_items import split_items
-from ragtide_producers.publishing.round_trip import publish_commands
+from ragtide_producers.publishing.batch_publisher import publish_commands
 from ragtide_producers.publishing.routes import InteractionRoute, Publication, PublishCommand
 from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
-from ragtide_producers.files.items import that_fit
+from ragtide_producers.files.items import fitting_metadata
 from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas.limits import METADATA_MAX_BYTES
 from ragtide_schemas.printable import printable_json
@@ -76,7 +76,7 @@ def _row(chosen: ChosenSpecimen, *, alone: bool) -> dict[str, Any]:
     interaction = chosen.specimen.interaction
     fields = interaction.model_dump(mode="json", exclude=set(LEFT_OUT), exclude_none=True)
     own = {PROVENANCE: provenance(chosen)}
-    kept = that_fit({name: value for name, value in interaction.metadata.items() if name != PROVENANCE}, own)
+    kept = fitting_metadata({name: value for name, value in interaction.metadata.items() if name != PROVENANCE}, own)
     gold = {"gold_scores": {**interaction.gold_scores, **chosen.gold_scores}} if chosen.gold_scores else {}
     row = {**fields, **gold, "metadata": {**kept, **own}}
     return row if alone else {"item_id": interaction_digest(interaction.pipeline, interaction.interaction_id), **row}

@@ -22,7 +22,7 @@ from ragtide_producers.ingest import service, span_store
 from ragtide_producers.ingest.assembling import SERVICE_CHARS, assemble
 from ragtide_producers.ingest.closing import forget_spans
 from ragtide_producers.ingest.outcomes import ServiceTraces, read_outcomes
-from ragtide_producers.publishing import round_trip
+from ragtide_producers.publishing import batch_publisher
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_script, run_scripts
@@ -219,7 +219,7 @@ def _fail_at(monkeypatch: pytest.MonkeyPatch, number: int, lost: str) -> None:
 
     monkeypatch.setattr(service, "run_scripts", failing)
     monkeypatch.setattr(span_store, "run_scripts", failing)
-    monkeypatch.setattr(round_trip, "run_scripts", failing)
+    monkeypatch.setattr(batch_publisher, "run_scripts", failing)
 
 
 @pytest.mark.parametrize("call", range(3, 6))
@@ -241,7 +241,7 @@ async def test_spans_that_come_while_a_trace_is_read_are_read_too(
 
     monkeypatch.setattr(service, "run_scripts", interrupted)
     monkeypatch.setattr(span_store, "run_scripts", interrupted)
-    monkeypatch.setattr(round_trip, "run_scripts", interrupted)
+    monkeypatch.setattr(batch_publisher, "run_scripts", interrupted)
     await ingest.read_all()
     assert calls > call
     assert sorted(interaction.question for interaction in await ingest.interactions()) == ["Which tea?", "two"]

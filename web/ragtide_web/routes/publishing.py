@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from ragtide_producers.errors import ItemsTooLargeError
 from ragtide_producers.ingest.items import read_item, sent_interaction
 from ragtide_producers.ingest.split_items import split_items
-from ragtide_producers.publishing.round_trip import publish_commands
+from ragtide_producers.publishing.batch_publisher import publish_commands
 from ragtide_producers.publishing.routes import FeedbackRoute, InteractionRoute, Publication, PublishCommand, Route
 from ragtide_schemas import Feedback, InvalidEntryError, RagInteraction
 from ragtide_schemas.printable import printable

@@ -115,28 +115,28 @@ def _rows(dataset: HubDataset) -> Any:
     folder = Path(dataset.name).expanduser()
     try:
         if any((folder / mark).exists() for mark in _SAVED):
-            found = datasets.load_from_disk(str(folder))
+            rows = datasets.load_from_disk(str(folder))
         else:
             name = str(folder) if _is_folder(dataset.name) else dataset.name
-            found = datasets.load_dataset(name, dataset.config, revision=dataset.revision, streaming=True)
+            rows = datasets.load_dataset(name, dataset.config, revision=dataset.revision, streaming=True)
     except Exception as error:  # noqa: BLE001 - the network, the Hub, or a file of another kind than its name says
         raise RecordError(
             f"the data set cannot be opened ({_brief(error)}): correct its name or configuration, or check your network"
         ) from None
-    return _split(found, dataset.split)
+    return _choose_split(rows, dataset.split)
 
 
-def _split(found: Any, split: str | None) -> Any:
-    if not isinstance(found, dict):
+def _choose_split(splits: Any, split: str | None) -> Any:
+    if not isinstance(splits, dict):
         if split is not None:
             raise RecordError(f"the data set has no splits, so it has no split {split!r}: leave split out")
-        return found
-    names = ", ".join(found)
-    if split is None and len(found) != 1:
+        return splits
+    names = ", ".join(splits)
+    if split is None and len(splits) != 1:
         raise RecordError(f"the data set has several splits: choose one of {names} with ?split=")
-    if split is not None and split not in found:
-        raise RecordError(f"the data set has no split {split!r}{suggestion(split, list(found))}")
-    return found[split] if split is not None else next(iter(found.values()))
+    if split is not None and split not in splits:
+        raise RecordError(f"the data set has no split {split!r}{suggestion(split, list(splits))}")
+    return splits[split] if split is not None else next(iter(splits.values()))
 
 
 def _is_folder(name: str) -> bool:

@@ -66,7 +66,7 @@ class JsonLines(Format):
         return sum(1 for line in lines_of(Path(place)) if line.strip(BETWEEN))
 
 
-def name_by_content(path: Path, name: str) -> str:
+def detect_format(path: Path, name: str) -> str:
     """Return `json`, `jsonl` or `csv` for a file whose name says one of the first two: some name another so.
 
     Args:
@@ -117,7 +117,7 @@ def _line(number: int, content: bytes) -> Record:
         return Record(number, problem=error.detail)
     # A count of the bytes is enough for nearly all lines; only the others are read again.
     names = (b'"%s"' % name.encode("utf-8", "replace") for name in fields)
-    twice = (len(fields) > COUNTED_MAX or any(content.count(name) > 1 for name in names)) and _given_twice(content)
+    twice = (len(fields) > COUNTED_MAX or any(content.count(name) > 1 for name in names)) and _repeated_names(content)
     if twice:
         return Record(number, problem=f"{twice} is given twice: leave one out")
     return Record(number, fields, content)
@@ -127,19 +127,19 @@ COUNTED_MAX: Final = 50
 """More names of an object are not counted in its bytes, because that takes the square of its length."""
 
 
-def _given_twice(content: bytes) -> str:
+def _repeated_names(content: bytes) -> str:
     """Return the names that an object of JSON has twice, with commas; a reader would keep the last of each."""
-    found: list[str] = []
+    names: list[str] = []
 
     def twice(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        found[:] = (name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        names[:] = (name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         return dict(pairs)
 
     try:
         json.loads(content, object_pairs_hook=twice)  # the outermost object comes last
     except (ValueError, RecursionError):
         return ""
-    return shortened(", ".join(found))
+    return shortened(", ".join(names))
 
 
 def _content(path: Path) -> Sequence[Any]:
@@ -189,10 +189,10 @@ def _rows(content: Any) -> Sequence[Any]:
         raise RecordError(_NO_ROWS)
     if any(isinstance(content[name], str | int | float) for name in known):
         return [content]
-    return _of_columns(content)
+    return _rows_of_columns(content)
 
 
-def _of_columns(table: Mapping[str, Any]) -> Sequence[Any]:
+def _rows_of_columns(table: Mapping[str, Any]) -> Sequence[Any]:
     if any(isinstance(column, str) for column in table.values()):
         raise RecordError(_NO_ROWS)
     columns = {name: column.values() if isinstance(column, dict) else column for name, column in table.items()}

@@ -33,7 +33,13 @@ def records_of(batches: Iterable[Any], *, first: int = 1) -> Iterator[Record]:
         for start in range(0, batch.num_rows, AT_ONCE):
             part = batch.slice(start, AT_ONCE)
             for row in [None] * part.num_rows if twice else _rows(part):
-                yield Record(number, problem=_TWICE.format(twice[0])) if row is None else _record(number, row)
+                if row is None:
+                    yield Record(number, problem=_TWICE.format(twice[0]))
+                elif isinstance(row, Exception):
+                    problem = f"a value cannot be read ({shortened(str(row))}): give it another type"
+                    yield Record(number, problem=problem)
+                else:
+                    yield Record.of(number, present(row))
                 number += 1
 
 
@@ -44,12 +50,6 @@ def _rows(part: Any) -> list[dict[str, Any] | Exception]:
         if part.num_rows == 1:
             return [error]
         return [row for place in range(part.num_rows) for row in _rows(part.slice(place, 1))]
-
-
-def _record(number: int, row: dict[str, Any] | Exception) -> Record:
-    if isinstance(row, Exception):
-        return Record(number, problem=f"a value cannot be read ({shortened(str(row))}): give it another type")
-    return Record.of(number, present(row))
 
 
 class Parquet(Format):

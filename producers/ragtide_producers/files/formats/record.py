@@ -109,9 +109,9 @@ def _plain(name: str, value: Any) -> Any:
         return text if text.isascii() and text.isprintable() else str(UUID(bytes=value))
     left_out = LeftOut()
     with suppress(UnfitError):
-        found = plain_value(value, name, left_out)
-        parts = zip(found, value, strict=True) if isinstance(found, list) else [(None, found)]
-        return found if not left_out or all(new is not None or _is_missing(old) for new, old in parts) else value
+        plain = plain_value(value, name, left_out)
+        parts = zip(plain, value, strict=True) if isinstance(plain, list) else [(None, plain)]
+        return plain if not left_out or all(new is not None or _is_missing(old) for new, old in parts) else value
     return value
 
 

@@ -103,12 +103,12 @@ class _Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        found = self._stream.read(len(buffer))
-        self._left -= len(found)
+        chunk = self._stream.read(len(buffer))
+        self._left -= len(chunk)
         if self._left < 0:
             raise RecordError(f"it decompresses to more than {RATIO_MAX} times its size: decompress it and look at it")
-        buffer[: len(found)] = found
-        return len(found)
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
 
 @contextmanager
@@ -135,9 +135,9 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, str]]:
                 raise RecordError(f"it is {known}")
             if other := next((_OTHER_ENDINGS.get(ending) for ending in bare_suffixes(path)[-1:]), None):
                 raise RecordError(f"its name is that of a file of {other}, which is not read: unpack it, or rename it")
-            mark, encoding = next((found for found in _MARKS if start.startswith(found[0])), (b"", "utf-8"))
+            mark, encoding = next((pair for pair in _MARKS if start.startswith(pair[0])), (b"", "utf-8"))
             if not mark and 0 in start[:2]:
-                encoding = _without_mark(start)
+                encoding = _utf16_without_mark(start)
             if encoding == "utf-8":
                 stream.read(len(mark))
             yield cast("BinaryIO", stream), encoding
@@ -153,7 +153,7 @@ def _packed(start: bytes) -> str | None:
     return next((ending for ending, (mark, _) in PACKED.items() if start.startswith(mark)), None)
 
 
-def _without_mark(start: bytes) -> str:
+def _utf16_without_mark(start: bytes) -> str:
     for encoding, zeros in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
         if not any(zeros) and start.count(0) == len(zeros):
             return encoding
