@@ -111,7 +111,11 @@ class ServiceClient:
             ServiceError: the service does not answer, refuses, or answers something else.
         """
         assert self._http is not None  # noqa: S101 - the caller has entered it
-        given = {name: _text(value) for name, value in query.items() if value is not None}
+        given = {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in query.items()
+            if value is not None
+        }
         try:
             # The timeout of the client is for each piece of an answer; this one is for reading and decoding the whole.
             async with (
@@ -149,14 +153,10 @@ class ServiceClient:
                 "has the access read"
             )
         try:
-            found = from_json(body)
+            fields = from_json(body)
         except ValueError:
-            found = None
-        detail = found.get("detail") if isinstance(found, dict) else None
+            fields = None
+        detail = fields.get("detail") if isinstance(fields, dict) else None
         if isinstance(detail, str) and detail:
             return printable(detail)[:DETAIL_CHARS]
         return f"{self.url} answered with the HTTP status {status}: is it the address of a ragtide serve?"
-
-
-def _text(value: str | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -93,11 +93,11 @@ async def read_reports(redis: Redis, prefix: str) -> list[SettingsReport]:
     """
     key, now_ms = Streams(prefix, 0).settings_reports, await _now_ms(redis)
     stored = cast("dict[bytes, bytes]", await redis.hgetall(key))
-    found = {name: _decoded(data) for name, data in sorted(stored.items())[:MOST]}
-    ended = [name for name, report in found.items() if report is None or now_ms - report.at_ms > 10 * SILENT_MS]
+    reports = {name: _decode_report(data) for name, data in sorted(stored.items())[:MOST]}
+    ended = [name for name, report in reports.items() if report is None or now_ms - report.at_ms > 10 * SILENT_MS]
     if ended:
         await redis.hdel(key, *ended)
-    return [report for report in found.values() if report is not None and now_ms - report.at_ms <= SILENT_MS]
+    return [report for report in reports.values() if report is not None and now_ms - report.at_ms <= SILENT_MS]
 
 
 def destinations_in_force(settings: Settings, reports: Iterable[SettingsReport]) -> tuple[str, ...]:
@@ -118,23 +118,23 @@ async def _now_ms(redis: Redis) -> int:
     return max(int(seconds) * 1000 + int(micros) // 1000 for seconds, micros in times)
 
 
-def _decoded(data: bytes) -> SettingsReport | None:
+def _decode_report(data: bytes) -> SettingsReport | None:
     """Return a stored report; None for one of another form, because any client may write to Redis."""
     try:
-        found: Any = json.loads(data)
+        fields: Any = json.loads(data)
         return SettingsReport(
-            str(found["process"])[:200],
-            _texts(found["roles"]),
-            int(found["at_ms"]),
-            {str(name)[:200]: str(digest)[:64] for name, digest in dict(found["digests"]).items()},
-            _texts(found["given"]),
-            _texts(found["waiting"]),
-            str(found["refused"])[:2000],
-            _texts(found["destinations"]),
+            str(fields["process"])[:200],
+            _texts(fields["roles"]),
+            int(fields["at_ms"]),
+            {str(name)[:200]: str(digest)[:64] for name, digest in dict(fields["digests"]).items()},
+            _texts(fields["given"]),
+            _texts(fields["waiting"]),
+            str(fields["refused"])[:2000],
+            _texts(fields["destinations"]),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None
 
 
-def _texts(found: Sequence[object]) -> tuple[str, ...]:
-    return tuple(str(text)[:200] for text in list(found)[:MOST])
+def _texts(values: Sequence[object]) -> tuple[str, ...]:
+    return tuple(str(text)[:200] for text in list(values)[:MOST])

@@ -61,30 +61,31 @@ def criteria_in_force(of_settings: Iterable[Criterion], stored: StoredCriteria) 
         of_settings: they win where a name is in both.
         stored: criteria of the store.
     """
-    found = tuple(of_settings)
-    states = states_of(found, stored)
-    return (*found, *(each.criterion for each in stored.criteria if states[each.criterion.name] == "asked"))
+    own = tuple(of_settings)
+    states = states_of(own, stored)
+    criteria = (entry.criterion for entry in stored.criteria)
+    return (*own, *(criterion for criterion in criteria if states[criterion.name] == "asked"))
 
 
 def states_of(of_settings: Iterable[Criterion], stored: StoredCriteria) -> Mapping[str, CriterionState]:
     """Return whether each criterion of the store is asked, by name; else why not."""
     names = {criterion.name for criterion in of_settings}
     room = CRITERIA_MAX - len(names)
-    found: dict[str, CriterionState] = {}
-    for each in stored.criteria:
-        name = each.criterion.name
+    states: dict[str, CriterionState] = {}
+    for entry in stored.criteria:
+        name = entry.criterion.name
         if name in names:
-            found[name] = "in the settings"
-        elif each.paused:
-            found[name] = "paused"
-        elif not _can_be_asked(each.criterion):
-            found[name] = "not possible"
+            states[name] = "in the settings"
+        elif entry.paused:
+            states[name] = "paused"
+        elif not _can_be_asked(entry.criterion):
+            states[name] = "not possible"
         elif room > 0:
-            found[name] = "asked"
+            states[name] = "asked"
             room -= 1
         else:
-            found[name] = "too many"
-    return found
+            states[name] = "too many"
+    return states
 
 
 def with_stored_criteria(settings: Settings, stored: StoredCriteria) -> Settings:
@@ -107,8 +108,8 @@ async def read_revision(redis: Redis, prefix: str) -> bytes:
     Raises:
         redis.RedisError: Redis failed.
     """
-    found = await redis.hget(Streams(prefix, 0).criteria, CriteriaField.REVISION)
-    return NO_REVISION if found is None else cast("bytes", found)
+    revision = await redis.hget(Streams(prefix, 0).criteria, CriteriaField.REVISION)
+    return NO_REVISION if revision is None else cast("bytes", revision)
 
 
 async def read_stored_criteria(redis: Redis, prefix: str) -> StoredCriteria:
@@ -118,7 +119,7 @@ async def read_stored_criteria(redis: Redis, prefix: str) -> StoredCriteria:
         redis.RedisError: Redis failed.
     """
     fields = cast("dict[bytes, bytes]", await redis.hgetall(Streams(prefix, 0).criteria))
-    found, unreadable = [], []
+    criteria, unreadable = [], []
     for field, data in sorted(fields.items()):
         name = field.decode(errors="replace")
         if name == CriteriaField.REVISION:
@@ -129,12 +130,12 @@ async def read_stored_criteria(redis: Redis, prefix: str) -> StoredCriteria:
             detail = describe(error)
         else:
             if stored.criterion.name == name:
-                found.append(stored)
+                criteria.append(stored)
                 continue
             detail = f"its name is {stored.criterion.name}"
         log.warning("a stored criterion cannot be read and is not asked", criterion=name[:200], detail=detail)
         unreadable.append(name[:200])
-    return StoredCriteria(fields.get(CriteriaField.REVISION.encode(), NO_REVISION), tuple(found), tuple(unreadable))
+    return StoredCriteria(fields.get(CriteriaField.REVISION.encode(), NO_REVISION), tuple(criteria), tuple(unreadable))
 
 
 async def store_criterion(

@@ -39,9 +39,9 @@ def settings_of_workspace(settings: Settings, workspace: WorkspaceName | Workspa
 async def register_workspace(redis: Redis, settings: Settings, workspace: Workspace) -> Workspace:
     """Add a workspace to the deployment's list, unless the list has that name, and return the listed entry."""
     await redis.hsetnx(_key(settings), workspace.run, workspace.encode().decode())
-    found = await find_workspace(redis, settings, workspace.run)
-    assert found is not None  # noqa: S101 - for the type checker: it was just listed
-    return found
+    listed = await find_workspace(redis, settings, workspace.run)
+    assert listed is not None  # noqa: S101 - for the type checker: it was just listed
+    return listed
 
 
 async def find_workspace(redis: Redis, settings: Settings, name: str) -> Workspace | None:
@@ -66,25 +66,25 @@ async def get_workspace(redis: Redis, settings: Settings, name: str) -> Workspac
     Raises:
         ConfigurationError: there is no workspace of that name, or its entry cannot be read.
     """
-    found = await find_workspace(redis, settings, name)
-    if found is None:
+    listed = await find_workspace(redis, settings, name)
+    if listed is None:
         known = [workspace.run for workspace in await list_workspaces(redis, settings)]
         raise ConfigurationError(unknown("workspace", name, known))
-    return found
+    return listed
 
 
 async def list_workspaces(redis: Redis, settings: Settings, unreadable: Unreadable | None = None) -> list[Workspace]:
     """Return every workspace of the deployment, the oldest first; unreadable entries are counted and left out."""
     stored = cast("dict[bytes, bytes]", await redis.hgetall(_key(settings)))
-    found: list[Workspace] = []
+    workspaces: list[Workspace] = []
     for field, data in stored.items():
         name = field.decode(errors="replace")
         try:
-            found.append(_decode(name, data))
+            workspaces.append(_decode(name, data))
         except InvalidEntryError as error:
             if unreadable is not None:
                 unreadable.add(repr(name), error)
-    return sorted(found, key=lambda workspace: workspace.created_at)
+    return sorted(workspaces, key=lambda workspace: workspace.created_at)
 
 
 def _decode(name: str, data: bytes) -> Workspace:

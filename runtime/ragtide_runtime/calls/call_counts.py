@@ -85,8 +85,8 @@ class CallCounts:
     @property
     def outcomes(self) -> dict[str, int]:
         """Number of calls by outcome, the most frequent first."""
-        found = _family(self.whole, CallField.OUTCOME)
-        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+        counts = _family(self.whole, CallField.OUTCOME)
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     @property
     def cost_usd(self) -> float:
@@ -106,8 +106,8 @@ class CallCounts:
     @property
     def by_pipeline(self) -> dict[str, float]:
         """Dollars by pipeline, the most expensive first; an hour or a day has the first `PIPELINES_MAX` pipelines."""
-        found = _family(self.dollars, CallField.PIPELINE_USD)
-        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+        dollars = _family(self.dollars, CallField.PIPELINE_USD)
+        return dict(sorted(dollars.items(), key=lambda item: (-item[1], item[0])))
 
     def latency_s(self, quantile: float) -> float | None:
         """Return a quantile of the seconds of answered calls, within 5%; None without such a call."""
@@ -147,7 +147,7 @@ class CallHistory:
 
 
 def _together(counts: Iterable[CallCounts]) -> CallCounts:
-    found = CallCounts()
+    total = CallCounts()
     for part in counts:
-        found.add(part)
-    return found
+        total.add(part)
+    return total

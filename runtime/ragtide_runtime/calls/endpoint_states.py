@@ -50,23 +50,23 @@ async def read_endpoint_states(redis: Redis, prefix: str) -> dict[str, EndpointS
     if not names:
         return {}
     stored = cast("list[bytes | None]", await redis.mget([streams.endpoint_state(name) for name in names]))
-    states = {name: _decoded(data) for name, data in zip(names, stored, strict=True) if data is not None}
+    states = {name: _decode_state(data) for name, data in zip(names, stored, strict=True) if data is not None}
     return {name: state for name, state in states.items() if state is not None}
 
 
-def _decoded(data: bytes) -> EndpointState | None:
+def _decode_state(data: bytes) -> EndpointState | None:
     try:
-        found: Any = json.loads(data)
+        fields: Any = json.loads(data)
         return EndpointState(
-            str(found.get("labeler", "judge")),
-            str(found["model"]),
-            found["paused"] is True,
-            found["busy"] is True,
-            str(found["last_error"])[:1000],
-            str(found.get("over_budget", "")),
-            str(found.get("adapted", ""))[:1000],
-            int(found.get("in_flight", 0)),
-            int(found.get("calls_allowed", 0)),
+            str(fields.get("labeler", "judge")),
+            str(fields["model"]),
+            fields["paused"] is True,
+            fields["busy"] is True,
+            str(fields["last_error"])[:1000],
+            str(fields.get("over_budget", "")),
+            str(fields.get("adapted", ""))[:1000],
+            int(fields.get("in_flight", 0)),
+            int(fields.get("calls_allowed", 0)),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None
@@ -86,8 +86,8 @@ async def read_spend(
     """Return the dollars that a deployment spent on a labeler in this clock hour and day."""
     streams = Streams(deployment_prefix(prefix), 0)
     hour, day = (streams.labeler_spend(labeler, name) for name in spend_periods(now or utc_now()))
-    found = cast("list[bytes | None]", await redis.mget(hour, day))
-    return EndpointSpend(*(float(amount or 0) for amount in found))
+    amounts = cast("list[bytes | None]", await redis.mget(hour, day))
+    return EndpointSpend(*(float(amount or 0) for amount in amounts))
 
 
 REACHED: Final = "reached"
@@ -101,9 +101,9 @@ async def over_budget(redis: Redis, prefix: str, labeler: str, *, now: datetime 
         redis.RedisError: Redis failed.
     """
     streams = Streams(deployment_prefix(prefix), 0)
-    found = cast("bytes | None", await redis.get(streams.labeler_spend(labeler, REACHED)))
+    reached = cast("bytes | None", await redis.get(streams.labeler_spend(labeler, REACHED)))
     periods = (streams.labeler_spend(labeler, name) for name in spend_periods(now or utc_now()))
-    return found is not None and any(f" {key} ".encode() in found for key in periods)
+    return reached is not None and any(f" {key} ".encode() in reached for key in periods)
 
 
 def spend_periods(now: datetime) -> tuple[str, str]:
@@ -160,15 +160,15 @@ async def read_calls(
     async with redis.pipeline(transaction=False) as pipe:
         for name in names:
             pipe.hgetall(streams.labeler_calls(labeler, name))
-        stored = [_read(fields.items()) for fields in cast("list[dict[bytes, bytes]]", await pipe.execute())]
+        stored = [_read_counts(fields.items()) for fields in cast("list[dict[bytes, bytes]]", await pipe.execute())]
     return CallHistory(
         dict(zip(hour_times, stored[:hours], strict=True)), dict(zip(day_times, stored[hours:], strict=True))
     )
 
 
-def _read(stored: Iterable[tuple[bytes, bytes]]) -> CallCounts:
+def _read_counts(stored: Iterable[tuple[bytes, bytes]]) -> CallCounts:
     """Return stored counts; fields of another form are skipped, because any client may write to Redis."""
-    found = CallCounts()
+    counts = CallCounts()
     for name, value in ((name.decode(errors="replace"), value) for name, value in stored):
         try:
             if (
@@ -176,11 +176,11 @@ def _read(stored: Iterable[tuple[bytes, bytes]]) -> CallCounts:
                 or name == CallField.SAVED_USD
             ):
                 if math.isfinite(amount := float(value)):
-                    found.dollars[name] = amount
+                    counts.dollars[name] = amount
             elif name.startswith(CallField.LATENCY):
-                found.whole[f"{CallField.LATENCY}{int(name.removeprefix(CallField.LATENCY))}"] += int(value)
+                counts.whole[f"{CallField.LATENCY}{int(name.removeprefix(CallField.LATENCY))}"] += int(value)
             elif not name.startswith(CallField.BATCH):
-                found.whole[name] = int(value)
+                counts.whole[name] = int(value)
         except ValueError:
             continue
-    return found
+    return counts

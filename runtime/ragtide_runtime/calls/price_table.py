@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ragtide_schemas.limits import COST_MAX_USD, REPLY_TOKENS_MAX
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, ModelPrice, Provider
+    from genai_prices.types import ModelInfo, Provider
 
 NAME_MAX_CHARS: Final = 200
 """Longest name of a model or provider that is looked up."""
@@ -89,7 +89,10 @@ class TablePrice:
         """
         from genai_prices import Usage  # noqa: PLC0415 - an extra, and slow to import
 
-        if not tokens.are_possible or not _is_priced(self._model.get_prices(at), tokens):
+        if not tokens.are_possible:
+            return None
+        price = self._model.get_prices(at)
+        if (price.input_mtok is None and tokens.prompt) or (price.output_mtok is None and tokens.completion):
             return None
         usage = Usage(
             input_tokens=tokens.prompt,
@@ -98,16 +101,10 @@ class TablePrice:
             cache_write_tokens=tokens.cache_write or None,
         )
         try:
-            found = float(self._model.calc_price(usage, self._provider, genai_request_timestamp=at).total_price)
+            usd = float(self._model.calc_price(usage, self._provider, genai_request_timestamp=at).total_price)
         except (ValueError, DecimalException):  # prices by units that a call does not report
             return None
-        return found if 0 <= found <= COST_MAX_USD else None
-
-
-def _is_priced(price: "ModelPrice", tokens: CallTokens) -> bool:
-    return (price.input_mtok is not None or not tokens.prompt) and (
-        price.output_mtok is not None or not tokens.completion
-    )
+        return usd if 0 <= usd <= COST_MAX_USD else None
 
 
 class PriceTable:
@@ -119,7 +116,7 @@ class PriceTable:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._found = lru_cache(REMEMBERED)(_find)
+        self._remembered = lru_cache(REMEMBERED)(_find_price)
 
     def price(self, model: str, *, provider: str = "", address: str = "") -> TablePrice | None:
         """Return the price of a model; None if the table does not know it for certain.
@@ -136,7 +133,7 @@ class PriceTable:
         if not model or max(len(model), len(provider), len(address)) > NAME_MAX_CHARS:
             return None
         url = address if not address or "://" in address else f"https://{address}"
-        return self._found(_plain(model), provider.strip().lower(), url)
+        return self._remembered(_plain(model), provider.strip().lower(), url)
 
     def price_at(self, model: str, url: str) -> TablePrice | None:
         """Return the price of a model at an endpoint; None if the table does not know both.
@@ -155,15 +152,15 @@ def _plain(model: str) -> str:
     return model.strip().lower().removeprefix("models/")
 
 
-def _find(model: str, provider: str, url: str) -> TablePrice | None:
+def _find_price(model: str, provider: str, url: str) -> TablePrice | None:
     by_url = _provider(url) if url else None
     if by_url is not None:
         return _model_of(model, by_url)
     named = OTHER_NAMES.get(provider, provider)
     if named in FRAMEWORKS or (url and named == "openai"):
-        found = _model_of(model, None)
-        is_sure = found is not None and found._provider.id in CLOSED_MAKERS
-        return found if is_sure and not model.startswith(OPEN_MODELS) else None
+        price = _model_of(model, None)
+        is_sure = price is not None and price._provider.id in CLOSED_MAKERS
+        return price if is_sure and not model.startswith(OPEN_MODELS) else None
     return _model_of(model, named)
 
 

@@ -65,15 +65,15 @@ async def collect(
     Raises:
         AnswerTooLargeError: there are more bytes, and `cut` is false.
     """
-    found = bytearray() if into is None else into
+    body = bytearray() if into is None else into
     async for piece in pieces:
-        found += piece
-        if len(found) > most:
+        body += piece
+        if len(body) > most:
             if cut:
-                del found[most:]
+                del body[most:]
                 break
             raise too_large(most)
-    return bytes(found)
+    return bytes(body)
 
 
 async def decode(body: bytes, packings: str | None, read: Callable[[bytes], T], limits: AnswerLimits = USUAL) -> T:
@@ -119,20 +119,20 @@ def unpack(body: bytes, packings: str | None, most: int) -> bytes:
     names = [name for name in names if name not in ("", "identity")]
     if len(names) > PACKINGS_MAX:
         raise ForeignAnswerError(f"the answer is packed {len(names)} times, one inside the other: send it plain")
-    found = body
+    plain = body
     for name in reversed(names):
         if name not in ("gzip", "x-gzip", "deflate"):
             raise ForeignAnswerError(f"the answer is packed as {name[:40]!r}: send it plain, or packed with gzip")
         unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)
         try:
-            found = unpacking.decompress(found, most + 1)
+            plain = unpacking.decompress(plain, most + 1)
         except zlib.error as error:
             raise ForeignAnswerError(f"the answer is not packed as {name}: {error}") from None
-        if len(found) > most:
+        if len(plain) > most:
             raise too_large(most)
         if not unpacking.eof:
             raise ForeignAnswerError(f"the answer ends in the middle, packed as {name}")
-    return found
+    return plain
 
 
 def validate(adapter: TypeAdapter[T], body: bytes, **options: Any) -> T:
@@ -153,10 +153,10 @@ def validate(adapter: TypeAdapter[T], body: bytes, **options: Any) -> T:
     value = from_json(body)
     if not isinstance(value, list):
         return adapter.validate_json(_small(body), **options)
-    found: Any = adapter.validate_json(b"[]")
+    values: Any = adapter.validate_json(b"[]")
     for element in value:
-        found += adapter.validate_json(_small(to_json([element])), **options)
-    return found  # type: ignore[no-any-return]  # as the adapter says
+        values += adapter.validate_json(_small(to_json([element])), **options)
+    return values  # type: ignore[no-any-return]  # as the adapter says
 
 
 def _small(element: bytes) -> bytes:

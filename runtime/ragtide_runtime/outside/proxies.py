@@ -143,10 +143,10 @@ def _in_network(entry: str, host: str) -> bool:
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:
     try:
-        found = ip_address(host.partition("%")[0])
+        address = ip_address(host.partition("%")[0])
     except ValueError:
         return None
-    return found.ipv4_mapped or found if isinstance(found, IPv6Address) else found
+    return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
 
 
 def _plain(host: str) -> str:

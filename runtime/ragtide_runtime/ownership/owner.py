@@ -216,13 +216,13 @@ class PartitionOwner:
     async def _acquire_group(self, number: int) -> float | None:
         leases, tokens, asked_s = self._groups[number], list[str](), monotonic()
         for lease in leases:
-            found = await lease.acquire()
-            if found.token is None:
+            outcome = await lease.acquire()
+            if outcome.token is None:
                 for taken, token in zip(leases, tokens, strict=False):
                     await taken.release(token)
-                self._refuse(lease, found.held_for_s)
-                return found.held_for_s
-            tokens.append(found.token)
+                self._refuse(lease, outcome.held_for_s)
+                return outcome.held_for_s
+            tokens.append(outcome.token)
         self._refuse_at.clear()
         self.owned[number] = Ownership(leases, tokens, asked_s=asked_s)
         self._tasks[number] = asyncio.create_task(self._own(number, self.owned[number]))

@@ -24,7 +24,12 @@ def listening_socket(host: str, port: int, setting: str) -> socket.socket:
         ConfigurationError: the address cannot be used, for example because another process has the port.
     """
     try:
-        listening = _all_addresses(port) if host == ALL_ADDRESSES else _address(host, port)
+        if host == ALL_ADDRESSES:
+            listening = _listen_everywhere(port)
+        else:
+            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, *_, first = addresses[0]
+            listening = socket.create_server((str(first[0]), port), family=family, backlog=1024)
     except OSError as error:
         address = f"[{host}]" if ":" in host else host
         raise ConfigurationError(
@@ -37,16 +42,10 @@ def listening_socket(host: str, port: int, setting: str) -> socket.socket:
     return listening
 
 
-def _all_addresses(port: int) -> socket.socket:
+def _listen_everywhere(port: int) -> socket.socket:
     try:
         return socket.create_server((ALL_ADDRESSES, port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
     except (OSError, ValueError) as error:  # a ValueError: no socket of this system takes both
         if isinstance(error, OSError) and error.errno not in _WITHOUT_IPV6:
             raise
         return socket.create_server(("0.0.0.0", port), backlog=1024)  # noqa: S104 - asked for
-
-
-def _address(host: str, port: int) -> socket.socket:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, *_, address = found[0]
-    return socket.create_server((str(address[0]), port), family=family, backlog=1024)

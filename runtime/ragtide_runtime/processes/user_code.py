@@ -129,10 +129,10 @@ def attribute_at(origin: str, path: str, folder: Path | None = None) -> Any:
 
 def function_at(origin: str, path: str, folder: Path | None = None) -> Callable[..., Any]:
     """Return the function of `module:attribute`; otherwise as `attribute_at`."""
-    found = attribute_at(origin, path, folder)
-    if not callable(found):
-        raise ConfigurationError(f"{origin}: {path} is {type(found).__name__}: it must be a function")
-    function: Callable[..., Any] = found
+    value = attribute_at(origin, path, folder)
+    if not callable(value):
+        raise ConfigurationError(f"{origin}: {path} is {type(value).__name__}: it must be a function")
+    function: Callable[..., Any] = value
     return function
 
 
@@ -157,7 +157,7 @@ def attribute(path: str, folder: Path | None = None) -> Any:
     sys.path += [place for place in folders if place not in sys.path]
     top = module.partition(".")[0]
     try:
-        found: Any = import_module(module)
+        value: Any = import_module(module)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):  # the module is there, and lacks another one
             raise
@@ -176,11 +176,11 @@ def attribute(path: str, folder: Path | None = None) -> Any:
         raise ConfigurationError(f"{first} comes before {own}: rename or remove one of them")
     for part in name.split("."):
         try:
-            found = getattr(found, part)
+            value = getattr(value, part)
         except AttributeError:
             remedy = f"it comes before {own}, so rename that file" if is_hidden else "correct the name"
             raise ConfigurationError(f"the module {loaded} has no {name}: {remedy}") from None
-    return found
+    return value
 
 
 def _folders(folder: Path | None) -> Iterator[Path]:

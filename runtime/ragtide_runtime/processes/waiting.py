@@ -110,14 +110,14 @@ def blocking_iterator(make: Callable[[], AsyncGenerator[T]]) -> Generator[T]:
     Raises:
         Exception: any error of the generator, after the items before it.
     """
-    found: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
+    queue: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
     loop = asyncio.new_event_loop()
     room = asyncio.Semaphore(_AHEAD)
 
     async def fill() -> None:
         async with aclosing(make()) as items:
             async for item in items:
-                found.put((item,))
+                queue.put((item,))
                 await room.acquire()
 
     def run() -> None:
@@ -125,9 +125,9 @@ def blocking_iterator(make: Callable[[], AsyncGenerator[T]]) -> Generator[T]:
             try:
                 runner.run(work())
             except BaseException as error:  # noqa: BLE001 - the reader raises it
-                found.put(error)
+                queue.put(error)
             else:
-                found.put(None)
+                queue.put(None)
 
     filling: list[asyncio.Task[None]] = []
 
@@ -139,7 +139,7 @@ def blocking_iterator(make: Callable[[], AsyncGenerator[T]]) -> Generator[T]:
     thread = Thread(target=run, name="ragtide iterator", daemon=True)
     thread.start()
     try:
-        while (item := found.get()) is not None:
+        while (item := queue.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
             yield item[0]

@@ -11,8 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pydantic_core import from_json, to_json
 
-from ragtide_schemas import EvaluatorScores, MetricDeclaration, RetrievedDocument, WireModel
-from ragtide_schemas.alert import ValueShare
+from ragtide_schemas import EvaluatorScores, MetricDeclaration, RetrievedDocument
 
 from .entries import EntryKind
 from .json_lines import SOURCE_ENTRY
@@ -64,19 +63,7 @@ def _write_json(value: Any) -> str | None:
     return to_json(value).decode() if value else None
 
 
-def _write_beside(value: tuple[EvaluatorScores, ...]) -> str:
-    return to_json(value, exclude_none=True).decode()
-
-
-def _write_model(value: WireModel) -> str:
-    return value.encode().decode()
-
-
-def _write_shares(value: Sequence[ValueShare]) -> str | None:
-    return to_json(value).decode() if value else None
-
-
-def _write_declared(value: dict[str, MetricDeclaration]) -> str:
+def _write_models(value: tuple[EvaluatorScores, ...] | dict[str, MetricDeclaration]) -> str:
     return to_json(value, exclude_none=True).decode()
 
 
@@ -91,10 +78,10 @@ NAMES: Final = Codec(pa.map_(pa.string(), pa.string()), lambda value: list(value
 NUMBERS: Final = Codec(pa.map_(pa.string(), pa.float64()), lambda value: list(value.items()), dict)
 COUNTS: Final = Codec(pa.map_(pa.string(), pa.int64()), lambda value: list(value.items()), dict)
 JSON: Final = Codec(pa.string(), _write_json, from_json)
-MODEL: Final = Codec(pa.string(), _write_model, from_json)
-SHARES: Final = Codec(pa.string(), _write_shares, from_json)
-BESIDE: Final = Codec(pa.string(), _write_beside, from_json)
-DECLARED: Final = Codec(pa.string(), _write_declared, from_json, repeats=True)
+MODEL: Final = Codec(pa.string(), lambda value: value.encode().decode(), from_json)
+SHARES: Final = Codec(pa.string(), _write_json, from_json)
+BESIDE: Final = Codec(pa.string(), _write_models, from_json)
+DECLARED: Final = Codec(pa.string(), _write_models, from_json, repeats=True)
 DOCUMENTS: Final = Codec(
     pa.list_(_DOCUMENT),
     lambda value: [_write_document(document) for document in value],

@@ -57,7 +57,7 @@ def decode_lines(data: bytes, sizes: Sizes) -> list[dict[str, Any]]:
                 unpacked += len(line)
                 if len(line) > sizes.line_bytes or unpacked > sizes.bytes or len(rows) == sizes.lines:
                     raise UnreadableRecordingError("it unpacks to more than its manifest states")
-                rows.append(_object(line))
+                rows.append(_decode_line(line))
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UnreadableRecordingError(f"it is not compressed JSON Lines ({error})") from None
     if len(rows) != sizes.lines:
@@ -65,11 +65,11 @@ def decode_lines(data: bytes, sizes: Sizes) -> list[dict[str, Any]]:
     return rows
 
 
-def _object(line: bytes) -> dict[str, Any]:
-    found = from_json(line)
-    if not isinstance(found, dict):
+def _decode_line(line: bytes) -> dict[str, Any]:
+    row = from_json(line)
+    if not isinstance(row, dict):
         raise ValueError("a line is not a JSON object")  # noqa: TRY004 - reported like any other broken line
-    return found
+    return row
 
 
 def rows_of(entries: Iterable[RecordedEntry]) -> Iterable[dict[str, Any]]:

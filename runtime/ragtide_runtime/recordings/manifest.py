@@ -88,7 +88,8 @@ class RecordedFile(_Stored):
             raise ValueError("unreadable and pipeline contradict each other: unreadable entries have no pipeline")
         if (self.unpacked_bytes is None) != (self.format == "parquet"):
             raise ValueError("unpacked_bytes is the size of a jsonl file before compression: give it for such a file")
-        begin = data_path(self.kind, self.day, self.pipeline, self._name_begins())
+        name = f"p{self.partition}-{self.step}-{self.first_id}-{self.last_id}-"
+        begin = data_path(self.kind, self.day, self.pipeline, name)
         rest = self.path.removeprefix(begin)
         if rest == self.path or re.fullmatch(rf"[A-Za-z0-9]{{1,16}}{re.escape(SUFFIXES[self.format])}", rest) is None:
             raise ValueError(
@@ -99,9 +100,6 @@ class RecordedFile(_Stored):
             if day_of(entry_id) != self.day:
                 raise ValueError(f"day {self.day} is not the day of entry {entry_id}, {day_of(entry_id)}")
         return self
-
-    def _name_begins(self) -> str:
-        return f"p{self.partition}-{self.step}-{self.first_id}-{self.last_id}-"
 
     @property
     def void(self) -> bool:
@@ -174,14 +172,14 @@ def is_complete(number: int) -> bool:
 
 def manifest_of(path: str) -> tuple[int, int] | None:
     """Return partition and number of the manifest at a path; None if the path is no manifest."""
-    found = _NAME.fullmatch(path)
-    return None if found is None else (int(found[1]), int(found[2]))
+    match = _NAME.fullmatch(path)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def step_of(path: str) -> tuple[int, int] | None:
     """Return partition and step of the data file at a path, finished or not; None if it is no data file."""
-    found = _DATA_NAME.match(path.rpartition("/")[2].lstrip("."))
-    return None if found is None else (int(found[1]), int(found[2]))
+    match = _DATA_NAME.match(path.rpartition("/")[2].lstrip("."))
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def decode_manifest(data: bytes, path: str) -> Manifest:
@@ -317,8 +315,8 @@ def safe_name(pipeline: str) -> str:
 
 def span(times: Iterable[Any]) -> tuple[datetime | None, datetime | None]:
     """Return the earliest and the latest of some times, in UTC."""
-    found = [time.astimezone(UTC) for time in times]
-    return (min(found), max(found)) if found else (None, None)
+    moments = [time.astimezone(UTC) for time in times]
+    return (min(moments), max(moments)) if moments else (None, None)
 
 
 TRIES = 3
@@ -359,9 +357,9 @@ def replaced_manifests(store: Store, partition: int, number: int) -> list[str]:
 
 
 def _numbers(store: Store) -> dict[int, list[int]]:
-    found: defaultdict[int, list[int]] = defaultdict(list)
+    by_partition: defaultdict[int, list[int]] = defaultdict(list)
     for path in store.list(FOLDER):
         known = manifest_of(path)
         if known is not None:
-            found[known[0]].append(known[1])
-    return found
+            by_partition[known[0]].append(known[1])
+    return by_partition

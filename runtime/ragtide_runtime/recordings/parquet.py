@@ -78,9 +78,9 @@ def _is_of(stored: Any, wanted: Any) -> bool:
     if (stored.id, stored.num_fields) != (wanted.id, wanted.num_fields):
         return False
     fields = [(stored.field(place), wanted.field(place)) for place in range(wanted.num_fields)]
-    if pa.types.is_struct(wanted) and any(found.name != known.name for found, known in fields):
+    if pa.types.is_struct(wanted) and any(field.name != known.name for field, known in fields):
         return False
-    return all(_is_of(found.type, known.type) for found, known in fields)
+    return all(_is_of(field.type, known.type) for field, known in fields)
 
 
 def check(data: bytes, rows: int) -> Any:
@@ -178,14 +178,14 @@ def entries_of(kind: EntryKind, table: Any) -> Iterator[RecordedEntry]:
         if exact[row] is not None:
             yield RecordedEntry(partitions[row], entry_id, model.decode(exact[row].encode()))
             continue
-        found: dict[str, Any] = {}
+        values_of_row: dict[str, Any] = {}
         for field, column in zip(fields, values, strict=True):
             value = column[row]
             if value is not None:
-                found[field] = value
+                values_of_row[field] = value
         for field, columns in scores.items():
-            found[field] = {metric: column[row] for metric, column in columns if column[row] is not None}
-        yield RecordedEntry(partitions[row], entry_id, model.from_fields(found))
+            values_of_row[field] = {metric: column[row] for metric, column in columns if column[row] is not None}
+        yield RecordedEntry(partitions[row], entry_id, model.from_fields(values_of_row))
 
 
 def _values(codec: Codec, column: Any) -> list[Any]:

@@ -65,7 +65,7 @@ class Recording:
     ) -> list[RecordedFile]:
         """Return the files that hold entries of a kind: partition after partition, in the order of the stream."""
         wanted = _Wanted.of(since, until)
-        found = [
+        files = [
             file
             for partition, state in self.partitions.items()
             if partitions is None or partition in partitions
@@ -73,7 +73,7 @@ class Recording:
             if file.kind == kind and not file.unreadable and not file.void and wanted.overlaps(file)
             if pipelines is None or file.pipeline in pipelines
         ]
-        return sorted(found, key=lambda file: (file.partition, file.step, order(file.first_id)))
+        return sorted(files, key=lambda file: (file.partition, file.step, order(file.first_id)))
 
     def tables(
         self,
@@ -139,8 +139,8 @@ class Recording:
 
     def _entries(self, file: RecordedFile, wanted: "_Wanted") -> list[RecordedEntry]:
         void = _void(file)
-        found = self._all(file)
-        return [entry for entry in found if wanted.has(entry.order[0]) and (void is None or entry.order <= void)]
+        entries = self._all(file)
+        return [entry for entry in entries if wanted.has(entry.order[0]) and (void is None or entry.order <= void)]
 
     def _all(self, file: RecordedFile) -> list[RecordedEntry]:
         """Return the entries of a file, void ones included."""
@@ -376,13 +376,13 @@ def counts_by_day(recording: Recording) -> list[dict[str, Any]]:
         for file in partition.files:
             if file.void:
                 continue
-            found = counts.setdefault((file.day, file.pipeline), Counter())
-            found["unreadable" if file.unreadable else file.kind.value] += file.count
-            found["files"] += 1
-            found["bytes"] += file.bytes
+            numbers = counts.setdefault((file.day, file.pipeline), Counter())
+            numbers["unreadable" if file.unreadable else file.kind.value] += file.count
+            numbers["files"] += 1
+            numbers["bytes"] += file.bytes
     return [
-        {"day": str(day), "pipeline": pipeline, **{name: found[name] for name in COUNTS}}
-        for (day, pipeline), found in sorted(counts.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+        {"day": str(day), "pipeline": pipeline, **{name: numbers[name] for name in COUNTS}}
+        for (day, pipeline), numbers in sorted(counts.items(), key=lambda item: (item[0][0], item[0][1] or ""))
     ]
 
 

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -153,12 +153,12 @@ class FsspecStore:
         with _os_errors():
             self._fs.invalidate_cache()
             try:
-                found = self._fs.find(f"{self._root}/{folder}")
+                paths = self._fs.find(f"{self._root}/{folder}")
             except FileNotFoundError:
                 return []
         # Some file systems return paths with a leading slash.
         marker = f"{self._root.strip('/')}/"
-        return [path.lstrip("/").removeprefix(marker) for path in found]
+        return [path.lstrip("/").removeprefix(marker) for path in paths]
 
     def read(self, path: str, limit: int | None = None) -> bytes:
         """Return the bytes of a file, at most `limit` of them."""
@@ -212,24 +212,17 @@ def open_store(url: str, storage_options: Mapping[str, object] | None = None) ->
     """
     if "://" not in url:
         return LocalStore(Path(url).expanduser().absolute())
-    core = _needed("fsspec", lambda: __import__("fsspec"))
     try:
-        filesystem, root = core.core.url_to_fs(url, **(storage_options or {}))
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra; only URLs need it
+    except ModuleNotFoundError:
+        raise ConfigurationError("this recording needs fsspec: pip install 'ragtide[recorder]'") from None
+    try:
+        filesystem, root = url_to_fs(url, **(storage_options or {}))
     except ImportError as error:
-        raise ConfigurationError(f"recording at {_scheme(url)}:// needs another package: {error}") from None
+        scheme = url.partition("://")[0]
+        raise ConfigurationError(f"recording at {scheme}:// needs another package: {error}") from None
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
             f"the recording's URL {url!r} cannot be used ({error}): give a folder or a URL that fsspec supports"
         ) from None
     return FsspecStore(filesystem, root)
-
-
-def _scheme(url: str) -> str:
-    return url.partition("://")[0]
-
-
-def _needed(name: str, load: Callable[[], Any]) -> Any:
-    try:
-        return load()
-    except ModuleNotFoundError:
-        raise ConfigurationError(f"this recording needs {name}: pip install 'ragtide[recorder]'") from None

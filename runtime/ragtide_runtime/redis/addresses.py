@@ -59,16 +59,16 @@ class Address:
 
     def options(self) -> dict[str, Any]:
         """Return the options of redis-py's clients for a cluster or sentinels, without the nodes."""
-        found: dict[str, Any] = _parsed(self.url)
+        options: dict[str, Any] = _parsed(self.url)
         for name in ("host", "port", "path", "sentinel_username", "sentinel_password"):
-            found.pop(name, None)
-        connection = found.pop("connection_class", None)
+            options.pop(name, None)
+        connection = options.pop("connection_class", None)
         if connection is not None and issubclass(connection, SSLConnection):
-            found["ssl"] = True
-            found.setdefault("ssl_check_hostname", True)
-        if self.kind == "cluster" and not found.get("db"):
-            found.pop("db", None)
-        return found
+            options["ssl"] = True
+            options.setdefault("ssl_check_hostname", True)
+        if self.kind == "cluster" and not options.get("db"):
+            options.pop("db", None)
+        return options
 
     def sentinel_options(self) -> dict[str, Any]:
         """Return the options of connections to the sentinels themselves; sentinels have their own users."""
@@ -124,9 +124,9 @@ def address_of(url: str) -> Address:
         raise AddressError("a cluster has database 0 only")
     # The host `-` is a placeholder: the client connects to the nodes instead.
     plain = f"{scheme}://{user}@-" if user else f"{scheme}://-"
-    found = Address("cluster" if kind == "cluster" else "sentinel", nodes, f"{plain}?{query}", master)
-    found.options()
-    return found
+    address = Address("cluster" if kind == "cluster" else "sentinel", nodes, f"{plain}?{query}", master)
+    address.options()
+    return address
 
 
 def _without_user(url: str) -> tuple[str, ...]:

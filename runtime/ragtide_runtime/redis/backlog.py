@@ -85,20 +85,20 @@ def read_backlog(streams: Streams) -> ScriptCall[Backlog]:
 
 
 def _backlog(reply: bytes) -> Backlog:
-    found = json.loads(reply)
+    fields = json.loads(reply)
     return Backlog(
-        lengths=dict(zip(LENGTHS, found["lengths"], strict=True)),
-        waiting=int(found["waiting"]),
-        pending=int(found["pending"]),
-        awaiting=int(found["awaiting"]),
-        oldest_s=found["oldest_ms"] / 1000,
-        events_waiting=int(found["events_waiting"]),
-        seen_s=None if found["seen_ms"] < 0 else found["seen_ms"] / 1000,
-        events_oldest_s=found["events_oldest_ms"] / 1000,
-        workers=int(found["workers"]),
-        unrecorded_s=found["unrecorded_ms"] / 1000 if found["unrecorded_ms"] >= 0 else None,
-        owned=bool(found["owned"]),
-        dropped={why: int(count) for why, count in found["dropped"].items()},
-        ahead_s=found["ahead_ms"] / 1000,
-        deliveries=dict(found["deliveries"]),
+        lengths=dict(zip(LENGTHS, fields["lengths"], strict=True)),
+        waiting=int(fields["waiting"]),
+        pending=int(fields["pending"]),
+        awaiting=int(fields["awaiting"]),
+        oldest_s=fields["oldest_ms"] / 1000,
+        events_waiting=int(fields["events_waiting"]),
+        seen_s=None if fields["seen_ms"] < 0 else fields["seen_ms"] / 1000,
+        events_oldest_s=fields["events_oldest_ms"] / 1000,
+        workers=int(fields["workers"]),
+        unrecorded_s=fields["unrecorded_ms"] / 1000 if fields["unrecorded_ms"] >= 0 else None,
+        owned=bool(fields["owned"]),
+        dropped={why: int(count) for why, count in fields["dropped"].items()},
+        ahead_s=fields["ahead_ms"] / 1000,
+        deliveries=dict(fields["deliveries"]),
     )

@@ -300,7 +300,8 @@ def _failures_of_connections() -> Iterator[None]:
     try:
         yield
     except (AttributeError, TypeError) as error:
-        if isinstance(error, TypeError) and not _raised_by_asyncio(error):
+        raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename).parent
+        if isinstance(error, TypeError) and raised_in != Path(asyncio.__file__).parent:
             raise
         raise ConnectionError(f"the connection was closed while it was used ({error})") from error
 
@@ -314,10 +315,6 @@ def _failures_of_clusters() -> Iterator[None]:
         raise
     except RedisClusterException as error:
         raise ConnectionError(str(error)) from error
-
-
-def _raised_by_asyncio(error: TypeError) -> bool:
-    return Path(traceback.extract_tb(error.__traceback__)[-1].filename).parent == Path(asyncio.__file__).parent
 
 
 def _backoff() -> ExponentialWithJitterBackoff:

@@ -81,12 +81,12 @@ async def group_position(redis: Redis, stream: str, group: str) -> str | None:
         redis.RedisError: Redis failed.
     """
     try:
-        found = await redis.xinfo_groups(stream)
+        groups = await redis.xinfo_groups(stream)
     except ResponseError as error:
         if not is_missing(error):
             raise
         return None
-    return next((info["last-delivered-id"].decode() for info in found if info["name"] == group.encode()), None)
+    return next((info["last-delivered-id"].decode() for info in groups if info["name"] == group.encode()), None)
 
 
 async def read_group(
@@ -122,7 +122,7 @@ async def read_group(
     for stream in streams:
         partitions[redis.keyslot(stream)].append(stream)
     reads = [_read(redis, group, consumer, dict.fromkeys(some, after), block_ms, count) for some in partitions.values()]
-    return [found for partition in await asyncio.gather(*reads) for found in partition]
+    return [entry for partition in await asyncio.gather(*reads) for entry in partition]
 
 
 async def _read(  # noqa: PLR0917 - the words of one command
@@ -154,8 +154,8 @@ async def claim_abandoned(
         redis.RedisError: Redis failed, or the group was removed (NOGROUP).
     """
     idle_ms = max(int(1000 * min_idle_s), 1)
-    found = await redis.xpending_range(stream, group, min="-", max="+", count=count, idle=idle_ms)
-    ids = [info["message_id"] for info in cast("list[dict[str, Any]]", found)]
+    claims = await redis.xpending_range(stream, group, min="-", max="+", count=count, idle=idle_ms)
+    ids = [info["message_id"] for info in cast("list[dict[str, Any]]", claims)]
     if ids:
         await redis.xclaim(stream, group, consumer, idle_ms, ids, justid=True)
 

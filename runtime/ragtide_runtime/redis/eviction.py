@@ -73,8 +73,8 @@ async def read_evictions(redis: Redis, key: str) -> Evictions | None:
     """
     try:
         if isinstance(redis, RedisCluster):
-            found = await redis.info("everything", target_nodes=redis.get_node_from_key(key))
-            info = next(iter(found.values())) if len(found) == 1 else found
+            by_node = await redis.info("everything", target_nodes=redis.get_node_from_key(key))
+            info = next(iter(by_node.values())) if len(by_node) == 1 else by_node
         else:
             info = await redis.info("everything")
     except ResponseError:

@@ -115,15 +115,15 @@ def code_of(error: BaseException) -> str:
     """
     if isinstance(error, AuthenticationError):
         return "NOAUTH" if any(words in str(error) for words in _NEEDS_PASSWORD) else "WRONGPASS"
-    found = next((code for kind, code in _OF_CLASS.items() if isinstance(error, kind)), "")
-    if found or not isinstance(error, RedisError):
-        return found
+    code = next((code for kind, code in _OF_CLASS.items() if isinstance(error, kind)), "")
+    if code or not isinstance(error, RedisError):
+        return code
     words = str(error)[:LETTERS_LOOKED_AT].split(maxsplit=WORDS_LOOKED_AT)
     if words and words[0] in FAILURES:
         return words[0]
-    found = next((word[1:] for word in words if word[0] == "-" and word[1:] in FAILURES), "")
-    if found or any(words in str(error) for words in _FORBIDDEN):
-        return found or "NOPERM"
+    code = next((word[1:] for word in words if word[0] == "-" and word[1:] in FAILURES), "")
+    if code or any(words in str(error) for words in _FORBIDDEN):
+        return code or "NOPERM"
     return "UNKNOWN" if any(words in str(error)[:LETTERS_LOOKED_AT] for words in _UNKNOWN) else ""
 
 

@@ -84,8 +84,8 @@ def encode_layout(layout: Layout) -> bytes:
 
 def decode_layout(prefix: str, data: bytes) -> Layout:
     """Return a stored layout."""
-    found = json.loads(data)
-    return Layout(prefix, found["partitions"], found["splits"])
+    fields = json.loads(data)
+    return Layout(prefix, fields["partitions"], fields["splits"])
 
 
 async def agree_on_layout(redis: "AsyncRedis", layout: Layout) -> None:
@@ -122,11 +122,11 @@ def _compare(layout: Layout, stored: bytes | None, *, changing: bool) -> None:
         )
     if stored is None or stored == encode_layout(layout):
         return
-    found = decode_layout(layout.prefix, stored)
-    with_splits = bool(found.splits or layout.splits)
+    deployed = decode_layout(layout.prefix, stored)
+    with_splits = bool(deployed.splits or layout.splits)
     settings = "RAGTIDE_PARTITIONS and RAGTIDE_SPLITS" if with_splits else "RAGTIDE_PARTITIONS"
     raise ConfigurationError(
-        f"this deployment has {_in_words(found, with_splits=with_splits)}, but the settings have "
+        f"this deployment has {_in_words(deployed, with_splits=with_splits)}, but the settings have "
         f"{_in_words(layout, with_splits=with_splits)}: set {settings} to the values of the deployment, or change the "
         "deployment with `ragtide repartition`"
     )

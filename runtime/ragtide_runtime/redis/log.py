@@ -167,7 +167,7 @@ async def read_after(
         for stream, position in positions.items():
             partitions[redis.keyslot(stream)][stream] = position
         reads = [_read(redis, some, count, block_ms) for some in partitions.values()]
-        return [found for partition in await asyncio.gather(*reads) for found in partition]
+        return [entry for partition in await asyncio.gather(*reads) for entry in partition]
     return await _read(redis, positions, count, block_ms)
 
 

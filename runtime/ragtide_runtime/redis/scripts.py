@@ -134,11 +134,11 @@ def _shared(name: str) -> str:
 
 
 def _used_files(text: str) -> dict[str, None]:
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for names in re.findall(r"^-- uses: (.*)$", text, re.MULTILINE):
         for name in names.split(", "):
-            found |= _used_files(_shared(name)) | {name: None}
-    return found
+            files |= _used_files(_shared(name)) | {name: None}
+    return files
 
 
 class ScriptCall(NamedTuple, Generic[R_co]):
@@ -190,10 +190,10 @@ async def run_scripts(redis: AsyncRedis, calls: Sequence[ScriptCall[R]]) -> list
                 pipe.execute_command(*calls[at].command())
             try:
                 # A cluster's pipeline repeats commands after some errors, but only if it may raise errors.
-                found = await pipe.execute(raise_on_error=isinstance(redis, AsyncRedisCluster))
+                outcomes = await pipe.execute(raise_on_error=isinstance(redis, AsyncRedisCluster))
             except NoScriptError as error:
-                found = [error] * len(missing)
-        _put(replies, missing, found)
+                outcomes = [error] * len(missing)
+        _put(replies, missing, outcomes)
         for text in _texts(calls, replies):
             await redis.script_load(text)
     return [call.read(reply) for call, reply in zip(calls, replies, strict=True)]
@@ -246,8 +246,8 @@ def _on_server(redis: Redis, calls: Sequence[ScriptCall[R]]) -> list[Any]:
     return replies
 
 
-def _put(replies: list[Any], places: Sequence[int], found: Sequence[Any]) -> None:
-    for at, reply in zip(places, found, strict=True):
+def _put(replies: list[Any], places: Sequence[int], outcomes: Sequence[Any]) -> None:
+    for at, reply in zip(places, outcomes, strict=True):
         if isinstance(reply, Exception) and not isinstance(reply, NoScriptError):
             raise reply
         replies[at] = reply

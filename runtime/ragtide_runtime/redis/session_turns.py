@@ -150,17 +150,17 @@ async def end_due_sessions(
     Raises:
         redis.RedisError: some sessions may not have been ended; they are found again.
     """
-    found = EndedSessions()
+    ended = EndedSessions()
     for digest in await run_script(redis, due_sessions(streams, quiet_s, most_open)):
         session = await read_session(redis, streams, digest)
         whole = sessions_of(session.turns, quiet_s, missing=session.missing) if session.turns else []
         asked = [interaction for interaction in whole if is_asked(interaction)]
         added = await run_script(redis, end_session(streams, session, asked, dedupe_ms=dedupe_ms))
         if added is not None:
-            found.due += 1
-            found.asked += added
-            found.expired += session.count is None
-    return found
+            ended.due += 1
+            ended.asked += added
+            ended.expired += session.count is None
+    return ended
 
 
 async def forget_turns(redis: Redis, layout: Layout, interaction_id: str, pipeline: str | None = None) -> int:
@@ -176,12 +176,12 @@ async def forget_turns(redis: Redis, layout: Layout, interaction_id: str, pipeli
         for member in cast("list[bytes]", await redis.zrange(streams.open_sessions, 0, -1)):
             key = streams.session(member.decode())
             for number, text in cast("dict[bytes, bytes]", await redis.hgetall(key)).items():
-                if number.isdigit() and _is_of(text, interaction_id, pipeline):
+                if number.isdigit() and _is_turn_of(text, interaction_id, pipeline):
                     forgotten += await run_script(redis, ScriptCall(FORGET, (key, *keys), (number, text), int))
     return forgotten
 
 
-def _is_of(text: bytes, interaction_id: str, pipeline: str | None) -> bool:
+def _is_turn_of(text: bytes, interaction_id: str, pipeline: str | None) -> bool:
     try:
         turn = RagInteraction.decode(text)
     except InvalidEntryError:

@@ -108,10 +108,11 @@ def check_url(url: str) -> None:
     try:
         address_of(url)
     except (ValueError, TypeError) as error:  # not chained, because redis-py's text can quote the password
+        why = f"{error}; " if isinstance(error, AddressError) else ""
         raise RedisUnavailable(
             f"RAGTIDE_REDIS_URL is {redact(url)!r}, which is not a Redis URL: set it to redis://host:6379/0, "
             "rediss://host:6379/0, unix:///path/to/redis.sock, redis+cluster://host:6379,host:6379 or "
-            f"redis+sentinel://host:26379,host:26379/master ({_why(error)}{ENCODED})"
+            f"redis+sentinel://host:26379,host:26379/master ({why}{ENCODED})"
         ) from None
 
 
@@ -139,10 +140,6 @@ def check_answers(url: str) -> None:
                 "have ragtide start a Redis of its own"
             )
         raise RedisUnavailable(message, may_recover=not is_misconfigured(error)) from None
-
-
-def _why(error: Exception) -> str:
-    return f"{error}; " if isinstance(error, AddressError) else ""
 
 
 def without_secrets(text: str, url: str) -> str:

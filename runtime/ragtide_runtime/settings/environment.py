@@ -132,15 +132,15 @@ def unknown_variables(model: type[BaseModel], environment: Mapping[str, str] | N
     # A pair of a setting may have a variable of its own, such as RAGTIDE_SPLITS_SHOP.
     pairs = [name for name, field in model.model_fields.items() if _kind_of(field.annotation) == "pairs"]
     prefixes = tuple(f"{PREFIX}{name}_".upper() for name in pairs)
-    found = []
+    unknown = []
     for name, value in sorted(environment.items()):
         variable = name.upper()
         if not variable.startswith(PREFIX) or variable in known or variable.startswith(prefixes):
             continue
         if _is_of_kubernetes(variable, value):
             continue
-        found.append(_unknown(name, sorted(variable.removeprefix(PREFIX) for variable in known)))
-    return found
+        unknown.append(_unknown(name, sorted(variable.removeprefix(PREFIX) for variable in known)))
+    return unknown
 
 
 def _is_of_kubernetes(variable: str, value: str | None) -> bool:
@@ -205,8 +205,8 @@ class Environment(EnvSettingsSource):
             ) from None
 
     def _variable(self, field_name: str, field: FieldInfo) -> str:
-        found = (variable for variable, candidate in fields_of(self.settings_cls) if candidate is field)
-        return next(found, f"{PREFIX}{field_name}".upper())
+        variables = (variable for variable, candidate in fields_of(self.settings_cls) if candidate is field)
+        return next(variables, f"{PREFIX}{field_name}".upper())
 
 
 class SecretFiles(Environment):

@@ -95,13 +95,13 @@ class Explainer:
             {**detail, "loc": (*self._inside, *detail["loc"])} for detail in error.errors(include_url=False)
         ]
         blamed = {loc[:length] for loc in (detail["loc"] for detail in details) for length in range(1, len(loc))}
-        sentences = [self._sentence(detail) for detail in details if detail["loc"] not in blamed]
+        sentences: list[str] = []
+        for detail in details:
+            if detail["loc"] not in blamed:
+                where, problem = self._where(detail["loc"]), self._problem(detail)
+                sentences.append(f"{where}: {problem}" if where else problem)
         more = f"; and {len(sentences) - MOST_SHOWN} more" if len(sentences) > MOST_SHOWN else ""
         return printable("; ".join(sentences[:MOST_SHOWN]) + more)
-
-    def _sentence(self, detail: Any) -> str:
-        where = self._where(detail["loc"])
-        return f"{where}: {self._problem(detail)}" if where else self._problem(detail)
 
     def _where(self, loc: Sequence[str | int]) -> str:
         if not loc or loc[0] in self._given:
@@ -177,11 +177,11 @@ def _rule(loc: Sequence[str | int], content: Any) -> str:
 
 
 def _model_at(model: type[BaseModel], loc: Sequence[str | int]) -> type[BaseModel] | None:
-    found: type[BaseModel] | None = model
+    at: type[BaseModel] | None = model
     for name in (part for part in loc if isinstance(part, str)):
-        field = found.model_fields.get(name) if found is not None else None
-        found = None if field is None else _model_in(field.annotation)
-    return found
+        field = at.model_fields.get(name) if at is not None else None
+        at = None if field is None else _model_in(field.annotation)
+    return at
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -205,10 +205,10 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
     """
     wanted = tuple(path)
     best: tuple[int, int] | None = None
-    for number, found in _paths_by_line(text):
-        shared = _shared(found, wanted)
-        if shared and (best is None or shared > best[0]):
-            best = (shared, number)
+    for number, place in _paths_by_line(text):
+        length = min(len(place), len(wanted))
+        if length and place[:length] == wanted[:length] and (best is None or length > best[0]):
+            best = (length, number)
     return None if best is None else best[1]
 
 
@@ -229,8 +229,3 @@ def _paths_by_line(text: str) -> Iterator[tuple[int, tuple[str | int, ...]]]:
 
 def _names(dotted: str) -> tuple[str, ...]:
     return tuple(part.strip().strip("\"'") for part in dotted.split("."))
-
-
-def _shared(found: Sequence[str | int], wanted: Sequence[str | int]) -> int:
-    length = min(len(found), len(wanted))
-    return length if tuple(found[:length]) == tuple(wanted[:length]) else 0

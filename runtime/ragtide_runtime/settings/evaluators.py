@@ -161,5 +161,5 @@ def replaced(table: BaseModel, values: Mapping[str, Any]) -> BaseModel:
         return type(table).model_validate({**whole, **values})
     except ValidationError as error:
         raise ValueError(
-            "; ".join(str(found["msg"]).removeprefix("Value error, ") for found in error.errors())
+            "; ".join(str(detail["msg"]).removeprefix("Value error, ") for detail in error.errors())
         ) from None

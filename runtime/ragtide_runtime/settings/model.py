@@ -278,8 +278,8 @@ class Settings(BaseSettings):
         for place, evaluator in enumerate(self.evaluators):
             if names.count(evaluator.name) > 1:
                 raise ValueError(f"evaluators has two named {evaluator.name!r}: give each a name of its own")
-            found = self._of_evaluator(place, evaluator)
-            if found.judge.over_budget == "local" and "judge" in found.labelers:
+            complete = self._of_evaluator(place, evaluator)
+            if complete.judge.over_budget == "local" and "judge" in complete.labelers:
                 raise ValueError(
                     f'evaluators[{place}] ({evaluator.name}): judge.over_budget is "local", and with evaluators a '
                     'judge over its budget waits: set it to "pause", or add an evaluator with labeler = "local"'
@@ -343,8 +343,8 @@ class Settings(BaseSettings):
     def labelers(self) -> tuple[str, ...]:
         """Names of the labelers of the workers: of all evaluators; one labeler, or the two or three of a cascade."""
         if self.evaluators:
-            found = [name for evaluator in self.evaluators for name in self.of_evaluator(evaluator).labelers]
-            return tuple(dict.fromkeys(found))
+            names = [name for evaluator in self.evaluators for name in self.of_evaluator(evaluator).labelers]
+            return tuple(dict.fromkeys(names))
         return self.cascade.labelers if self.labeler == "cascade" else (self.labeler,)
 
     @property
@@ -377,9 +377,9 @@ class Settings(BaseSettings):
 
     def with_loaded(self, loaded: Self) -> Self:
         """Return these settings, with others as those that were loaded."""
-        found = self.model_copy()
-        found._as_loaded = loaded
-        return found
+        settings = self.model_copy()
+        settings._as_loaded = loaded
+        return settings
 
     @property
     def evaluator(self) -> EvaluatorSettings | None:
@@ -394,15 +394,15 @@ class Settings(BaseSettings):
         changes: dict[str, object] = {"labeler": evaluator.labeler, "evaluators": ()}
         for table, values in evaluator.tables():
             try:
-                found = replaced(getattr(self, table), values)
+                own = replaced(getattr(self, table), values)
             except ValueError as error:
                 raise ValueError(f"evaluators[{place}] ({evaluator.name}): {table}: {error}") from None
-            if isinstance(found, JudgeSettings):
+            if isinstance(own, JudgeSettings):
                 # The limits of the deployment have been divided already.
-                share = found.share(*self._process)
+                share = own.share(*self._process)
                 divided = {name: getattr(share, name) for name in SHARED_LIMITS if name in values}
-                found = found.model_copy(update=divided)
-            changes[table] = found
+                own = own.model_copy(update=divided)
+            changes[table] = own
         settings = self.model_copy(update=changes)
         settings._evaluator = evaluator
         return settings

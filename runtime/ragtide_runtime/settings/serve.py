@@ -63,7 +63,7 @@ class TokenSettings(BaseModel):
             and self.token.get_secret_value().isprintable()
         ):
             raise ValueError(f"token must have {TOKEN_MIN_CHARS} to {TOKEN_MAX_CHARS:,} printable ASCII characters")
-        if self.sha256 is not None and not _is_digest(self.sha256.get_secret_value()):
+        if self.sha256 is not None and re.fullmatch("[0-9a-f]{64}", self.sha256.get_secret_value()) is None:
             raise ValueError("sha256 must have 64 hexadecimal digits: ragtide serve --hash-token prints it")
         return self
 
@@ -83,10 +83,6 @@ class TokenSettings(BaseModel):
 def token_digest(token: str) -> bytes:
     """Return the digest by which a token is known."""
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
-
-
-def _is_digest(text: str) -> bool:
-    return len(text) == 64 and all(letter in "0123456789abcdef" for letter in text)
 
 
 def _token_is_a_table(value: Any) -> Any:
@@ -150,12 +146,12 @@ def _network(text: str) -> str:
 @lru_cache(maxsize=1024)
 def _is_within(address: str, networks: tuple[str, ...]) -> bool:
     try:
-        found = ip_address(address)
+        client = ip_address(address)
     except ValueError:
         return False
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:  # a socket for both kinds of addresses
-        found = found.ipv4_mapped
-    return any(found in ip_network(network) for network in networks)
+    if isinstance(client, IPv6Address) and client.ipv4_mapped is not None:  # a socket for both kinds of addresses
+        client = client.ipv4_mapped
+    return any(client in ip_network(network) for network in networks)
 
 
 class ServeSettings(BaseModel):

@@ -112,9 +112,9 @@ def uptake_of(name: str) -> Uptake:
     """
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
-        found = UPTAKE.get(".".join(parts[:length]))
-        if found is not None:
-            return found
+        uptake = UPTAKE.get(".".join(parts[:length]))
+        if uptake is not None:
+            return uptake
     raise KeyError(name)
 
 
@@ -134,18 +134,18 @@ def changed_settings(first: Settings, second: Settings) -> list[str]:
     return [name for name, value, _ in leaf_settings(second) if values.get(name) != value]
 
 
-def with_live_settings(settings: Settings, found: Settings) -> Settings:
+def with_live_settings(settings: Settings, loaded: Settings) -> Settings:
     """Return settings with the values of others, where a role takes them while it runs."""
-    return _with_live(settings, found, "")
+    return _with_live(settings, loaded, "")
 
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def _with_live(model: Model, found: Model, prefix: str) -> Model:
+def _with_live(model: Model, loaded: Model, prefix: str) -> Model:
     changes: dict[str, object] = {}
     for name in type(model).model_fields:
-        ours, theirs = getattr(model, name), getattr(found, name)
+        ours, theirs = getattr(model, name), getattr(loaded, name)
         if isinstance(ours, BaseModel):
             value = _with_live(ours, theirs, f"{prefix}{name}.")
             changes |= {} if value == ours else {name: value}

@@ -147,14 +147,14 @@ class SettingsWatch:
         if self._had_file and not settings_file().exists():
             return self._refuse(f"{settings_file()} was removed: write it again, or restart without it")
         try:
-            found = await asyncio.to_thread(_loaded_now, self.settings)
-            taken = with_live_settings(self.settings, self.settings.for_this_process(found))
+            loaded = await asyncio.to_thread(_loaded_now, self.settings)
+            taken = with_live_settings(self.settings, self.settings.for_this_process(loaded))
             await asyncio.to_thread(_check_all, taken, self._check)
         except ConfigurationError as error:
             return self._refuse(str(error))
         self.refused = ""
-        self.loaded = with_live_settings(self.loaded, found)
-        self._wait_for_restart(changed_settings(self.loaded, found))
+        self.loaded = with_live_settings(self.loaded, loaded)
+        self._wait_for_restart(changed_settings(self.loaded, loaded))
         if not changed_settings(before, taken):
             log.info("no setting that a running role takes has changed")
             self._count("unchanged")
@@ -194,16 +194,16 @@ class SettingsWatch:
             log.info("changed settings are in force", settings=others)
 
 
-def _log_rules(found: Settings, before: Settings) -> None:
-    names = {rule.name for rule in found.alerts}, {rule.name for rule in before.alerts}
-    changed = {rule.name for rule in found.alerts if rule not in before.alerts}
+def _log_rules(settings: Settings, before: Settings) -> None:
+    names = {rule.name for rule in settings.alerts}, {rule.name for rule in before.alerts}
+    changed = {rule.name for rule in settings.alerts if rule not in before.alerts}
     log.info(
         "new alert rules are in force",
-        rules=len(found.alerts),
+        rules=len(settings.alerts),
         new=sorted(names[0] - names[1]),
         changed=sorted(changed & names[1]),
         removed=sorted(names[1] - names[0]),
-        defaults=default_rules_of(found.alerts),
+        defaults=default_rules_of(settings.alerts),
     )
 
 
@@ -223,13 +223,13 @@ def with_live_settings_of_now(settings: Settings) -> Settings:
     if workspace_of(settings.prefix) is not None:
         return settings
     try:
-        found = _loaded_now(settings)
-        taken = with_live_settings(settings, settings.for_this_process(found))
+        loaded = _loaded_now(settings)
+        taken = with_live_settings(settings, settings.for_this_process(loaded))
         _check_all(taken, lambda _: None)
     except ConfigurationError as error:
         log.warning(UNCHANGED, detail=str(error))
         return settings
-    return taken.with_loaded(with_live_settings(settings.as_loaded, found))
+    return taken.with_loaded(with_live_settings(settings.as_loaded, loaded))
 
 
 def _loaded_now(settings: Settings) -> Settings:
@@ -250,8 +250,8 @@ def _check_all(settings: Settings, check: Callable[[Settings], None]) -> None:
 def _digest() -> bytes | None:
     folder = os.environ.get(SECRETS_DIR)
     files = [settings_file(), *(sorted(Path(folder).glob("*")) if folder else ())]
-    found = []
+    digests = []
     for file in files:
         with suppress(OSError):
-            found.append(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
-    return hashlib.sha256(b"".join(found)).digest() if found else None
+            digests.append(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return hashlib.sha256(b"".join(digests)).digest() if digests else None

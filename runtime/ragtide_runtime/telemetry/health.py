@@ -171,10 +171,10 @@ class Health:
 
     def ready(self) -> HealthReport:
         """Return whether every role does its work now."""
-        found = [CheckResult("redis", self._redis_since is not None, self._redis_detail)]
+        results = [CheckResult("redis", self._redis_since is not None, self._redis_detail)]
         for role, checks in self._checks.items():
-            found += [check.ready() for check in checks] or [CheckResult(role, False, "not running yet, or stopping")]
-        return HealthReport(tuple(found))
+            results += [check.ready() for check in checks] or [CheckResult(role, False, "not running yet, or stopping")]
+        return HealthReport(tuple(results))
 
 
 @dataclass(frozen=True, slots=True)

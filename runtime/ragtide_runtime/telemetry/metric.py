@@ -81,10 +81,10 @@ class Registry(CollectorRegistry):
 
     def collect(self) -> Iterator[core.Metric]:
         """Yield the families, without series of times of creation."""
-        for found in super().collect():
-            if found.type in ("counter", "histogram"):
-                found.samples = [sample for sample in found.samples if not sample.name.endswith("_created")]
-            yield found
+        for metric in super().collect():
+            if metric.type in ("counter", "histogram"):
+                metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
 
 
 class Collected(Collector):
@@ -119,12 +119,12 @@ def of_pipelines(
         may_see: whether the client may see a pipeline.
         deployment: whether the client may see numbers of the whole deployment, such as its dollars and dead letters.
     """
-    for found in families:
-        shown = core.Metric(found.name, found.documentation, found.type, found.unit)
-        of_deployment = deployment or not found.name.startswith("ragtide_") or found.name.startswith(OF_THE_PROCESS)
+    for family in families:
+        shown = core.Metric(family.name, family.documentation, family.type, family.unit)
+        of_deployment = deployment or not family.name.startswith("ragtide_") or family.name.startswith(OF_THE_PROCESS)
         shown.samples = [
             sample
-            for sample in found.samples
+            for sample in family.samples
             if (may_see(sample.labels["pipeline"]) if "pipeline" in sample.labels else of_deployment)
         ]
         yield shown
@@ -138,10 +138,10 @@ def merged(families: Iterable[core.Metric], highest: Collection[str] = ()) -> li
     Args:
         highest: gauges of which the highest value counts.
     """
-    found: dict[str, core.Metric] = {}
+    by_name: dict[str, core.Metric] = {}
     values: dict[tuple[str, str, tuple[tuple[str, str], ...]], float] = {}
     for family in families:
-        found.setdefault(family.name, core.Metric(family.name, family.documentation, family.type, family.unit))
+        by_name.setdefault(family.name, core.Metric(family.name, family.documentation, family.type, family.unit))
         for sample in family.samples:
             key = family.name, sample.name, tuple(sample.labels.items())
             if key not in values:
@@ -153,5 +153,5 @@ def merged(families: Iterable[core.Metric], highest: Collection[str] = ()) -> li
             else:
                 values[key] += sample.value
     for (name, sample_name, labels), value in values.items():
-        found[name].add_sample(sample_name, dict(labels), value)
-    return list(found.values())
+        by_name[name].add_sample(sample_name, dict(labels), value)
+    return list(by_name.values())

@@ -108,12 +108,10 @@ class ReportSlot:
             length, checksum = self._HALF.unpack_from(memory, start)
             data = bytes(memory[start + self._HALF.size : start + self._HALF.size + length])
             if crc32(data) == checksum:  # it differs if two reports were written meanwhile
-                return ProcessReport(**{name: _tuple(value) for name, value in json.loads(data).items()})
+                fields: dict[str, Any] = json.loads(data)
+                lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+                return ProcessReport(**{**fields, **lists})
         return None
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 @asynccontextmanager

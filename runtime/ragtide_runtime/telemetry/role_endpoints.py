@@ -52,39 +52,39 @@ class BacklogCollector(Collector):
     def __init__(self, redis: Redis, prefix: str, partitions: int) -> None:
         self._redis = redis
         self._partitions = [Streams(prefix, partition) for partition in range(partitions)]
-        self._found: list[tuple[str, Backlog]] | None = None
+        self._backlogs: list[tuple[str, Backlog]] | None = None
         self._outage = redis_outage(redis).attempt("reading streams for /metrics")
 
     async def refresh(self) -> None:
         """Read the backlog of every partition; without an answer of Redis there is no backlog to report."""
-        self._found = None
+        self._backlogs = None
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
-                found = await read_backlogs(self._redis, self._partitions)
+                backlogs = await read_backlogs(self._redis, self._partitions)
         except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
             self._outage.failed(error)
         else:
             self._outage.succeeded()
-            self._found = [
-                (str(streams.partition), backlog) for streams, backlog in zip(self._partitions, found, strict=True)
+            self._backlogs = [
+                (str(streams.partition), backlog) for streams, backlog in zip(self._partitions, backlogs, strict=True)
             ]
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the last `refresh`."""
-        found = self._found
-        yield family(catalogue.REDIS_UP, [((), float(found is not None))])
-        if found is None:
+        backlogs = self._backlogs
+        yield family(catalogue.REDIS_UP, [((), float(backlogs is not None))])
+        if backlogs is None:
             return
         for metric, attribute in _NUMBERS:
             yield family(
-                metric, [((partition,), float(getattr(backlog, attribute) or 0)) for partition, backlog in found]
+                metric, [((partition,), float(getattr(backlog, attribute) or 0)) for partition, backlog in backlogs]
             )
         for metric, attribute in _COUNTS:
             yield family(
                 metric,
                 [
                     ((partition, name), float(count))
-                    for partition, backlog in found
+                    for partition, backlog in backlogs
                     for name, count in sorted({**metric.zeros(), **getattr(backlog, attribute)}.items())
                 ],
             )

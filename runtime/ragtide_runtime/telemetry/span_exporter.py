@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from email.message import Message
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPResponse
-from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -31,6 +30,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from ..outside.certificates import tls_context
 from ..outside.proxies import proxy_of
 from ..processes.forks import at_exit_of_child
+from ..settings.serve import is_loopback
 from .log_limit import LogLimit
 
 TRACES_PATH: Final = "/v1/traces"
@@ -111,12 +111,12 @@ class HttpSpanExporter(SpanExporter):
         try:
             request = self._encode(spans)
         except Exception as error:  # noqa: BLE001 - an attribute that no encoder knows must not end the thread
-            return self._given_up(len(spans), f"they cannot be encoded: {type(error).__name__}: {error}")
+            return self._give_up(len(spans), f"they cannot be encoded: {type(error).__name__}: {error}")
         if request.ByteSize() > REQUEST_MAX_BYTES and len(spans) > 1:
             half = len(spans) // 2
             results = [self.export(spans[:half]), self.export(spans[half:])]
             return next((result for result in results if result is SpanExportResult.FAILURE), SpanExportResult.SUCCESS)
-        return self._sent(self._body(request), len(spans))
+        return self._send(self._body(request), len(spans))
 
     def _body(self, request: ProtobufMessage) -> bytes:
         for of_resource in request.resource_spans if isinstance(request, ExportTraceServiceRequest) else ():
@@ -128,21 +128,21 @@ class HttpSpanExporter(SpanExporter):
                 attributes.add(key=key).value.string_value = value
         return gzip.compress(request.SerializeToString(), compresslevel=1)
 
-    def _sent(self, body: bytes, spans: int) -> SpanExportResult:
+    def _send(self, body: bytes, spans: int) -> SpanExportResult:
         began, pause_s = time.monotonic(), 0.5
         while True:
             left_s = min(began + self._patience_s, self._until) - time.monotonic()
             if left_s <= 0:
-                return self._given_up(spans, "the time is over")
+                return self._give_up(spans, "the time is over")
             status, asked_s, detail = self._attempt(body, min(ATTEMPT_S, max(left_s, 0.1)))
             if status == 200:
-                return self._taken(spans, detail)
+                return self._count_taken(spans, detail)
             if status is not None and status not in RETRIED:
-                return self._given_up(spans, self._refusal(status))
+                return self._give_up(spans, self._refusal(status))
             wait_s = max(pause_s, asked_s)
-            if not self._waited(wait_s, began + self._patience_s):
+            if not self._wait(wait_s, began + self._patience_s):
                 reason = "no answer" if status is None else f"status {status}"
-                return self._given_up(spans, f"{reason} {detail}".strip())
+                return self._give_up(spans, f"{reason} {detail}".strip())
             pause_s = min(pause_s * 2, 5.0)
 
     def refusal(self) -> str | None:
@@ -159,14 +159,14 @@ class HttpSpanExporter(SpanExporter):
         request = urllib.request.Request(self.url, data=body, headers=self._headers, method="POST")  # noqa: S310 - http
         try:
             with self._opener.open(request, timeout=timeout_s) as response:
-                return 200, 0.0, _read(response, timeout_s)
+                return 200, 0.0, _read_reply(response, timeout_s)
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, _retry_after_s(error.headers), ""
         except (OSError, HTTPException, ValueError) as error:
             return None, 0.0, f"({type(error).__name__}: {error})"
 
-    def _waited(self, wait_s: float, patience_ends: float) -> bool:
+    def _wait(self, wait_s: float, patience_ends: float) -> bool:
         ends = time.monotonic() + wait_s
         while time.monotonic() < ends:
             if ends > min(self._until, patience_ends):
@@ -174,7 +174,7 @@ class HttpSpanExporter(SpanExporter):
             time.sleep(_STEP_S)
         return True
 
-    def _taken(self, spans: int, reply: bytes) -> SpanExportResult:
+    def _count_taken(self, spans: int, reply: bytes) -> SpanExportResult:
         try:
             # The reply to log events has the same form; an event that was refused counts as one result.
             partial = ExportTraceServiceResponse.FromString(reply).partial_success
@@ -184,10 +184,10 @@ class HttpSpanExporter(SpanExporter):
         self.sent += spans - refused
         self._report("sent", spans - refused)
         if refused and partial is not None:
-            self._given_up(refused, f"the receiver refused them: {partial.error_message[:300]}")
+            self._give_up(refused, f"the receiver refused them: {partial.error_message[:300]}")
         return SpanExportResult.SUCCESS
 
-    def _given_up(self, spans: int, reason: str) -> SpanExportResult:
+    def _give_up(self, spans: int, reason: str) -> SpanExportResult:
         self.lost += spans
         self._report("lost", spans)
         if times := self._log_limit.due(reason):
@@ -280,11 +280,11 @@ def otlp_url(endpoint: str, path: str = TRACES_PATH) -> str:
     return parts.geturl() if parts.path.strip("/") else parts._replace(path=path).geturl()
 
 
-def _read(response: HTTPResponse, most_s: float) -> bytes:
-    ends, found = time.monotonic() + most_s, bytearray()
-    while len(found) < REPLY_MAX_BYTES and time.monotonic() < ends and (part := response.read1(8192)):
-        found += part
-    return bytes(found)
+def _read_reply(response: HTTPResponse, most_s: float) -> bytes:
+    ends, reply = time.monotonic() + most_s, bytearray()
+    while len(reply) < REPLY_MAX_BYTES and time.monotonic() < ends and (part := response.read1(8192)):
+        reply += part
+    return bytes(reply)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -297,7 +297,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def _opener(url: str) -> urllib.request.OpenerDirector:
     parts = urlsplit(url)
     # The way to this machine leads through no proxy, which would see the texts.
-    proxy = None if _is_loopback(parts.hostname or "") else proxy_of(url)
+    proxy = None if is_loopback(parts.hostname or "") else proxy_of(url)
     # Without an entry the library would read the variables by rules of its own.
     handlers: list[urllib.request.BaseHandler] = [
         _NoRedirect(),
@@ -306,13 +306,6 @@ def _opener(url: str) -> urllib.request.OpenerDirector:
     if "https" in (parts.scheme, "" if proxy is None else urlsplit(proxy.url).scheme):
         handlers.append(urllib.request.HTTPSHandler(context=tls_context()))
     return urllib.request.build_opener(*handlers)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _retry_after_s(headers: Message) -> float:

@@ -144,8 +144,8 @@ def are_recorded() -> bool:
 
 def traceparent_of(fields: Mapping[bytes, bytes]) -> str:
     """Return an entry's trace context; empty if the field is missing or malformed."""
-    found = fields.get(TRACEPARENT_FIELD)
-    return found.decode() if found is not None and _TRACEPARENT.fullmatch(found) else ""
+    traceparent = fields.get(TRACEPARENT_FIELD)
+    return traceparent.decode() if traceparent is not None and _TRACEPARENT.fullmatch(traceparent) else ""
 
 
 @contextmanager

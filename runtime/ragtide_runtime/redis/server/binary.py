@@ -130,8 +130,8 @@ def remembered_server(path: Path) -> RedisBinary | None:
     The path may be outside this shell's PATH. A file that another user could have written is not run.
     """
     try:
-        found = path.stat()
-        if found.st_uid not in {0, os.getuid()} or found.st_mode & 0o022 or path.name not in PROGRAMS:
+        status = path.stat()
+        if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o022 or path.name not in PROGRAMS:
             return None
         return _usable(path, "remembered")
     except (OSError, _Unusable):
@@ -171,7 +171,7 @@ def _usable(path: Path, origin: str) -> RedisBinary:
 
 def _kind_and_version(path: Path) -> tuple[ServerKind, Version]:
     try:
-        answer = subprocess.run(  # noqa: S603  # a server binary found on this machine, no shell
+        answer = subprocess.run(  # noqa: S603  # a server binary match on this machine, no shell
             [path, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -184,9 +184,9 @@ def _kind_and_version(path: Path) -> tuple[ServerKind, Version]:
         raise _Unusable(f"{path} cannot be run ({error.strerror})") from None
     except subprocess.TimeoutExpired:
         raise _Unusable(f"{path} did not print its version within {VERSION_TIMEOUT_S:.0f} s") from None
-    found = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", answer.stdout)
-    if answer.returncode != 0 or found is None:
+    match = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", answer.stdout)
+    if answer.returncode != 0 or match is None:
         lines = (answer.stderr or answer.stdout).strip().splitlines()
         raise _Unusable(f"{path} --version failed ({lines[-1] if lines else f'exit code {answer.returncode}'})")
     kind: ServerKind = "valkey" if answer.stdout.lstrip().startswith("Valkey") else "redis"
-    return kind, (int(found[1]), int(found[2]), int(found[3]))
+    return kind, (int(match[1]), int(match[2]), int(match[3]))

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable
 from pathlib import Path
 
 from ...errors import RedisUnavailable
@@ -44,11 +43,11 @@ def check_private(data_dir: Path) -> None:
     Raises:
         RedisUnavailable: the directory is not this user's alone to write.
     """
-    found = data_dir.stat()
-    if found.st_uid not in {0, os.getuid()}:
-        why = f"belongs to another user (uid {found.st_uid})"
-    elif found.st_mode & 0o022:
-        why = f"can be written by other users (mode {stat.S_IMODE(found.st_mode):04o})"
+    status = data_dir.stat()
+    if status.st_uid not in {0, os.getuid()}:
+        why = f"belongs to another user (uid {status.st_uid})"
+    elif status.st_mode & 0o022:
+        why = f"can be written by other users (mode {stat.S_IMODE(status.st_mode):04o})"
     else:
         for name in OPENED_BY_THE_SERVER:
             if (data_dir / name).is_symlink():
@@ -62,15 +61,15 @@ def check_private(data_dir: Path) -> None:
 
 def last_writer(data_dir: Path) -> ServerVersion | None:
     """Return the server whose data are in the directory; None if it holds no data."""
-    found = _from_files(data_dir)
-    remembered = _memory(data_dir)
+    writer = _writer_by_files(data_dir)
+    remembered = _remembered_binary(data_dir)
     # server.json is older than the files if a process started a server and died before it called `remember`.
-    return remembered.server if found and remembered and remembered.server.reads(found) else found
+    return remembered.server if writer and remembered and remembered.server.reads(writer) else writer
 
 
 def remember(data_dir: Path, binary: RedisBinary) -> None:
     """Store in `server.json` which server uses the directory now."""
-    known = _memory(data_dir)
+    known = _remembered_binary(data_dir)
     if known is not None and known.server == binary.server and known.path.exists():
         return
     content = {"kind": binary.kind, "version": version_text(binary.version), "path": str(binary.path)}
@@ -101,8 +100,9 @@ def choose_server(data_dir: Path, *, convert: bool) -> RedisBinary:
     reading = [binary for binary in candidates if binary.server.reads(writer)]
     keeping = [binary for binary in reading if not binary.server.converts(writer)]
     if not reading:
+        servers = " and ".join(map(str, candidates))
         raise RedisUnavailable(
-            f"the data in {data_dir} were written by {writer}, and {_listed(candidates)} cannot read them: "
+            f"the data in {data_dir} were written by {writer}, and {servers} cannot read them: "
             f"put {writer} on PATH, or set RAGTIDE_DATA_DIR to another directory"
         )
     if not convert and not keeping:
@@ -118,25 +118,21 @@ def choose_server(data_dir: Path, *, convert: bool) -> RedisBinary:
 
 
 def _candidates(data_dir: Path) -> list[RedisBinary]:
-    remembered = _memory(data_dir)
+    remembered = _remembered_binary(data_dir)
     again = remembered_server(remembered.path) if remembered else None
     try:
-        found = find_redis_servers()
+        binaries = find_redis_servers()
     except RedisUnavailable:
         if again is None:
             raise
-        found = []
-    known = {binary.path.resolve() for binary in found}
+        binaries = []
+    known = {binary.path.resolve() for binary in binaries}
     if again is not None and again.path.resolve() not in known:
-        found.append(again)
-    return sorted(found, key=lambda binary: binary.version, reverse=True)
+        binaries.append(again)
+    return sorted(binaries, key=lambda binary: binary.version, reverse=True)
 
 
-def _listed(binaries: Iterable[RedisBinary]) -> str:
-    return " and ".join(map(str, binaries))
-
-
-def _memory(data_dir: Path) -> RedisBinary | None:
+def _remembered_binary(data_dir: Path) -> RedisBinary | None:
     try:
         with os.fdopen(os.open(data_dir / MEMORY, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
             content = json.load(file)
@@ -148,7 +144,7 @@ def _memory(data_dir: Path) -> RedisBinary | None:
     return RedisBinary(path, (major, minor, patch), "remembered", kind) if kind in {"redis", "valkey"} else None
 
 
-def _from_files(data_dir: Path) -> ServerVersion | None:
+def _writer_by_files(data_dir: Path) -> ServerVersion | None:
     folder = data_dir / FOLDER
     if not folder.is_dir():
         return ServerVersion("redis", (6, 2, 0)) if (data_dir / SINGLE_FILE).exists() else None
@@ -157,10 +153,10 @@ def _from_files(data_dir: Path) -> ServerVersion | None:
     if bases:
         with bases[-1].open("rb") as file:
             header = file.read(HEADER_BYTES)
-    return _from_header(header)
+    return _writer_by_header(header)
 
 
-def _from_header(header: bytes) -> ServerVersion:
+def _writer_by_header(header: bytes) -> ServerVersion:
     if (named := re.search(rb"\xfa.(redis|valkey)-ver.(\d+)\.(\d+)\.(\d+)", header, re.DOTALL)) is not None:
         kind, *version = named.groups()
         major, minor, patch = map(int, version)

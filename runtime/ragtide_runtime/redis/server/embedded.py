@@ -251,8 +251,8 @@ def _socket_address(data_dir: Path) -> Path:
     # Not tempfile.gettempdir(): all processes that share the data directory need the same path, whatever their TMPDIR.
     private = Path(f"/tmp/ragtide-{os.getuid()}-{digest}")  # noqa: S108  # made 0700 and checked below
     private.mkdir(mode=0o700, exist_ok=True)
-    found = private.lstat()
-    if private.is_symlink() or not private.is_dir() or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    status = private.lstat()
+    if private.is_symlink() or not private.is_dir() or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise RedisUnavailable(
             f"{private} is not a private directory of this user: remove it, or use a shorter data directory"
         )
