@@ -122,7 +122,9 @@ def _joined(group: Sequence[Record], mapped: _Mapped, seen: "array[int]", proble
         yield replace(group[0], fields=None, problem=_APART.format(shortened(str(named))))
     elif len(group) == 1:
         yield group[0]
-    elif named is None and not _is_one_row(header, rows):
+    elif named is None and not any(
+        plain_name(name) in _INDICES or rows[0][name] != rows[1][name] for name in fields if name != header.chunk
+    ):
         yield replace(group[0], fields=None, problem=_UNKNOWN.format(group[-1].number))
     else:
         whole = {**fields, header.chunk: [_document_of_row(row, header.chunk) for row in rows]}
@@ -157,11 +159,6 @@ def _came_before(header: _Header, rows: Sequence[Mapping[str, Any]], seen: "arra
     for fingerprint in fingerprints:
         seen[fingerprint % _REMEMBERED] = fingerprint
     return False
-
-
-def _is_one_row(header: _Header, rows: Sequence[Mapping[str, Any]]) -> bool:
-    first, second = rows[:2]
-    return any(plain_name(name) in _INDICES or first[name] != second[name] for name in first if name != header.chunk)
 
 
 def _document_of_row(row: Mapping[str, Any], column: str) -> Any:

@@ -91,7 +91,10 @@ def assemble(trace: StoredTrace, now_ms: int, settings: IngestSettings, user_ids
     for group in groups:
         span_ids = _span_ids(group)
         if not trace.used.isdisjoint(span_ids):
-            _count_change(assembly, interaction_of(group, settings, user_ids).interaction)
+            changed = interaction_of(group, settings, user_ids).interaction
+            if changed is not None and (digest := _digest(changed)) not in trace.contents:
+                assembly.contents.append(digest)
+                assembly.changed += 1
             continue
         if group.anchor not in settled:
             knows = group.turn is None or _ended_last(group.anchor, tree)
@@ -148,7 +151,10 @@ def _complete_ms(
 
 def _settled_ms(anchor: Node, tree: Tree, arrivals: dict[str, int], settings: IngestSettings) -> int | None:
     """Return when all spans below an anchor have come; None if not all above have, so that nothing is known."""
-    if not _is_rooted(anchor):
+    node: Node | None = anchor
+    while node is not None and not node.is_missing and not _is_top(node):
+        node = node.parent
+    if node is None or node.is_missing:
         return None
     below = tree.nodes[anchor.first : anchor.last + 1]
     return max(arrivals[node.span.span_id] for node in below if not node.is_missing) + int(1000 * settings.settle_s)
@@ -160,17 +166,6 @@ def _ended_last(anchor: Node, tree: Tree) -> bool:
     below = (node.span for node in tree.nodes[anchor.first : anchor.last + 1] if not node.is_missing)
     same = all(span.resource is resource or span.resource == resource for span in below)
     return same and anchor.latest_ns <= anchor.span.end_ns
-
-
-def _is_rooted(anchor: Node) -> bool:
-    node: Node | None = anchor
-    while node is not None:
-        if node.is_missing:
-            return False
-        if _is_top(node):
-            return True
-        node = node.parent
-    return False
 
 
 def _is_top(node: Node) -> bool:
@@ -192,15 +187,6 @@ def _add_interaction(assembly: Assembly, span_ids: Sequence[str], mapped: Mapped
         assembly.interactions.append(interaction)
         assembly.payloads.append(mapped.payload)
         assembly.contents.append(_digest(interaction))
-
-
-def _count_change(assembly: Assembly, interaction: RagInteraction | None) -> None:
-    if interaction is None:
-        return
-    digest = _digest(interaction)
-    if digest not in assembly.trace.contents:
-        assembly.contents.append(digest)
-        assembly.changed += 1
 
 
 def _digest(interaction: RagInteraction) -> bytes:

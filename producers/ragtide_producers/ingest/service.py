@@ -114,13 +114,19 @@ class TraceReader:
         new = [trace for trace in traces if not trace.outbox]
         assemblies = await asyncio.to_thread(lambda: [self._assemble(trace, claimed.now_ms) for trace in new])
         decided = await self._decide(claimed.streams, assemblies)
-        decided += [self._restore_decision(trace, claimed.now_ms) for trace in traces if trace.outbox]
+        for trace in (trace for trace in traces if trace.outbox):
+            interactions = [RagInteraction.from_entry("", payload) for payload in trace.outbox]
+            commands = [self._route.command(interaction) for interaction in interactions]
+            again = Assembly(trace, claimed.now_ms, "again", claimed.now_ms)
+            decided.append(Decided(again, trace.version, trace.decision, commands))
         await self._publish(decided)
         closed = await run_scripts(
             self._redis,
             [
-                self._store.finish_call(claimed.streams, trace.assembly, version=trace.version, decision=trace.number)
-                for trace in decided
+                self._store.finish_call(
+                    claimed.streams, decision.assembly, version=decision.version, decision=decision.number
+                )
+                for decision in decided
             ],
         )
         self._telemetry.closed(Counter(closed))
@@ -156,11 +162,6 @@ class TraceReader:
             for mapped in assembly.refused:
                 self._telemetry.refused(mapped, assembly.service)
         return decided
-
-    def _restore_decision(self, trace: StoredTrace, now_ms: int) -> "Decided":
-        interactions = [RagInteraction.from_entry("", payload) for payload in trace.outbox]
-        commands = [self._route.command(interaction) for interaction in interactions]
-        return Decided(Assembly(trace, now_ms, "again", now_ms), trace.version, trace.decision, commands)
 
     async def _publish(self, decided: Sequence["Decided"]) -> None:
         owners = [trace for trace in decided for _ in trace.commands]

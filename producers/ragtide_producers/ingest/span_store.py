@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import Streams, TraceField
 from ragtide_runtime.redis.layout import Layout, partition_of
-from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_scripts
+from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, number_or_none, run_scripts
 from ragtide_runtime.settings.producers import IngestSettings
 from ragtide_schemas import DeadLetter
 
@@ -135,7 +135,7 @@ class SpanStore:
         ]
         for pair in fields:
             arguments.extend(pair)
-        return ScriptCall(STORE, trace_keys(streams, name), arguments, _counts)
+        return ScriptCall(STORE, trace_keys(streams, name), arguments, _read_counts)
 
     async def claim(self) -> list[Claimed]:
         """Claim traces of every partition that are due."""
@@ -156,7 +156,8 @@ class SpanStore:
                 break
             wanted += 1
         calls: list[ScriptCall[Any]] = [
-            ScriptCall(READ, (streams.trace(name),), (), _by_field) for name in names[:wanted]
+            ScriptCall(READ, (streams.trace(name),), (), lambda reply: dict(zip(reply[::2], reply[1::2], strict=True)))
+            for name in names[:wanted]
         ]
         replies = await run_scripts(self.redis, calls)
         return [StoredTrace.of(name, reply) for name, reply in zip(names, replies, strict=False)]
@@ -177,7 +178,7 @@ class SpanStore:
             *(part for letter in letters for part in (str(letter.reason), letter.encode())),
         )
         keys = (streams.trace(assembly.trace.name), streams.dead_letters, outcomes_key(streams, assembly.now_ms))
-        return ScriptCall(DECIDE, keys, arguments, _number)
+        return ScriptCall(DECIDE, keys, arguments, number_or_none)
 
     def finish_call(self, streams: Streams, assembly: Assembly, *, version: int, decision: int) -> ScriptCall[str]:
         """Return the call that ends the reading of a trace, after its interactions were published.
@@ -286,17 +287,9 @@ def _claim(key: str, most: int = CLAIMED_MAX, age_ms: int = 0) -> ScriptCall[tup
     return ScriptCall(CLAIM, (key,), (int(CLAIM_S * 1000), most, age_ms), _claimed)
 
 
-def _counts(reply: list[int]) -> StoreCounts | None:
+def _read_counts(reply: list[int]) -> StoreCounts | None:
     return None if reply[0] < 0 else StoreCounts(*reply)
 
 
 def _claimed(reply: Any) -> tuple[int, list[str]]:
     return int(reply[0]), [name.decode() for name in reply[1]]
-
-
-def _by_field(reply: list[bytes]) -> dict[bytes, bytes]:
-    return dict(zip(reply[::2], reply[1::2], strict=True))
-
-
-def _number(reply: int | None) -> int | None:
-    return None if reply is None else int(reply)

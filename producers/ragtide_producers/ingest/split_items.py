@@ -75,7 +75,9 @@ class _Splitter:
         self._masked += part.replace(b"\\\\", b"__").replace(b'\\"', b"__")
         while self._at < len(self._masked):
             if self._in_text:
-                self._skip_text()
+                quote = self._masked.find(b'"', self._at)
+                self._at = quote + 1 or len(self._masked)
+                self._in_text = quote < 0
             elif not self._begun or self._ended:
                 self._skip_blanks()
             elif (byte := self._next_structure()) == QUOTE:
@@ -93,11 +95,6 @@ class _Splitter:
         """Check that the body has its end."""
         if not self._ended or self._escape:
             raise ValueError("it ends before its end" if self._begun else "it is empty")
-
-    def _skip_text(self) -> None:
-        quote = self._masked.find(b'"', self._at)
-        self._at = quote + 1 or len(self._masked)
-        self._in_text = quote < 0
 
     def _skip_blanks(self) -> None:
         rest = bytes(self._buffer[self._at :]).lstrip(BLANKS)

@@ -1,5 +1,6 @@
 """Publishes a dead letter again: one script moves its entry back to its stream."""
 
+from contextlib import suppress
 from typing import Final
 
 from redis.asyncio import Redis
@@ -44,16 +45,12 @@ def retry_dead_letter(streams: Streams, letter_id: str, letter: DeadLetter, payl
     """Return the call that moves a payload back to its stream; its reply is the new id, None without the letter."""
     keys: tuple[str, ...] = (streams.dead_letters, letter.stream)
     arguments: tuple[Argument, ...] = (letter_id, payload, letter.entry_id)
-    identity = _identity(letter, payload) if letter.stream == streams.interactions else None
-    if identity is not None:
+    interaction = None
+    if letter.stream == streams.interactions:
+        with suppress(ValueError, OverflowError):  # OverflowError: the time in the entry id is impossible
+            interaction = RagInteraction.from_entry(letter.entry_id, payload)
+    if interaction is not None:
+        identity = interaction.pipeline, interaction.interaction_id
         keys += streams.owner_keys(*identity)
         arguments += (known_digest(*identity),)
     return ScriptCall(RETRY, keys, arguments, text_or_none)
-
-
-def _identity(letter: DeadLetter, payload: bytes) -> tuple[str, str] | None:
-    try:
-        interaction = RagInteraction.from_entry(letter.entry_id, payload)
-    except (ValueError, OverflowError):  # OverflowError: the time in the entry id is impossible
-        return None
-    return interaction.pipeline, interaction.interaction_id

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from html import unescape
-from itertools import accumulate, chain, compress, count, takewhile
+from itertools import accumulate, chain, compress, count, islice, takewhile
 from operator import add, and_, itemgetter, ne
 from typing import Final, NamedTuple
 
@@ -249,8 +249,11 @@ class _Search:
         grams = self.prompt.grams
         free = [*compress(range(0, len(grams), GRAM - 1), self.taken[:: GRAM - 1].translate(_FREE))]
         joined = _JoinedTexts(texts, numbers, set(map(grams.__getitem__, free)))
-        parts_of_runs = (self._longest_part(texts[run.number], run) for run in self._runs(joined, free))
-        runs = [run for run in parts_of_runs if run is not None]
+        runs: list[_CommonRun] = []
+        for run in self._runs(joined, free):
+            cuts = range(min(CHANCE_WORDS, run.length) + 1)
+            shorter = (run.clipped(run.start + before, run.end - after) for before in cuts for after in cuts)
+            runs += islice((part for part in shorter if self._is_part(texts[part.number], part)), 1)
         if not runs:
             return {}
         own = joined.own_runs(runs, [run.samples for run in runs])
@@ -316,11 +319,6 @@ class _Search:
             if length >= PART_WORDS:
                 yield _CommonRun(start, length, *texts.place(begin))
             number = bisect_left(hits, start + length, number + 1)
-
-    def _longest_part(self, text: _SplitText, run: "_CommonRun") -> "_CommonRun | None":
-        cuts = range(min(CHANCE_WORDS, run.length) + 1)
-        runs = (run.clipped(run.start + before, run.end - after) for before in cuts for after in cuts)
-        return next((part for part in runs if self._is_part(text, part)), None)
 
     def _is_part(self, text: _SplitText, run: "_CommonRun") -> bool:
         if run.length < PART_WORDS:
@@ -471,14 +469,12 @@ class _JoinedTexts:
         """Return the runs with words that no other text has, among the grams at some places of their texts."""
         grams = [{self.gram(run.number, place) for place in some} for run, some in zip(runs, places, strict=True)]
         shared = set[int]().union(*grams).intersection(self.others) if self.others else set[int]()
-        return {
-            run
-            for run, some in zip(runs, grams, strict=True)
-            if any(self._is_inside(gram, *self.spans[run.number]) for gram in some.difference(shared))
-        }
-
-    def _is_inside(self, gram: int, begin: int, end: int) -> bool:
-        return self.first[gram] >= begin and self.last.get(gram, begin) < end
+        own: set[_CommonRun] = set()
+        for run, some in zip(runs, grams, strict=True):
+            begin, end = self.spans[run.number]
+            if any(self.first[gram] >= begin and self.last.get(gram, begin) < end for gram in some.difference(shared)):
+                own.add(run)
+        return own
 
 
 def _anchors(text: _SplitText) -> dict[int, int]:

@@ -115,8 +115,11 @@ def _spelled_text(text: str, depth: int) -> Any:
     if value == stripped and stripped.startswith(('[""', '{""')):
         value = value_of(stripped.replace('""', '"'), strict=True)  # quotes that a writer of CSV doubled once too often
     if isinstance(value, str) and value in (stripped, stripped.replace('""', '"')):
-        if (rows := _lines_of_objects(stripped)) is not None:
-            return rows
+        lines = [line.strip() for line in stripped.splitlines() if line.strip()]
+        if len(lines) > 1 and all(line[0] == "{" and line[-1] == "}" for line in lines):
+            rows = [_value_or_none(line) for line in lines]
+            if all(isinstance(row, dict) for row in rows):
+                return rows
         if _begins_a_value(stripped):
             raise UnreadableError(
                 "it begins a list or an object and cannot be read as one: write a JSON list of texts, such as "
@@ -124,14 +127,6 @@ def _spelled_text(text: str, depth: int) -> Any:
             )
         return stripped
     return spelled_documents(value, depth + 1) if isinstance(value, str | list) and depth < DEPTH_MAX else value
-
-
-def _lines_of_objects(text: str) -> list[Any] | None:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) < 2 or any(line[0] != "{" or line[-1] != "}" for line in lines):
-        return None
-    rows = [_value_or_none(line) for line in lines]
-    return rows if all(isinstance(item, dict) for item in rows) else None
 
 
 def _begins_a_value(text: str) -> bool:

@@ -179,16 +179,17 @@ class _TextSearch:
         if value != stripped:
             read = self.read_text if isinstance(value, str) else partial(self.read_spelled, text=stripped)
             return read(value, depth=depth, times=times + 1)
-        lines = values_of_lines(stripped)
-        said_in_stream = text_of_stream(lines) if lines else None
-        if said_in_stream is None:
-            is_stream = bool(lines) and (stripped[0] != "{" or (len(lines or ()) > 1 and _have_texts(lines or ())))
+        lines = values_of_lines(stripped) or []
+        streamed = text_of_stream(lines) if lines else None
+        if streamed is None:
+            have_texts = all(isinstance(item, dict) and not item.keys().isdisjoint(ANSWER_KEYS) for item in lines)
+            is_stream = bool(lines) and (stripped[0] != "{" or (len(lines) > 1 and have_texts))
             if is_stream:
                 self.problem = "it is a stream of events that are not known: give the text that they make"
             if not stripped or is_stream or (lines and all(piece_of(item) for item in lines)):
                 return None
             return self.last_of_growing(stripped) if self.meaning == "answer" else stripped
-        return self.read_text(said_in_stream, depth, times + 1)
+        return self.read_text(streamed, depth, times + 1)
 
     @staticmethod
     def last_of_growing(text: str) -> str:
@@ -407,10 +408,6 @@ def _has_generated(value: Mapping[str, Any]) -> bool:
         and len(value) == 1
         and all(isinstance(item, dict) and item.keys() >= {"data", "query"} for item in answers)
     )
-
-
-def _have_texts(items: Sequence[Any]) -> bool:
-    return all(isinstance(item, dict) and not item.keys().isdisjoint(ANSWER_KEYS) for item in items)
 
 
 def _hides_messages(value: Any) -> bool:

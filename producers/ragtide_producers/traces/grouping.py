@@ -60,8 +60,8 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     sort.
     """
     calls = calls_of(tree)
-    _tell_results(tree, calls)
-    _tell_parts(tree)
+    _assign_results(tree, calls)
+    _assign_parts(tree)
     searches = {*retrievals_of(tree), *(call for call in calls if _retrieves(call))}
     if not searches and not any(node.is_explicit for node in tree.nodes):
         return []
@@ -103,7 +103,7 @@ def _asking_call(anchor: Node, calls: Sequence[Node]) -> Node | None:
     return next(filter(gives_query, reversed(calls[max(0, last - CALLS_BEFORE) : last])), None)
 
 
-def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
+def _assign_results(tree: Tree, calls: Sequence[Node]) -> None:
     silent = {
         call_id: node
         for node in tree.nodes
@@ -116,7 +116,7 @@ def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
                     silent[call_id].repeated_result = result
 
 
-def _tell_parts(tree: Tree) -> None:
+def _assign_parts(tree: Tree) -> None:
     own = {node for node in tree.nodes if node.role in ("retrieval", "rerank") and node not in tree.lost}
     nearest = tree.nearest(own)
     for node in tree.nodes:

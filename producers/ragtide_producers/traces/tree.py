@@ -134,18 +134,17 @@ class Tree:
 
 
 def _leaked(nodes: list[Node]) -> list[Node]:
-    late = [node for node in nodes if _is_late(node) and node.is_of_application and node.has_question]
+    late: list[tuple[Node, int]] = []
+    for node in nodes:
+        above = node.parent
+        if above is None or above.is_missing or node.span.resource != above.span.resource or node.span.parent_is_remote:
+            continue
+        if node.span.start_ns > above.span.end_ns + SKEW_NS and node.is_of_application and node.has_question:
+            late.append((node, above.span.end_ns))
     if not late:
         return []
     first_ns = min((node.span.start_ns for node in nodes if node.role in ("llm", "retrieval")), default=0)
-    return [node for node in late if node.parent is not None and first_ns <= node.parent.span.end_ns]
-
-
-def _is_late(node: Node) -> bool:
-    above = node.parent
-    if above is None or above.is_missing or node.span.resource != above.span.resource or node.span.parent_is_remote:
-        return False
-    return node.span.start_ns > above.span.end_ns + SKEW_NS
+    return [node for node, end_ns in late if first_ns <= end_ns]
 
 
 def _move(node: Node, moved: dict[Node, int]) -> None:

@@ -160,6 +160,11 @@ def text_or_none(reply: bytes | None) -> str | None:
     return None if reply is None else reply.decode()
 
 
+def number_or_none(reply: Any) -> int | None:
+    """Return a reply as a whole number; None if the reply is nil."""
+    return None if reply is None else int(reply)
+
+
 async def run_script(redis: AsyncRedis, call: ScriptCall[R]) -> R:
     """Run a script and return its reply.
 

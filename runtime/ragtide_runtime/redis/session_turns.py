@@ -19,7 +19,7 @@ from ragtide_schemas.conversation import TURNS_MAX, sessions_of, turn_of
 
 from .keys import LABEL_GROUP, SESSIONS_TOTAL, SessionField, Streams, known_digest, session_digest
 from .layout import Layout
-from .scripts import Argument, Lua, ScriptCall, run_script
+from .scripts import Argument, Lua, ScriptCall, number_or_none, run_script
 
 DUE: Final = Lua("due_sessions")
 END: Final = Lua("end_session")
@@ -97,11 +97,7 @@ def end_session(
         identity = interaction.pipeline, interaction.interaction_id
         keys += streams.owner_keys(*identity)
         arguments += [known_digest(*identity), interaction.encode()]
-    return ScriptCall(END, keys, arguments, _number_or_none)
-
-
-def _number_or_none(reply: Any) -> int | None:
-    return None if reply is None else int(reply)
+    return ScriptCall(END, keys, arguments, number_or_none)
 
 
 async def read_session(redis: Redis, streams: Streams, digest: str) -> OpenSession:

@@ -172,8 +172,10 @@ class DestinationSettings(BaseModel):
             raise ValueError(f"{missing[0]} is missing: kind {self.kind} needs {' and '.join(needed)}")
         if self.quiet is not None and self.kind in {"alertmanager", "pagerduty"}:
             raise ValueError(f"quiet is not for kind {self.kind}, which has schedules of its own: remove it")
-        if self.kind == "slack":
-            self._check_slack()
+        if self.kind == "slack" and (self.url is None) == (self.token is None):
+            raise ValueError("kind slack needs either url (an incoming webhook) or token and channel: give one of them")
+        if self.kind == "slack" and (self.token is None) != (self.channel is None):
+            raise ValueError("channel goes with token: give both, or url alone")
         if (self.user is None) != (self.password is None):
             raise ValueError("user and password go together: give both or neither")
         if self.token is not None and self.user is not None:
@@ -183,12 +185,6 @@ class DestinationSettings(BaseModel):
         if self.secret is not None and not _is_signing_key(self.secret.get_secret_value()):
             raise ValueError("secret must be whsec_ and then 24 to 64 bytes in base64: correct it")
         return self
-
-    def _check_slack(self) -> None:
-        if (self.url is None) == (self.token is None):
-            raise ValueError("kind slack needs either url (an incoming webhook) or token and channel: give one of them")
-        if (self.token is None) != (self.channel is None):
-            raise ValueError("channel goes with token: give both, or url alone")
 
 
 _COMMON: Final = ("name", "kind", "match", "on", "questions", "quiet")

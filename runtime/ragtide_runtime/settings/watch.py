@@ -187,24 +187,20 @@ class SettingsWatch:
 
     def _log_taken(self, before: Settings) -> None:
         if _differ(self.settings, before, RULES):
-            _log_rules(self.settings, before)
-        rules = {name for name in changed_settings(before, self.settings) if name in RULES or name == "budget"}
-        others = [name for name in changed_settings(before, self.settings) if name not in rules]
+            rules, rules_before = self.settings.alerts, before.alerts
+            names, names_before = {rule.name for rule in rules}, {rule.name for rule in rules_before}
+            log.info(
+                "new alert rules are in force",
+                rules=len(rules),
+                new=sorted(names - names_before),
+                changed=sorted({rule.name for rule in rules if rule not in rules_before} & names_before),
+                removed=sorted(names_before - names),
+                defaults=default_rules_of(rules),
+            )
+        changed = changed_settings(before, self.settings)
+        others = [name for name in changed if name not in RULES and name != "budget"]
         if others:
             log.info("changed settings are in force", settings=others)
-
-
-def _log_rules(settings: Settings, before: Settings) -> None:
-    names = {rule.name for rule in settings.alerts}, {rule.name for rule in before.alerts}
-    changed = {rule.name for rule in settings.alerts if rule not in before.alerts}
-    log.info(
-        "new alert rules are in force",
-        rules=len(settings.alerts),
-        new=sorted(names[0] - names[1]),
-        changed=sorted(changed & names[1]),
-        removed=sorted(names[1] - names[0]),
-        defaults=default_rules_of(settings.alerts),
-    )
 
 
 def _differ(first: Settings, second: Settings, names: tuple[str, ...], without: tuple[str, ...] = ()) -> bool:
