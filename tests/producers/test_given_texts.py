@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from ragtide_producers.shapes.given_texts import given_texts
-from ragtide_producers.shapes.other_words import in_other_words
+from ragtide_producers.shapes.other_words import rephrased_text
 
 pytestmark = pytest.mark.pure
 
@@ -133,7 +133,7 @@ WHOLE = "The Eiffel Tower is 330 metres high, with its antennas, says the handbo
     ],
 )
 def test_a_text_in_other_words_is_known_by_its_words_close_together(prompt: str, known: str, is_there: bool) -> None:
-    assert in_other_words([prompt], [WHOLE], [known]) == (WHOLE if is_there else None)
+    assert rephrased_text([prompt], [WHOLE], [known]) == (WHOLE if is_there else None)
 
 
 SHORT = ["Paris", "Rome", "a", "b", "7", "42", "C++", "C", "C#", "New York", "red fox", "the red fox", "1889.", "Yes"]

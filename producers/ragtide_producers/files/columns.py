@@ -26,7 +26,7 @@ from ragtide_schemas.suggestions import closest, unknown
 from ..given_fields import stands
 from ..shapes.document_keys import IDS, SCORES, is_missing
 from ..shapes.literals import BrokenTextError, literal_of
-from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
+from ..shapes.turns import HISTORY_KEYS, Turn, drop_present_turn, turns_of
 from .places import places_in, plain_name, reached, without
 from .usage import COLUMNS as USAGE_COLUMNS
 from .usage import KEYS_MAX, usage_of
@@ -408,7 +408,7 @@ def _put_documents_beside(
 def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str], used: Collection[str]) -> None:
     if "history" in fields:
         given = fields["history"] if "history" in taken else read_value("history", "history", fields["history"])
-        fields["history"] = last_turns(without_present(given or (), fields.get("question"))) or None
+        fields["history"] = last_turns(drop_present_turn(given or (), fields.get("question"))) or None
     elif (history := history_in(row, fields.get("question"), without=used)) is not None:
         taken["history"], fields["history"] = history[0], history[1] or None
 
@@ -428,7 +428,7 @@ def history_in(
         turns = None
         with suppress(BrokenTextError):
             turns = turns_of(row[by_name[name]])
-        before = without_present(turns or (), question)
+        before = drop_present_turn(turns or (), question)
         if turns and (len(before) < len(turns) or name in HISTORY_KEYS):
             return by_name[name], last_turns(before)
     return None

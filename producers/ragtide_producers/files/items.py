@@ -131,13 +131,13 @@ def items_of(rows: Iterable[str | Mapping[str, Any] | RagInteraction]) -> list[I
 
 def digest(items: Sequence[Item]) -> str:
     """Return 32 hexadecimal digits that change whenever an item or the order of the items changes."""
-    made = blake2b(digest_size=16)
+    hashed = blake2b(digest_size=16)
     for item in items:
         mappings = [dict(item.segments), dict(item.metadata)]
         fields = [item.item_id, item.question, item.reference_answer, *mappings, item.cluster]
         # ASCII JSON contains no line feed, so two different lists of items never give the same bytes.
-        made.update(json.dumps(fields, sort_keys=True).encode() + b"\n")
-    return made.hexdigest()
+        hashed.update(json.dumps(fields, sort_keys=True).encode() + b"\n")
+    return hashed.hexdigest()
 
 
 def _items(records: Iterable[Record], place: str) -> list[Item]:

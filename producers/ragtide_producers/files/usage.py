@@ -93,14 +93,14 @@ def usage_in(
             if name != field and 0 < numbers[field] < _SHORTEST_S.get(field, 0):
                 raise invalid(
                     f"{field}, from the column {column}, is {numbers[field]:.3g} seconds, which no answer takes: "
-                    f"correct the unit in the column's name, or name it with --map usage.{_in_ms(field)}={column}",
+                    f"correct the unit in the column's name, or name it with --map usage.{_name_in_ms(field)}={column}",
                 )
         elif left_out is not None:
-            left_out[f"{column} has no unit (name it: --map usage.{_in_ms(field)}={column})"] += 1
+            left_out[f"{column} has no unit (name it: --map usage.{_name_in_ms(field)}={column})"] += 1
     return numbers, taken
 
 
-def _in_ms(field: str) -> str:
+def _name_in_ms(field: str) -> str:
     return f"{field.removesuffix('_s')}_ms"
 
 

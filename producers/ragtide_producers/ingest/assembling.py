@@ -111,10 +111,10 @@ def assemble(trace: StoredTrace, now_ms: int, settings: IngestSettings, user_ids
     else:
         assembly.outcome = next((str(mapped.refusal) for mapped in assembly.refused), "")
     assembly.expired.extend(span_id for span_id, at in arrivals.items() if at + HOLD_MS <= now_ms)
-    return _with_next_step(assembly, tree, due, max(arrivals.values(), default=0), settings)
+    return _choose_next_step(assembly, tree, due, max(arrivals.values(), default=0), settings)
 
 
-def _with_next_step(
+def _choose_next_step(
     assembly: Assembly, tree: Tree, due: Sequence[int], newest_ms: int, settings: IngestSettings
 ) -> Assembly:
     next_step: NextStep = "keep"

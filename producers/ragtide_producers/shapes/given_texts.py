@@ -265,7 +265,7 @@ class _Search:
             start = self.taken.find(0, run.start, run.end)
             taken = self.taken.find(1, start, run.end) if start >= 0 else -1
             end = taken if taken >= 0 else run.end
-            part = self._without_next(texts[run.number], run.clipped(start, end)) if start >= 0 else run
+            part = self._cut_at_break(texts[run.number], run.clipped(start, end)) if start >= 0 else run
             if start >= 0 and (part == run or self._is_part(texts[part.number], part)):
                 self._take(start, part.end)
                 parts.setdefault(part.number, []).append(part)
@@ -331,17 +331,17 @@ class _Search:
         if begins and (last == len(text) or _END.search(text.before(last)) is not None):
             return True
         return not run.at and (
-            self._in_word(text, last, run.end) or _BREAK.search(self.prompt.before(run.end)) is not None
+            self._is_cut_word(text, last, run.end) or _BREAK.search(self.prompt.before(run.end)) is not None
         )
 
-    def _without_next(self, text: _SplitText, run: "_CommonRun") -> "_CommonRun":
+    def _cut_at_break(self, text: _SplitText, run: "_CommonRun") -> "_CommonRun":
         for end in range(run.end - 1, max(run.start, run.end - CHANCE_WORDS - 1), -1):
             breaks = _BREAK.findall(self.prompt.before(end))
             if breaks and len(breaks) > len(_BREAK.findall(text.before(run.at + end - run.start))):
                 return run.clipped(run.start, end)
         return run
 
-    def _in_word(self, text: _SplitText, last: int, end: int) -> bool:
+    def _is_cut_word(self, text: _SplitText, last: int, end: int) -> bool:
         if last == len(text) or end == len(self.taken) or self.taken[end]:
             return False
         return text.words[last].startswith(self.prompt.words[end]) and text.words[last] != self.prompt.words[end]
@@ -365,7 +365,7 @@ class _Search:
 
     def _after(self, text: _SplitText, last: int, end: int) -> str:
         own, there = text.before(last), self.prompt.before(end)
-        if own == there and self._in_word(text, last, end):
+        if own == there and self._is_cut_word(text, last, end):
             return own + self.prompt.words[end]
         pairs = takewhile(lambda pair: pair[0] == pair[1], zip(own, there, strict=False))
         same = "".join(sign for sign, _ in pairs)

@@ -29,7 +29,7 @@ def long_words(text: str) -> list[str]:
     return [part for word in words for part in ([word] if len(word) >= LONG else _LONG_WORD.findall(word))]
 
 
-def in_other_words(prompts: Iterable[str], texts: Sequence[str], known: Iterable[str]) -> str | None:
+def rephrased_text(prompts: Iterable[str], texts: Sequence[str], known: Iterable[str]) -> str | None:
     """Return the first text of which most words stand close to each other in prompts; None if there is none.
 
     The time is linear in the length of all texts.

@@ -59,14 +59,14 @@ def turns_in(messages: Sequence[Message]) -> list[Turn]:
     return [{"question": "\n".join(asked), "response": "\n".join(answered)} for asked, answered in turns]
 
 
-def before_last_question(messages: Sequence[Message]) -> list[Turn]:
+def turns_before_question(messages: Sequence[Message]) -> list[Turn]:
     """Return the turns before the last question in chat messages."""
     last = max((place for place, message in enumerate(messages) if message.author == "user"), default=0)
     turns = turns_in(messages[: last + 1])
     return turns[:-1] if turns and not turns[-1]["response"] else turns
 
 
-def without_present(turns: Sequence[Turn], question: object) -> list[Turn]:
+def drop_present_turn(turns: Sequence[Turn], question: object) -> list[Turn]:
     """Return turns without the last turn if it is the present question, with or without its response."""
     is_present = bool(turns) and isinstance(question, str) and turns[-1]["question"].strip() == question.strip()
     return list(turns[:-1] if is_present else turns)

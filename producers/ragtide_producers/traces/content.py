@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from ..shapes.documents import Found
 from ..shapes.literals import UnreadableError, value_of
-from ..shapes.other_words import in_other_words, long_words
+from ..shapes.other_words import long_words, rephrased_text
 from ..shapes.prompts import context_after_instructions, context_in, marks_context, parts_of
 from ..shapes.replies import reply_documents, reports_nothing
 from ..shapes.texts import ANSWER_KEYS, Meaning
@@ -196,7 +196,7 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
     left = _left(group, [*shown, *whole])
     known = (question or "", *(document.text or "" for document in shown))
     cut = [document for document, part in zip(whole, shown, strict=True) if document.text != part.text]
-    if in_other_words(given.prompts, [document.text or "" for document in (*left, *cut)], known) is not None:
+    if rephrased_text(given.prompts, [document.text or "" for document in (*left, *cut)], known) is not None:
         raise UnreadableError(
             "the prompts that led to the answer have some of the retrieved documents as they are, and others in other "
             "words, such as with hidden names: set the attribute ragtide.documents"
@@ -259,10 +259,10 @@ def _other_contexts(prompts: Sequence[str], question: str | None, texts: Sequenc
     words = {word for text in texts for word in long_words(text)} - {*long_words(question or "")}
     marked = [prompt for prompt in prompts if marks_context(prompt)]
     contexts = [context_in(prompt, question, 1) for prompt in marked]
-    told = [context for context in dict.fromkeys(contexts) if context is not None and not reports_nothing(context)]
-    if all(not words.isdisjoint(long_words(context)) for context in told) and marked:
-        return [Found(context) for context in told]
-    if not told and words.isdisjoint(word for prompt in prompts for word in long_words(prompt)):
+    known = [context for context in dict.fromkeys(contexts) if context is not None and not reports_nothing(context)]
+    if all(not words.isdisjoint(long_words(context)) for context in known) and marked:
+        return [Found(context) for context in known]
+    if not known and words.isdisjoint(word for prompt in prompts for word in long_words(prompt)):
         return []
     raise UnreadableError(
         f"none of the {len(texts)} documents that were retrieved stands in the prompts that led to the answer, and "

@@ -236,15 +236,15 @@ def mended_wire(body: bytes) -> bytes:
     Raises:
         google.protobuf.message.DecodeError: the body is not such a request.
     """
-    of_bytes, texts = _of_bytes()
-    request = of_bytes.FromString(body)
+    request_class, texts = _bytes_request()
+    request = request_class.FromString(body)
     _mend(request, texts)
     wire: bytes = request.SerializeToString()
     return wire
 
 
 @cache
-def _of_bytes() -> tuple[type[Message], frozenset[str]]:
+def _bytes_request() -> tuple[type[Message], frozenset[str]]:
     pool = descriptor_pool.DescriptorPool()
     texts: set[str] = set()
     for module in (common_pb2, resource_pb2, trace_pb2, trace_service_pb2):

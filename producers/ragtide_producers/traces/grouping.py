@@ -85,8 +85,8 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
         )
     ]
     free = [call for call in calls if nearest[call] is None]
-    by_time = _by_time(free)
-    groups = [replace(group, asked_by=_asking_call(group.anchor, by_time)) for group in _with_later(groups, free)]
+    by_time = _sort_by_time(free)
+    groups = [replace(group, asked_by=_asking_call(group.anchor, by_time)) for group in _add_later_calls(groups, free)]
     groups += _unanswered(tree, [node for node in retrievals if nearest[node] is None], calls)
     return sorted(groups, key=lambda group: (group.anchor.first, group.turn or 0))
 
@@ -291,7 +291,7 @@ def _unanswered(tree: Tree, retrievals: Sequence[Node], calls: Sequence[Node]) -
         return is_request(tree, node, below, inside(node, calls)) and nothing_was_given(tree, node, below)
 
     anchors = _highest(tree, (), has_texts, fits)
-    return [SpanGroup(node, _by_time(inside(node, retrievals)), ()) for node in tree.nodes if node in anchors]
+    return [SpanGroup(node, _sort_by_time(inside(node, retrievals)), ()) for node in tree.nodes if node in anchors]
 
 
 def _retrieves(call: Node) -> bool:
@@ -314,7 +314,7 @@ def _starts(tree: Tree, nodes: Iterable[Node], choose: Callable[[int, int], int]
 
 def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], *, is_one: bool) -> list[SpanGroup]:
     whole = SpanGroup(
-        anchor, _by_time(retrievals), _by_time(calls), has_texts=is_one or not anchor.has_question_and_answer
+        anchor, _sort_by_time(retrievals), _sort_by_time(calls), has_texts=is_one or not anchor.has_question_and_answer
     )
     if len(retrievals) < 2 or len(calls) < 2 or is_one:
         return [whole]
@@ -337,7 +337,7 @@ def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node], *, i
     return [SpanGroup(anchor, tuple(nodes), tuple(answers), number) for number, (nodes, answers) in enumerate(turns)]
 
 
-def _with_later(groups: Sequence[SpanGroup], calls: Sequence[Node]) -> list[SpanGroup]:
+def _add_later_calls(groups: Sequence[SpanGroup], calls: Sequence[Node]) -> list[SpanGroup]:
     continued = list(groups)
     answered = [
         (max(call.span.start_ns for call in group.calls), place)
@@ -349,7 +349,7 @@ def _with_later(groups: Sequence[SpanGroup], calls: Sequence[Node]) -> list[Span
     """The place of the latest group below each highest span."""
     said: dict[int, str] = {}
     """The answers of groups, in plain form."""
-    for call in _by_time(calls):
+    for call in _sort_by_time(calls):
         while answered and answered[-1][0] < call.span.start_ns:
             place = answered.pop()[1]
             latest[continued[place].anchor.top] = place
@@ -378,7 +378,7 @@ def _agent_name(node: Node, around: Node) -> str | None:
     return next((name for name in names if isinstance(name, str)), None)
 
 
-def _by_time(nodes: Sequence[Node]) -> tuple[Node, ...]:
+def _sort_by_time(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(sorted(nodes, key=lambda node: (node.span.start_ns, node.span.end_ns)))
 
 

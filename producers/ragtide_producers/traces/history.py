@@ -9,7 +9,7 @@ from ragtide_schemas.interaction import last_turns
 from ..shapes.documents import Found
 from ..shapes.literals import UnreadableError, value_of
 from ..shapes.messages import messages_of
-from ..shapes.turns import HISTORY_KEYS, Turn, before_last_question, turns_of, without_present
+from ..shapes.turns import HISTORY_KEYS, Turn, drop_present_turn, turns_before_question, turns_of
 from .grouping import SpanGroup
 from .reading import if_readable
 
@@ -48,9 +48,9 @@ def history_of(
         if given is None:
             form = 'give a list of JSON such as [{"question": "...", "response": "..."}]'
             raise UnreadableError(f"ragtide.history holds no turns (got {str(explicit)[:60]!r}): {form}")
-        return last_turns(without_present(given, question))
+        return last_turns(drop_present_turn(given, question))
     for candidate in () if given_only else _candidates(group):
-        turns = last_turns(without_present(candidate, question))
+        turns = last_turns(drop_present_turn(candidate, question))
         if turns:
             return without_documents(turns, documents or ())
     return []
@@ -62,13 +62,13 @@ def _candidates(group: SpanGroup) -> Iterator[list[Turn]]:
             given = group.anchor.inputs
             if isinstance(given, Mapping):
                 named = next(filter(None, (turns_of(given.get(key)) for key in HISTORY_KEYS)), None)
-                yield named or before_last_question(messages_of(given.get("messages")))
+                yield named or turns_before_question(messages_of(given.get("messages")))
             else:
-                yield before_last_question(messages_of(given))
+                yield turns_before_question(messages_of(given))
     for call in reversed(group.calls):
         with suppress(UnreadableError):
             if not call.span.dropped_attributes:
-                yield before_last_question(call.input_messages)
+                yield turns_before_question(call.input_messages)
 
 
 def without_documents(turns: Sequence[Turn], documents: Iterable[Found]) -> list[Turn]:

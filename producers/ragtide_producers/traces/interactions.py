@@ -138,7 +138,7 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings)
     has_texts = documents is not None and all(document.text is not None for document in documents)
     contents = {"question": question, "documents": has_texts or None, "response": response}
     if missing := [name for name, content in contents.items() if content is None]:
-        raise _without_content(missing, nodes, group)
+        raise _missing_content(missing, nodes, group)
     # Those of spans come before those of processes, and those of the anchor first.
     own = ChainMap(
         *filter(None, (*(node.own for node in nodes), *(with_prefix(node.span.resource, OWN) for node in nodes)))
@@ -180,7 +180,7 @@ def fields_of(group: SpanGroup, nodes: Sequence[Node], settings: IngestSettings)
     }
 
 
-def _without_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanGroup) -> RefusedError:
+def _missing_content(missing: Sequence[str], nodes: Sequence[Node], group: SpanGroup) -> RefusedError:
     what = f"the spans have no {' and no '.join(missing)}"
     own = f"set the attribute{'s' * (len(missing) > 1)} {', '.join(f'ragtide.{name}' for name in missing)}"
     hidden = next((node.hidden_documents for node in nodes if node.hidden_documents), None)

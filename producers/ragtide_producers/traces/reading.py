@@ -113,7 +113,7 @@ def if_readable(read: Callable[[], _Read], otherwise: _Other) -> _Read | _Other:
         return otherwise
 
 
-def _tells(read: Callable[[], str | None]) -> bool:
+def _has_text(read: Callable[[], str | None]) -> bool:
     try:
         return read() is not None
     except SeveralTextsError:
@@ -187,7 +187,7 @@ class SpanReading:
         self._retrieval_names = retrieval_names
         self._events_cut = False
         self._read_once: dict[Any, Any] = {}
-        self.attributes = self._with_events() if span.events else span.attributes
+        self.attributes = self._read_events() if span.events else span.attributes
         """The attributes of the span, and the contents of its events by the names of attributes."""
 
     @cached_property
@@ -304,7 +304,7 @@ class SpanReading:
         Raises:
             UnreadableError: documents are missing or cut, or could be read in two ways.
         """
-        self._whole()
+        self._check_whole()
         if self.role == "llm" or (self.role == "tool" and self.is_error):
             return self._answered.documents if self.role == "llm" else None
         if self._own_documents is not None:
@@ -448,13 +448,13 @@ class SpanReading:
     @cached_property
     def has_question(self) -> bool:
         """Whether the span has a question in its input; a cut content counts, and several texts do not."""
-        return _tells(lambda: self.question(QUESTION_KEYS))
+        return _has_text(lambda: self.question(QUESTION_KEYS))
 
     @cached_property
     def has_question_and_answer(self) -> bool:
         """Whether the span has a question in its input and an answer in its output, perhaps an empty text."""
         is_there = self.output_is_empty or self.answers_empty or self.shows_stream
-        return self.has_question and (is_there or _tells(lambda: self.answer(ANSWER_KEYS)))
+        return self.has_question and (is_there or _has_text(lambda: self.answer(ANSWER_KEYS)))
 
     @cached_property
     def answers_empty(self) -> bool:
@@ -537,7 +537,7 @@ class SpanReading:
         return self._once(("question", keys), lambda: self._question(keys))
 
     def _question(self, keys: tuple[str, ...]) -> str | None:
-        self._whole()
+        self._check_whole()
         question = self.text_of([self.inputs], "question", keys)
         if question is not None or not self.is_of_application:
             return question
@@ -549,7 +549,7 @@ class SpanReading:
         return self._once(("answer", keys), lambda: self._answer(keys))
 
     def _answer(self, keys: tuple[str, ...]) -> str | None:
-        self._whole()
+        self._check_whole()
         answer = self.text_of([self.output], "answer", keys)
         if answer is not None or not self.is_of_application:
             return answer
@@ -564,7 +564,7 @@ class SpanReading:
     @cached_property
     def last_question(self) -> str | None:
         """The last text of the user among the messages of a model call."""
-        self._whole()
+        self._check_whole()
         return last_of(self.input_messages, "user")
 
     @cached_property
@@ -579,7 +579,7 @@ class SpanReading:
 
     @cached_property
     def _written(self) -> str | None:
-        self._whole()
+        self._check_whole()
         replies = list(self._given("output_messages"))
         text = self.text_of(replies, "answer")
         if text is not None and not any(_has_several(reply, text) for reply in replies):
@@ -775,7 +775,7 @@ class SpanReading:
     def _leaves(self, value: Any) -> Iterator[str]:
         return _leaves(value, self._value_of)
 
-    def _whole(self) -> None:
+    def _check_whole(self) -> None:
         if self.span.dropped_attributes:
             raise self._broken(f"{self.span.dropped_attributes} attributes were dropped")
         if self._events_cut:
@@ -816,14 +816,14 @@ class SpanReading:
         return self._once(("messages", which), lambda: self._conversation(which))[0]
 
     def _conversation(self, which: str) -> tuple[Any, list[Message]]:
-        for given in self._with_inputs(which):
+        for given in self._message_sources(which):
             inner = [given[key] for key in _MESSAGE_KEYS if given.get(key)] if isinstance(given, Mapping) else []
             for value in (given, *inner):
                 if messages := messages_of(value):
                     return value, messages
         return None, []
 
-    def _with_inputs(self, which: str) -> Iterator[Any]:
+    def _message_sources(self, which: str) -> Iterator[Any]:
         yield from self._given(which)
         value = if_readable(lambda: self.inputs, None) if which == "input_messages" and self.role == "llm" else None
         if isinstance(value, Mapping):
@@ -834,13 +834,13 @@ class SpanReading:
             flat = name.endswith(".")
             yield [item for item in flattened(value).items if item != {}] if flat else self._spelled(name, value)
 
-    def _with_events(self) -> dict[str, Any]:
+    def _read_events(self) -> dict[str, Any]:
         contents: dict[str, Any] = {}
         messages: dict[str, list[Any]] = {}
         results = 0
         for event in self.span.events:
             if event.name in RESULT_EVENTS and (fields := with_prefix(event.attributes, f"{event.name}.")):
-                contents |= {f"{event.name}.{results}.{key}": self._in_event(text) for key, text in fields.items()}
+                contents |= {f"{event.name}.{results}.{key}": self._event_value(text) for key, text in fields.items()}
                 results += 1
             for row in EVENTS.get(event.name, ()):
                 given = first(event.attributes, row.keys)
@@ -852,14 +852,14 @@ class SpanReading:
         return {**messages, **contents, **self.span.attributes}
 
     def _event_message(self, given: Any, author: str) -> Any:
-        value = self._in_event(given)
+        value = self._event_value(given)
         if isinstance(value, dict) and not value.keys().isdisjoint(("role", "message", "tool_calls")):
             return {"role": author, **value}
         # Strands: a list of blocks, which is empty if the model said nothing.
         is_blocks = isinstance(value, list) and all(isinstance(part, dict) for part in value)
         return {"role": author, "content": value if is_blocks else given}
 
-    def _in_event(self, given: Any) -> Any:
+    def _event_value(self, given: Any) -> Any:
         try:
             return value_of(given) if isinstance(given, str) else given
         except BrokenTextError:

@@ -100,7 +100,7 @@ def cost_of(calls: Sequence[SpanReading], counts: Sequence[CallTokens | None]) -
     if not stated and names <= {None}:
         return None, {}
     costs = (
-        [_cost_of(*each) for each in zip(calls, counts, strict=True)]
+        [_cost_of(call, count) for call, count in zip(calls, counts, strict=True)]
         if len(names) <= MODELS_MAX
         else [CostAbsence.UNKNOWN_MODEL]
     )

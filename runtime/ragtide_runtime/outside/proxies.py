@@ -109,7 +109,7 @@ def _matches(entry: str, host: str, port: int | None) -> bool:
     if entry == "*":
         return True
     if "/" in entry:
-        return _in_network(entry.replace("[", "").replace("]", ""), host)
+        return _is_in_network(entry.replace("[", "").replace("]", ""), host)
     name, wanted_port = _split(entry)
     if wanted_port is not None and wanted_port != port:
         return False
@@ -132,7 +132,7 @@ def _split(entry: str) -> tuple[str, int | None]:
     return name, int(port)
 
 
-def _in_network(entry: str, host: str) -> bool:
+def _is_in_network(entry: str, host: str) -> bool:
     address = _address(host)
     try:
         network = ip_network(entry, strict=False)

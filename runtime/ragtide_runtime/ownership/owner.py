@@ -42,11 +42,11 @@ def rebalance(member: str, owned: Mapping[str, int], partitions: int) -> Rebalan
         owned: number of partitions every member owns, this one among them.
         partitions: number of partitions.
     """
-    each, left_over = divmod(partitions, len(owned))
-    richer = sorted(name for name, count in owned.items() if count > each and name != member)
+    share, left_over = divmod(partitions, len(owned))
+    richer = sorted(name for name, count in owned.items() if count > share and name != member)
     mine = owned[member]
-    before_me = sorted([*richer, member]).index(member) if mine > each else len(richer)
-    limit = each + (before_me < left_over)
+    before_me = sorted([*richer, member]).index(member) if mine > share else len(richer)
+    limit = share + (before_me < left_over)
     return Rebalance(max(limit - mine, 0), max(mine - limit, 0))
 
 

@@ -39,21 +39,21 @@ def cgroup_limits(membership: str, mounted: Path = CGROUPS) -> CgroupLimits:
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if not controllers:
-            for folder in _with_parents(mounted, path):
+            for folder in _folders_upwards(mounted, path):
                 quotas += _quota(*_numbers(folder / "cpu.max"))
                 memories += _numbers(folder / "memory.max")[:1]
         if "cpu" in controllers.split(","):
-            for folder in _with_parents(mounted / "cpu", path):
+            for folder in _folders_upwards(mounted / "cpu", path):
                 quotas += _quota(*_numbers(folder / "cpu.cfs_quota_us"), *_numbers(folder / "cpu.cfs_period_us"))
         if "memory" in controllers.split(","):
-            for folder in _with_parents(mounted / "memory", path):
+            for folder in _folders_upwards(mounted / "memory", path):
                 memories += _numbers(folder / "memory.limit_in_bytes")
     return CgroupLimits(
         min(quotas, default=None), min((limit for limit in memories if limit < UNLIMITED_BYTES), default=None)
     )
 
 
-def _with_parents(root: Path, path: str) -> Iterator[Path]:
+def _folders_upwards(root: Path, path: str) -> Iterator[Path]:
     folder = root / path.strip("/")
     while folder != root:
         yield folder

@@ -95,7 +95,7 @@ def address_of(url: str) -> Address:
         TypeError: redis-py cannot read a parameter.
         ValueError: the same; the message may quote the URL with its password.
     """
-    if "#" in url or any("@" in part for part in _without_user(url)):
+    if "#" in url or any("@" in part for part in _parts_after_user(url)):
         # What follows these characters would be taken for a host, a path or a parameter.
         raise AddressError("a user or password in it is not percent-encoded")
     whole_scheme, _, rest = url.partition("://")
@@ -129,7 +129,7 @@ def address_of(url: str) -> Address:
     return address
 
 
-def _without_user(url: str) -> tuple[str, ...]:
+def _parts_after_user(url: str) -> tuple[str, ...]:
     scheme, _, rest = url.partition("://")
     rest, _, query = rest.partition("?")
     _, slash, path = rest.partition("/")

@@ -126,13 +126,13 @@ def _compare(layout: Layout, stored: bytes | None, *, changing: bool) -> None:
     with_splits = bool(deployed.splits or layout.splits)
     settings = "RAGTIDE_PARTITIONS and RAGTIDE_SPLITS" if with_splits else "RAGTIDE_PARTITIONS"
     raise ConfigurationError(
-        f"this deployment has {_in_words(deployed, with_splits=with_splits)}, but the settings have "
-        f"{_in_words(layout, with_splits=with_splits)}: set {settings} to the values of the deployment, or change the "
-        "deployment with `ragtide repartition`"
+        f"this deployment has {_describe_layout(deployed, with_splits=with_splits)}, but the settings have "
+        f"{_describe_layout(layout, with_splits=with_splits)}: set {settings} to the values of the deployment, or "
+        "change the deployment with `ragtide repartition`"
     )
 
 
-def _in_words(layout: Layout, *, with_splits: bool) -> str:
+def _describe_layout(layout: Layout, *, with_splits: bool) -> str:
     partitions = f"{layout.partitions} partition{'' if layout.partitions == 1 else 's'}"
     if not with_splits:
         return partitions

@@ -206,16 +206,16 @@ async def run_scripts(redis: AsyncRedis, calls: Sequence[ScriptCall[R]]) -> list
 
 def run_scripts_blocking(redis: Redis, calls: Sequence[ScriptCall[R]]) -> list[R]:
     """Do as `run_scripts`, with a blocking client."""
-    replies = _on_cluster(redis, calls) if isinstance(redis, RedisCluster) else _on_server(redis, calls)
+    replies = _run_on_cluster(redis, calls) if isinstance(redis, RedisCluster) else _run_on_server(redis, calls)
     return [call.read(reply) for call, reply in zip(calls, replies, strict=True)]
 
 
-def _on_cluster(redis: Any, calls: Sequence[ScriptCall[R]]) -> list[Any]:
+def _run_on_cluster(redis: Any, calls: Sequence[ScriptCall[R]]) -> list[Any]:
     # Node by node, because redis-py asks the cluster's first node for the keys of every script, even a dead node.
     tries, backoff = 0, Backoff(0.2, 1.0, random_share=0.0)
     while True:
         try:
-            return _on_nodes(redis, calls)
+            return _run_on_nodes(redis, calls)
         except (*MOVING, RedisClusterException) as error:
             tries += 1
             if tries > PATIENCE:
@@ -228,18 +228,18 @@ def _on_cluster(redis: Any, calls: Sequence[ScriptCall[R]]) -> list[Any]:
             log.debug("trying the cluster again after %r", error)
 
 
-def _on_nodes(redis: Any, calls: Sequence[ScriptCall[R]]) -> list[Any]:
+def _run_on_nodes(redis: Any, calls: Sequence[ScriptCall[R]]) -> list[Any]:
     by_node: defaultdict[str, list[int]] = defaultdict(list)
     for number, call in enumerate(calls):
         by_node[redis.get_node_from_key(call.keys[0]).name].append(number)
     replies: list[Any] = [None] * len(calls)
     for name, numbers in by_node.items():
         client = redis.get_redis_connection(redis.get_node(node_name=name))
-        _put(replies, numbers, _on_server(client, [calls[number] for number in numbers]))
+        _put(replies, numbers, _run_on_server(client, [calls[number] for number in numbers]))
     return replies
 
 
-def _on_server(redis: Redis, calls: Sequence[ScriptCall[R]]) -> list[Any]:
+def _run_on_server(redis: Redis, calls: Sequence[ScriptCall[R]]) -> list[Any]:
     replies: list[Any] = [NoScriptError()] * len(calls)
     while missing := [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]:
         with redis.pipeline(transaction=False) as pipe:

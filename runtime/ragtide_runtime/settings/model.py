@@ -68,7 +68,7 @@ def _default_data_dir() -> Path:
         return NO_HOME
 
 
-def _in_order(purposes: tuple[Purpose, ...]) -> tuple[Purpose, ...]:
+def _sort_purposes(purposes: tuple[Purpose, ...]) -> tuple[Purpose, ...]:
     return tuple(purpose for purpose in PURPOSES if purpose in purposes)
 
 
@@ -146,7 +146,7 @@ class Settings(BaseSettings):
     """Numbers known before the answer that the workers add to metric events (docs/connect/python.md):
     `question_length`, `context_length`, `documents`, `top_score`, `mean_score`. Those that alert rules compare are
     added, too."""
-    fit_for: dict[str, Annotated[tuple[Purpose, ...], Field(min_length=1), AfterValidator(_in_order)]] = Field(
+    fit_for: dict[str, Annotated[tuple[Purpose, ...], Field(min_length=1), AfterValidator(_sort_purposes)]] = Field(
         default_factory=dict
     )
     """Purposes that a labeler's numbers are fit for, by the labeler's name, such as `{"mine" = ["trend", "ranking"]}`
@@ -278,7 +278,7 @@ class Settings(BaseSettings):
         for place, evaluator in enumerate(self.evaluators):
             if names.count(evaluator.name) > 1:
                 raise ValueError(f"evaluators has two named {evaluator.name!r}: give each a name of its own")
-            complete = self._of_evaluator(place, evaluator)
+            complete = self._evaluator_settings(place, evaluator)
             if complete.judge.over_budget == "local" and "judge" in complete.labelers:
                 raise ValueError(
                     f'evaluators[{place}] ({evaluator.name}): judge.over_budget is "local", and with evaluators a '
@@ -388,9 +388,9 @@ class Settings(BaseSettings):
 
     def of_evaluator(self, evaluator: EvaluatorSettings) -> Self:
         """Return the settings with which an evaluator's labeler is built: one labeler, and the tables that it has."""
-        return self._of_evaluator(self.evaluators.index(evaluator), evaluator)
+        return self._evaluator_settings(self.evaluators.index(evaluator), evaluator)
 
-    def _of_evaluator(self, place: int, evaluator: EvaluatorSettings) -> Self:
+    def _evaluator_settings(self, place: int, evaluator: EvaluatorSettings) -> Self:
         changes: dict[str, object] = {"labeler": evaluator.labeler, "evaluators": ()}
         for table, values in evaluator.tables():
             try:

@@ -136,18 +136,18 @@ def changed_settings(first: Settings, second: Settings) -> list[str]:
 
 def with_live_settings(settings: Settings, loaded: Settings) -> Settings:
     """Return settings with the values of others, where a role takes them while it runs."""
-    return _with_live(settings, loaded, "")
+    return _merge_live(settings, loaded, "")
 
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def _with_live(model: Model, loaded: Model, prefix: str) -> Model:
+def _merge_live(model: Model, loaded: Model, prefix: str) -> Model:
     changes: dict[str, object] = {}
     for name in type(model).model_fields:
         ours, theirs = getattr(model, name), getattr(loaded, name)
         if isinstance(ours, BaseModel):
-            value = _with_live(ours, theirs, f"{prefix}{name}.")
+            value = _merge_live(ours, theirs, f"{prefix}{name}.")
             changes |= {} if value == ours else {name: value}
         elif ours != theirs and uptake_of(f"{prefix}{name}").live:
             changes[name] = theirs

