@@ -61,7 +61,7 @@ def group_of(prompt: str, texts: Sequence[str]) -> SpanGroup:
 def documents_of(group: SpanGroup) -> int:
     """Return the number of the documents of an interaction, 0 if it is refused."""
     try:
-        return len(documents_in(group, QUESTION, ANSWER).found or ())
+        return len(documents_in(group, QUESTION, ANSWER).documents or ())
     except UnreadableError:
         return 0
 

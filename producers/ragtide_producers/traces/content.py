@@ -150,7 +150,7 @@ def _anchor_text(group: SpanGroup, key: str, meaning: Meaning, read: Callable[[]
 class GroupDocuments(NamedTuple):
     """The documents of an interaction, and where they are from."""
 
-    found: list[Found] | None
+    documents: list[Found] | None
     """What the generator got, in the order of its prompt; without a prompt best first. None if no span has them."""
     retrieved: Sequence[Found] = ()
     """The same documents as the retrievals returned them: the whole text of one that was cut."""

@@ -75,7 +75,7 @@ def explained_content(group: SpanGroup, settings: IngestSettings) -> ExplainedCo
     question = if_readable(lambda: question_of(group, (*settings.question_keys, *QUESTION_KEYS)), None)
     response = if_readable(lambda: answer_of(group, (*settings.answer_keys, *ANSWER_KEYS)), None)
     documents = if_readable(lambda: documents_in(group, question, response), None)
-    given = (documents and documents.found) or []
+    given = (documents and documents.documents) or []
     retrieved = (documents and documents.retrieved) or given
     returned: dict[str | None, Found] = {}
     names: dict[str | None, dict[str, None]] = {}

@@ -553,7 +553,7 @@ class SpanReading:
         answer = self.text_of([self.output], "answer", keys)
         if answer is not None or not self.is_of_application:
             return answer
-        return self.text_of(self._given("output_messages"), "answer")
+        return self.text_of(self._contents("output_messages"), "answer")
 
     @property
     def prints_object(self) -> bool:
@@ -580,7 +580,7 @@ class SpanReading:
     @cached_property
     def _written(self) -> str | None:
         self._check_whole()
-        replies = list(self._given("output_messages"))
+        replies = list(self._contents("output_messages"))
         text = self.text_of(replies, "answer")
         if text is not None and not any(_has_several(reply, text) for reply in replies):
             return text
@@ -681,9 +681,9 @@ class SpanReading:
         return self._once("prompt", self._whole_prompt)
 
     def _whole_prompt(self) -> list[Message]:
-        messages = [Message("system", all_texts(value), False) for value in self._given("instructions")]
+        messages = [Message("system", all_texts(value), False) for value in self._contents("instructions")]
         raw = self._raw_messages("input_messages")
-        for given in self._given("input_messages"):
+        for given in self._contents("input_messages"):
             if isinstance(given, Mapping):
                 aside = {key: value for key, value in given.items() if value is not raw}
                 messages.append(Message("system", all_texts(aside), False))
@@ -704,7 +704,7 @@ class SpanReading:
     @cached_property
     def called_with(self) -> list[str]:
         """The texts that a model call gave to tools, such as a structured answer."""
-        return [text for value in self._given("output_messages") if (text := all_texts(value))]
+        return [text for value in self._contents("output_messages") if (text := all_texts(value))]
 
     @property
     def completed(self) -> list[str]:
@@ -793,7 +793,7 @@ class SpanReading:
     def _event_output(self) -> Any:
         if self.role not in ("tool", "retrieval", "rerank"):
             return None
-        for value in self._given("output_messages"):
+        for value in self._contents("output_messages"):
             given = value if isinstance(value, list) else [value]
             results = [result for item in given if isinstance(item, dict) for result in tool_results_of([item])]
             contents = [item["content"] for item in given if isinstance(item, dict) and "content" in item]
@@ -824,12 +824,12 @@ class SpanReading:
         return None, []
 
     def _message_sources(self, which: str) -> Iterator[Any]:
-        yield from self._given(which)
+        yield from self._contents(which)
         value = if_readable(lambda: self.inputs, None) if which == "input_messages" and self.role == "llm" else None
         if isinstance(value, Mapping):
             yield value
 
-    def _given(self, which: str) -> Iterator[Any]:
+    def _contents(self, which: str) -> Iterator[Any]:
         for name, value in self._columns.get(which, ()):
             flat = name.endswith(".")
             yield [item for item in flattened(value).items if item != {}] if flat else self._spelled(name, value)
