@@ -107,16 +107,13 @@ def application(context: Context, experiments: PageReader | None) -> ASGIApp:
     )
     guarded = Guard(app, telemetry=context.telemetry, clients=context.clients)
     paths = (getattr(route, "path", "") for router in routers for route in router.routes)
-    return BehindProxy(_without_last_slash(guarded), context.settings.serve, (*paths, str(app.openapi_url)))
 
-
-def _without_last_slash(app: ASGIApp) -> ASGIApp:
-    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+    async def without_last_slash(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST":
             scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
-        await app(scope, receive, send)
+        await guarded(scope, receive, send)
 
-    return answered
+    return BehindProxy(without_last_slash, context.settings.serve, (*paths, str(app.openapi_url)))
 
 
 def openapi_document() -> dict[str, Any]:
@@ -141,9 +138,9 @@ async def _problem(request: Request, error: Exception) -> Response:
         return await answer(request, error)
     if error.close:
         await drain(request)
-    found = render(request, None, "problem.html", detail=error.detail, status=error.status)
-    found.headers.update(error.headers())
-    return found
+    page = render(request, None, "problem.html", detail=error.detail, status=error.status)
+    page.headers.update(error.headers())
+    return page
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:
@@ -154,10 +151,10 @@ async def _unreadable(request: Request, error: Exception) -> Response:
 
 async def _login(request: Request, error: Exception) -> Response:
     assert isinstance(error, LoginNeededError)  # noqa: S101 - registered for this class
-    found = RedirectResponse(error.location, 303, headers=HEADERS)
+    redirect = RedirectResponse(error.location, 303, headers=HEADERS)
     if cookie_of(request, SESSION_COOKIE) is not None:  # it is old, and would count as a wrong token again and again
-        found.delete_cookie(SESSION_COOKIE, path=prefix_of(request) or "/")
-    return found
+        redirect.delete_cookie(SESSION_COOKIE, path=prefix_of(request) or "/")
+    return redirect
 
 
 def _wants_page(request: Request) -> bool:
@@ -166,12 +163,13 @@ def _wants_page(request: Request) -> bool:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
-    found = "; ".join(
+    problems = "; ".join(
         f"{'.'.join(str(part) for part in problem['loc'][1:])}: {problem['msg']}" for problem in error.errors()[:5]
     )
+    detail = printable(problems)[:1000]
     if _wants_page(request):
-        return render(request, None, "problem.html", detail=printable(found)[:1000], status=422)
-    return JSONResponse({"detail": printable(found)[:1000]}, 422)
+        return render(request, None, "problem.html", detail=detail, status=422)
+    return JSONResponse({"detail": detail}, 422)
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
@@ -187,16 +185,16 @@ async def _unknown(request: Request, error: Exception) -> Response:
 
 def _described(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        schemas = found.setdefault("components", {}).setdefault("schemas", {})
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
         for name, model in writing.MODELS.items():
             own = model.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas.update(own.pop("$defs", {}))
             schemas[name] = own
-        found["components"]["securitySchemes"] = {
+        document["components"]["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer"},
             "basic": {"type": "http", "scheme": "basic", "description": "The token as password, as Langfuse sends it."},
         }
-        found["security"] = [{"token": []}, {"basic": []}]
-        app.openapi_schema = found
+        document["security"] = [{"token": []}, {"basic": []}]
+        app.openapi_schema = document
     return app.openapi_schema

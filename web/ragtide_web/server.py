@@ -135,7 +135,7 @@ async def serve_http(
         hiding = TextHiding(settings)
         thread = ReadingThread(url, settings)
         # The deployment has the alert rules that are in force.
-        checks = BackgroundRead("checks", partial(thread.run, partial(_checked, deployment, redact(url), findings)))
+        checks = BackgroundRead("checks", partial(thread.run, partial(_examine, deployment, redact(url), findings)))
         paired = BackgroundRead("pairs", partial(thread.run, read_paired))
         kappas = BackgroundRead("kappas", partial(thread.run, read_kappas), KAPPA_FRESH_S)
         experiments = None if laboratory is None else laboratory.experiments(url, settings)
@@ -202,15 +202,15 @@ async def serve_http(
             task.result()
 
 
-async def _checked(
-    shown: Deployment,
+async def _examine(
+    deployment: Deployment,
     description: str,
     further: Callable[[Settings], Awaitable[list[Finding]]] | None,
     redis: Redis,
     _: Deployment,
 ) -> list[Finding]:
-    found = await examine(redis, shown.settings, description, check_labeler=False, further=further)
-    return sorted(found, key=lambda finding: LEVELS.index(finding.level))
+    findings = await examine(redis, deployment.settings, description, check_labeler=False, further=further)
+    return sorted(findings, key=lambda finding: LEVELS.index(finding.level))
 
 
 class _HttpServer(uvicorn.Server):

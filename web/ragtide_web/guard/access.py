@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
-from ragtide_runtime.settings.serve import TOKEN_GUESSABLE_CHARS, Access, ServeSettings, TokenSettings, token_digest
+from ragtide_runtime.settings.serve import TOKEN_GUESSABLE_CHARS, Access, ServeSettings, token_digest
 
 from .problems import HttpProblem
 
@@ -58,12 +58,12 @@ class Attempts:
                 self._known.popitem(last=False)
 
     def _of(self, addresses: Sequence[str]) -> list[tuple[tuple[float, int], int]]:
-        now, found = self._clock(), []
+        now, attempts = self._clock(), []
         for place, address in enumerate(addresses):
             began, count = self._known.get(address, (now, 0))
             limit = PER_MINUTE if place == 0 else BEHIND_PROXY_PER_MINUTE
-            found.append(((now, 0) if now - began >= WINDOW_S else (began, count), limit))
-        return found
+            attempts.append(((now, 0) if now - began >= WINDOW_S else (began, count), limit))
+        return attempts
 
 
 def addresses_of(peer: str, forwarded: str, settings: ServeSettings) -> tuple[str, ...]:
@@ -92,15 +92,15 @@ def addresses_of(peer: str, forwarded: str, settings: ServeSettings) -> tuple[st
 
 def _counted(text: str) -> str | None:
     try:
-        found = ip_address(text.strip("[]").partition("%")[0])
+        ip = ip_address(text.strip("[]").partition("%")[0])
     except ValueError:
         return None
-    if isinstance(found, IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        if not found.is_loopback:
-            return str(IPv6Address(int(found) >> 64 << 64)) + "/64"
-    return str(found)
+    if isinstance(ip, IPv6Address):
+        if ip.ipv4_mapped is not None:
+            return str(ip.ipv4_mapped)
+        if not ip.is_loopback:
+            return str(IPv6Address(int(ip) >> 64 << 64)) + "/64"
+    return str(ip)
 
 
 class Allowance:
@@ -176,7 +176,20 @@ class Clients:
     """
 
     def __init__(self, settings: ServeSettings) -> None:
-        self._known = [(token.digest, _client(token, settings)) for token in settings.tokens]
+        self._known = [
+            (
+                token.digest,
+                Client(
+                    token.name,
+                    token.access,
+                    token.pipelines,
+                    Allowance(token.requests_per_s or settings.requests_per_s),
+                    Allowance(token.bytes_per_s or settings.bytes_per_s),
+                    token.digest.hex(),
+                ),
+            )
+            for token in settings.tokens
+        ]
         self._behind_proxy = settings.trusted_header is not None
         self._settings = settings
         self._at_once = max(1, settings.connections // 2)
@@ -239,22 +252,22 @@ class Clients:
         """
         if not self.need_tokens:
             return self._anybody
-        found = None
+        match = None
         tokens = list(_tokens_in(headers))
         # Of two tokens, as basic authentication sends, one may be short: the other is looked at.
         self.admit_guess(max((len(token) for token in tokens), default=GUESSABLE_CHARS), addresses)
-        given = [token_digest(token) for token in tokens if self._may_look(len(token), addresses)]
+        sent_digests = [token_digest(token) for token in tokens if self._may_look(len(token), addresses)]
         # Every token is compared, so that the time does not reveal which was nearly right.
         for digest, client in self._known:
-            for given_digest in given:
-                if hmac.compare_digest(digest, given_digest):
-                    found = client
-        if found is None:
-            if given:
+            for sent_digest in sent_digests:
+                if hmac.compare_digest(digest, sent_digest):
+                    match = client
+        if match is None:
+            if sent_digests:
                 self.wrong_guess(addresses)
-            problem = "the token is not known" if given else "the request has no token"
+            problem = "the token is not known" if sent_digests else "the request has no token"
             raise HttpProblem(401, f"{problem}: send a token of serve.tokens as Authorization: Bearer TOKEN")
-        return found
+        return match
 
     def admitted(self, headers: Mapping[str, str], wanted: Access, addresses: Sequence[str] = ()) -> Client:
         """Return the client of a request that is within its rights and limits; the request is counted.
@@ -299,20 +312,9 @@ class Clients:
                 del self._running[key]
 
 
-def _client(token: TokenSettings, settings: ServeSettings) -> Client:
-    return Client(
-        token.name,
-        token.access,
-        token.pipelines,
-        Allowance(token.requests_per_s or settings.requests_per_s),
-        Allowance(token.bytes_per_s or settings.bytes_per_s),
-        token.digest.hex(),
-    )
-
-
 def _tokens_in(headers: Mapping[str, str]) -> Iterator[str]:
-    given = headers.get("authorization", "")[:HEADER_MAX_CHARS]
-    scheme, _, rest = given.partition(" ")
+    authorization = headers.get("authorization", "")[:HEADER_MAX_CHARS]
+    scheme, _, rest = authorization.partition(" ")
     if scheme.lower() == "bearer":
         yield rest.strip()
     elif scheme.lower() == "basic":

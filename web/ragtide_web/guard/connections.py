@@ -157,20 +157,18 @@ class LimitedProtocol(H11Protocol):
         self.transport.abort()
 
     def _look(self) -> None:
-        owes = self._owed()
+        if self.transport.is_closing() or self.flow.write_paused:
+            owes = TAKING
+        elif self.cycle is not None and not self.cycle.response_complete:
+            owes = ""
+        elif self.conn.their_state is h11.SEND_BODY:
+            owes = REST
+        else:
+            owes = IDLE if self.cycle is not None and not self.conn.trailing_data[0] else HEAD
         if owes == IDLE and self._owes == HEAD:  # blank lines before a head are part of it
             return
         if owes != self._owes:
             self._owe(owes)
-
-    def _owed(self) -> str:
-        if self.transport.is_closing() or self.flow.write_paused:
-            return TAKING
-        if self.cycle is not None and not self.cycle.response_complete:
-            return ""
-        if self.conn.their_state is h11.SEND_BODY:
-            return REST
-        return IDLE if self.cycle is not None and not self.conn.trailing_data[0] else HEAD
 
     def _owe(self, owes: str) -> None:
         if self._timer is not None:
@@ -207,11 +205,8 @@ class LimitedProtocol(H11Protocol):
                 await self._service(scope, body.receive, send)
         finally:
             self._known = bool(state.get("held"))
-            self.loop.call_soon(self._after)
-
-    def _after(self) -> None:
-        if self in self.connections:  # uvicorn closes some connections without a word
-            self._look()
+            # Uvicorn closes some connections without a word: they are looked at no more.
+            self.loop.call_soon(lambda: self._look() if self in self.connections else None)
 
     def waits_for_body(self, *, known: bool) -> None:
         """Let the connection make room for others while the body does not come."""

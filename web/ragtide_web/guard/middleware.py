@@ -68,7 +68,10 @@ class Guard:
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
                 if status == 303 and (done := done_in(headers.get("location", ""))):
-                    headers.append("set-cookie", _done_cookie(done, scope))
+                    view = seen(scope)
+                    cookie = f"{DONE_COOKIE}={done_digest(done)}; Max-Age={DONE_S}; Path={view.prefix or '/'}"
+                    secure = "; Secure" if view.is_https else ""
+                    headers.append("set-cookie", f"{cookie}; HttpOnly; SameSite=Strict{secure}")
                 message = {**message, "headers": headers.raw}
             elif is_head:
                 message, ended = {"type": "http.response.body", "body": b"", "more_body": False}, True
@@ -142,13 +145,6 @@ async def answer_while_connected(app: ASGIApp, scope: Scope, receive: Receive, s
         await end(watching)
 
 
-def _done_cookie(done: str, scope: Scope) -> str:
-    found = seen(scope)
-    secure = "; Secure" if found.is_https else ""
-    path = found.prefix or "/"
-    return f"{DONE_COOKIE}={done_digest(done)}; Max-Age={DONE_S}; Path={path}; HttpOnly; SameSite=Strict{secure}"
-
-
 _HOST: Final = re.compile(r"(?:\[[0-9A-Za-z:.%_~-]{2,100}\]|[^\s/?#@\[\]\\:,]{0,300})(?::[0-9]{0,5})?")
 
 
@@ -164,8 +160,8 @@ def malformed_head(path: str, headers: Mapping[str, str]) -> str | None:
         *(("X-Forwarded-Host", f"//{part.strip()}") for part in headers.get("x-forwarded-host", "").split(",")),
     ):
         try:
-            found = urlsplit(value)
-            _ = found.hostname, found.port
+            parts = urlsplit(value)
+            _ = parts.hostname, parts.port
         except ValueError:
             return f"the header {name} is no address: send it as a browser does"
     if "content-length" in headers and "transfer-encoding" in headers:

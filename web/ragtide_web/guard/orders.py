@@ -161,9 +161,9 @@ async def read_orders(redis: Redis, settings: Settings, *, before: str | None = 
     reply: Any = await redis.xrevrange(key, max="+" if before is None else f"({before}", count=count + 1)
     entries = [Entry(entry_id.decode(), fields) for entry_id, fields in reply]
     unreadable = Unreadable("order")
-    found = [(entry.entry_id, unreadable.decode(PageOrder, key, entry)) for entry in entries[:count]]
+    orders = [(entry.entry_id, unreadable.decode(PageOrder, key, entry)) for entry in entries[:count]]
     return OrdersPage(
-        [(entry_id, order) for entry_id, order in found if order is not None],
+        [(entry_id, order) for entry_id, order in orders if order is not None],
         entries[count - 1].entry_id if len(entries) > count else None,
         unreadable.count,
     )

@@ -44,14 +44,14 @@ class HttpProblem(Exception):  # noqa: N818 - an answer, not an error of this pr
 
     def headers(self) -> dict[str, str]:
         """Return the headers of the answer."""
-        found = {}
+        headers = {}
         if self.retry_after_s is not None:
-            found["Retry-After"] = str(max(1, math.ceil(self.retry_after_s)))
+            headers["Retry-After"] = str(max(1, math.ceil(self.retry_after_s)))
         if self.close:
-            found["Connection"] = "close"
+            headers["Connection"] = "close"
         if self.status == 401:
-            found["WWW-Authenticate"] = 'Bearer realm="ragtide", Basic realm="ragtide"'
-        return found
+            headers["WWW-Authenticate"] = 'Bearer realm="ragtide", Basic realm="ragtide"'
+        return headers
 
 
 async def answer(request: Request, problem: Exception) -> Response:

@@ -44,8 +44,8 @@ class Seen:
 
 def seen(scope: Scope) -> Seen:
     """Return the service as the browser of a request sees it."""
-    found = scope.get(SEEN)
-    return found if isinstance(found, Seen) else Seen()
+    stored = scope.get(SEEN)
+    return stored if isinstance(stored, Seen) else Seen()
 
 
 def prefix_of(request: Request) -> str:
@@ -55,11 +55,11 @@ def prefix_of(request: Request) -> str:
 
 def address_seen(request: Request) -> str:
     """Return the address of the service as the browser of a request sees it, without a slash at the end."""
-    found = seen(request.scope)
-    host = found.forwarded_host or request.headers.get("host", "")
+    view = seen(request.scope)
+    host = view.forwarded_host or request.headers.get("host", "")
     if HOST.fullmatch(host) is None:
         host = "localhost"
-    return f"{'https' if found.is_https else 'http'}://{host}{found.prefix}"
+    return f"{'https' if view.is_https else 'http'}://{host}{view.prefix}"
 
 
 class BehindProxy:
@@ -90,19 +90,20 @@ class BehindProxy:
             await self._app(scope, receive, send)
             return
         try:
-            found = self._seen(scope)
+            view = self._seen(scope)
         except ValueError as error:
-            found = Seen(malformed=f"the proxy's header X-Forwarded-Prefix {error}")
+            view = Seen(malformed=f"the proxy's header X-Forwarded-Prefix {error}")
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=message.setdefault("headers", []))
                 if "location" in headers:
-                    headers["location"] = found.prefix + _local(headers["location"])
+                    path = urlsplit(headers["location"])._replace(scheme="", netloc="").geturl()
+                    headers["location"] = view.prefix + path
             await send(message)
 
         # Of the paths, only the description of the API needs the prefix: it names the server.
-        scope = {**scope, **_without(found.prefix, scope), "root_path": found.prefix, SEEN: found}
+        scope = {**scope, **_without(view.prefix, scope), "root_path": view.prefix, SEEN: view}
         await self._app(scope, receive, sending)
 
     def _seen(self, scope: Scope) -> Seen:
@@ -146,11 +147,6 @@ def _without(prefix: str, scope: Scope) -> dict[str, object]:
     return {"path": path[len(prefix) :] or "/", "raw_path": b"/" + b"/".join(rest)}
 
 
-def _local(location: str) -> str:
-    found = urlsplit(location)
-    return found._replace(scheme="", netloc="").geturl()
-
-
 def _first(value: str | None) -> str:
     return (value or "").partition(",")[0].strip()
 
@@ -170,22 +166,23 @@ def is_own_origin(origin: str, host: str | None, forwarded_host: str | None) -> 
         host: header of the request.
         forwarded_host: what a trusted proxy states in its place.
 
-    >>> [is_own_origin(one, "r.example", None) for one in ("https://r.example:443", "http://r.example:81", "null")]
+    >>> origins = ("https://r.example:443", "http://r.example:81", "null")
+    >>> [is_own_origin(origin, "r.example", None) for origin in origins]
     [True, False, False]
     """
     try:
-        found = urlsplit(origin)
-        place = _place(found.netloc, found.scheme)
+        parts = urlsplit(origin)
+        place = _place(parts.netloc, parts.scheme)
         return place is not None and place in {
-            _place(address, found.scheme) for address in (host, forwarded_host) if address
+            _place(address, parts.scheme) for address in (host, forwarded_host) if address
         }
     except ValueError:
         return False
 
 
 def _place(netloc: str, scheme: str) -> tuple[str, int | None] | None:
-    found = urlsplit(f"//{netloc}")
-    return None if found.hostname is None else (found.hostname, found.port or DEFAULT_PORTS.get(scheme))
+    parts = urlsplit(f"//{netloc}")
+    return None if parts.hostname is None else (parts.hostname, parts.port or DEFAULT_PORTS.get(scheme))
 
 
 def other_origin(origin: str, host: str | None) -> str:

@@ -73,12 +73,12 @@ class Sessions:
 
     def token_of(self, token: str) -> TokenSettings | None:
         """Return the settings of a token; None for an unknown token."""
-        digest, found = token_digest(token), None
+        digest, match = token_digest(token), None
         # Every token is compared, so that the time does not reveal which was nearly right.
         for known in self._settings.serve.tokens:
             if hmac.compare_digest(known.digest, digest):
-                found = known
-        return found
+                match = known
+        return match
 
     async def begin(self, token: TokenSettings) -> str:
         """Begin a session, and return the content of its cookie."""
@@ -175,10 +175,10 @@ async def reader(request: Request, shared: Annotated[GuardContext, Depends(guard
     Raises:
         LoginNeededError: the request names none.
     """
-    found = await viewer_of(request, shared)
-    if found is None:
+    viewer = await viewer_of(request, shared)
+    if viewer is None:
         raise LoginNeededError(request)
-    return found
+    return viewer
 
 
 async def operator(viewer: Annotated[Viewer, Depends(reader)]) -> Viewer:

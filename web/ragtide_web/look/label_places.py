@@ -79,13 +79,13 @@ def place_labels(
     """
     marks = [Box(x - 5, y - 5, x + 5, y + 5) for x, y in points]
     taken: list[Box] = []
-    found: list[LabelPlace | None] = []
+    places: list[LabelPlace | None] = []
     for (x, y), size in zip(points, sizes, strict=True):
         place = None if len(taken) >= PLACED_MAX else _place((x, y), size, inside, taken, marks)
-        found.append(place)
+        places.append(place)
         if place is not None:
             taken.append(place.box)
-    return found
+    return places
 
 
 def _place(

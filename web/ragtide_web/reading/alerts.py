@@ -92,7 +92,7 @@ class AlertWithItems:
     @property
     def not_kept(self) -> list[str]:
         """Ids of the answers that are no longer kept."""
-        return [name for name, found in self.specimens.items() if not found and self.text.names_answers]
+        return [name for name, kept in self.specimens.items() if not kept and self.text.names_answers]
 
 
 async def alert_with_items(shared: Context, alert: Alert, now: datetime, *, texts: bool) -> AlertWithItems:
@@ -105,7 +105,7 @@ async def alert_with_items(shared: Context, alert: Alert, now: datetime, *, text
     muted = await read_muted(shared.redis, shared.settings.prefix)
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     specimens = {name: await kept.find(name, alert.pipeline) for name in alert.worst_interaction_ids}
-    worst = [worst_answer(alert, name, next(iter(found), None), texts=texts) for name, found in specimens.items()]
+    worst = [worst_answer(alert, name, next(iter(answers), None), texts=texts) for name, answers in specimens.items()]
     current = await current_level(shared, alert, now)
     return AlertWithItems(in_words(alert, muted, now=now, current=current, worst=worst), muted, specimens)
 
@@ -119,18 +119,18 @@ async def current_level(shared: Context, alert: Alert, now: datetime) -> Current
     if alert.run is not None or not is_of_mean(alert) or not shared.settings.history.enabled:
         return None
     event = alert.resolved_at or alert.began_at or alert.fired_at
-    found, start = None, event
+    level, start = None, event
     for length in NOW:
         start = max(event, now - length)
         history = await shared.deployment.level_since(alert, start)
         if history is not None:
             point, value_range = history.points[0], history.key.value_range
-            found = CurrentLevel(point.start, point.n)
+            level = CurrentLevel(point.start, point.n)
             if is_narrow(point, value_range, WIDEST):
-                found = CurrentLevel(point.start, point.n, point.estimate, point.lower, point.upper)
+                level = CurrentLevel(point.start, point.n, point.estimate, point.lower, point.upper)
             if is_narrow(point, value_range):
                 break
         if start == event:
             break
     pane_ms = shared.deployment.shortest_pane_ms
-    return found or CurrentLevel(from_milliseconds(-(-to_milliseconds(start) // pane_ms) * pane_ms))
+    return level or CurrentLevel(from_milliseconds(-(-to_milliseconds(start) // pane_ms) * pane_ms))

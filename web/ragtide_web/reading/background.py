@@ -53,28 +53,29 @@ class ReadingThread:
             # A daemon: a read in the middle of decoding must not keep the process from ending.
             self._thread = threading.Thread(target=self._loop.run_forever, name="reading", daemon=True)
             self._thread.start()
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._done(work), self._loop))
+
+        async def read() -> T:
+            async with connect_async(self._url) as redis:
+                return await work(redis, Deployment(redis, self._settings))
+
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(read(), self._loop))
 
     async def aclose(self) -> None:
         """End the thread; a read that is being made is given up."""
         if self._loop is None or self._thread is None:
             return
+
+        async def end_reads() -> None:
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                await end(task)
+
         with suppress(TimeoutError):
             async with asyncio.timeout(ENDING_S):
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_end_others(), self._loop))
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(end_reads(), self._loop))
         self._loop.call_soon_threadsafe(self._loop.stop)
         await asyncio.to_thread(self._thread.join, ENDING_S)
         if not self._thread.is_alive():
             self._loop.close()
-
-    async def _done(self, work: Work[T]) -> T:
-        async with connect_async(self._url) as redis:
-            return await work(redis, Deployment(redis, self._settings))
-
-
-async def _end_others() -> None:
-    for task in asyncio.all_tasks() - {asyncio.current_task()}:
-        await end(task)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,13 +120,13 @@ class BandChart:
     @property
     def stretches(self) -> list[list[HistoryPoint]]:
         """The drawn points without gaps between them: nothing is drawn where no value was."""
-        found: list[list[HistoryPoint]] = []
+        stretches: list[list[HistoryPoint]] = []
         for point in (drawn for _, drawn in self.rows if drawn is not None):
-            if found and point.start <= found[-1][-1].end:
-                found[-1].append(point)
+            if stretches and point.start <= stretches[-1][-1].end:
+                stretches[-1].append(point)
             else:
-                found.append([point])
-        return found
+                stretches.append([point])
+        return stretches
 
     def band(self, stretch: Sequence[HistoryPoint]) -> str:
         """Return the outline of the interval over a stretch, as points of a polygon."""

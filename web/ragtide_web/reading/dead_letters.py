@@ -93,5 +93,5 @@ async def shown_letter(
         return ShownLetter(detail, None, "it was not asked for")
     if not sees_texts:
         return ShownLetter(detail, None, "texts are hidden from this user")
-    found = await hiding.payload(letter.payload_bytes())
-    return ShownLetter(detail, found, "it cannot be redacted" if found is None else "")
+    redacted = await hiding.payload(letter.payload_bytes())
+    return ShownLetter(detail, redacted, "it cannot be redacted" if redacted is None else "")

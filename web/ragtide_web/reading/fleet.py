@@ -52,11 +52,11 @@ class Fleet:
 
     def patches(self) -> dict[str, list[object]]:
         """Return all numbers of the screen by the key of their place."""
-        found: dict[str, list[object]] = {}
+        patches: dict[str, list[object]] = {}
         for row in self.rows:
-            found[f"row:{row.pipeline}"] = [row.state, f"{row.n:,}"]
-            found |= {number_key(headline): patch(headline) for headline in row.headlines}
-        return found
+            patches[f"row:{row.pipeline}"] = [row.state, f"{row.n:,}"]
+            patches |= {number_key(headline): patch(headline) for headline in row.headlines}
+        return patches
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -100,15 +100,20 @@ def fleet(
     for headline in headlines:
         by_pipeline[headline.pipeline][headline.metric] = headline
     known_metrics = sorted(
-        {name for of in by_pipeline.values() for name, found in of.items() if found.estimate is not None},
+        {
+            name
+            for own_headlines in by_pipeline.values()
+            for name, headline in own_headlines.items()
+            if headline.estimate is not None
+        },
         key=importance,
     )
-    fires = {metric for pipeline, of in firing.items() if pipeline in by_pipeline for metric, _ in of}
-    shown = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or _columns(known_metrics, fires)
+    fires = {metric for pipeline, changes in firing.items() if pipeline in by_pipeline for metric, _ in changes}
+    columns = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or _columns(known_metrics, fires)
     order = {name: place for place, name in enumerate(HEADLINE_STATES)}
     states = {
-        pipeline: _state(of, shown, fires=pipeline in firing)
-        for pipeline, of in by_pipeline.items()
+        pipeline: _state(own_headlines, columns, fires=pipeline in firing)
+        for pipeline, own_headlines in by_pipeline.items()
         if text.lower() in pipeline.lower()
     }
     matching = (pipeline for pipeline, known in states.items() if state in ("", known))
@@ -119,20 +124,28 @@ def fleet(
         FleetPipeline(
             pipeline=pipeline,
             state=states[pipeline],
-            n=max((headline.n for headline in of.values()), default=0),
-            updated_at=max((headline.updated_at for headline in of.values() if headline.updated_at), default=None),
+            n=max((headline.n for headline in own_headlines.values()), default=0),
+            updated_at=max(
+                (headline.updated_at for headline in own_headlines.values() if headline.updated_at), default=None
+            ),
             firing=tuple(f"{metric}, {segment}" if segment else metric for metric, segment in firing[pipeline]),
-            headlines=tuple(of[name] for name in shown if name in of and of[name].estimate is not None),
+            headlines=tuple(
+                own_headlines[name]
+                for name in columns
+                if name in own_headlines and own_headlines[name].estimate is not None
+            ),
         )
         for pipeline in chosen[first : None if limit is None else first + limit]
-        for of in (by_pipeline[pipeline],)
+        for own_headlines in (by_pipeline[pipeline],)
     ]
-    return Fleet(rows, len(chosen), first, shown, known_metrics)
+    return Fleet(rows, len(chosen), first, columns, known_metrics)
 
 
-def _state(of: Mapping[str, Headline], shown: Sequence[str], *, fires: bool) -> HeadlineState:
-    states = [of[name].state for name in shown if name in of and has_interval(of[name])]
-    return "firing" if fires else min(states, key=HEADLINE_STATES.index, default="too few")
+def _state(headlines: Mapping[str, Headline], columns: Sequence[str], *, fires: bool) -> HeadlineState:
+    if fires:
+        return "firing"
+    states = [headlines[name].state for name in columns if name in headlines and has_interval(headlines[name])]
+    return min(states, key=HEADLINE_STATES.index, default="too few")
 
 
 def important(names: Sequence[str]) -> Sequence[str]:

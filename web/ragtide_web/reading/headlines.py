@@ -78,7 +78,8 @@ class ShownHeadlines:
         task = reading.task
         if task is None:
             task = reading.task = asyncio.create_task(self._read_anew(reading, name, segment))
-            task.add_done_callback(_forget_error)
+            # Who waits for the task raises its error; if nobody does, asyncio must not report it.
+            task.add_done_callback(lambda ended: None if ended.cancelled() else ended.exception())
         reading.waiting += 1
         try:
             await asyncio.wait((task,), timeout=WAIT_S if now - reading.ended < OLD_S else None)
@@ -100,8 +101,3 @@ class ShownHeadlines:
             reading.task = None
         reading.ended = ended = self._clock()
         reading.until = ended + min(KEPT_READS * (ended - began), KEPT_S)
-
-
-def _forget_error(task: asyncio.Task[None]) -> None:
-    if not task.cancelled():
-        task.exception()

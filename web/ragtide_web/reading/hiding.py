@@ -34,42 +34,45 @@ class TextHiding:
 
     async def payload(self, payload: bytes) -> bytes | None:
         """Return the payload of an entry without the parts that must not be stored; None if it cannot be redacted."""
-        return await asyncio.to_thread(self._payload, payload)
+
+        def redact() -> bytes | None:
+            readable: bytes | None = payload
+            try:
+                for redaction in self._used():
+                    if readable is not None:
+                        readable = redaction.unreadable(readable)
+            except REDACTION_ERRORS:
+                return None
+            return readable
+
+        return await asyncio.to_thread(redact)
 
     async def texts(self, texts: Sequence[str]) -> list[str] | None:
         """Return texts without the parts that must not be stored; None if they cannot be redacted."""
-        return await asyncio.to_thread(self._texts, list(texts))
+
+        def redact() -> list[str] | None:
+            redacted = list(texts)
+            try:
+                for redaction in self._used():
+                    redacted = redaction.texts(redacted)
+            except REDACTION_ERRORS:
+                return None
+            return redacted
+
+        return await asyncio.to_thread(redact)
 
     def close(self) -> None:
         """End the processes that redact."""
         for redaction in self._redactions or ():
             redaction.close()
 
-    def _payload(self, payload: bytes) -> bytes | None:
-        found: bytes | None = payload
-        try:
-            for redaction in self._used():
-                if found is not None:
-                    found = redaction.unreadable(found)
-        except REDACTION_ERRORS:
-            return None
-        return found
-
-    def _texts(self, texts: list[str]) -> list[str] | None:
-        try:
-            for redaction in self._used():
-                texts = redaction.texts(texts)
-        except REDACTION_ERRORS:
-            return None
-        return texts
-
     def _used(self) -> list[Redaction]:
         if self._redactions is None:
-            made, settings = partial(Redaction.of, patterns_here=True), self._settings
+            new_redaction, settings = partial(Redaction.of, patterns_here=True), self._settings
             self._redactions = [
-                made("specimens", settings.specimens),
-                made("recorder", settings.recorder),
-                made("judge", settings.judge),
+                new_redaction("specimens", settings.specimens),
+                new_redaction("recorder", settings.recorder),
+                new_redaction("judge", settings.judge),
             ]
         return self._redactions
 

@@ -68,13 +68,17 @@ async def read_list(kept: KeptSpecimens, pipeline: str, choice: ItemChoice, aler
         alert: the alert that the choice names, if it names one.
     """
     if choice.alert:
-        return ItemList([], gone=0) if alert is None else await _of_alert(kept, alert)
+        if alert is None:
+            return ItemList([], gone=0)
+        ids = alert.worst_interaction_ids[:MOST]
+        items = [specimen for name in ids for specimen in await kept.find(name, alert.pipeline)]
+        return ItemList(items, alert.metric, alert.labeler or "", len(ids) - len(items))
     name = list_name(list(await kept.lists(pipeline)), choice)
     if name is None:
         return ItemList([])
-    found = await kept.listed(pipeline, name, MOST)
+    listed_items = await kept.listed(pipeline, name, MOST)
     metric, labeler = parts_of_worst(name) or ("", "")
-    items = [listed.specimen for listed in found]
+    items = [listed.specimen for listed in listed_items]
     return ItemList(items, metric, labeler, kept.gone, most=len(items) == MOST)
 
 
@@ -89,12 +93,6 @@ def list_name(names: Sequence[str], choice: ItemChoice) -> str | None:
     return None
 
 
-async def _of_alert(kept: KeptSpecimens, alert: Alert) -> ItemList:
-    ids = alert.worst_interaction_ids[:MOST]
-    items = [specimen for each in ids for specimen in await kept.find(each, alert.pipeline)]
-    return ItemList(items, alert.metric, alert.labeler or "", len(ids) - len(items))
-
-
 async def find_items(shared: Context, viewer: Viewer, interaction_id: str, pipeline: str | None) -> list[Specimen]:
     """Return the kept items with an id that a viewer may see: at most one of each pipeline.
 
@@ -103,8 +101,8 @@ async def find_items(shared: Context, viewer: Viewer, interaction_id: str, pipel
     """
     if pipeline is None or viewer.may_use(pipeline):
         kept = KeptSpecimens(shared.redis, shared.settings.layout)
-        found = await kept.find(interaction_id, pipeline)
-        if visible := [specimen for specimen in found if viewer.may_use(specimen.interaction.pipeline)]:
+        specimens = await kept.find(interaction_id, pipeline)
+        if visible := [specimen for specimen in specimens if viewer.may_use(specimen.interaction.pipeline)]:
             return visible
     raise HttpProblem(404, _missing_item(shared, interaction_id))
 

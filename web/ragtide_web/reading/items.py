@@ -39,10 +39,10 @@ class _Room:
     def text(self, text: str | None) -> ForeignText | None:
         if text is None or not self.sees_texts:
             return None
-        shown = text[: self.chars]
-        self.chars -= len(shown)
-        self.cut |= len(shown) < len(text)
-        return ForeignText.of(shown, cut=len(shown) < len(text))
+        beginning = text[: self.chars]
+        self.chars -= len(beginning)
+        self.cut |= len(beginning) < len(text)
+        return ForeignText.of(beginning, cut=len(beginning) < len(text))
 
     def sentences(self, sentences: Iterable[S]) -> Iterator[tuple[S, str | None]]:
         """Yield the sentences that fit, each with its text, of the last maybe only the beginning."""
@@ -51,8 +51,8 @@ class _Room:
                 self.cut = True
                 return
             self.left -= 1
-            shown = self.text(sentence.text)
-            yield sentence, None if shown is None else shown.untrusted_text + " …" * shown.cut
+            text = self.text(sentence.text)
+            yield sentence, None if text is None else text.untrusted_text + " …" * text.cut
 
 
 def item_view(
@@ -75,20 +75,22 @@ def item_view(
         marks_support: whether the sentences of the response are marked as supported or not.
     """
     labeling = labeling_to_show(specimen, labeler) or labeling_to_show(specimen) or specimen.labelings[0]
-    found, interaction = marked(specimen, labeling), specimen.interaction
+    marked_item, interaction = marked(specimen, labeling), specimen.interaction
     room = _Room(sees_texts=sees_texts, chars=10**9 if whole else chars, sentences=10**9 if whole else SHOWN_SENTENCES)
     # The texts take their room in this order.
     question = room.text(interaction.question)
-    response = tuple(_response(found.response, room)) if found.response is not None and marks_support else None
+    response = None
+    if marked_item.response is not None and marks_support:
+        response = tuple(_response(marked_item.response, room))
     response_text = room.text(interaction.response) if response is None else None
     documents = tuple(
         _document(number, document, sentences, room)
-        for number, (document, sentences) in enumerate(zip(interaction.documents, found.documents, strict=True))
+        for number, (document, sentences) in enumerate(zip(interaction.documents, marked_item.documents, strict=True))
     )
     reference = room.text(interaction.reference_answer)
     further = {"segments": interaction.segments, "metadata": interaction.metadata, "history": interaction.history or ()}
-    marks: list[Mark] = [each.supported for each in found.response or ()]
-    marks += [each.relevant for sentences in found.documents for each in sentences or ()]
+    marks: list[Mark] = [sentence.supported for sentence in marked_item.response or ()]
+    marks += [sentence.relevant for sentences in marked_item.documents for sentence in sentences or ()]
     return KeptItem(
         pipeline=interaction.pipeline,
         interaction_id=interaction.interaction_id,
@@ -96,7 +98,7 @@ def item_view(
         labeled_at=specimen.labeled_at,
         texts_hidden=None if sees_texts else HIDDEN,
         labeler=labeling.labeler,
-        labelers=tuple(each.labeler for each in specimen.labelings),
+        labelers=tuple(labeling.labeler for labeling in specimen.labelings),
         marked=any(mark is not None for mark in marks),
         uncertain=any(isinstance(mark, float) for mark in marks),
         scores=tuple(score for row in score_rows(_scores(specimen, sees_texts)) for score in row.scores),
@@ -125,9 +127,9 @@ def score_rows(scores: Iterable[KeptScore]) -> Sequence[ScoreRow]:
     for score in scores:
         by_metric.setdefault(score.metric, []).append(score)
     rows = []
-    for metric, each in by_metric.items():
-        values = [score.score for score in each if score.score is not None]
-        rows.append(ScoreRow(metric, each, max(values) - min(values) if len(values) > 1 else None))
+    for metric, metric_scores in by_metric.items():
+        values = [score.score for score in metric_scores if score.score is not None]
+        rows.append(ScoreRow(metric, metric_scores, max(values) - min(values) if len(values) > 1 else None))
     return sorted(rows, key=lambda row: -(row.difference or 0.0))
 
 

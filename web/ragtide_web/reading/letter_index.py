@@ -102,8 +102,8 @@ class PartitionLetters:
         self.letters, self.unreadable, self._read_entries = {}, 0, 0
         last, count, left = "+", 8, self._most_bytes
         while self._read_entries < self._most and left > 0:
-            found: Any = await self._redis.xrevrange(self._streams.dead_letters, max=last, count=count)
-            page = [Entry(entry_id.decode(), fields) for entry_id, fields in found]
+            reply: Any = await self._redis.xrevrange(self._streams.dead_letters, max=last, count=count)
+            page = [Entry(entry_id.decode(), fields) for entry_id, fields in reply]
             if not page:
                 return
             size = sum(len(value) for entry in page for value in entry.fields.values())
@@ -115,14 +115,14 @@ class PartitionLetters:
     async def _take(self, page: Sequence[Entry]) -> None:
         self._read_entries += len(page)
         unreadable = Unreadable("dead letter")
-        found = await asyncio.to_thread(self._decoded, page, unreadable)
+        letters = await asyncio.to_thread(self._decode, page, unreadable)
         self.unreadable += unreadable.count
-        self.letters |= {letter.letter_id: letter for letter in found}
+        self.letters |= {letter.letter_id: letter for letter in letters}
         if len(self.letters) > self._most:
             newest = sorted(self.letters.values(), key=lambda letter: letter.place)[-self._most :]
             self.letters = {letter.letter_id: letter for letter in newest}
 
-    def _decoded(self, page: Sequence[Entry], unreadable: Unreadable) -> list[StoredDeadLetter]:
+    def _decode(self, page: Sequence[Entry], unreadable: Unreadable) -> list[StoredDeadLetter]:
         streams = self._streams
         letters = ((entry, unreadable.decode(DeadLetter, streams.dead_letters, entry)) for entry in page)
         return [

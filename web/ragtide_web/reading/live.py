@@ -222,11 +222,11 @@ class LiveHub:
             pipe.xrevrange(self._orders, count=1)
             replies = await pipe.execute()
         count = len(self._partitions)
-        of = [replies[place::4][:count] for place in range(4)]
+        steps, alerts, letters, letter_counts = (replies[place::4][:count] for place in range(4))
         return {
-            "estimates": [reply[0] for reply in of[0]],
-            "alerts": _ids(of[1]),
-            "dead_letters": (_ids(of[2]), of[3]),
+            "estimates": [reply[0] for reply in steps],
+            "alerts": _ids(alerts),
+            "dead_letters": (_ids(letters), letter_counts),
             "orders": _ids(replies[-1:]),
             "replays": self._replays,
             "experiments": int(asyncio.get_running_loop().time()),

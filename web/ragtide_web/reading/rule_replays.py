@@ -75,8 +75,8 @@ def encoded(order: ReplayOrder) -> bytes:
 
 def decoded(answer: bytes) -> RuleReplay | str:
     """Return the answer of a child: the result, or a sentence that says why there is none."""
-    found: RuleReplay | str = pickle.loads(answer)  # noqa: S301 - our own child wrote it
-    return found
+    result: RuleReplay | str = pickle.loads(answer)  # noqa: S301 - our own child wrote it
+    return result
 
 
 class ReplayIsRunningError(RagtideError):
@@ -162,13 +162,13 @@ class RuleReplays:
 
     async def _run(self, state: ReplayState) -> None:
         try:
-            found = await self._answer(state.order)
+            answer = await self._answer(state.order)
         except Exception:  # a defect of one replay must not end the service
             log.exception("a replay of a rule failed", alert=state.order.alert.alert_id)
-            found = "the replay failed: the log of the service has the cause"
+            answer = "the replay failed: the log of the service has the cause"
         finally:
             self._task = None
-        self._keep(replace(state, problem=found) if isinstance(found, str) else replace(state, result=found))
+        self._keep(replace(state, problem=answer) if isinstance(answer, str) else replace(state, result=answer))
 
     async def _answer(self, order: ReplayOrder) -> RuleReplay | str:
         pipe = asyncio.subprocess.PIPE

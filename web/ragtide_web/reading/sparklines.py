@@ -63,15 +63,15 @@ class Sparklines:
             now = self._clock()
             keys = {(*names, segment) for names in chosen}
             self._known = {key: entry for key, entry in self._known.items() if entry[0] > now or key in keys}
-            due = [names for names in chosen if self._until(names, segment) <= now]
+            due = [
+                names
+                for names in chosen
+                if (*names, segment) not in self._known or self._known[*names, segment][0] <= now
+            ]
             if due:
                 await self._read(due, segment)
-        found = ((names.pipeline, self._known[*names, segment][1]) for names in chosen)
-        return {pipeline: line for pipeline, line in found if line is not None}
-
-    def _until(self, names: HistoryName, segment: str | None) -> float:
-        known = self._known.get((*names, segment))
-        return float("-inf") if known is None else known[0]
+        lines = ((names.pipeline, self._known[*names, segment][1]) for names in chosen)
+        return {pipeline: line for pipeline, line in lines if line is not None}
 
     async def _read(self, due: Sequence[HistoryName], segment: str | None) -> None:
         end = utc_now()
@@ -82,9 +82,9 @@ class Sparklines:
         except DamagedFieldError:  # the screen of the pipeline reports it
             histories = {}
         for names in due:
-            found = sparkline(names.metric, histories.get(names, ()), end)
-            shown = DAY if found is None else found.chart.end - found.chart.start
-            self._known[*names, segment] = self._clock() + min(shown / POINTS / SECOND, KEPT_S), found
+            line = sparkline(names.metric, histories.get(names, ()), end)
+            length = DAY if line is None else line.chart.end - line.chart.start
+            self._known[*names, segment] = self._clock() + min(length / POINTS / SECOND, KEPT_S), line
 
 
 def sparkline(metric: str, histories: Sequence[History], end: datetime) -> Sparkline | None:
@@ -94,13 +94,13 @@ def sparkline(metric: str, histories: Sequence[History], end: datetime) -> Spark
         metric: name.
         histories: of the last day, of one labeler in its versions.
     """
-    found = max(
+    newest = max(
         (history for history in histories if history.points), key=lambda history: history.points[-1].start, default=None
     )
-    if found is None:
+    if newest is None:
         return None
-    lowest, highest = found.key.value_range
-    chart = BandChart(found.points, chart_start(found, end - DAY), end, lowest, highest)
-    late = [point for point in found.points if point.end > end - HOUR]
+    lowest, highest = newest.key.value_range
+    chart = BandChart(newest.points, chart_start(newest, end - DAY), end, lowest, highest)
+    late = [point for point in newest.points if point.end > end - HOUR]
     start = min((point.start for point in late), default=end - HOUR)
     return Sparkline(metric, chart, sum(point.n for point in late), (end - start) / SECOND)

@@ -56,15 +56,15 @@ class SentBody:
 
     def whole(self, most: int) -> bytes | None:
         """Return the decompressed body; None if it has more bytes than `most`."""
-        found, size = [], 0
+        parts, size = [], 0
         for part in self._parts(lambda _: None):
             size += len(part)
             if size > most:
                 return None
-            found.append(part)
+            parts.append(part)
         if self.encoding:
             self.client.bytes.take(size)
-        return b"".join(found)
+        return b"".join(parts)
 
     def _parts(self, count: Callable[[int], None]) -> Iterator[bytes]:
         opened = _Decompression(self.encoding, count, self.settings)
@@ -104,11 +104,11 @@ async def body_of(
             parts.append(part)
         body = SentBody(b"".join(parts), encoding, client, settings)
         del parts
-        async with worked_on(shared, body, work) as found:
+        async with worked_on(shared, body, work) as result:
             del body
             memory.release(received)
             received = 0
-            yield found
+            yield result
     finally:
         memory.release(received)
 
@@ -128,11 +128,11 @@ async def worked_on(shared: Context, body: SentBody, work: Callable[[Iterable[by
             yield part
 
     async with shared.decoding:
-        found = await asyncio.to_thread(lambda: work(counted()))
+        result = await asyncio.to_thread(lambda: work(counted()))
         # While it waits, no other body is decoded. So the memory has at most one more than it should.
         await shared.memory.keep(size)
     try:
-        yield found
+        yield result
     finally:
         await shared.memory.let_go(size)
 
@@ -186,12 +186,12 @@ async def _sent(request: Request, client: Client, encoding: str) -> AsyncIterato
 
 
 def _encoding(request: Request) -> str:
-    found = ", ".join(request.headers.getlist("content-encoding")).strip().lower()
-    if found in ("", "identity"):
+    encoding = ", ".join(request.headers.getlist("content-encoding")).strip().lower()
+    if encoding in ("", "identity"):
         return ""
-    if found not in ("gzip", "x-gzip", "deflate"):
-        raise HttpProblem(415, f"the content encoding {found[:40]!r} is unknown: send gzip or none", close=True)
-    return found
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise HttpProblem(415, f"the content encoding {encoding[:40]!r} is unknown: send gzip or none", close=True)
+    return encoding
 
 
 class _Decompression:

@@ -4,6 +4,7 @@ Texts of users follow the rule of the page (`web.texts`), and stand in fields na
 """
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query
@@ -87,25 +88,21 @@ async def get_alert(
 ) -> AlertDetails:
     """Return one alert in words: its change, its causes, how it is now, and the answers to read first."""
     alert = await find_alert(shared, viewer, alert_id)
-    found = await alert_with_items(shared, alert, utc_now(), texts=False)
-    text = found.text
-    return AlertDetails(
-        alert=alert,
-        title=text.title,
-        state=text.state,
-        facts=tuple(AlertFact(name=name, text=sentence) for name, sentence in text.rows),
-        from_value=text.from_value,
-        to_value=text.to_value,
-        now_value=text.now_value,
-        acknowledged_by=text.acknowledged,
-        silenced_until=text.silenced_until,
-        page=text.link or "/a",
-        worst=tuple(
-            item_view(specimen, alert.labeler, sees_texts=viewer.sees_texts, chars=chars)
-            for kept in found.specimens.values()
-            for specimen in kept
-        ),
-        not_kept=tuple(found.not_kept),
+    parts = await alert_with_items(shared, alert, utc_now(), texts=False)
+    text = parts.text
+    return AlertDetails.model_validate(
+        {
+            **{field.name: getattr(text, field.name) for field in fields(text)},
+            "facts": tuple(AlertFact(name=name, text=sentence) for name, sentence in text.rows),
+            "acknowledged_by": text.acknowledged,
+            "page": text.link or "/a",
+            "worst": tuple(
+                item_view(specimen, alert.labeler, sees_texts=viewer.sees_texts, chars=chars)
+                for kept in parts.specimens.values()
+                for specimen in kept
+            ),
+            "not_kept": tuple(parts.not_kept),
+        }
     )
 
 
@@ -124,8 +121,8 @@ async def get_items(
     limit: Annotated[int, Query(ge=1, le=MOST, description="Most items of the answer.")] = 20,
 ) -> Response:
     """Return a list of kept items by their ids: the worst of a metric, the newest, or the random sample."""
-    found = await _listed(shared, viewer, pipeline, ItemChoice(name, metric, labeler), limit)
-    return await encoded_list(_LINES, found)
+    lines = await _listed(shared, viewer, pipeline, ItemChoice(name, metric, labeler), limit)
+    return await encoded_list(_LINES, lines)
 
 
 async def _listed(
@@ -139,12 +136,12 @@ async def _listed(
         return [_line(viewer, specimen) for specimen in await kept.newest(names, limit)]
     if not viewer.may_use(pipeline):
         return []
-    found = await read_list(kept, pipeline, choice)
-    if not found.items and (names := list(await kept.lists(pipeline))):
+    listed = await read_list(kept, pipeline, choice)
+    if not listed.items and (names := list(await kept.lists(pipeline))):
         known = dict.fromkeys("worst" if parts_of_worst(name) else name for name in names)
         if choice.name not in known:
             raise HttpProblem(422, unknown("list", choice.name, list(known)))
-    return [_line(viewer, specimen, found.metric, found.labeler) for specimen in found.items[:limit]]
+    return [_line(viewer, specimen, listed.metric, listed.labeler) for specimen in listed.items[:limit]]
 
 
 def _line(viewer: Viewer, specimen: Specimen, metric: str = "", labeler: str = "") -> KeptItemLine:
@@ -172,11 +169,11 @@ async def get_item(
     chars: Chars = SHOWN_CHARS,
 ) -> KeptItem:
     """Return one kept item: its texts with marks, redacted, and its scores."""
-    found = await find_items(shared, viewer, interaction_id, pipeline)
-    if len(found) > 1:
-        names = ", ".join(sorted(specimen.interaction.pipeline for specimen in found))
+    specimens = await find_items(shared, viewer, interaction_id, pipeline)
+    if len(specimens) > 1:
+        names = ", ".join(sorted(specimen.interaction.pipeline for specimen in specimens))
         raise HttpProblem(422, f"several pipelines have the item {interaction_id!r}: give pipeline, one of {names}")
-    return item_view(found[0], marks, sees_texts=viewer.sees_texts, chars=chars)
+    return item_view(specimens[0], marks, sees_texts=viewer.sees_texts, chars=chars)
 
 
 @router.get("/v1/why")
@@ -206,7 +203,8 @@ async def get_why(
     stations = [
         station
         for station in await trace.follow(sorted(filter(viewer.may_use, names)))
-        if _is_visible(viewer, station, pipeline)
+        if (not viewer.patterns if station.pipeline is None else viewer.may_use(station.pipeline))
+        and (station.pipeline is None or pipeline in (None, station.pipeline))
     ]
     dropped = None
     if not viewer.patterns:
@@ -226,12 +224,6 @@ async def get_why(
         detail=ForeignText.of(detail) if detail else None,
         dropped=dropped,
     )
-
-
-def _is_visible(viewer: Viewer, station: TraceStation, pipeline: str | None) -> bool:
-    if station.pipeline is None:
-        return not viewer.patterns
-    return viewer.may_use(station.pipeline) and pipeline in (None, station.pipeline)
 
 
 def _absent(stations: Sequence[TraceStation]) -> dict[str, str]:

@@ -127,14 +127,14 @@ class _TraceService:
             client.bytes.take(len(body))
             sent = SentBody(body, "", client, shared.settings.serve)
             async with worked_on(shared, sent, partial(read_body, encoding="protobuf")) as request:
-                found = await shared.receiver.store(request, client.patterns)
+                stored = await shared.receiver.store(request, client.patterns)
         finally:
             shared.memory.release(received)
             clients.release(state)
         answer = ExportTraceServiceResponse()
-        if found.rejected:
-            answer.partial_success.rejected_spans = found.rejected
-            answer.partial_success.error_message = found.message
+        if stored.rejected:
+            answer.partial_success.rejected_spans = stored.rejected
+            answer.partial_success.error_message = stored.message
         wire: bytes = answer.SerializeToString()
         return wire
 

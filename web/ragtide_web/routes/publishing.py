@@ -174,15 +174,17 @@ async def publish(
     """
     index = 0
     async for batch in _batches(items):
-        read = partial(_commands, kind, client, batch, index, max_bytes)
+        read = partial(_read_batch, kind, client, batch, index, max_bytes)
         size = sum(len(item) for item in batch)
-        found = read() if size <= INLINE_BYTES else await asyncio.to_thread(read)
-        for item in found:
+        read_items = read() if size <= INLINE_BYTES else await asyncio.to_thread(read)
+        for item in read_items:
             if isinstance(item, PostedItem):
                 answers.add(item)
-        commands = [item for item in found if isinstance(item, ReadItem)]
+        commands = [item for item in read_items if isinstance(item, ReadItem)]
         if commands:
-            await _send(redis, kind.route, commands, answers)
+            outcomes = await publish_commands(redis, kind.route, [item.command for item in commands])
+            for command, outcome in zip(commands, outcomes, strict=True):
+                answers.add(_answer(command, outcome))
         index += len(batch)
         if answers.counts["full"] or answers.too_many_problems:
             return
@@ -206,21 +208,21 @@ async def _batches(items: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
         yield batch
 
 
-def _commands(
+def _read_batch(
     kind: ItemKind, client: Client, batch: Sequence[bytes], first: int, max_bytes: int | None
 ) -> list[ReadItem | PostedItem]:
-    return [_command(kind, client, item, index, max_bytes) for index, item in enumerate(batch, first)]
+    return [_read_posted(kind, client, item, index, max_bytes) for index, item in enumerate(batch, first)]
 
 
-def _command(
+def _read_posted(
     kind: ItemKind, client: Client, payload: bytes, index: int, max_bytes: int | None
 ) -> ReadItem | PostedItem:
     shown = None
     try:
-        given = read_item(payload, max_bytes)
-        named = given.get("interaction_id")
-        shown = printable(named[:200]) if isinstance(named, str) else None
-        item = kind.read(given, index)
+        fields = read_item(payload, max_bytes)
+        name = fields.get("interaction_id")
+        shown = printable(name[:200]) if isinstance(name, str) else None
+        item = kind.read(fields, index)
         if not client.may_use(item.pipeline):
             return PostedItem(
                 index=index,
@@ -231,12 +233,6 @@ def _command(
         return ReadItem(index, kind.route.command(item), dict(item.left_out) or None)
     except InvalidEntryError as error:
         return PostedItem(index=index, status="invalid", interaction_id=shown, detail=error.detail)
-
-
-async def _send(redis: Redis, route: Route, items: Sequence[ReadItem], answers: Answers) -> None:
-    outcomes = await publish_commands(redis, route, [item.command for item in items])
-    for item, outcome in zip(items, outcomes, strict=True):
-        answers.add(_answer(item, outcome))
 
 
 def _answer(item: ReadItem, outcome: Publication | None) -> PostedItem:
@@ -272,14 +268,14 @@ def items_in_json(parts: Iterable[bytes]) -> ItemsInJson:
     Raises:
         HttpProblem: 413, the body has too many items, or one is too large.
     """
-    found: list[bytes] = []
+    items: list[bytes] = []
     problem: HttpProblem | None = None
     try:
-        found.extend(split_items(parts, ITEMS_MAX, ": send NDJSON, or"))
+        items.extend(split_items(parts, ITEMS_MAX, ": send NDJSON, or"))
     except ItemsTooLargeError as error:
         raise too_large(str(error)) from None
     except ValueError as error:
-        where = f"after item {len(found) - 1}: " if found else ""
+        where = f"after item {len(items) - 1}: " if items else ""
         detail = f"{where}{printable(str(error))[:200]}"
         problem = HttpProblem(400, f"the body is not the JSON of items ({detail}): send an object or a list")
-    return ItemsInJson(found, problem)
+    return ItemsInJson(items, problem)

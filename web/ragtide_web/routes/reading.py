@@ -112,11 +112,13 @@ async def get_headlines(
         span = HeadlineRange("since", to_utc(since)) if since is not None else headline_range(last, utc_now())
     except ValueError as error:
         raise HttpProblem(422, f"{error}") from None
-    found = await shared.deployment.headlines(
+    headlines = await shared.deployment.headlines(
         span, pipeline=pipeline, segment=segment, segments=segments, labeler=labeler
     )
-    kept = [each for each in found if client.may_use(each.pipeline) and metric in (None, each.metric)]
-    return await encoded_list(_HEADLINES, kept)
+    visible = [
+        headline for headline in headlines if client.may_use(headline.pipeline) and metric in (None, headline.metric)
+    ]
+    return await encoded_list(_HEADLINES, visible)
 
 
 @router.get("/v1/alerts", responses=RESPONSES, response_model=list[Alert])
@@ -128,10 +130,10 @@ async def get_alerts(
     firing: Annotated[bool, Query(description="Only alerts that fire now.")] = False,
 ) -> Response:
     """Return the alerts in their latest state, in the order in which they fired."""
-    found = await shared.deployment.alerts()
+    all_alerts = await shared.deployment.alerts()
     alerts = [
         alert
-        for alert in found
+        for alert in all_alerts
         if client.may_use(alert.pipeline)
         and pipeline in (None, alert.pipeline)
         and rule in (None, alert.rule)
@@ -172,14 +174,14 @@ async def get_dead_letters(
     limit: Annotated[int, Query(ge=1, le=LETTERS_MAX, description="Most dead letters of the answer.")] = 100,
 ) -> Response:
     """Return the newest dead letters, the newest last, redacted as on the page."""
-    found = await _letters(shared, client, reason, pipeline, payload=payload, limit=limit)
-    return await encoded_list(_LETTERS, found)
+    letters = await _letters(shared, client, reason, pipeline, payload=payload, limit=limit)
+    return await encoded_list(_LETTERS, letters)
 
 
 async def _letters(
     shared: Context, client: Client, reason: str | None, pipeline: str | None, *, payload: bool, limit: int
 ) -> list[StoredLetter]:
-    found: deque[StoredDeadLetter] = deque()
+    letters: deque[StoredDeadLetter] = deque()
     viewer, left = viewer_of_client(client, shared), PAYLOADS_BYTES
     wants_payload = payload and viewer.sees_texts
     async for stored in shared.deployment.dead_letters():
@@ -188,15 +190,15 @@ async def _letters(
         if pipeline not in (None, stored.pipeline):
             continue
         left -= len(stored.letter.payload) if wants_payload else 0
-        found.append(stored if wants_payload else stored.without_payload())
-        if len(found) > limit:
-            left += len(found.popleft().letter.payload)
-        for place in range(len(found)):
+        letters.append(stored if wants_payload else stored.without_payload())
+        if len(letters) > limit:
+            left += len(letters.popleft().letter.payload)
+        for place in range(len(letters)):
             if left >= 0:
                 break
-            left += len(found[place].letter.payload)
-            found[place] = found[place].without_payload()
-    return [await _stored_letter(shared, stored, asked=payload, sees_texts=viewer.sees_texts) for stored in found]
+            left += len(letters[place].letter.payload)
+            letters[place] = letters[place].without_payload()
+    return [await _stored_letter(shared, stored, asked=payload, sees_texts=viewer.sees_texts) for stored in letters]
 
 
 async def _stored_letter(shared: Context, stored: StoredDeadLetter, *, asked: bool, sees_texts: bool) -> StoredLetter:

@@ -61,21 +61,21 @@ def _plain_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> st
     kind = schema.get("type")
     if kind == "array":
         part = schema.get("items") or {"anyOf": schema["prefixItems"]}
-        shown = f"list of {type_in_words(part, definitions)}{_bounds(schema, 'Items', ' entries')}"
+        text = f"list of {type_in_words(part, definitions)}{_bounds(schema, 'Items', ' entries')}"
     elif kind == "object":
         patterns = schema.get("patternProperties", {})
         values = schema.get("additionalProperties") or next(iter(patterns.values()), None)
         inner = type_in_words(values, definitions) if isinstance(values, dict) and values else "any JSON"
-        shown = f"object of {inner}{_bounds(schema, 'Properties', ' entries')}"
+        text = f"object of {inner}{_bounds(schema, 'Properties', ' entries')}"
     elif schema.get("format") == "date-time":
-        shown = "time"
+        text = "time"
     elif kind == "string":
-        shown = f"text{_bounds(schema, 'Length', ' characters')}"
+        text = f"text{_bounds(schema, 'Length', ' characters')}"
     elif kind in ("integer", "number"):
-        shown = ("whole number" if kind == "integer" else "number") + _range(schema)
+        text = ("whole number" if kind == "integer" else "number") + _range(schema)
     else:
-        shown = "true or false" if kind == "boolean" else "any JSON"
-    return shown
+        text = "true or false" if kind == "boolean" else "any JSON"
+    return text
 
 
 def _bounds(schema: Mapping[str, Any], of: str, unit: str) -> str:
@@ -88,8 +88,8 @@ def _range(schema: Mapping[str, Any]) -> str:
     most = schema.get("maximum")
     if "exclusiveMinimum" in schema:
         return f" above {schema['exclusiveMinimum']:g}"
-    shown = [f"{value:g}" if value is not None else "" for value in (least, most)]
-    return _limits([least, most], [f"from {shown[0]}", f"at most {shown[1]}"], "")
+    words = [f"{value:g}" if value is not None else "" for value in (least, most)]
+    return _limits([least, most], [f"from {words[0]}", f"at most {words[1]}"], "")
 
 
 def _limits(limits: Sequence[float | None], words: Sequence[str], unit: str) -> str:
@@ -98,5 +98,5 @@ def _limits(limits: Sequence[float | None], words: Sequence[str], unit: str) -> 
         return f", always {least:g}"
     if least is not None and most is not None:
         return f", {least:g} to {most:,}{unit}" if unit else f", {least:g} to {most:g}"
-    given = [word for limit, word in zip(limits, words, strict=True) if limit is not None]
-    return f", {given[0]}" if given else ""
+    wanted = [word for limit, word in zip(limits, words, strict=True) if limit is not None]
+    return f", {wanted[0]}" if wanted else ""

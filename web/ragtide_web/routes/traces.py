@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import structlog
 from fastapi import APIRouter, Request
@@ -75,7 +75,7 @@ async def post_traces(request: Request, shared: Shared, client: Writer) -> Respo
             raise
         if problem.close:
             await drain(request)
-        return Response(_status(problem.detail), problem.status, problem.headers(), media_type=kind)
+        return Response(_encode_status(problem.detail), problem.status, problem.headers(), media_type=kind)
 
 
 async def _answered(
@@ -85,8 +85,8 @@ async def _answered(
         wanted = "send application/x-protobuf or application/json"
         raise HttpProblem(415, f"the content type {printable(kind[:60])!r} is unknown: {wanted}", close=True)
     try:
-        async with body_of(request, shared, client, _read(shared, encoding)) as found:
-            return await _stored(shared, client, found, encoding, kind)
+        async with body_of(request, shared, client, _read(shared, encoding)) as read_request:
+            return await _stored(shared, client, read_request, encoding, kind)
     except TooManySpansError as error:
         raise HttpProblem(413, str(error)) from None
     except InvalidTracesError as error:
@@ -106,27 +106,20 @@ def _read(shared: Context, encoding: Encoding) -> Callable[[Iterable[bytes]], Re
 
 async def _stored(shared: Context, client: Client, request: ReadRequest, encoding: Encoding, kind: str) -> Response:
     try:
-        found = await shared.receiver.store(request, client.patterns)
+        stored = await shared.receiver.store(request, client.patterns)
     except IngestFullError as error:
         raise HttpProblem(429, str(error), retry_after_s=error.retry_after_s) from None
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     answer = ExportTraceServiceResponse()
-    if found.rejected:
-        answer.partial_success.rejected_spans = found.rejected
-        answer.partial_success.error_message = found.message
-    return Response(_encoded(answer, encoding), media_type=kind)
+    if stored.rejected:
+        answer.partial_success.rejected_spans = stored.rejected
+        answer.partial_success.error_message = stored.message
+    content: str | bytes = MessageToJson(answer, indent=None) if encoding == "json" else answer.SerializeToString()
+    return Response(content, media_type=kind)
 
 
-def _encoded(answer: ExportTraceServiceResponse, encoding: Literal["protobuf", "json"]) -> bytes:
-    if encoding == "json":
-        text: str = MessageToJson(answer, indent=None)
-        return text.encode()
-    wire: bytes = answer.SerializeToString()
-    return wire
-
-
-def _status(message: str) -> bytes:
+def _encode_status(message: str) -> bytes:
     text = message.encode()
     size = len(text)
     length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])

@@ -17,7 +17,7 @@ from ..guard.admission import Writer
 from ..guard.problems import REDIS_ERRORS, RETRY_AFTER_S, HttpProblem, drain
 from ..reading.context import Context, Shared
 from .bodies import body_of, read_lines
-from .publishing import Answers, ItemKind, ItemsInJson, PostedItems, feedback, interactions, items_in_json, publish
+from .publishing import Answers, ItemKind, PostedItems, feedback, interactions, items_in_json, publish
 
 router = APIRouter(tags=["writing"])
 
@@ -101,8 +101,15 @@ async def _answered(request: Request, shared: Context, client: Client, kind: Ite
     if content_type != "application/json":
         wanted = "send application/json or application/x-ndjson"
         raise HttpProblem(415, f"the content type {printable(content_type[:60])!r} is unknown: {wanted}", close=True)
-    async with body_of(request, shared, client, items_in_json) as found:
-        return await _published(request, shared, client, kind, _in_turn(found), None)
+    async with body_of(request, shared, client, items_in_json) as body:
+
+        async def items() -> AsyncIterator[bytes]:
+            for item in body.items:
+                yield item
+            if body.problem is not None:
+                raise body.problem
+
+        return await _published(request, shared, client, kind, items(), None)
 
 
 async def _published(
@@ -140,10 +147,3 @@ async def _published(
         headers["Retry-After"] = f"{FULL_RETRY_S:.0f}"
     content = await asyncio.to_thread(lambda: answers.answer(detail).model_dump_json(exclude_none=True))
     return Response(content, status, headers, "application/json")
-
-
-async def _in_turn(found: ItemsInJson) -> AsyncIterator[bytes]:
-    for item in found.items:
-        yield item
-    if found.problem is not None:
-        raise found.problem
