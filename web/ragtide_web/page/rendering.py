@@ -63,6 +63,7 @@ def render(
         content: values of its template by their names there; texts are escaped.
     """
     context, theme = request.app.state.context, cookie_of(request, THEME_COOKIE)
+    done = request.query_params.get("done", "")
     text = (
         environment(tuple(context.settings.fit_for.items()), request.app.state.folders)
         .get_template(template)
@@ -77,21 +78,17 @@ def render(
             parts_of_tabs=PARTS_OF_TABS,
             root=prefix_of(request),
             version=__version__,
-            done=_done(request),
+            # Only the page that an order led to shows its sentence, never a link of somebody else.
+            done=done[:200] if done and cookie_of(request, DONE_COOKIE) == done_digest(done) else "",
         )
     )
     return HTMLResponse(text, status, headers=HEADERS)
 
 
-def _done(request: Request) -> str:
-    text = request.query_params.get("done", "")
-    return text[:200] if text and cookie_of(request, DONE_COOKIE) == done_digest(text) else ""
-
-
 @cache
 def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...], folders: Folders) -> Environment:
     """Return the templates; `fit_for` is what the settings state about labelers."""
-    found = Environment(
+    templates = Environment(
         loader=template_loader(folders),
         autoescape=True,
         undefined=StrictUndefined,
@@ -126,9 +123,9 @@ def environment(fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...], folders: F
         "good_position": good_position,
         "number_key": number_key,
     }
-    found.filters |= filters
-    found.globals["now"] = utc_now
-    return found
+    templates.filters |= filters
+    templates.globals["now"] = utc_now
+    return templates
 
 
 def _sees(labeler: str, metric: str) -> str:
@@ -136,13 +133,13 @@ def _sees(labeler: str, metric: str) -> str:
     return "; ".join(f"{sight}: {', '.join(failures[sight])}" for sight in SIGHTS if failures.get(sight))
 
 
-def counted(n: int, one: str, many: str | None = None) -> str:
+def counted(n: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun.
 
     >>> counted(1, "alert"), counted(1_200, "alert"), counted(2, "entry", "entries")
     ('1 alert', '1,200 alerts', '2 entries')
     """
-    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
 
 
 def _visible(value: Any) -> Any:

@@ -60,11 +60,11 @@ def ending_of(name: str) -> str:
 @cache
 def static_files(folders: Folders) -> dict[str, bytes]:
     """Return every file that a browser may load, by its path below `/static`; no other path can be asked for."""
-    found = {STYLE_SHEET: style_sheet().encode()}
+    static = {STYLE_SHEET: style_sheet().encode()}
     for package, folder in folders:
-        found |= {file.name: file.read_bytes() for file in _served(files(package).joinpath(folder))}
+        static |= {file.name: file.read_bytes() for file in _served(files(package).joinpath(folder))}
     vendor = files(PAGE).joinpath("frame", "vendor")
-    return found | {f"vendor/{file.name}": file.read_bytes() for file in _served(vendor)}
+    return static | {f"vendor/{file.name}": file.read_bytes() for file in _served(vendor)}
 
 
 def _served(folder: Traversable) -> Iterator[Traversable]:

@@ -53,19 +53,19 @@ async def get_alerts(
 ) -> Response:
     """Show the alerts, those that fire first."""
     alerts = await visible_alerts(shared, viewer)
-    found = alert_list(alerts, state=state, page=page)
-    texts = await alert_texts(shared, found.rows)
+    listed = alert_list(alerts, state=state, page=page)
+    texts = await alert_texts(shared, listed.rows)
     firing = sum(alert.status != "resolved" for alert in alerts)
-    return render(request, viewer, "alerts.html", found=found, texts=texts, state=state, firing=firing)
+    return render(request, viewer, "alerts.html", listed=listed, texts=texts, state=state, firing=firing)
 
 
 async def _alert_page(
     request: Request, shared: Context, viewer: Viewer, alert_id: str, *, status: int = 200, problem: str = ""
 ) -> Response:
     alert, now = await find_alert(shared, viewer, alert_id), utc_now()
-    found = await alert_with_items(shared, alert, now, texts=viewer.sees_texts)
-    text, muted = found.text, found.muted
-    worst = [_shown(viewer, alert, specimen) for kept in found.specimens.values() for specimen in kept]
+    parts = await alert_with_items(shared, alert, now, texts=viewer.sees_texts)
+    text, muted = parts.text, parts.muted
+    worst = [_worst_answer(viewer, alert, specimen) for kept in parts.specimens.values() for specimen in kept]
     replay, evidence = shared.rule_replays.of(alert.alert_id), None
     if replay is not None and replay.result is not None and any(point.once_in for point in replay.result.points):
         evidence = EvidenceChart(replay.result.points, replay.order.start, replay.order.end)
@@ -86,7 +86,7 @@ async def _alert_page(
         ),
         worst=worst,
         marks_support=is_about_support(alert),
-        not_kept=found.not_kept,
+        not_kept=parts.not_kept,
         notifies=bool(destinations_in_force(shared.settings, await read_reports(shared.redis, shared.settings.prefix))),
         query={"alert": alert.alert_id},
         replay=replay,
@@ -98,7 +98,7 @@ async def _alert_page(
     )
 
 
-def _shown(
+def _worst_answer(
     viewer: Viewer, alert: Alert, specimen: Specimen
 ) -> tuple[RagInteraction, KeptItem, float | None, str | None]:
     """Return an answer, its texts with marks, its score of the alert's metric, and the judge's reason of the score."""
@@ -123,7 +123,7 @@ async def _chart(shared: Context, text: AlertText, now: datetime) -> BandChart |
     if alert.observed is None or alert.run is not None:
         return None
     start, end = chart_range(alert, now)
-    found: Sequence[History] = await shared.deployment.history(
+    histories: Sequence[History] = await shared.deployment.history(
         alert.pipeline,
         alert.metric,
         start=start,
@@ -136,7 +136,7 @@ async def _chart(shared: Context, text: AlertText, now: datetime) -> BandChart |
         least_n=LEAST_N,
         apart=[text.began_at],
     )
-    history = next((candidate for candidate in found if candidate.points), None)
+    history = next((candidate for candidate in histories if candidate.points), None)
     if history is None:
         return None
     start = chart_start(history, start)
@@ -167,7 +167,7 @@ async def _chart(shared: Context, text: AlertText, now: datetime) -> BandChart |
 
 
 async def _sent_at(shared: Context, alert_id: str) -> Mapping[str, datetime]:
-    found: dict[str, datetime] = {}
+    sent: dict[str, datetime] = {}
     for streams in shared.settings.layout.all():
         async for name, data in shared.redis.hscan_iter(streams.outbox, match=f"{GROUP}*", count=1000):
             if alert_id.encode() not in data:
@@ -178,8 +178,8 @@ async def _sent_at(shared: Context, alert_id: str) -> Mapping[str, datetime]:
                 continue
             del name
             if alert_id in group.members and group.last_sent_ms is not None:
-                found[group.destination] = datetime.fromtimestamp(group.last_sent_ms / 1000, UTC)
-    return found
+                sent[group.destination] = datetime.fromtimestamp(group.last_sent_ms / 1000, UTC)
+    return sent
 
 
 @router.get("/a/{alert_id:path}/dataset")

@@ -89,12 +89,12 @@ def timeline(
         ("explained", alert.explained_at),
         ("resolved", alert.resolved_at),
     )
-    found = [TimelineEntry(at, kind) for kind, at in own if at is not None]
+    entries = [TimelineEntry(at, kind) for kind, at in own if at is not None]
     if acknowledged is not None:
-        found.append(TimelineEntry(acknowledged.at, "acknowledged", acknowledged.by))
-    found += [TimelineEntry(silence.created_at, "silenced", silence.by, silence.reason) for silence in silences]
-    found += [TimelineEntry(at, "sent", name) for name, at in sent.items()]
-    return sorted(found, key=lambda entry: entry.at)
+        entries.append(TimelineEntry(acknowledged.at, "acknowledged", acknowledged.by))
+    entries += [TimelineEntry(silence.created_at, "silenced", silence.by, silence.reason) for silence in silences]
+    entries += [TimelineEntry(at, "sent", name) for name, at in sent.items()]
+    return sorted(entries, key=lambda entry: entry.at)
 
 
 def chart_range(alert: Alert, now: datetime) -> tuple[datetime, datetime]:

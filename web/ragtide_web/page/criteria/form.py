@@ -79,20 +79,20 @@ def make_criterion(fields: Mapping[str, str], before: Criterion | None = None) -
         WrongFieldError: a field is wrong.
     """
     form = {**EMPTY, **fields}
-    found: dict[str, Any] = {
+    stated: dict[str, Any] = {
         "name": form["name"],
         "pipelines": tuple(_unquoted(part) for part in _parts(form["pipelines"])) or ("*",),
         "segments": _segments(form["segments"]),
         "rate": _number(form["rate"], "the share of the answers", "rate"),
     }
     if form["name"] not in BUILT_IN:
-        found |= {name: form[name] for name in ("question", "direction", "unit")}
-        found["needs"] = tuple(need for need in NEEDS if f"need_{need}" in form)
-        found |= {"values": _values(form["values"])} if form["scale"] == OWN_VALUES else {"scale": form["scale"]}
+        stated |= {name: form[name] for name in ("question", "direction", "unit")}
+        stated["needs"] = tuple(need for need in NEEDS if f"need_{need}" in form)
+        stated |= {"values": _values(form["values"])} if form["scale"] == OWN_VALUES else {"scale": form["scale"]}
     try:
-        criterion = Criterion.model_validate(found)
+        criterion = Criterion.model_validate(stated)
         if before is not None and before.bands is not None and before.answers == criterion.answers:
-            criterion = Criterion.model_validate({**found, "bands": before.bands})
+            criterion = Criterion.model_validate({**stated, "bands": before.bands})
     except ValidationError as error:
         place = error.errors(include_url=False)[0]["loc"]
         raise WrongFieldError(describe(error), str(place[0]) if place else "") from None
@@ -120,7 +120,7 @@ def _unquoted(text: str) -> str:
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    return tuple(part for found in _PART.findall(text) if (part := found.strip()))
+    return tuple(stripped for part in _PART.findall(text) if (stripped := part.strip()))
 
 
 def _pair(part: str) -> tuple[str, str]:
@@ -131,7 +131,7 @@ def _pair(part: str) -> tuple[str, str]:
 
 
 def _segments(text: str) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    segments: dict[str, tuple[str, ...]] = {}
     for part in _parts(text):
         name, value = _pair(part)
         value = _unquoted(value)
@@ -139,27 +139,27 @@ def _segments(text: str) -> dict[str, tuple[str, ...]]:
             raise WrongFieldError(
                 f"the segment {part[:60]!r} is no name and value: write one such as lang=de", "segments"
             )
-        found[name] = (*found.get(name, ()), value)
-    return found
+        segments[name] = (*segments.get(name, ()), value)
+    return segments
 
 
 def _values(text: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for part in _parts(text):
         answer, value = _pair(part)
         if not (answer and value):
             message = f"the answer {part[:60]!r} has no value: write one a line, such as good = 1"
             raise WrongFieldError(message, "values")
-        if answer in found:
+        if answer in values:
             message = f"the answer {answer[:60]!r} comes twice: give each answer a word of its own"
             raise WrongFieldError(message, "values")
-        found[answer] = _number(value, f"the value of {answer[:60]!r}", "values")
-    if not 2 <= len(found) <= ANSWERS_MAX:
+        values[answer] = _number(value, f"the value of {answer[:60]!r}", "values")
+    if not 2 <= len(values) <= ANSWERS_MAX:
         message = (
-            f"the scale has {len(found)} answers, and needs 2 to {ANSWERS_MAX}: write one a line, such as good = 1"
+            f"the scale has {len(values)} answers, and needs 2 to {ANSWERS_MAX}: write one a line, such as good = 1"
         )
         raise WrongFieldError(message, "values")
-    return found
+    return values
 
 
 def _number(text: str, what: str, field: str) -> float:

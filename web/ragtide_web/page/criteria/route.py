@@ -93,7 +93,11 @@ async def post_criterion(request: Request, shared: Shared, viewer: Operator) -> 
     try:
         if "check" in fields:
             return await _screen(request, shared, viewer, form=fields, check=await _check(shared, fields))
-        criterion = await _criterion(shared, fields, changes=fields.get("changes", ""))
+        before = (await read_stored_criteria(shared.redis, shared.settings.prefix)).find(fields.get("name", ""))
+        if before is not None and fields.get("changes", "") != fields.get("name"):
+            problem = f"a criterion {before.criterion.name} is stored already: change that one, or use another name"
+            raise WrongFieldError(problem, "name")
+        criterion = make_criterion(fields, None if before is None else before.criterion)
         change = await save_criterion(shared, viewer, criterion, reason=fields.get("reason", "")[:500])
     except ValueError as error:
         field = error.field if isinstance(error, WrongFieldError) else ""
@@ -137,7 +141,7 @@ async def _ordered(request: Request, shared: Context, viewer: Viewer, name: str,
         if action == "remove":
             await drop_criterion(shared, viewer, name, reason=reason)
             return _back("The criterion is removed; its numbers stay.")
-        criterion = await _stored(shared, name)
+        criterion = await _find_stored(shared, name)
         await save_criterion(shared, viewer, criterion, paused=action == "pause", reason=reason)
     except HttpProblem as problem:
         if problem.status != 422:
@@ -146,24 +150,15 @@ async def _ordered(request: Request, shared: Context, viewer: Viewer, name: str,
     return _back("The criterion is paused." if action == "pause" else "The criterion is asked again.")
 
 
-async def _stored(shared: Context, name: str) -> Criterion:
+def _back(done: str) -> Response:
+    return RedirectResponse(f"/criteria?done={quote(done)}", 303, headers=HEADERS)
+
+
+async def _find_stored(shared: Context, name: str) -> Criterion:
     stored = (await read_stored_criteria(shared.redis, shared.settings.prefix)).find(name)
     if stored is None:
         raise HttpProblem(404, f"no criterion {name[:64]!r} is stored: load the page again")
     return stored.criterion
-
-
-async def _criterion(shared: Context, form: Mapping[str, str], *, changes: str) -> Criterion:
-    before = (await read_stored_criteria(shared.redis, shared.settings.prefix)).find(form.get("name", ""))
-    if before is not None and changes != form.get("name"):
-        raise WrongFieldError(
-            f"a criterion {before.criterion.name} is stored already: change that one, or use another name", "name"
-        )
-    return make_criterion(form, None if before is None else before.criterion)
-
-
-def _back(done: str) -> Response:
-    return RedirectResponse(f"/criteria?done={quote(done)}", 303, headers=HEADERS)
 
 
 async def _check(shared: Context, form: Mapping[str, str]) -> CriterionCheck:

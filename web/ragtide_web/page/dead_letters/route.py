@@ -59,29 +59,26 @@ async def _listed(
 ) -> Response:
     wanted, seen = _known(reason), seen_by(viewer, await shared.letters.read())
     chosen = [stored for stored in seen.letters if wanted in ("", stored.letter.reason)]
-    found = ListPage.of(chosen, page, PAGE_LETTERS)
+    listed, hiding = ListPage.of(chosen, page, PAGE_LETTERS), shared.hiding
+    texts = [shown_detail(stored.letter, sees_texts=viewer.sees_texts, hides=hiding.hides) for stored in listed.rows]
+    redacted = await hiding.texts(texts) or [""] * len(texts)
     return render(
         request,
         viewer,
         "dead.html",
         status=status,
-        found=found,
+        listed=listed,
         groups=reason_groups(seen.letters),
         indexed=len(seen.letters),
         total=seen.total,
         unreadable=seen.unreadable,
-        details=await _details(shared, viewer, found.rows),
+        details=[
+            (failed_field(stored.letter), text[:DETAIL_CHARS])
+            for stored, text in zip(listed.rows, redacted, strict=True)
+        ],
         reason=reason,
         problem=problem,
     )
-
-
-async def _details(shared: Context, viewer: Viewer, found: Sequence[StoredDeadLetter]) -> list[tuple[str | None, str]]:
-    """Return of each dead letter the field that its detail is about, and the detail, redacted."""
-    hiding = shared.hiding
-    texts = [shown_detail(stored.letter, sees_texts=viewer.sees_texts, hides=hiding.hides) for stored in found]
-    redacted = await hiding.texts(texts) or [""] * len(texts)
-    return [(failed_field(stored.letter), text[:DETAIL_CHARS]) for stored, text in zip(found, redacted, strict=True)]
 
 
 def _known(reason: str) -> str:
@@ -100,7 +97,7 @@ async def export(shared: Shared, viewer: Reader, reason: ReasonName = "") -> Str
         async for stored in read_dead_letters(shared.redis, shared.settings.layout.all(), unreadable):
             if wanted in ("", stored.letter.reason) and may_see(viewer, stored):
                 shown = await shown_letter(shared.hiding, stored.letter, sees_texts=viewer.sees_texts)
-                yield await asyncio.to_thread(_line, stored, shown)  # a payload may have 4 MiB
+                yield await asyncio.to_thread(_encode_line, stored, shown)  # a payload may have 4 MiB
 
     name = f"dead-letters{'-' + wanted if wanted else ''}.jsonl"
     headers = {
@@ -111,15 +108,15 @@ async def export(shared: Shared, viewer: Reader, reason: ReasonName = "") -> Str
     return StreamingResponse(lines(), headers=headers)
 
 
-def _line(stored: StoredDeadLetter, shown: ShownLetter) -> bytes:
+def _encode_line(stored: StoredDeadLetter, shown: ShownLetter) -> bytes:
     letter = stored.letter
     fields = letter.model_dump(mode="json", exclude={"payload", "payload_encoding", "detail"}, exclude_none=True)
-    found = {"id": stored.letter_id, "partition": stored.partition, **fields, "detail": shown.detail}
+    line = {"id": stored.letter_id, "partition": stored.partition, **fields, "detail": shown.detail}
     if shown.payload is None:
-        found["payload_hidden"] = shown.hidden
+        line["payload_hidden"] = shown.hidden
     else:
-        found["payload"], found["payload_encoding"] = letter.encode_payload(shown.payload)
-    return to_json(found) + b"\n"
+        line["payload"], line["payload_encoding"] = letter.encode_payload(shown.payload)
+    return to_json(line) + b"\n"
 
 
 @router.get("/dead/{partition}/{letter_id}")
@@ -138,7 +135,7 @@ async def _one(
     status: int = 200,
     problem: str = "",
 ) -> Response:
-    stored = await _found(shared, viewer, partition, letter_id)
+    stored = await _find_letter(shared, viewer, partition, letter_id)
     shown = await shown_letter(shared.hiding, stored.letter, sees_texts=viewer.sees_texts)
     payload = None
     if shown.payload is not None:
@@ -160,7 +157,7 @@ async def _one(
     )
 
 
-async def _found(shared: Context, viewer: Viewer, partition: int, letter_id: str) -> StoredDeadLetter:
+async def _find_letter(shared: Context, viewer: Viewer, partition: int, letter_id: str) -> StoredDeadLetter:
     missing = HttpProblem(404, f"there is no dead letter {letter_id[:50]!r}: it was published again, or trimmed")
     wanted = [streams for streams in shared.settings.layout.all() if streams.partition == partition]
     if not wanted or re.fullmatch(LETTER_ID, letter_id) is None:
@@ -200,7 +197,7 @@ async def retry_group(request: Request, shared: Shared, viewer: Operator) -> Res
         reason=reason,
         details={"count": len(wanted), "upto": upto},
     )
-    tried, published = await _retried(shared, wanted)
+    tried, published = await _retry_all(shared, wanted)
     done = f"{published} published again"
     if len(wanted) > tried:
         left = len(wanted) - tried
@@ -208,7 +205,7 @@ async def retry_group(request: Request, shared: Shared, viewer: Operator) -> Res
     return _seen_elsewhere(done)
 
 
-async def _retried(shared: Context, wanted: Sequence[StoredDeadLetter]) -> tuple[int, int]:
+async def _retry_all(shared: Context, wanted: Sequence[StoredDeadLetter]) -> tuple[int, int]:
     loop = asyncio.get_running_loop()
     ends, tried, published = loop.time() + RETRY_S, 0, 0
     for start in range(0, len(wanted), AT_ONCE):
@@ -235,7 +232,7 @@ async def _retry(shared: Context, letter: StoredDeadLetter) -> bool:
 async def retry_one(request: Request, shared: Shared, viewer: Operator, partition: int, letter_id: str) -> Response:
     """Publish one dead letter again."""
     fields = await form_of(request)
-    stored = await _found(shared, viewer, partition, letter_id)
+    stored = await _find_letter(shared, viewer, partition, letter_id)
     try:
         reason = reason_in(fields)
     except HttpProblem as problem:

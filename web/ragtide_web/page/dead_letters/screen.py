@@ -42,12 +42,12 @@ def reason_groups(letters: Iterable[StoredDeadLetter]) -> list[ReasonGroup]:
         ReasonGroup(
             reason,
             MEANINGS[reason],
-            len(of),
-            max(letter.letter.failed_at for letter in of),
-            sum(letter.can_be_retried for letter in of),
-            max(of, key=lambda letter: letter.place).letter_id,
+            len(same_reason),
+            max(letter.letter.failed_at for letter in same_reason),
+            sum(letter.can_be_retried for letter in same_reason),
+            max(same_reason, key=lambda letter: letter.place).letter_id,
         )
-        for reason, of in by_reason.items()
+        for reason, same_reason in by_reason.items()
     ]
     return sorted(groups, key=lambda group: (-group.count, group.reason))
 
@@ -59,5 +59,5 @@ def failed_field(letter: DeadLetter) -> str | None:
     """
     if letter.reason not in (Reason.INVALID, Reason.TOO_LARGE, Reason.UNKNOWN_SCHEMA_VERSION):
         return None
-    found = _FIELD.match(letter.detail)
-    return None if found is None or found[0] in ("the", "The", "a", "an") else found[0]
+    match = _FIELD.match(letter.detail)
+    return None if match is None or match[0] in ("the", "The", "a", "an") else match[0]

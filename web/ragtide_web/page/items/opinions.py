@@ -52,21 +52,22 @@ async def _changed(
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     if not viewer.may_use(pipeline) or not await kept.find(interaction_id, pipeline):
         raise HttpProblem(404, "the item is not kept any more, so it takes no opinion")
-    done = await _carried_out(shared, viewer, kept, item, fields)
+    done = await _store_opinion(shared, viewer, kept, item, fields)
     query = {**asked.choice.query, "marks": asked.labeler or "", "done": done}
     return RedirectResponse(f"{item_address(pipeline, interaction_id, query)}#opinion", 303, headers=HEADERS)
 
 
-async def _carried_out(
+async def _store_opinion(
     shared: Context, viewer: Viewer, kept: KeptSpecimens, item: tuple[str, str], fields: Mapping[str, str]
 ) -> str:
     stored = StoredAnnotations(shared.redis, shared.settings.prefix)
-    before = next((each for each in await stored.of(*item, saw_scores=True) if each.annotator == viewer.name), None)
+    opinions = await stored.of(*item, saw_scores=True)
+    before = next((opinion for opinion in opinions if opinion.annotator == viewer.name), None)
     wanted: Annotation | None = None
     if "undo" in fields:
         wanted = None if before is None else before.undone()
     elif "remove" not in fields:
-        wanted = _of_form(viewer, item, fields, before)
+        wanted = _read_form(viewer, item, fields, before)
     if wanted is None and before is None:
         return "You have no opinion about this item."
     if (
@@ -97,7 +98,9 @@ async def _carried_out(
     return "Your opinion is stored. It counts in no estimate."
 
 
-def _of_form(viewer: Viewer, item: tuple[str, str], fields: Mapping[str, str], before: Annotation | None) -> Annotation:
+def _read_form(
+    viewer: Viewer, item: tuple[str, str], fields: Mapping[str, str], before: Annotation | None
+) -> Annotation:
     rating, reason = fields.get("rating", ""), printable(fields.get("reason", ""))
     if rating not in {str(number) for number in range(LOWEST, HIGHEST + 1)}:
         raise HttpProblem(422, f"the opinion has no rating: choose one from {LOWEST} to {HIGHEST}")

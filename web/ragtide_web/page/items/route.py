@@ -86,17 +86,17 @@ async def _item(
     request: Request, shared: Context, viewer: Viewer, asked: ItemQuery, names: tuple[str | None, str]
 ) -> Response:
     pipeline, interaction_id = names
-    found = await find_items(shared, viewer, interaction_id, pipeline)
-    if pipeline is None and len(found) == 1:
-        address = item_address(found[0].interaction.pipeline, interaction_id, asked.choice.query)
+    specimens = await find_items(shared, viewer, interaction_id, pipeline)
+    if pipeline is None and len(specimens) == 1:
+        address = item_address(specimens[0].interaction.pipeline, interaction_id, asked.choice.query)
         return RedirectResponse(address, 303, headers=HEADERS)
-    if len(found) > 1:
+    if len(specimens) > 1:
         addresses = {
             kept_item.interaction.pipeline: item_address(kept_item.interaction.pipeline, interaction_id)
-            for kept_item in found
+            for kept_item in specimens
         }
         return render(request, viewer, "item_choice.html", interaction_id=interaction_id, addresses=addresses)
-    (specimen,) = found
+    (specimen,) = specimens
     stored = StoredAnnotations(shared.redis, shared.settings.prefix)
     opinions = (await stored.of(specimen.interaction.pipeline, interaction_id, saw_scores=True))[::-1]
     if asked.download:
@@ -125,8 +125,10 @@ async def _screen(
         name = worst_list(listed.metric, listed.labeler) if listed.metric else name
     before, after = (None, None) if around is None else around[1:]
 
-    def address(of: RagInteraction | None, **query: str) -> str | None:
-        return None if of is None else item_address(of.pipeline, of.interaction_id, {**choice.query, **query})
+    def address(target: RagInteraction | None, **query: str) -> str | None:
+        return (
+            None if target is None else item_address(target.pipeline, target.interaction_id, {**choice.query, **query})
+        )
 
     template = shared.settings.web.trace_url
     view = item_view(specimen, asked.labeler, sees_texts=viewer.sees_texts, whole=asked.whole)
@@ -149,7 +151,7 @@ async def _screen(
         here=address(interaction, marks=asked.labeler or ""),
         whole=address(interaction, all="1", marks=asked.labeler or ""),
         download=address(interaction, download="1"),
-        by_labeler={given.labeler: address(interaction, marks=given.labeler) for given in specimen.labelings},
+        by_labeler={labeling.labeler: address(interaction, marks=labeling.labeler) for labeling in specimen.labelings},
         trace_url=template.replace("{trace_id}", specimen.trace_id) if template and specimen.trace_id else None,
         opinions=opinions,
         mine=next((opinion for opinion in opinions if opinion.annotator == viewer.name), None),

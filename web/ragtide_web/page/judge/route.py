@@ -50,15 +50,15 @@ async def read_endpoints(redis: Redis, deployment: Deployment, settings: Setting
     for process, state in (await deployment.endpoints()).items():
         if _NAME.fullmatch(state.labeler):  # any client may write to Redis
             states[state.labeler][process] = state
-    found = []
+    views = []
     for name in dict.fromkeys(("judge", *settings.services, *sorted(states))):
         remote = settings.judge if name == "judge" else settings.services.get(name)
         model = remote.model if remote is not None else None
         history = await read_calls(redis, settings.prefix, name, now=utc_now(), hours=HOURS)
         if name != "judge" or model or states[name] or any(history.days.values()):
             spend = await deployment.spend(name)
-            found.append(endpoint_view(name, remote, history, model=model or "", spend=spend, states=states[name]))
-    return found
+            views.append(endpoint_view(name, remote, history, model=model or "", spend=spend, states=states[name]))
+    return views
 
 
 async def read_kappas(redis: Redis, deployment: Deployment) -> list[LabelerKappa]:

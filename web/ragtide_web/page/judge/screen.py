@@ -192,6 +192,15 @@ def endpoint_view(
     """
     hour_limit = None if remote is None else remote.spend_per_hour_usd
     day_limit = None if remote is None else remote.spend_per_day_usd
+    by_state: defaultdict[EndpointState, list[str]] = defaultdict(list)
+    for process, state in sorted(states.items()):
+        by_state[state].append(process)
+    processes = [
+        EndpointProcesses(
+            _word(state), state.model, names, state.over_budget if _word(state) == "over budget" else state.last_error
+        )
+        for state, names in by_state.items()
+    ]
     return EndpointView(
         name,
         model,
@@ -199,23 +208,10 @@ def endpoint_view(
         SpendChart(history.days, day_limit, spend.day_usd),
         history.newest(COUNTED_HOURS),
         pipeline_spend(history),
-        _processes(states),
+        sorted(processes, key=lambda row: (STATES.index(row.word), row.model)),
         sum(state.in_flight for state in states.values()),
         sum(state.calls_allowed for state in states.values()),
     )
-
-
-def _processes(states: Mapping[str, EndpointState]) -> list[EndpointProcesses]:
-    found: defaultdict[EndpointState, list[str]] = defaultdict(list)
-    for name, state in sorted(states.items()):
-        found[state].append(name)
-    shown = [
-        EndpointProcesses(
-            _word(state), state.model, names, state.over_budget if _word(state) == "over budget" else state.last_error
-        )
-        for state, names in found.items()
-    ]
-    return sorted(shown, key=lambda processes: (STATES.index(processes.word), processes.model))
 
 
 def _word(state: EndpointState) -> str:
@@ -279,28 +275,28 @@ def pipeline_usage(estimates: Iterable[Estimate]) -> list[PipelineUsage]:
             dollars[key] += estimate.n * (estimate.estimate or 0.0)
         elif not estimate.metric.startswith(RMSE):
             scored[key][version] = max(scored[key][version], estimate.n + estimate.n_absent)
-    found = []
+    usages = []
     for key, count in judged.items():
         of_all = sum(labels for (pipeline, _), labels in labeled.items() if pipeline == key[0])
         # A labeler of a cascade's sample labels nothing alone, and its scores are those of the uniform part.
         uniform = None if key in labeled else min(sum(scored[key].values()), count)
-        found.append(PipelineUsage(*key, labeled.get(key, of_all), count, dollars[key], uniform))
-    return sorted(found, key=lambda usage: (-usage.usd, -usage.judged, usage.pipeline))[:ROWS]
+        usages.append(PipelineUsage(*key, labeled.get(key, of_all), count, dollars[key], uniform))
+    return sorted(usages, key=lambda usage: (-usage.usd, -usage.judged, usage.pipeline))[:ROWS]
 
 
 def agreement_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
     """Return the prediction-powered means of whole pipelines, by pipeline and metric."""
-    found = [
+    means = [
         mean
         for mean in estimates
         if mean.segment is None and mean.run is None and mean.window == "all" and mean.estimator == "prediction_powered"
     ]
-    return sorted(found, key=lambda mean: (mean.pipeline, mean.metric_name, mean.labeler, mean.proxy or ""))[:ROWS]
+    return sorted(means, key=lambda mean: (mean.pipeline, mean.metric_name, mean.labeler, mean.proxy or ""))[:ROWS]
 
 
 def self_consistency_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
     """Return how often a judge agrees with itself, by whole pipeline: the means of `judge.self_consistency`."""
-    found = [
+    means = [
         estimate
         for estimate in estimates
         if estimate.metric == SELF_CONSISTENCY.name
@@ -309,12 +305,12 @@ def self_consistency_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
         and estimate.run is None
         and estimate.window == "all"
     ]
-    return sorted(found, key=lambda estimate: (estimate.pipeline, estimate.labeler, estimate.labeler_version))[:ROWS]
+    return sorted(means, key=lambda estimate: (estimate.pipeline, estimate.labeler, estimate.labeler_version))[:ROWS]
 
 
 def gold_error_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
     """Return the errors against gold scores of whole pipelines, by pipeline and metric."""
-    found = [
+    errors = [
         error
         for error in estimates
         if error.metric.startswith(RMSE)
@@ -323,4 +319,4 @@ def gold_error_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
         and error.run is None
         and error.window == "all"
     ]
-    return sorted(found, key=lambda error: (error.pipeline, error.metric, error.labeler))[:ROWS]
+    return sorted(errors, key=lambda error: (error.pipeline, error.metric, error.labeler))[:ROWS]

@@ -60,9 +60,9 @@ class LabelChoice(NamedTuple):
     @property
     def query(self) -> list[tuple[str, str]]:
         """The choices as fields of an address."""
-        found = [("pipeline", self.pipeline)] if self.pipeline else []
-        found += [("from", source.value) for source in self.sources] if len(self.sources) < len(ItemSource) else []
-        return found + [("rate", metric) for metric in self.rated]
+        fields = [("pipeline", self.pipeline)] if self.pipeline else []
+        fields += [("from", source.value) for source in self.sources] if len(self.sources) < len(ItemSource) else []
+        return fields + [("rate", metric) for metric in self.rated]
 
 
 async def _choice(
@@ -116,8 +116,8 @@ async def _label_page(
         names=names,
         chosen=chosen,
         query=urlencode(chosen.query),
-        double=double_annotations(given for given in annotations if viewer.may_use(given.pipeline)),
-        mine=sum(given.annotator == viewer.name for given in annotations),
+        double=double_annotations(annotation for annotation in annotations if viewer.may_use(annotation.pipeline)),
+        mine=sum(annotation.annotator == viewer.name for annotation in annotations),
         problem=problem,
         answers=answers or {},
         whole=WHOLE,
@@ -153,7 +153,7 @@ async def post_label(request: Request, shared: Shared, viewer: Operator, chosen:
     stored = StoredAnnotations(shared.redis, shared.settings.prefix)
     annotations = await stored.read()
     _, items = await _queue(shared, viewer, chosen, annotations)
-    item = _of_form(left(items, annotations, viewer.name), fields)
+    item = _find_item(left(items, annotations, viewer.name), fields)
     asked = questions(item.specimen, chosen.rated)
     skipped = "skip" in fields
     missing = (
@@ -165,12 +165,12 @@ async def post_label(request: Request, shared: Shared, viewer: Operator, chosen:
         problem = f"{len(missing)} of {len(asked)} questions have no answer: {', '.join(missing[:10])}"
         return await _label_page(request, shared, viewer, chosen, status=422, problem=problem, answers=fields)
     answers = {} if skipped else {question.name: fields[ANSWER + question.name] for question in asked}
-    outcome = await _stored(shared, viewer, stored, item, answers)
+    outcome = await _store_answers(shared, viewer, stored, item, answers)
     query = urlencode([*chosen.query, ("done", DONE[outcome])])
     return RedirectResponse(f"/label?{query}", 303, headers=HEADERS)
 
 
-def _of_form(items: Sequence[ItemToAnnotate], fields: Mapping[str, str]) -> ItemToAnnotate:
+def _find_item(items: Sequence[ItemToAnnotate], fields: Mapping[str, str]) -> ItemToAnnotate:
     for item in items:
         interaction = item.specimen.interaction
         # A form has its texts without spaces at their ends.
@@ -182,7 +182,7 @@ def _of_form(items: Sequence[ItemToAnnotate], fields: Mapping[str, str]) -> Item
     raise HttpProblem(409, "the item is no longer in your queue: you have answered it, or it is no longer kept")
 
 
-async def _stored(
+async def _store_answers(
     shared: Context, viewer: Viewer, stored: StoredAnnotations, item: ItemToAnnotate, answers: Mapping[str, str]
 ) -> AnnotationOutcome:
     try:

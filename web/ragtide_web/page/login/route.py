@@ -25,16 +25,16 @@ router = APIRouter(include_in_schema=False)
 def seen_elsewhere(request: Request, location: str, max_age: int = YEAR_S, **cookies: str) -> RedirectResponse:
     """Return the answer that leads a browser to another page after a form, with cookies for this service alone."""
     answer = RedirectResponse(location, 303, headers=HEADERS)
-    found = seen(request.scope)
+    view = seen(request.scope)
     for name, value in cookies.items():
         answer.set_cookie(
             name,
             value,
             max_age=max_age,
-            path=found.prefix or "/",
+            path=view.prefix or "/",
             samesite="strict",
             httponly=True,
-            secure=found.is_https,
+            secure=view.is_https,
         )
     return answer
 
@@ -51,12 +51,12 @@ def local_path(text: str, prefix: str = "") -> str:
     if prefix and text.startswith((f"{prefix}/", f"{prefix}?")):
         text = text[len(prefix) :]
     try:
-        found = urlsplit(text)
+        parts = urlsplit(text)
     except ValueError:
         return "/"
     if done_in(text):  # the sentence of an order comes from the order, never from a link
-        text = found.path
-    safe = text.startswith("/") and not text.startswith(("//", "/\\")) and not found.scheme and not found.netloc
+        text = parts.path
+    safe = text.startswith("/") and not text.startswith(("//", "/\\")) and not parts.scheme and not parts.netloc
     return text if safe and text.isprintable() and "\\" not in text else "/"
 
 
@@ -78,10 +78,10 @@ async def post_login(request: Request, shared: Shared) -> Response:
     fields = await form_of(request)
     after = local_path(fields.get("next", "/"), prefix_of(request))
     sessions = Sessions(shared.redis, shared.settings)
-    given, addresses = fields.get("token", "")[:1000], addresses_of_request(request, shared)
+    sent, addresses = fields.get("token", "")[:1000], addresses_of_request(request, shared)
     try:
-        shared.clients.admit_guess(len(given), addresses)
-        token = sessions.token_of(given)
+        shared.clients.admit_guess(len(sent), addresses)
+        token = sessions.token_of(sent)
         if token is None:
             shared.clients.wrong_guess(addresses)
     except TooManyGuessesProblem as error:

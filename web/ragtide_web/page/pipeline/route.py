@@ -1,15 +1,13 @@
 """`GET /p/NAME`: one pipeline."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.reading.diagnoses import headline_diagnoses
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_runtime.settings.open_sessions import waiting_sentence
@@ -18,7 +16,7 @@ from ragtide_schemas.alert_text import AlertText
 from ragtide_schemas.details import FleetPipeline
 
 from ...guard.problems import HttpProblem
-from ...guard.viewers import Reader, Viewer
+from ...guard.viewers import Reader
 from ...reading.alerts import alert_texts, visible_alerts
 from ...reading.bands import LEAST_N, Mark
 from ...reading.context import Context, Shared
@@ -105,7 +103,13 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
     names = sorted(shown, key=importance)
     deploys = await _deploys(shared, pipeline, names, span)
     apart = {name: change_times(shown[name], alerts, deploys) for name in names}
-    histories = dict(zip(names, await _histories(shared, pipeline, span, apart), strict=True))
+    reading = (
+        shared.deployment.history(
+            pipeline, name, start=span.start, end=span.end, points_max=POINTS_MAX, least_n=LEAST_N, apart=apart[name]
+        )
+        for name in names
+    )
+    histories = dict(zip(names, await asyncio.gather(*reading), strict=True))
     whole = await _estimates(shared, pipeline)
     numbers = [estimate for estimate in whole if estimate.segment is None]
     columns = important(names)
@@ -113,6 +117,9 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
     labelers = sorted({name for headline in mine for name in (headline.labeler, *headline.other_labelers)})
     worst_list, worst = await _worst(shared, row)
     waiting = max((estimate.n_waiting for estimate in numbers), default=0)
+    compared: Sequence[Any] = []
+    if shared.laboratory is not None and versus and versus != pipeline and viewer.may_use(versus):
+        compared = await shared.laboratory.compare(shared.redis, shared.deployment, pipeline, versus)
     return render(
         request,
         viewer,
@@ -134,7 +141,7 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
         diagnoses=_diagnoses(pipeline, mine, texts),
         others=[name for name in names_of_all if name != pipeline],
         versus=versus,
-        compared=await _compared(shared, viewer, pipeline, versus),
+        compared=compared,
         worst=worst,
         worst_list=worst_list,
         waiting=waiting_sentence(waiting, shared.settings.clusters) if waiting else "",
@@ -147,8 +154,8 @@ def _diagnoses(pipeline: str, headlines: Sequence[Headline], texts: Sequence[Ale
     if of_alerts:
         return [("", sentence) for sentence in of_alerts]
     return [
-        (where.removeprefix(pipeline).removeprefix(" · "), found.sentence())
-        for where, found in headline_diagnoses(headlines)
+        (where.removeprefix(pipeline).removeprefix(" · "), diagnosis.sentence())
+        for where, diagnosis in headline_diagnoses(headlines)
     ]
 
 
@@ -163,20 +170,8 @@ async def _worst(shared: Context, row: FleetPipeline) -> tuple[str, list[RagInte
         if labeler is not None
     ]
     name = next((name for name in names if name in lists), "")
-    found = await kept.listed(row.pipeline, name, WORST_SHOWN) if name else []
-    return name, [entry.specimen.interaction for entry in found]
-
-
-async def _histories(
-    shared: Context, pipeline: str, span: TimeSpan, apart: Mapping[str, Sequence[datetime]]
-) -> list[Sequence[History]]:
-    reading = (
-        shared.deployment.history(
-            pipeline, name, start=span.start, end=span.end, points_max=POINTS_MAX, least_n=LEAST_N, apart=times
-        )
-        for name, times in apart.items()
-    )
-    return list(await asyncio.gather(*reading))
+    listed = await kept.listed(row.pipeline, name, WORST_SHOWN) if name else []
+    return name, [entry.specimen.interaction for entry in listed]
 
 
 async def _deploys(shared: Context, pipeline: str, metrics: Sequence[str], span: TimeSpan) -> list[Mark]:
@@ -189,10 +184,10 @@ async def _deploys(shared: Context, pipeline: str, metrics: Sequence[str], span:
     )
     first_seen = {}
     for segment in versions[-50:]:
-        found = await shared.deployment.history(
+        histories = await shared.deployment.history(
             pipeline, metrics[0], segment=segment, start=span.start, end=span.end, points_max=POINTS_MAX
         )
-        starts = [history.points[0].start for history in found if history.points]
+        starts = [history.points[0].start for history in histories if history.points]
         if starts:
             first_seen[segment.removeprefix(VERSION_IS)] = min(starts)
     return deploy_marks(first_seen, span)
@@ -203,16 +198,10 @@ async def _estimates(shared: Context, pipeline: str) -> list[Estimate]:
     confidence = shared.settings.confidence
 
     def compute() -> list[Estimate]:
-        found = []
+        numbers = []
         for state in states:
             keys = [key for key in state.keys if key.pipeline == pipeline and key.run is None]
-            found += estimates(state, keys=keys, confidence=confidence, windows=False)
-        return found
+            numbers += estimates(state, keys=keys, confidence=confidence, windows=False)
+        return numbers
 
     return await asyncio.to_thread(compute)
-
-
-async def _compared(shared: Context, viewer: Viewer, pipeline: str, versus: str) -> Sequence[Any]:
-    if shared.laboratory is None or not versus or versus == pipeline or not viewer.may_use(versus):
-        return []
-    return await shared.laboratory.compare(shared.redis, shared.deployment, pipeline, versus)

@@ -68,12 +68,12 @@ def time_span(name: str, start: str, end: str, now: datetime) -> TimeSpan:
 
 def _time(text: str) -> datetime | None:
     try:
-        found = datetime.fromisoformat(text[:40])
+        time = datetime.fromisoformat(text[:40])
     except ValueError:
         return None
-    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    time = time.replace(tzinfo=UTC) if time.tzinfo is None else time
     try:
-        return found.astimezone(UTC)
+        return time.astimezone(UTC)
     except OverflowError:
         return None
 
@@ -134,12 +134,29 @@ def panels(
         deploys: first values of `version`.
         numbers: estimates of all time of the whole pipeline.
     """
-    found = []
+    shown_panels = []
     for headline in sorted(headlines, key=lambda headline: importance(headline.metric)):
         if headline.is_small:
             continue
         mine = [alert for alert in alerts if alert.metric == headline.metric and alert.segment is None]
-        marks = [*_marks(mine, span), *_move(headline, mine, span), *deploys]
+        marks = [
+            Mark(at, kind, alert.rule)
+            for alert in mine
+            for kind, at in (("began", alert.began_at), ("fired", alert.fired_at))
+            if at is not None and span.start <= at < span.end
+        ]
+        move = headline.move if headline.state in {"moved", "firing"} else None
+        if (
+            move is not None
+            and all(alert.began_at is None for alert in mine)
+            and span.start <= move.began_at < span.end
+        ):
+            marks.append(Mark(move.began_at, "began", ""))
+        thresholds = (
+            rule
+            for rule in rules
+            if rule.metric == headline.metric and rule.kind == "threshold" and rule.quantile is None
+        )
         panel = MetricPanel(
             headline=headline,
             chart=_chart(
@@ -147,15 +164,15 @@ def panels(
                 histories.get(headline.metric, ()),
                 span,
                 alerts=mine,
-                target=_target(rules, headline.metric),
-                marks=marks,
+                target=next((rule.target for rule in thresholds), None),
+                marks=[*marks, *deploys],
             ),
             quantiles=_quantiles(numbers, headline),
             rule=_rule(headline) if headline.state == "moved" and not headline.rules else "",
         )
         if panel.chart.points or (panel.definition and panel.definition.bands):
-            found.append(panel)
-    return found
+            shown_panels.append(panel)
+    return shown_panels
 
 
 def _chart(
@@ -168,10 +185,9 @@ def _chart(
     marks: Sequence[Mark],
 ) -> BandChart:
     # Labelers are never mixed in one line: the chart has the labeler of the number above it, in its version.
-    found = [history for history in histories if history.key.labeler == headline.labeler and history.points]
     version = headline.labeler_version
     chosen = max(
-        found,
+        (history for history in histories if history.key.labeler == headline.labeler and history.points),
         key=lambda history: (history.key.labeler_version == version, history.points[-1].start),
         default=None,
     )
@@ -204,32 +220,15 @@ def _rule(headline: Headline) -> str:
     )
 
 
-def _target(rules: Sequence[AlertRule], metric: str) -> float | None:
-    of_mean = (rule for rule in rules if rule.metric == metric and rule.kind == "threshold" and rule.quantile is None)
-    return next((rule.target for rule in of_mean), None)
-
-
 def _quantiles(numbers: Sequence[Estimate], headline: Headline) -> Mapping[str, float]:
     if headline.metric not in {definition.name for definition in USAGE.values()}:
         return {}
-    by = (headline.metric, headline.labeler)
-    return next((each.quantiles for each in numbers if (each.metric, each.labeler) == by and each.quantiles), {})
-
-
-def _marks(alerts: Sequence[Alert], span: TimeSpan) -> list[Mark]:
-    found = []
-    for alert in alerts:
-        for kind, at in (("began", alert.began_at), ("fired", alert.fired_at)):
-            if at is not None and span.start <= at < span.end:
-                found.append(Mark(at, kind, alert.rule))
-    return found
-
-
-def _move(headline: Headline, alerts: Sequence[Alert], span: TimeSpan) -> list[Mark]:
-    move = headline.move if headline.state in {"moved", "firing"} else None
-    if move is None or any(alert.began_at is not None for alert in alerts):
-        return []
-    return [Mark(move.began_at, "began", "")] if span.start <= move.began_at < span.end else []
+    known = (
+        estimate.quantiles
+        for estimate in numbers
+        if (estimate.metric, estimate.labeler) == (headline.metric, headline.labeler) and estimate.quantiles
+    )
+    return next(known, {})
 
 
 def change_times(headline: Headline, alerts: Sequence[Alert], deploys: Sequence[Mark]) -> list[datetime]:
@@ -238,13 +237,13 @@ def change_times(headline: Headline, alerts: Sequence[Alert], deploys: Sequence[
     Args:
         deploys: first values of versions.
     """
-    found = [mark.at for mark in deploys]
-    found += [
+    times = [mark.at for mark in deploys]
+    times += [
         alert.began_at
         for alert in alerts
         if alert.began_at is not None and alert.segment is None and alert.metric == headline.metric
     ]
-    return found if headline.move is None else [*found, headline.move.began_at]
+    return times if headline.move is None else [*times, headline.move.began_at]
 
 
 def deploy_marks(first_seen: Mapping[str, datetime], span: TimeSpan) -> list[Mark]:
@@ -254,31 +253,32 @@ def deploy_marks(first_seen: Mapping[str, datetime], span: TimeSpan) -> list[Mar
         first_seen: start of the first pane of each value of the segment `version`.
         span: the shown range. A version that was there at its start has no mark.
     """
-    found = [Mark(at, "deploy", value) for value, at in first_seen.items() if span.start < at < span.end]
-    return sorted(found, key=lambda mark: mark.at)[-DEPLOYS:]
+    marks = [Mark(at, "deploy", value) for value, at in first_seen.items() if span.start < at < span.end]
+    return sorted(marks, key=lambda mark: mark.at)[-DEPLOYS:]
 
 
-def use_rows(found: Sequence[Estimate], headlines: Iterable[Headline]) -> list[UseRow]:
+def use_rows(estimates: Sequence[Estimate], headlines: Iterable[Headline]) -> list[UseRow]:
     """Return the quality per dollar and per second of a pipeline and of its versions; empty without cost and latency.
 
     The quality is the most important metric that is better when it is higher, by the labeler and estimator of its
     headline. Cost and latency do not depend on the labeler, so those with the most values count.
 
     Args:
-        found: estimates of all time of the pipeline and its segment values.
+        estimates: of all time of the pipeline and its segment values.
     """
-    shown = sorted((headline for headline in headlines if _is_quality(headline)), key=lambda h: importance(h.metric))
-    if not shown:
+    qualities = (headline for headline in headlines if _is_quality(headline))
+    headline = min(qualities, key=lambda headline: importance(headline.metric), default=None)
+    if headline is None:
         return []
-    headline = shown[0]
     rows: list[UseRow] = []
-    scopes = {estimate.segment for estimate in found if (estimate.segment or VERSION_IS).startswith(VERSION_IS)}
+    scopes = {estimate.segment for estimate in estimates if (estimate.segment or VERSION_IS).startswith(VERSION_IS)}
     for segment in sorted(scopes, key=lambda segment: segment or ""):
-        mine = [estimate for estimate in found if estimate.segment == segment and estimate.estimate is not None]
-        quality = next((one for one in mine if _measures(one, headline)), None)
+        mine = [estimate for estimate in estimates if estimate.segment == segment and estimate.estimate is not None]
+        quality = next((estimate for estimate in mine if _measures(estimate, headline)), None)
         used = {}
         for name in USES:
-            use = max((one for one in mine if one.metric == name), key=lambda one: one.n, default=None)
+            same_use = (estimate for estimate in mine if estimate.metric == name)
+            use = max(same_use, key=lambda estimate: estimate.n, default=None)
             if use is not None:
                 used[name] = use, None if quality is None else ratio(_ends(quality), _ends(use))
         if used and (quality is not None or rows):
@@ -287,10 +287,10 @@ def use_rows(found: Sequence[Estimate], headlines: Iterable[Headline]) -> list[U
     return rows
 
 
-def _measures(found: Estimate, headline: Headline) -> bool:
+def _measures(estimate: Estimate, headline: Headline) -> bool:
     names = ("metric", "labeler", "labeler_version", "estimator", "proxy", "profile", "metric_version")
-    return (found.has_interval or found.estimator == "mean") and all(
-        getattr(found, name) == getattr(headline, name) for name in names
+    return (estimate.has_interval or estimate.estimator == "mean") and all(
+        getattr(estimate, name) == getattr(headline, name) for name in names
     )
 
 
@@ -305,11 +305,13 @@ def _is_quality(headline: Headline) -> bool:
     )
 
 
-def _ends(found: Estimate) -> Interval[float, float]:
-    lowest, highest = found.value_range
-    mean = found.estimate or 0.0
+def _ends(estimate: Estimate) -> Interval[float, float]:
+    lowest, highest = estimate.value_range
+    mean = estimate.estimate or 0.0
     return Interval(
-        mean, lowest if found.lower is None else found.lower, highest if found.upper is None else found.upper
+        mean,
+        lowest if estimate.lower is None else estimate.lower,
+        highest if estimate.upper is None else estimate.upper,
     )
 
 
@@ -327,8 +329,9 @@ def segments_of(headlines: Iterable[Headline], metrics: Sequence[str]) -> Segmen
     for headline in headlines:
         if headline.segment is not None and headline.metric in metrics:
             by_value[headline.segment][headline.metric] = headline
-    most_first = sorted(by_value, key=lambda value: (-max(one.n for one in by_value[value].values()), value))
-    found: Segments = {}
+    most_n = {value: max(headline.n for headline in own.values()) for value, own in by_value.items()}
+    most_first = sorted(by_value, key=lambda value: (-most_n[value], value))
+    segments: Segments = {}
     for value in most_first[:SEGMENT_ROWS]:
-        found.setdefault(value.partition("=")[0], {})[value] = by_value[value]
-    return found
+        segments.setdefault(value.partition("=")[0], {})[value] = by_value[value]
+    return segments

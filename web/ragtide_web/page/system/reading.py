@@ -78,7 +78,7 @@ def destination_statuses(
     groups: list[NotificationGroup] = []
     states: list[DestinationState] = []
     alerts: list[Alert] = []
-    for field, data in (found for fields in stored for found in fields.items()):
+    for field, data in (item for fields in stored for item in fields.items()):
         try:
             if field.startswith(GROUP.encode()):
                 groups.append(NotificationGroup.model_validate_json(data))
@@ -264,21 +264,18 @@ async def read_system(redis: Redis, settings: Settings) -> SystemFacts:
     """
     partitions = settings.layout.all()
     stored, too_large = await read_outboxes(redis, partitions)
+    try:
+        redis_servers = [redis_server(name, info) for name, info in await servers(redis)]
+    except ResponseError:  # an ACL, or a service, forbids INFO
+        redis_servers = []
     return SystemFacts(
         await _owners(redis, partitions, settings.lease_s),
         await _workers(redis, partitions),
         await _aggregators(redis, settings),
-        await _servers(redis),
+        redis_servers,
         destination_statuses(stored, settings, await read_reports(redis, settings.prefix)),
         too_large,
     )
-
-
-async def _servers(redis: Redis) -> list[RedisServer]:
-    try:
-        return [redis_server(name, info) for name, info in await servers(redis)]
-    except ResponseError:  # an ACL, or a service, forbids INFO
-        return []
 
 
 async def _owners(redis: Redis, partitions: Sequence[Streams], lease_s: float) -> list[PartitionOwners]:
@@ -289,12 +286,12 @@ async def _owners(redis: Redis, partitions: Sequence[Streams], lease_s: float) -
                 pipe.get(key)
                 pipe.pttl(key)
         replies: list[Any] = await pipe.execute()
-    found = []
+    owners = []
     for place, (streams, backlog) in enumerate(zip(partitions, backlogs, strict=True)):
-        of = replies[6 * place : 6 * place + 6]
-        holders = [_holder(of[2 * role], of[2 * role + 1], lease_s) for role in range(3)]
-        found.append(PartitionOwners(streams.partition, backlog, *holders))
-    return found
+        leases = replies[6 * place : 6 * place + 6]
+        holders = [_holder(leases[2 * role], leases[2 * role + 1], lease_s) for role in range(3)]
+        owners.append(PartitionOwners(streams.partition, backlog, *holders))
+    return owners
 
 
 def _holder(token: bytes | None, left_ms: int, lease_s: float) -> Lease | None:
@@ -307,7 +304,7 @@ def _holder(token: bytes | None, left_ms: int, lease_s: float) -> Lease | None:
 
 
 async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWorker]:
-    found: dict[str, SeenWorker] = {}
+    workers: dict[str, SeenWorker] = {}
     async with redis.pipeline(transaction=False) as pipe:
         for streams in partitions:
             pipe.xinfo_consumers(streams.interactions, LABEL_GROUP)
@@ -321,11 +318,11 @@ async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWork
             name, idle_s = consumer["name"].decode(errors="replace"), consumer["idle"] / 1000
             if name == RESCUER or awaited_labeler(name) is not None:  # they hold entries, and are no workers
                 continue
-            known = found.get(name, SeenWorker(name, idle_s, 0, 0))
-            found[name] = SeenWorker(
+            known = workers.get(name, SeenWorker(name, idle_s, 0, 0))
+            workers[name] = SeenWorker(
                 name, min(known.idle_s, idle_s), known.pending + consumer["pending"], known.partitions + 1
             )
-    return sorted(found.values(), key=lambda worker: (worker.idle_s >= 60, worker.name))
+    return sorted(workers.values(), key=lambda worker: (worker.idle_s >= 60, worker.name))
 
 
 async def _aggregators(redis: Redis, settings: Settings) -> dict[str, int]:
@@ -333,15 +330,15 @@ async def _aggregators(redis: Redis, settings: Settings) -> dict[str, int]:
     time: Any = await redis.time()
     times = list(time.values()) if isinstance(time, dict) else [time]
     now_ms = max(int(seconds) * 1000 for seconds, _ in times)
-    found = {}
+    counts = {}
     for name, data in sorted(members.items()):
         try:
             until_ms, count = (int(part) for part in data.split())
         except ValueError:  # any client may write to Redis
             continue
         if until_ms >= now_ms:
-            found[name.decode(errors="replace")] = count
-    return found
+            counts[name.decode(errors="replace")] = count
+    return counts
 
 
 def redis_server(name: str, info: Mapping[str, Any]) -> RedisServer:

@@ -54,5 +54,5 @@ async def get_orders(
 ) -> Response:
     """Show the orders that users gave, the newest first."""
     sees_all_pipelines(viewer)
-    found = await read_orders(shared.redis, shared.settings, before=before)
-    return render(request, viewer, "orders.html", found=found, details=_details(found), before=before)
+    orders = await read_orders(shared.redis, shared.settings, before=before)
+    return render(request, viewer, "orders.html", listed=orders, details=_details(orders), before=before)

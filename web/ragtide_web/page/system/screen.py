@@ -48,4 +48,4 @@ def stream_fills(facts: SystemFacts, settings: Settings) -> list[StreamFill]:
         "dead_letters": DEAD_LETTERS_CAP,
     }
     lengths = {name: [backlog.lengths[name] for backlog in facts.backlogs] for name in caps}
-    return [StreamFill(name, sum(of), max(of, default=0), caps[name]) for name, of in lengths.items()]
+    return [StreamFill(name, sum(fills), max(fills, default=0), caps[name]) for name, fills in lengths.items()]

@@ -58,7 +58,7 @@ async def get_traffic(
     if named is not None:
         chosen = replace(chosen, pipeline=named.pipeline, metric=named.metric, labeler=named.labeler or "")
     choice = ItemChoice(name, alert=alert) if alert else ItemChoice(name, metric, labeler) if name else ItemChoice()
-    found = ItemList([])
+    items = ItemList([])
     if choice.name in ("", SPECIMEN_NEWEST) and not alert:
         wanted = [known for known in names if chosen.pipeline in ("", known)]
         count = READ_MOST if chosen.narrows else MOST if download else min(page * SHOWN + 1, READ_MOST)
@@ -68,10 +68,10 @@ async def get_traffic(
             choice = ItemChoice(WORST, metric, labeler)
     if choice.name != SPECIMEN_NEWEST:
         if chosen.pipeline in names:
-            found = await read_list(kept, chosen.pipeline, choice, named)
-        specimens = found.items
-        if found.metric:
-            chosen = replace(chosen, metric=found.metric, labeler=found.labeler)
+            items = await read_list(kept, chosen.pipeline, choice, named)
+        specimens = items.items
+        if items.metric:
+            chosen = replace(chosen, metric=items.metric, labeler=items.labeler)
     if download:
         reason = {"list": choice.name, **choice.query}
         return data_set(viewer, [ChosenSpecimen(specimen, [reason]) for specimen in specimens])
@@ -81,11 +81,11 @@ async def get_traffic(
         request,
         viewer,
         "traffic.html",
-        found=traffic(specimens, chosen, page),
+        traffic=traffic(specimens, chosen, page),
         chosen=chosen,
         pipelines=names,
         lists=await kept.lists(listed) if listed in names else {},
-        current=worst_list(found.metric, found.labeler) if found.metric and not alert else choice.name,
+        current=worst_list(items.metric, items.labeler) if items.metric and not alert else choice.name,
         alert=named,
         query=choice.query,
         choices={
@@ -95,8 +95,8 @@ async def get_traffic(
         },
         enabled=settings.enabled,
         newest_n=settings.newest_n,
-        gone=found.gone,
-        most=MOST if found.most else 0,
+        gone=items.gone,
+        most=MOST if items.most else 0,
         keep=lasting(settings.keep_s),
         unreadable=kept.unreadable.warning(),
     )

@@ -86,24 +86,22 @@ def traffic(specimens: Sequence[Specimen], chosen: TrafficChoice, page: int = 1)
         chosen: the wanted answers.
         page: from 1; a page beyond the last is the last.
     """
-    answers = [_scored(specimen, chosen.labeler) for specimen in specimens]
+    answers = []
+    for specimen in specimens:
+        labelings = [labeling for labeling in specimen.labelings if chosen.labeler in ("", labeling.labeler)]
+        scores: dict[str, float] = {}
+        for labeling in labelings:  # the judge comes last
+            scores |= labeling.scores
+        answers.append(ScoredAnswer(specimen.interaction, scores, [labeling.labeler for labeling in labelings]))
     known = sorted({name for answer in answers for name in answer.scores}, key=importance)
     metrics = list(important(known))
     metric = chosen.metric if chosen.metric in known else next(iter(metrics), "")
     if metric and metric not in metrics:
         metrics = [metric, *metrics[:-1]]
-    found = [answer for answer in answers if _matches(answer, metric, chosen)]
+    matching = [answer for answer in answers if _matches(answer, metric, chosen)]
     labelers = dict.fromkeys(labeling.labeler for specimen in specimens for labeling in specimen.labelings)
-    shown = ListPage.of(found, page, SHOWN)
-    return TrafficRows(shown, metrics, metric, known, sorted(labelers), len(answers))
-
-
-def _scored(specimen: Specimen, labeler: str) -> ScoredAnswer:
-    labelings = [given for given in specimen.labelings if labeler in ("", given.labeler)]
-    scores: dict[str, float] = {}
-    for given in labelings:  # the judge comes last
-        scores |= given.scores
-    return ScoredAnswer(specimen.interaction, scores, [given.labeler for given in labelings])
+    rows = ListPage.of(matching, page, SHOWN)
+    return TrafficRows(rows, metrics, metric, known, sorted(labelers), len(answers))
 
 
 def _matches(answer: ScoredAnswer, metric: str, chosen: TrafficChoice) -> bool:
