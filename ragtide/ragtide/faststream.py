@@ -129,7 +129,9 @@ def _handlers(  # noqa: PLR0917 - the arguments of the functions above
     claim_idle_s: float,
     settings: Settings | None,
 ) -> Callable[[Handler], Handler]:
-    broker = _broker_of(app)
+    broker = next((broker for broker in app.brokers if isinstance(broker, RedisBroker)), None)
+    if broker is None:
+        raise ValueError("app has no broker of Redis: give FastStream(RedisBroker(url))")
     layout = (settings or settings_of_application()).layout
     streams = [getattr(partition, name) for partition in layout.all()]
     reader = _EntryReader(model)
@@ -142,7 +144,7 @@ def _handlers(  # noqa: PLR0917 - the arguments of the functions above
         await create_groups(redis, streams, group, from_start=from_start)
 
     def decorator(handler: Handler) -> Handler:
-        found: Any = handler
+        subscribed: Any = handler
         for stream in streams:
             # FastStream reads new entries with one subscriber, and those that a dead process left with another one.
             # Entries that wait behind a slow handler would look left, so each read takes one entry.
@@ -155,24 +157,17 @@ def _handlers(  # noqa: PLR0917 - the arguments of the functions above
                     polling_interval=POLL_MS,
                     min_idle_time=min_idle_ms,
                 )
-                found = broker.subscriber(
+                subscribed = broker.subscriber(
                     stream=source,
                     parser=reader.parse,
                     decoder=reader.decode,
                     ack_policy=AckPolicy.NACK_ON_ERROR,
                     include_in_schema=min_idle_ms is None,
-                )(found)
-        return found  # type: ignore[no-any-return]  # FastStream's wrapper, which is called as the handler
+                )(subscribed)
+        return subscribed  # type: ignore[no-any-return]  # FastStream's wrapper, which is called as the handler
 
     app.on_startup(open_groups)
     return decorator
-
-
-def _broker_of(app: FastStream | AsgiFastStream) -> RedisBroker:
-    found = next((broker for broker in app.brokers if isinstance(broker, RedisBroker)), None)
-    if found is None:
-        raise ValueError("app has no broker of Redis: give FastStream(RedisBroker(url))")
-    return found
 
 
 class _EntryReader:
@@ -193,11 +188,11 @@ class _EntryReader:
         raw: Any = message.raw_message
         # FastStream's broker for tests gives no id.
         entry = Entry(next(iter(raw["message_ids"]), b"an entry").decode(), raw["data"])
-        found = self._unreadable.decode(self._model, raw["channel"], entry)
-        if found is None:
+        item = self._unreadable.decode(self._model, raw["channel"], entry)
+        if item is None:
             if warning := self._unreadable.due_warning():
                 log.warning("%s", warning)
             raise AckMessage
-        if isinstance(found, MetricEvent) and found.is_tick:
+        if isinstance(item, MetricEvent) and item.is_tick:
             raise AckMessage
-        return found
+        return item

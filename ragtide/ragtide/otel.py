@@ -88,52 +88,49 @@ def configure(
         TypeAdapter(Name).validate_python(pipeline)
     except ValidationError as error:
         raise ValueError(f"pipeline is no name: {error.errors()[0]['msg']}") from None
-    settings = _settings()
+    try:
+        settings = settings_of_application()
+    except ConfigurationError as error:
+        log.error("ragtide.otel ignores the settings: %s", error)  # noqa: TRY400 - the trace tells nothing more
+        settings = Settings.model_construct()
     with NOT_FORKING:
         chosen = provider or _provider(pipeline)
         known = _configured.get(chosen)
         if known is not None:
-            _explain_second(known, pipeline)
+            if known.pipeline != pipeline:
+                log.warning(
+                    "ragtide.otel sends the spans of this process as those of %r, and %r changes nothing: set the "
+                    "attribute ragtide.pipeline on the spans of another pipeline",
+                    known.pipeline,
+                    pipeline,
+                )
         else:
             address = endpoint or settings.otel.endpoint or f"http://127.0.0.1:{settings.serve.port or DEFAULT_PORT}"
-            _extend(chosen, pipeline, address, _headers(settings, token))
+            secret = token or (settings.otel.token.get_secret_value() if settings.otel.token else None)
+            _extend(chosen, pipeline, address, {"authorization": f"Bearer {secret}"} if secret else {})
         return chosen
 
 
 def flush(timeout_s: float = 5.0) -> bool:
     """Send the spans that wait, and return whether all were taken, such as before a function in a cloud is frozen."""
     with NOT_FORKING:
-        found = list(_configured.values())
-    taken = [configured.batches.force_flush(int(timeout_s * 1000)) for configured in found]
+        configurations = list(_configured.values())
+    taken = [configured.batches.force_flush(int(timeout_s * 1000)) for configured in configurations]
     return all(taken)
 
 
 def shutdown() -> None:
     """Send the spans that wait, for at most five seconds, and send no more. The end of the process does the same."""
     with NOT_FORKING:
-        found = list(_configured.values())
-    for configured in found:
+        configurations = list(_configured.values())
+    for configured in configurations:
         configured.batches.shutdown()
 
 
-def _settings() -> Settings:
-    try:
-        return settings_of_application()
-    except ConfigurationError as error:
-        log.error("ragtide.otel ignores the settings: %s", error)  # noqa: TRY400 - the trace tells nothing more
-        return Settings.model_construct()
-
-
-def _headers(settings: Settings, token: str | None) -> dict[str, str]:
-    secret = settings.otel.token.get_secret_value() if settings.otel.token else None
-    found = token or secret
-    return {"authorization": f"Bearer {found}"} if found else {}
-
-
 def _provider(pipeline: str) -> trace.TracerProvider:
-    found = trace.get_tracer_provider()
-    if not isinstance(found, trace.ProxyTracerProvider):
-        return found
+    known = trace.get_tracer_provider()
+    if not isinstance(known, trace.ProxyTracerProvider):
+        return known
     resource = Resource.create()
     if str(resource.attributes.get("service.name", "unknown_service")).startswith("unknown_service"):
         resource = resource.merge(Resource({"service.name": pipeline}))
@@ -145,8 +142,8 @@ def _provider(pipeline: str) -> trace.TracerProvider:
         max_attribute_length=SpanLimits.UNSET,
         max_span_attribute_length=SpanLimits.UNSET,
     )
-    made = TracerProvider(resource=resource, span_limits=limits)
-    trace.set_tracer_provider(made)
+    new_provider = TracerProvider(resource=resource, span_limits=limits)
+    trace.set_tracer_provider(new_provider)
     return trace.get_tracer_provider()  # that of another thread, if it was faster
 
 
@@ -195,14 +192,4 @@ def _check_limits(provider: TracerProvider) -> None:
             "the tracer provider cuts values after %d characters, so scores are of cut texts: unset "
             "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT and OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT",
             length,
-        )
-
-
-def _explain_second(known: _Configured, pipeline: str) -> None:
-    if known.pipeline != pipeline:
-        log.warning(
-            "ragtide.otel sends the spans of this process as those of %r, and %r changes nothing: set the attribute "
-            "ragtide.pipeline on the spans of another pipeline",
-            known.pipeline,
-            pipeline,
         )

@@ -54,7 +54,7 @@ class RagtideGate:
             pytest.fail(text, pytrace=False)
         if result.outcome == "undecided":
             open_scopes = [
-                scope for found in result.conditions for scope in found.scopes if scope.outcome == "undecided"
+                scope for condition in result.conditions for scope in condition.scopes if scope.outcome == "undecided"
             ]
             if undecided == "skip" and all(scope.measured for scope in open_scopes):
                 pytest.skip(text)

@@ -170,9 +170,9 @@ def check_mqtt_topic(name: str, topic: str, *, sends: bool) -> None:
 def _with_port(name: str, host: str, port: int) -> str:
     try:
         parts = urlsplit(f"//{host}")
-        found = parts.port
+        stated_port = parts.port
     except ValueError:
         raise ConfigurationError(f"{name} has a wrong port or host: write host:port") from None
     if not parts.hostname:
         raise ConfigurationError(f"{name} has no host: write host:port")
-    return host if found is not None else f"{host}:{port}"
+    return host if stated_port is not None else f"{host}:{port}"

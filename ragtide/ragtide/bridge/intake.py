@@ -18,7 +18,7 @@ from ragtide_producers.errors import ItemsTooLargeError
 from ragtide_producers.ingest.items import COUNTED_BYTES, read_item, sent_interaction
 from ragtide_producers.ingest.split_items import split_items
 from ragtide_producers.publishing.batch_publisher import publish_commands
-from ragtide_producers.publishing.routes import InteractionRoute, Publication, PublishCommand
+from ragtide_producers.publishing.routes import InteractionRoute, PublishCommand
 from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
@@ -139,15 +139,15 @@ class Intake(RedisWriter):
         """
         size = sum(len(message.body) for message in messages)
         small = size <= COUNTED_BYTES
-        found, left_out = self._read(messages) if small else await asyncio.to_thread(self._read, messages)
+        items, left_out = self._read(messages) if small else await asyncio.to_thread(self._read, messages)
         outcomes: Counter[str] = Counter()
         if left_out:
             outcomes["left_out"] += left_out.total()
             self._telemetry.values_left_out(left_out)
-        commands = [item for item in found if isinstance(item, PublishCommand)]
+        commands = [item for item in items if isinstance(item, PublishCommand)]
         for first in range(0, len(commands), ROUND_TRIP):
             outcomes += await self._publish(commands[first : first + ROUND_TRIP])
-        letters = [item for item in found if isinstance(item, DeadLetter)]
+        letters = [item for item in items if isinstance(item, DeadLetter)]
         if letters:
             await self.reject(letters)
             outcomes["dead_letter"] += len(letters)
@@ -163,13 +163,15 @@ class Intake(RedisWriter):
         waiting, pause = list(commands), Backoff(longest_s=LONGEST_PAUSE_S)
         while waiting:
             try:
-                found = await publish_commands(self._redis, self._route, waiting)
+                publications = await publish_commands(self._redis, self._route, waiting)
             except REDIS_ERRORS as error:
                 await self.redis_failed(error, pause)
                 continue
             self._outage.succeeded()
-            outcomes.update(_outcome(publication) for publication in found if publication is not None)
-            full = [command for command, publication in zip(waiting, found, strict=True) if publication is None]
+            for publication in filter(None, publications):
+                is_dropped = publication.dropped is not None
+                outcomes["dropped" if is_dropped else "published" if publication.added else "duplicate"] += 1
+            full = [command for command, publication in zip(waiting, publications, strict=True) if publication is None]
             if len(full) < len(waiting):
                 pause.succeeded()
             waiting = full
@@ -190,7 +192,7 @@ def read_message(
         message: an object, a list of objects, or lines of objects, as `POST /v1/interactions` takes them.
         left_out: counts values that are left out of items.
     """
-    found: list[PublishCommand | DeadLetter] = []
+    read: list[PublishCommand | DeadLetter] = []
     items: list[bytes] = []
     try:
         items.extend(_items(message.body))
@@ -198,10 +200,10 @@ def read_message(
         reason = Reason.TOO_LARGE if isinstance(error, ItemsTooLargeError) else Reason.NOT_JSON
         place = f"after item {len(items) - 1}: " if items else ""
         detail = f"the message is not the JSON of interactions ({place}{error}): {WANTED}"
-        found.append(dead_letter(message.body, message.entry_id, address, reason, detail))
-    if not items and not found:
+        read.append(dead_letter(message.body, message.entry_id, address, reason, detail))
+    if not items and not read:
         detail = f"the message has no items: {WANTED}"
-        found.append(dead_letter(message.body, message.entry_id, address, Reason.INVALID, detail))
+        read.append(dead_letter(message.body, message.entry_id, address, Reason.INVALID, detail))
     # With the body, because a topic of another cluster, or a new one of this name, has the same places.
     digest = blake2b(message.body, digest_size=16).hexdigest()
     key = f"{address.topic}/{message.entry_id}/{digest}"
@@ -209,11 +211,11 @@ def read_message(
         try:
             interaction = sent_interaction(read_item(item), source=address.scheme, key=key, index=index)
             left_out.update(interaction.left_out)
-            found.append(route.command(interaction))
+            read.append(route.command(interaction))
         except InvalidEntryError as error:
             entry_id = f"{message.entry_id}#{index}" if len(items) > 1 else message.entry_id
-            found.append(dead_letter(item, entry_id, address, error.reason, error.detail))
-    return found
+            read.append(dead_letter(item, entry_id, address, error.reason, error.detail))
+    return read
 
 
 def dead_letter(body: bytes, entry_id: str, address: BrokerAddress, reason: Reason, detail: str) -> DeadLetter:
@@ -242,9 +244,3 @@ def _items(body: bytes) -> Iterable[bytes]:
             raise ItemsTooLargeError(f"it has more than {MESSAGE_ITEMS:,} lines")
         return lines
     return split_items([body], MESSAGE_ITEMS)
-
-
-def _outcome(publication: Publication) -> str:
-    if publication.dropped is not None:
-        return "dropped"
-    return "published" if publication.added else "duplicate"

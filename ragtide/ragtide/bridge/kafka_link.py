@@ -109,8 +109,8 @@ class KafkaLink:
         async def received(message: StreamMessage[Any]) -> None:
             consumer: Any = subscriber.consumer
             records = message.raw_message
-            found = [Received(record.value or b"", f"{record.partition}/{record.offset}") for record in records]
-            if await take(found):
+            messages = [Received(record.value or b"", f"{record.partition}/{record.offset}") for record in records]
+            if await take(messages):
                 # A rebalance may have given the partition away: then the messages come again.
                 with suppress(*self.errors):
                     await consumer.commit()

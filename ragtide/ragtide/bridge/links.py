@@ -156,10 +156,10 @@ def link_class(kind: Kind) -> Callable[[BrokerAddress, str, int], Link]:
     """
     module, name = _MODULES[kind]
     try:
-        found: Callable[[BrokerAddress, str, int], Link] = getattr(import_module(f".{module}", __package__), name)
+        cls: Callable[[BrokerAddress, str, int], Link] = getattr(import_module(f".{module}", __package__), name)
     except ImportError as error:
         extra = "service" if kind == "redis" else kind
         raise ConfigurationError(
             f"the bridge to {kind} needs a package that is not installed: pip install 'ragtide[{extra}]'"
         ) from error
-    return found
+    return cls

@@ -115,7 +115,7 @@ class MqttLink:
             self._loop.call_soon_threadsafe(_set, self._subscribed, codes[0])
 
         def on_publish(_: Client, __: Any, mid: int, code: ReasonCode, ___: Any) -> None:
-            self._loop.call_soon_threadsafe(self._set_confirmed, mid, code)
+            self._loop.call_soon_threadsafe(lambda: _set(self._confirmed.pop(mid, None), code))
 
         def on_message(_: Client, __: Any, message: MQTTMessage) -> None:
             self._loop.call_soon_threadsafe(self._messages.put_nowait, message)
@@ -141,9 +141,6 @@ class MqttLink:
                 waiting.set_exception(error)
                 waiting.exception()  # retrieved: nothing may wait for it
 
-    def _set_confirmed(self, mid: int, code: ReasonCode) -> None:
-        _set(self._confirmed.pop(mid, None), code)
-
     async def _subscribe(self, client: Client, take: Take, *, is_resumed: bool) -> None:
         if not is_resumed:
             log.warning(
@@ -162,20 +159,20 @@ class MqttLink:
 
     async def _take_all(self, client: Client, take: Take) -> None:
         while True:
-            found = [await self._messages.get()]
+            messages = [await self._messages.get()]
             with suppress(asyncio.QueueEmpty):
-                while len(found) < self._batch:
-                    found.append(self._messages.get_nowait())
-            if not all(message.qos for message in found):
+                while len(messages) < self._batch:
+                    messages.append(self._messages.get_nowait())
+            if not all(message.qos for message in messages):
                 self._limit.warning(
                     log,
                     "qos",
                     "messages come with QoS 0, so the broker may lose them: publish with QoS 1",
                     topic=self._address.shown,
                 )
-            if not await take([Received(bytes(message.payload), _name(message)) for message in found]):
+            if not await take([Received(bytes(message.payload), _name(message)) for message in messages]):
                 return  # nothing is taken any more, and what was not acknowledged comes again
-            for message in found:
+            for message in messages:
                 client.ack(message.mid, message.qos)
 
     async def check(self) -> None:
@@ -201,8 +198,16 @@ class MqttLink:
         client = self._client
         if client is None or self._ended.done():
             raise BrokerAwayError("the connection is closed")
-        sent = [self._publish(client, message) for message in messages]
-        for code in await asyncio.gather(*sent):
+        confirmed: list[asyncio.Future[ReasonCode]] = []
+        for message in messages:
+            properties = _properties(PacketTypes.PUBLISH)
+            properties.ContentType = "application/json"
+            properties.UserProperty = [("message-id", message.message_id), ("key", message.key)]
+            info = client.publish(self._address.topic, message.body, qos=AT_LEAST_ONCE, properties=properties)
+            # The callback runs in this loop, so it comes later.
+            self._confirmed[info.mid] = self._loop.create_future()
+            confirmed.append(self._confirmed[info.mid])
+        for code in await asyncio.gather(*confirmed):
             if code.is_failure:
                 raise BrokerAwayError(f"it refuses a message: {code}")
             if code.value == _NOBODY:
@@ -212,15 +217,6 @@ class MqttLink:
                     "the broker drops messages, because nothing is subscribed to the topic",
                     topic=self._address.shown,
                 )
-
-    def _publish(self, client: Client, message: Outgoing) -> asyncio.Future[ReasonCode]:
-        properties = _properties(PacketTypes.PUBLISH)
-        properties.ContentType = "application/json"
-        properties.UserProperty = [("message-id", message.message_id), ("key", message.key)]
-        info = client.publish(self._address.topic, message.body, qos=AT_LEAST_ONCE, properties=properties)
-        # The callback runs in this loop, so it comes later.
-        confirmed = self._confirmed[info.mid] = self._loop.create_future()
-        return confirmed
 
     async def close(self) -> None:
         """Disconnect, without unsubscribing: the broker keeps the session, and messages for it."""
@@ -246,7 +242,7 @@ def _set(waiting: asyncio.Future[ReasonCode] | None, code: ReasonCode) -> None:
 
 def _name(message: MQTTMessage) -> str:
     """Return the name of a message: its id, or a digest, because MQTT has no lasting number for a message."""
-    given = dict(getattr(message.properties, "UserProperty", ())).get("message-id")
-    if given:
-        return f"id/{given}"
+    message_id = dict(getattr(message.properties, "UserProperty", ())).get("message-id")
+    if message_id:
+        return f"id/{message_id}"
     return f"digest/{blake2b(message.topic.encode() + b'/' + message.payload, digest_size=16).hexdigest()}"

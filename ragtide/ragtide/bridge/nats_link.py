@@ -133,10 +133,10 @@ class NatsLink:
     async def _check_consumer(self) -> None:
         """Refuse a consumer of other subjects, which the client would take as it is."""
         try:
-            found = await self._jetstream().consumer_info(self._stream, self._group)
+            consumer = await self._jetstream().consumer_info(self._stream, self._group)
         except nats.js.errors.NotFoundError:
             return
-        subjects = found.config.filter_subjects or [found.config.filter_subject]
+        subjects = consumer.config.filter_subjects or [consumer.config.filter_subject]
         if any(subject not in {None, "", self._address.topic} for subject in subjects):
             raise ConfigurationError(
                 f"{self._address.shown}: the consumer {self._group} of the stream {self._stream} is for "
@@ -158,18 +158,18 @@ class NatsLink:
         @subscriber
         async def received(message: StreamMessage[Any]) -> None:
             messages = message.raw_message
-            is_taken = await take([Received(raw.data, self._name(raw)) for raw in messages])
+            names = []
+            for raw in messages:
+                # A publisher that sends a message again gives it the same id.
+                message_id = (raw.headers or {}).get("Nats-Msg-Id")
+                names.append(f"id/{message_id}" if message_id else f"{self._stream}/{raw.metadata.sequence.stream}")
+            is_taken = await take([Received(raw.data, name) for raw, name in zip(messages, names, strict=True)])
             # If the connection is closed, the messages come again.
             with suppress(*self.errors):
                 for raw in messages:
                     await (raw.ack() if is_taken else raw.nak())
 
         return subscriber
-
-    def _name(self, raw: Any) -> str:
-        # A publisher that sends a message again gives it the same id.
-        given = (raw.headers or {}).get("Nats-Msg-Id")
-        return f"id/{given}" if given else f"{self._stream}/{raw.metadata.sequence.stream}"
 
     async def check(self) -> None:
         """Return if the server answers and has the stream and the consumer."""

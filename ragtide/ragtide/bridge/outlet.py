@@ -63,7 +63,7 @@ class Outlet:
 
     def messages(self, entries: Sequence[tuple[str, Entry]]) -> list[Outgoing]:
         """Return the messages of entries, without ticks; an entry that is no JSON object is counted and left out."""
-        found = []
+        outgoing = []
         for stream, entry in entries:
             try:
                 payload = payload_of(entry.fields, self.output.removesuffix("s"))
@@ -73,12 +73,9 @@ class Outlet:
                 continue
             if self.output == "events" and fields.get("unit") == TICK:
                 continue
-            found.append(Outgoing(payload, _key(fields, KEYS[self.output]), f"{stream}/{entry.entry_id}"))
-        return found
-
-
-def _key(fields: Mapping[str, Any], names: Sequence[str]) -> str:
-    return "/".join(str(fields[name]) for name in names if fields.get(name) is not None)
+            key = "/".join(str(fields[name]) for name in KEYS[self.output] if fields.get(name) is not None)
+            outgoing.append(Outgoing(payload, key, f"{stream}/{entry.entry_id}"))
+        return outgoing
 
 
 def source_of(outlet: Outlet, address: BrokerAddress, redis: Any, *, at_once: int) -> AlertGroupSource:

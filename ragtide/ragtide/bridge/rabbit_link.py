@@ -59,20 +59,20 @@ class Gatherer:
 
     async def _run(self) -> None:
         while True:
-            found = [await self._waiting.get()]
+            batch = [await self._waiting.get()]
             try:
                 await asyncio.sleep(0)  # others may be about to wait
                 with suppress(asyncio.QueueEmpty):
-                    while len(found) < self._batch:
-                        found.append(self._waiting.get_nowait())
-                _answer(found, taken=await self._take([message for message, _ in found]))
+                    while len(batch) < self._batch:
+                        batch.append(self._waiting.get_nowait())
+                _answer(batch, taken=await self._take([message for message, _ in batch]))
             except asyncio.CancelledError:
-                _answer(found, taken=False)
+                _answer(batch, taken=False)
                 raise
 
 
-def _answer(found: Sequence[tuple[Received, asyncio.Future[bool]]], *, taken: bool) -> None:
-    for _, waiting in found:
+def _answer(batch: Sequence[tuple[Received, asyncio.Future[bool]]], *, taken: bool) -> None:
+    for _, waiting in batch:
         if not waiting.done():
             waiting.set_result(taken)
 
@@ -124,7 +124,10 @@ class RabbitLink:
         @self._broker.subscriber(self._queue, ack_policy=AckPolicy.MANUAL, parser=unparsed, decoder=undecoded)
         async def received(message: StreamMessage[Any]) -> None:
             raw = message.raw_message
-            if await gatherer.take(Received(raw.body, _name(raw))):
+            # RabbitMQ numbers a message anew each time, so one without an id is named by its digest.
+            digest = blake2b(raw.body, digest_size=16).hexdigest()
+            name = f"id/{raw.message_id}" if raw.message_id else f"digest/{digest}"
+            if await gatherer.take(Received(raw.body, name)):
                 # If the channel is closed, the message comes again.
                 with suppress(*self.errors):
                     await raw.ack()
@@ -170,8 +173,3 @@ class RabbitLink:
             await self._gatherer.close()
         # The connection would connect again by itself, and its consumer take messages that nothing acknowledges.
         await close_all(self._broker.stop, *([] if self._connection is None else [self._connection.close]))
-
-
-def _name(raw: Any) -> str:
-    """Return the name of a message: its id, or a digest, because RabbitMQ numbers a message anew each time."""
-    return f"id/{raw.message_id}" if raw.message_id else f"digest/{blake2b(raw.body, digest_size=16).hexdigest()}"

@@ -111,7 +111,7 @@ class RedisLink:
             raise TopicMissingError(
                 f"{self._address.shown}: there is no stream {self._address.topic}: add an entry, or correct the name"
             ) from None
-        if self._is_consumer and self._group.encode() not in [found["name"] for found in groups]:
+        if self._is_consumer and self._group.encode() not in [group["name"] for group in groups]:
             raise BrokerAwayError(f"the group {self._group} was removed")  # FastStream stops reading in silence then
 
     async def send(self, messages: Sequence[Outgoing]) -> None:

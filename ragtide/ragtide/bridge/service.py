@@ -71,27 +71,27 @@ def bridge_addresses(settings: BridgeSettings) -> dict[str, BrokerAddress]:
     Raises:
         ConfigurationError: there is no topic, or a URL is wrong.
     """
-    given = {
+    urls = {
         "from": settings.source,
         "alerts": settings.alerts,
         "events": settings.events,
         "estimates": settings.estimates,
     }
-    found = {
+    addresses = {
         direction: replace(read_address(_option(direction), url.get_secret_value()), is_target=direction != "from")
-        for direction, url in given.items()
+        for direction, url in urls.items()
         if url is not None
     }
-    if not found:
+    if not addresses:
         raise ConfigurationError("the bridge has no topic: give --from or --to-alerts, such as nats://host/rag.answers")
-    for direction, address in found.items():
+    for direction, address in addresses.items():
         if address.is_otlp and address.is_target:
             raise ConfigurationError(f"bridge --to-{direction} begins with otlp+: only --from takes spans")
         if address.kind == "mqtt":
             check_mqtt_topic(_option(direction), address.topic, sends=address.is_target)
         if address.kind == "nats":
             check_nats_subject(_option(direction), address.topic, sends=address.is_target)
-    return found
+    return addresses
 
 
 def _option(direction: str) -> str:
@@ -350,7 +350,7 @@ class Sender(_LinkKeeper):
             while not stop.is_set():
                 try:
                     link = await self.open(None)
-                    watching = asyncio.create_task(self._checks(link))
+                    watching = asyncio.create_task(self._check_forever(link))
                     try:
                         with suppress(StoppedError):
                             await self._send_all(link, watching, stop)
@@ -364,7 +364,7 @@ class Sender(_LinkKeeper):
             if self._is_reading:
                 await self._source.close(finished=False)
 
-    async def _checks(self, link: Link) -> None:
+    async def _check_forever(self, link: Link) -> None:
         while True:
             await asyncio.sleep(CHECK_S)
             async with asyncio.timeout(2 * CONNECT_S):
@@ -374,7 +374,10 @@ class Sender(_LinkKeeper):
         pause, is_failing = Backoff(), False
         while not stop.is_set():
             if watching.done():
-                _raise_failure(watching, link)
+                try:
+                    watching.result()
+                except _failures(link) as error:
+                    raise BrokerFailedError(explained(error)) from error
             try:
                 if not self._is_reading:
                     await self._source.open()
@@ -426,13 +429,6 @@ class Sender(_LinkKeeper):
             component=ROLE,
         )
         await self._writer.reject([letter])
-
-
-def _raise_failure(watching: asyncio.Task[None], link: Link) -> None:
-    try:
-        watching.result()
-    except _failures(link) as error:
-        raise BrokerFailedError(explained(error)) from error
 
 
 async def forget_bridge(redis: Redis, settings: Settings) -> int:
@@ -487,8 +483,8 @@ async def _finding(direction: str, address: BrokerAddress, settings: Settings) -
     except TopicMissingError as error:
         return Finding("problem", subject, str(error), "create the topic, or correct its name")
     except link.errors as error:
-        found = f"the broker of {address.shown} does not answer: {explained(error)}"
-        return Finding("problem", subject, found, "start the broker, or correct the URL")
+        problem = f"the broker of {address.shown} does not answer: {explained(error)}"
+        return Finding("problem", subject, problem, "start the broker, or correct the URL")
     finally:
         with suppress(TimeoutError):
             await link.close()

@@ -34,9 +34,10 @@ Tool = Callable[..., Awaitable[dict[str, Any]]]
 
 def arguments_of(tool: Tool) -> type[BaseModel]:
     """Return the model of the arguments of a tool: the parameters of its function that are given by keyword."""
-    taken = [given for given in signature(tool).parameters.values() if given.kind is Parameter.KEYWORD_ONLY]
     fields: dict[str, Any] = {
-        given.name: (given.annotation, ... if given.default is Parameter.empty else given.default) for given in taken
+        parameter.name: (parameter.annotation, ... if parameter.default is Parameter.empty else parameter.default)
+        for parameter in signature(tool).parameters.values()
+        if parameter.kind is Parameter.KEYWORD_ONLY
     }
     return create_model(tool.__name__, __config__=ConfigDict(extra="forbid", hide_input_in_errors=True), **fields)
 
@@ -70,7 +71,7 @@ async def with_asked_criteria(service: ServiceClient, settings: Settings) -> Set
         ServiceError: the service does not answer, or refuses.
     """
     listed = await service.get("/v1/criteria", _CRITERIA)
-    asked = [*settings.judge.criteria, *(each.criterion for each in listed if each.state == "asked")]
+    asked = [*settings.judge.criteria, *(row.criterion for row in listed if row.state == "asked")]
     criteria = tuple({criterion.name: criterion for criterion in reversed(asked)}.values())[::-1]
     return settings.model_copy(update={"judge": settings.judge.model_copy(update={"criteria": criteria})})
 

@@ -52,18 +52,18 @@ def rule_test_tool(settings: Settings, open_test: OpenTest) -> Tool:
         stop = asyncio.Event()
         limit = asyncio.get_running_loop().call_later(TEST_S, stop.set)
         try:
-            found = await testing.run(stop, lambda _: None)
+            result = await testing.run(stop, lambda _: None)
         finally:
             limit.cancel()
-        raised = [each for each in found.alerts if each.rule == rule.name]
-        cautions = [*found.unfired, *await _cautions(service, settings, rule)]
+        alerts = [alert for alert in result.alerts if alert.rule == rule.name]
+        cautions = [*result.unfired, *await _cautions(service, settings, rule)]
         return {
-            "n": found.counts["n"],
-            "total": found.counts["population_size"],
-            "complete": found.counts["complete"],
-            "fired": len(raised),
-            "in_production": found.rules[rule.name].production,
-            "alerts": [alert_fields(each) for each in reversed(raised[-FIRED_SHOWN:])],
+            "n": result.counts["n"],
+            "total": result.counts["population_size"],
+            "complete": result.counts["complete"],
+            "fired": len(alerts),
+            "in_production": result.rules[rule.name].production,
+            "alerts": [alert_fields(alert) for alert in reversed(alerts[-FIRED_SHOWN:])],
             **({"cautions": cautions} if cautions else {}),
         }
 

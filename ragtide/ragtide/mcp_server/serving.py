@@ -100,7 +100,7 @@ def server_of(service: ServiceClient, tools: Sequence[Tool]) -> Server[dict[str,
     )
 
 
-async def answered(tool: Tool, service: ServiceClient, given: dict[str, Any]) -> CallToolResult:
+async def answered(tool: Tool, service: ServiceClient, sent: dict[str, Any]) -> CallToolResult:
     """Return the answer of a tool; a failure is one sentence that says what to do.
 
     Args:
@@ -109,11 +109,11 @@ async def answered(tool: Tool, service: ServiceClient, given: dict[str, Any]) ->
         given: the arguments as they came.
     """
     arguments = arguments_of(tool)
-    for name in given:
+    for name in sent:
         if name not in arguments.model_fields:
             return refused(unknown("argument", name, list(arguments.model_fields)))
     try:
-        content = await tool(service, **dict(arguments.model_validate(given)))
+        content = await tool(service, **dict(arguments.model_validate(sent)))
     except (ValidationError, RagtideError) as error:
         return refused(describe(error) if isinstance(error, ValidationError) else str(error))
     except ModuleNotFoundError as error:

@@ -45,12 +45,12 @@ async def fleet(
     its alarm), moved (the level changed and nobody was notified), silent (no value for a day), too few (the interval is
     too wide to conclude anything), learning, steady, unwatched.
     """
-    found = await service.get("/v1/fleet", FLEET, q=name, state=state, range=last)
-    shown = []
-    for each in found[:limit]:
-        numbers = [number_fields(headline) for headline in each.headlines]
-        shown.append(fields_of(each, exclude={"headlines"}) | ({"numbers": numbers} if numbers else {}))
-    return {"pipelines": shown, "left_out": len(found) - len(shown)}
+    rows = await service.get("/v1/fleet", FLEET, q=name, state=state, range=last)
+    pipelines = []
+    for row in rows[:limit]:
+        numbers = [number_fields(headline) for headline in row.headlines]
+        pipelines.append(fields_of(row, exclude={"headlines"}) | ({"numbers": numbers} if numbers else {}))
+    return {"pipelines": pipelines, "left_out": len(rows) - len(pipelines)}
 
 
 async def alerts(
@@ -62,10 +62,10 @@ async def alerts(
     limit: Annotated[Limit, Field(description="Most alerts of the answer.")] = 20,
 ) -> dict[str, Any]:
     """List the alerts, those that fire first, each in one line with its id for the tool `alert`."""
-    found = await service.get("/v1/alerts", _ALERTS, firing=firing, pipeline=pipeline, rule=rule)
-    ordered = sorted(found, key=lambda alert: (alert.status != "resolved", alert.fired_at), reverse=True)
-    shown = [alert_fields(alert) for alert in ordered[:limit]]
-    return {"alerts": shown, "left_out": len(ordered) - len(shown)}
+    listed = await service.get("/v1/alerts", _ALERTS, firing=firing, pipeline=pipeline, rule=rule)
+    ordered = sorted(listed, key=lambda alert: (alert.status != "resolved", alert.fired_at), reverse=True)
+    lines = [alert_fields(alert) for alert in ordered[:limit]]
+    return {"alerts": lines, "left_out": len(ordered) - len(lines)}
 
 
 async def alert(
@@ -81,8 +81,8 @@ async def alert(
     `facts` has each in a sentence: say these instead of conclusions of your own. The worst answers have their sentences
     with marks; their texts are null if the token may not see texts.
     """
-    found = await service.get("/v1/alert", _ALERT, alert_id=alert_id, chars=chars)
-    return fields_of(found)
+    details = await service.get("/v1/alert", _ALERT, alert_id=alert_id, chars=chars)
+    return fields_of(details)
 
 
 async def estimate(
@@ -109,15 +109,15 @@ async def estimate(
     Always state the interval, n and the range with a number. Two numbers differ for sure only if their intervals do not
     overlap. A number without values is null, which is not 0.
     """
-    asked = {"pipeline": pipeline, "metric": metric, "segment": segment, "labeler": labeler}
-    found = await service.get("/v1/headlines", _HEADLINES, segments=segments, last=last, **asked)
-    if not found:
+    choice = {"pipeline": pipeline, "metric": metric, "segment": segment, "labeler": labeler}
+    headlines = await service.get("/v1/headlines", _HEADLINES, segments=segments, last=last, **choice)
+    if not headlines:
         everything = await service.get("/v1/headlines", _HEADLINES, segments=segment is not None, last=last)
-        sentence = unmet_option(everything, **asked)
+        sentence = unmet_option(everything, **choice)
         if sentence is not None:
             raise RagtideError(sentence)
-    shown = [number_fields(headline) for headline in found[:limit]]
-    return {"numbers": shown, "left_out": len(found) - len(shown)}
+    numbers = [number_fields(headline) for headline in headlines[:limit]]
+    return {"numbers": numbers, "left_out": len(headlines) - len(numbers)}
 
 
 async def items(
@@ -140,7 +140,7 @@ async def items(
 
     Only a few answers of each pipeline are kept, so counts of a list say nothing about the traffic: use `estimate`.
     """
-    found = await service.get(
+    lines = await service.get(
         "/v1/items",
         _LINES,
         list=list,
@@ -149,7 +149,7 @@ async def items(
         labeler=labeler,
         limit=limit,
     )
-    return {"items": [fields_of(line) for line in found]}
+    return {"items": [fields_of(line) for line in lines]}
 
 
 async def item(
@@ -170,8 +170,8 @@ async def item(
     Texts are null if the token may not see texts; marks and scores are there in any case.
     """
     choice = {"pipeline": pipeline, "marks": labeler, "chars": chars}
-    found = await service.get("/v1/item", _ITEM, interaction_id=interaction_id, **choice)
-    return fields_of(found)
+    kept = await service.get("/v1/item", _ITEM, interaction_id=interaction_id, **choice)
+    return fields_of(kept)
 
 
 async def why_not_scored(
@@ -188,8 +188,8 @@ async def why_not_scored(
     letter (it could not be used); waiting (no worker has finished it); lost; unknown (never published, not in the
     producer's sample, dropped, or too old).
     """
-    found = await service.get("/v1/why", _FATE, interaction_id=interaction_id, pipeline=pipeline)
-    return fields_of(found)
+    fate = await service.get("/v1/why", _FATE, interaction_id=interaction_id, pipeline=pipeline)
+    return fields_of(fate)
 
 
 def tools_of(settings: Settings, open_test: OpenTest | None = None) -> Sequence[Tool]:
@@ -215,11 +215,11 @@ def tools_of(settings: Settings, open_test: OpenTest | None = None) -> Sequence[
         if not metrics.knows(metric):
             metrics = KnownMetrics.of(await with_asked_criteria(service, settings))
         name = metrics.named(metric)
-        found = await service.get("/v1/headlines", _HEADLINES, metric=name, pipeline=pipeline)
-        return {"definition": metrics.fields(name), "numbers": [number_fields(headline) for headline in found[:50]]}
+        headlines = await service.get("/v1/headlines", _HEADLINES, metric=name, pipeline=pipeline)
+        return {"definition": metrics.fields(name), "numbers": [number_fields(headline) for headline in headlines[:50]]}
 
-    found: list[Tool] = [fleet, alerts, alert, estimate, explain_metric, items, item, why_not_scored]
-    return found if open_test is None else [*found, rule_test_tool(settings, open_test)]
+    tools: list[Tool] = [fleet, alerts, alert, estimate, explain_metric, items, item, why_not_scored]
+    return tools if open_test is None else [*tools, rule_test_tool(settings, open_test)]
 
 
 _ALERTS: Final = TypeAdapter(list[Alert])

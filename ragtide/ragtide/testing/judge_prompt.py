@@ -75,14 +75,14 @@ class JudgePrompt:
         if not any(self._has_rules(name) for name in ("criteria", "short-criteria", "keys-criteria")):
             return {}
         *_, listed = self._system.partition("\nCRITERIA\n")
-        found = {}
+        by_key = {}
         for line in listed.splitlines():
             key, _, fields = line.partition(": ")
             if not _KEY.fullmatch(key):
                 break
-            read = json.loads(fields)
-            found[key] = AskedCriterion(read["question"], tuple(read["answers"]), tuple(read.get("texts", ())))
-        return found
+            stated = json.loads(fields)
+            by_key[key] = AskedCriterion(stated["question"], tuple(stated["answers"]), tuple(stated.get("texts", ())))
+        return by_key
 
     @property
     def _system(self) -> str:
@@ -145,12 +145,12 @@ class JudgePrompt:
     @cached_property
     def _sections(self) -> Mapping[str, Mapping[str, str]]:
         # Each text is JSON on one line, so an empty line ends a section whatever the texts say.
-        found = {}
+        sections = {}
         for section in self.text.split("\n\n"):
             title, *lines = section.split("\n")
             if title in _SECTIONS:
-                found[title] = dict(_keyed(line) for line in lines)
-        return found
+                sections[title] = dict(_keyed(line) for line in lines)
+        return sections
 
 
 _KEY: Final = re.compile(r"K[0-9]+")

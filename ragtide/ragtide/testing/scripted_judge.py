@@ -72,8 +72,8 @@ class ScriptedJudge(ScriptedServer):
             labeler: name of the labeler, such as `cascade`.
             judge: changes of the settings under `judge.`, such as `timeout_s=1`.
         """
-        given = {"model": MODEL, "base_url": self.url, "api_key": "none", **judge}
-        return Settings(labeler=labeler, judge=given)
+        fields = {"model": MODEL, "base_url": self.url, "api_key": "none", **judge}
+        return Settings(labeler=labeler, judge=fields)
 
     def asked(self, request: dict[str, Any]) -> JudgePrompt:
         """Return the prompt of a request."""
@@ -111,8 +111,8 @@ def _completion(prompt: JudgePrompt, says: Says, text: str) -> dict[str, Any]:
     if says.tool_calls:
         call = {"id": "1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
         message |= {"content": None, "tool_calls": [call]}
-    asked = sum(len(str(turn["content"])) for turn in prompt.body["messages"]) // 4
-    sent = asked if says.prompt_tokens is None else says.prompt_tokens
+    prompt_tokens = sum(len(str(turn["content"])) for turn in prompt.body["messages"]) // 4
+    sent = prompt_tokens if says.prompt_tokens is None else says.prompt_tokens
     answered = len(text) // 4 if says.completion_tokens is None else says.completion_tokens
     return {
         "id": "chatcmpl-1",

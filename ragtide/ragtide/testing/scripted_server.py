@@ -154,7 +154,10 @@ class ScriptedServer:
 
     async def answer(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
         """Send the next reply, and return whether the connection stays open."""
-        reply = self._next(request)
+        if self.script:
+            reply: Reply | None = self.script.popleft()
+        else:
+            reply = self.always(self.asked(request)) if callable(self.always) else self.always
         if self.capacity is not None and self.in_flight > self.capacity:
             return await self._refuse(writer, Status(429, "too many requests at once"))
         if isinstance(reply, Status):
@@ -165,19 +168,14 @@ class ScriptedServer:
         if isinstance(reply, Hangs):
             await asyncio.sleep(_FOREVER_S)
         await asyncio.sleep(self.latency_s + (reply.seconds if isinstance(reply, Slow) else 0.0))
-        found = self.usual(request, None if isinstance(reply, Slow | Hangs | Drops) else reply)
-        payload = json.dumps(found).encode()
+        content = self.usual(request, None if isinstance(reply, Slow | Hangs | Drops) else reply)
+        payload = json.dumps(content).encode()
         if isinstance(reply, Drops):
             writer.write(_head(200, len(payload), {}) + payload[: len(payload) // 2])
             await writer.drain()
             return False
         self.answered += 1
         return await _send(writer, 200, payload, {})
-
-    def _next(self, request: dict[str, Any]) -> Reply | None:
-        if self.script:
-            return self.script.popleft()
-        return self.always(self.asked(request)) if callable(self.always) else self.always
 
     @staticmethod
     async def _refuse(writer: asyncio.StreamWriter, reply: Status) -> bool:

@@ -42,13 +42,14 @@ class Labels:
 
     def named(self, prompt: JudgePrompt) -> frozenset[str]:
         """Return the sentences of a prompt that have a label here."""
-        found: set[str] = set()
-        found.update(sentence for sentence in prompt.response.values() if sentence in self.supported)
-        found.update(
-            sentence for sentence in prompt.documents.values() if sentence in {**self.relevant, **self.utilized}
+        marked = {**self.relevant, **self.utilized}
+        return frozenset(
+            [
+                *(sentence for sentence in prompt.response.values() if sentence in self.supported),
+                *(sentence for sentence in prompt.documents.values() if sentence in marked),
+                *(claim for claim in prompt.claims.values() if claim in self.entailed),
+            ]
         )
-        found.update(claim for claim in prompt.claims.values() if claim in self.entailed)
-        return frozenset(found)
 
     def answer(self, prompt: JudgePrompt) -> str:
         """Return the answer to a prompt, in the form that the prompt asks for.
@@ -62,7 +63,12 @@ class Labels:
         return in_lines(prompt.kind, fields) if prompt.in_lines else json.dumps(fields)
 
     def _fields(self, prompt: JudgePrompt) -> dict[str, object]:
-        criteria: dict[str, object] = {"criteria": self._criteria(prompt)} if prompt.criteria else {}
+        answers: dict[str, object] = {}
+        for key, asked in prompt.criteria.items():
+            answer = self.answers.get(asked.question, asked.answers[0])
+            reason = self.reasons.get(asked.question, "scripted")
+            answers[key] = {"reason": reason, "answer": answer} if prompt.wants_reasons else answer
+        criteria: dict[str, object] = {"criteria": answers} if answers else {}
         if prompt.kind == "trace":
             return self._trace(prompt) | criteria
         if prompt.kind == "criteria":
@@ -73,14 +79,6 @@ class Labels:
                 "reference_claims": _sentences(prompt.texts.get("REFERENCE", "")),
             }
         return {"verdicts": self._verdicts(prompt)}
-
-    def _criteria(self, prompt: JudgePrompt) -> dict[str, object]:
-        found: dict[str, object] = {}
-        for key, asked in prompt.criteria.items():
-            answer = self.answers.get(asked.question, asked.answers[0])
-            reason = self.reasons.get(asked.question, "scripted")
-            found[key] = {"reason": reason, "answer": answer} if prompt.wants_reasons else answer
-        return found
 
     def _trace(self, prompt: JudgePrompt) -> dict[str, object]:
         words = {key: shared_words(sentence) for key, sentence in prompt.documents.items()}
@@ -108,12 +106,12 @@ class Labels:
         if scripted is False:
             return []
         mine = shared_words(sentence)
-        found = [key for key, words in documents.items() if len(mine & words) >= max(1, len(mine) // 2)]
-        return found or (["supported_without_sentence"] if scripted else [])
+        keys = [key for key, words in documents.items() if len(mine & words) >= max(1, len(mine) // 2)]
+        return keys or (["supported_without_sentence"] if scripted else [])
 
     def _verdicts(self, prompt: JudgePrompt) -> list[dict[str, object]]:
         sources = {key: shared_words(text) for key, text in prompt.sources.items()}
-        found: list[dict[str, object]] = []
+        verdicts: list[dict[str, object]] = []
         for key, claim in prompt.claims.items():
             # A claim is not checked against the text that it was taken from.
             others = {source: words for source, words in sources.items() if source != ("R" if key[0] == "r" else "A")}
@@ -122,8 +120,8 @@ class Labels:
             entailing = [
                 source for source, words in others.items() if (mine <= words if scripted is None else scripted)
             ]
-            found.append({"claim": key, "entailed_by": entailing, "contradicted_by": []})
-        return found
+            verdicts.append({"claim": key, "entailed_by": entailing, "contradicted_by": []})
+        return verdicts
 
 
 def shared_words(text: str) -> frozenset[str]:
