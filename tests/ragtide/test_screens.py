@@ -80,6 +80,12 @@ def test_metrics_without_values_are_one_line_at_the_end_of_their_group(width: in
     assert "—" not in text
 
 
+def test_a_folded_metric_is_folded_also_where_the_labeler_does_not_measure_it() -> None:
+    text = drawn(estimates_table(LOCAL_ONLY, 120, folded_by="--all shows them"), 120)
+    assert "1 metric is not measured by this labeler: completeness: not_accurate_enough" in text
+    assert "folded away: average (--all shows them)" in text
+
+
 def test_a_wide_table_states_the_direction_and_the_limit_of_good_values() -> None:
     text = drawn(estimates_table(LOCAL_ONLY, 200), 200)
     assert "acceptable; higher is better; good from 0.8" in text

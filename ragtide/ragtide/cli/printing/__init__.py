@@ -167,9 +167,9 @@ def telling_head(names: Sequence[str], width: int) -> int:
 
 def heading(parts: Sequence[str], width: int) -> Text:
     """Return the parts of a heading, whole: of names that are too long for a line, each has lines of its own."""
-    shown = [printable(part) for part in parts]
-    between = " · " if sum(map(cell_len, shown)) + 3 * (len(shown) - 1) <= width else " ·\n"
-    return Text(between.join(shown), style="bold", overflow="fold")
+    printed = [printable(part) for part in parts]
+    between = " · " if sum(map(cell_len, printed)) + 3 * (len(printed) - 1) <= width else " ·\n"
+    return Text(between.join(printed), style="bold", overflow="fold")
 
 
 Lines = Mapping[int, Sequence[Text]]
@@ -263,15 +263,15 @@ class _FittedColumns(Generic[Row]):
             if each.column.stacks:
                 self._below.append(each)
 
-    def _width(self, each: _Cells[Row]) -> int:
-        return min(each.natural, each.column.shortest or 1) if each in self._short else each.natural
+    def _width(self, cells: _Cells[Row]) -> int:
+        return min(cells.natural, cells.column.shortest or 1) if cells in self._short else cells.natural
 
     def _least(self) -> int:
         return sum(map(self._width, self._beside)) + GAP * (len(self._beside) - 1)
 
     def titles(self) -> Text:
         """Return the line of the titles."""
-        return self._joined([Text(each.column.title, style="bold") for each in self._beside])
+        return self._joined([Text(cells.column.title, style="bold") for cells in self._beside])
 
     def line(self, row: int) -> Text:
         """Return the line of a row."""
@@ -284,25 +284,26 @@ class _FittedColumns(Generic[Row]):
         return [Text(cell.plain, style=cell.style, overflow="fold") for cell in self._cells_alike(row) if cell]
 
     def _cells_alike(self, row: int) -> list[Text | None]:
-        cells = [(each, width, each.texts[row]) for each, width in zip(self._beside, self._widths, strict=True)]
+        cells = [(column, width, column.texts[row]) for column, width in zip(self._beside, self._widths, strict=True)]
         return [
-            cell if cell.cell_len > width and cell.plain in each.alike(width) else None for each, width, cell in cells
+            cell if cell.cell_len > width and cell.plain in column.alike(width) else None
+            for column, width, cell in cells
         ]
 
     def stacked_below(self, row: int) -> list[Text]:
         """Return the cells of a row that have no column any more, as one text."""
-        cells = [(each.column.title, each.texts[row]) for each in self._below]
+        cells = [(column.column.title, column.texts[row]) for column in self._below]
         parts = [Text.assemble(f"{title} " if title else "", cell) for title, cell in cells if cell.plain.strip()]
         return [Text("   ").join(parts)] if parts else []
 
     def _joined(self, cells: Sequence[Text]) -> Text:
         line = Text()
-        for each, width, whole in zip(self._beside, self._widths, cells, strict=True):
+        for column, width, whole in zip(self._beside, self._widths, cells, strict=True):
             cell = whole
             if whole.cell_len > width:
-                cell = Text(shortened(whole.plain, width, each.head(width)), style=whole.style)
+                cell = Text(shortened(whole.plain, width, column.head(width)), style=whole.style)
             space = " " * (width - cell.cell_len)
-            right = each.column.right
+            right = column.column.right
             line = Text.assemble(line, space if right else "", cell, "" if right else space, " " * GAP)
         line.rstrip()
         return line

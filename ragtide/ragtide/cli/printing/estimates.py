@@ -31,7 +31,7 @@ from . import Column, err, fitted, folded, heading, in_sections, out, shortened
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange, SegmentPart
+    from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange
     from ragtide_aggregator.statistics.intervals.intervals import Interval
     from ragtide_offline.report.explained_pipelines import ExplainedDifference
     from ragtide_offline.report.labelings import Compared
@@ -89,7 +89,12 @@ def trend(estimate: Estimate) -> Text:
     A window is compared with the window before it.
     """
     if estimate.window != ALL_TIME:
-        return _against_before(estimate)
+        if estimate.trend is None or estimate.previous is None:
+            return Text("·", style="bright_black")
+        if estimate.trend == "steady":
+            return Text(f"→ was {estimate.previous:.2f}", style="bright_black")
+        style = _better_style(estimate, rising=estimate.trend == "rising")
+        return Text(f"{'▲' if estimate.trend == 'rising' else '▼'} was {estimate.previous:.2f}", style=style)
     if estimate.recent is None or estimate.estimate is None:
         return Text("·", style="bright_black")
     lower, upper = ends_of(estimate)
@@ -100,16 +105,6 @@ def trend(estimate: Estimate) -> Text:
     else:
         arrow, style = "→", "bright_black"
     return Text(f"{arrow} {estimate.recent:.2f}", style=style)
-
-
-def _against_before(estimate: Estimate) -> Text:
-    if estimate.trend is None or estimate.previous is None:
-        return Text("·", style="bright_black")
-    if estimate.trend == "steady":
-        return Text(f"→ was {estimate.previous:.2f}", style="bright_black")
-    rising = estimate.trend == "rising"
-    style = _better_style(estimate, rising=rising)
-    return Text(f"{'▲' if rising else '▼'} was {estimate.previous:.2f}", style=style)
 
 
 def direction_of(estimate: Estimate) -> Direction:
@@ -187,9 +182,9 @@ def in_reading_order(estimates: Iterable[Estimate]) -> list[Estimate]:
     Of the labelers of a scope, the reference labeler of a sample comes first. Of the estimators of a metric, the
     prediction-powered mean comes first when it has an interval.
     """
-    found = [*estimates]
+    rows = [*estimates]
     registered = {name: place for place, name in enumerate(METRICS)}
-    references = {EstimateKey.of(estimate).group for estimate in found if estimate.estimator != "mean"}
+    references = {EstimateKey.of(estimate).group for estimate in rows if estimate.estimator != "mean"}
     estimators = [*ESTIMATOR_NAMES]
 
     def key(estimate: Estimate) -> tuple[object, ...]:
@@ -208,7 +203,7 @@ def in_reading_order(estimates: Iterable[Estimate]) -> list[Estimate]:
             estimators.index(estimate.estimator),
         )
 
-    return sorted(found, key=key)
+    return sorted(rows, key=key)
 
 
 def groups_of(estimates: Iterable[Estimate]) -> list[EstimateGroup]:
@@ -216,30 +211,24 @@ def groups_of(estimates: Iterable[Estimate]) -> list[EstimateGroup]:
     members: dict[EstimateKey, list[Estimate]] = {}
     for estimate in in_reading_order(estimates):
         members.setdefault(EstimateKey.of(estimate).group, []).append(estimate)
-    titles = _titles(members)
+    short: dict[EstimateKey, tuple[str, ...]] = {}
+    for key in members:
+        pipeline = key.pipeline if key.run is None else f"{key.pipeline} ({key.run})"
+        short[key] = pipeline, key.segment or "all", labeler_title(key.labeler, key.labeler_version, key.profile)
+    count = Counter(short.values())
+    titles = {
+        key: title if count[title] == 1 else (*title[:-1], f"{title[-1]} version {key.labeler_version}")
+        for key, title in short.items()
+    }
     return [
         EstimateGroup(
             key,
             titles[key],
-            [estimate for estimate in found if estimate.n],
-            [estimate for estimate in found if not estimate.n],
+            [estimate for estimate in own if estimate.n],
+            [estimate for estimate in own if not estimate.n],
         )
-        for key, found in members.items()
+        for key, own in members.items()
     ]
-
-
-def _titles(keys: Iterable[EstimateKey]) -> dict[EstimateKey, tuple[str, ...]]:
-    short = {key: (*_scope(key), labeler_title(key.labeler, key.labeler_version, key.profile)) for key in keys}
-    count = Counter(short.values())
-    return {
-        key: title if count[title] == 1 else (*title[:-1], f"{title[-1]} version {key.labeler_version}")
-        for key, title in short.items()
-    }
-
-
-def _scope(key: EstimateKey) -> tuple[str, str]:
-    pipeline = key.pipeline if key.run is None else f"{key.pipeline} ({key.run})"
-    return pipeline, key.segment or "all"
 
 
 def labeler_title(labeler: str, version: str, profile: str) -> str:
@@ -248,67 +237,58 @@ def labeler_title(labeler: str, version: str, profile: str) -> str:
     >>> labeler_title("judge", "gpt-5-mini/trace.3/s1", "ragbench"), labeler_title("local", "2-s1", "ragbench")
     ('judge gpt-5-mini (ragbench)', 'local (ragbench)')
     """
-    model = _model(version)
-    return f"{labeler} {model} ({profile})" if model else f"{labeler} ({profile})"
-
-
-def _model(version: str) -> str:
-    """Return the model in the version of a remote labeler, which comes before its first prompt; otherwise nothing."""
+    # The model of a remote labeler comes before its first prompt.
     parts = version.split("/")
     prompts = (place for place, part in enumerate(parts) if place and PROMPT.fullmatch(part))
-    return "/".join(parts[: next(prompts, 0)])
+    model = "/".join(parts[: next(prompts, 0)])
+    return f"{labeler} {model} ({profile})" if model else f"{labeler} ({profile})"
 
 
 def fitness_line(group: EstimateGroup) -> Text | None:
     """Return a phrase about the purposes that the numbers of a whole pipeline are fit for; None if none is labeled."""
-    found = (
-        None
-        if group.key.segment
-        else phrase_of(group.key.labeler, {estimate.metric: estimate.fit_for for estimate in group.measured})
-    )
-    return None if found is None else Text(found, style="bright_black")
+    if group.key.segment:
+        return None
+    phrase = phrase_of(group.key.labeler, {estimate.metric: estimate.fit_for for estimate in group.measured})
+    return None if phrase is None else Text(phrase, style="bright_black")
 
 
-def unmeasured_line(group: EstimateGroup) -> Text | None:
-    """Return a sentence about the metrics of a group without a value, with the reasons; None if all have values."""
-    never = [
-        estimate
-        for estimate in group.unmeasured
-        if _reasons(estimate) and _reasons(estimate) <= NO_MEASURE | {CONSEQUENCE}
-    ]
-    waiting = [estimate for estimate in group.unmeasured if estimate not in never]
+def unmeasured_line(group: EstimateGroup, away: Sequence[Estimate] = ()) -> Text | None:
+    """Return a sentence about the metrics of a group without a value, with the reasons; None if all have values.
+
+    Args:
+        away: estimates that are folded away.
+    """
+    unmeasured = [estimate for estimate in group.unmeasured if estimate not in away]
+    never = [estimate for estimate in unmeasured if _is_never_measured(estimate)]
+    waiting = [estimate for estimate in unmeasured if estimate not in never]
     sentences = []
     if never:
-        sentences.append(f"{_count(never, 'not measured by this labeler')}: {_by_reason(never)}")
+        causes = {reason for estimate in never for reason in estimate.absent} - {CONSEQUENCE} or {CONSEQUENCE}
+        if len(causes) == 1:
+            reasons = f"{_names(never)}: {causes.pop()}"
+        else:
+            reasons = ", ".join(f"{short_name(row.metric_name)} ({', '.join(row.absent)})" for row in never)
+        sentences.append(f"{_count(never, 'not measured by this labeler')}: {reasons}")
     if waiting:
-        sentences.append(f"{_count(waiting, 'without a value')}: {_by_count(waiting)}")
+        named: dict[str, list[str]] = {}
+        for estimate in waiting:
+            absences = absent_text(estimate) or "no interaction yet"
+            named.setdefault(absences, []).append(short_name(estimate.metric_name))
+        counts = "; ".join(f"{', '.join(names)} ({absences})" for absences, names in named.items())
+        sentences.append(f"{_count(waiting, 'without a value')}: {counts}")
     return Text("; ".join(sentences), style="yellow" if waiting else "bright_black") if sentences else None
 
 
-def _count(found: Sequence[Estimate], state: str) -> str:
-    return f"{len(found)} {'metric is' if len(found) == 1 else 'metrics are'} {state}"
+def _count(estimates: Sequence[Estimate], state: str) -> str:
+    return f"{len(estimates)} {'metric is' if len(estimates) == 1 else 'metrics are'} {state}"
 
 
-def _reasons(estimate: Estimate) -> set[str]:
-    return set(estimate.absent)
+def _is_never_measured(estimate: Estimate) -> bool:
+    return bool(estimate.absent) and set(estimate.absent) <= NO_MEASURE | {CONSEQUENCE}
 
 
 def _names(rows: Sequence[Estimate]) -> str:
     return ", ".join(dict.fromkeys(short_name(row.metric_name) for row in rows))
-
-
-def _by_reason(found: Sequence[Estimate]) -> str:
-    causes = {reason for estimate in found for reason in estimate.absent} - {CONSEQUENCE} or {CONSEQUENCE}
-    if len(causes) == 1:
-        return f"{_names(found)}: {causes.pop()}"
-    return ", ".join(f"{short_name(estimate.metric_name)} ({', '.join(estimate.absent)})" for estimate in found)
-
-
-def _by_count(found: Sequence[Estimate]) -> str:
-    named: dict[str, list[str]] = {}
-    for estimate in found:
-        named.setdefault(absent_text(estimate) or "no interaction yet", []).append(short_name(estimate.metric_name))
-    return "; ".join(f"{', '.join(names)} ({absences})" for absences, names in named.items())
 
 
 def absent_text(estimate: Estimate) -> str:
@@ -319,12 +299,12 @@ def absent_text(estimate: Estimate) -> str:
     reasons = [
         (shortened(reason.strip(), REASON_CHARS) or "no reason", count) for reason, count in estimate.absent.items()
     ]
-    shown = [reason if len(reasons) == 1 else f"{reason} {count:,}" for reason, count in reasons[:REASONS_SHOWN]]
+    texts = [reason if len(reasons) == 1 else f"{reason} {count:,}" for reason, count in reasons[:REASONS_SHOWN]]
     more = [f"{len(reasons) - REASONS_SHOWN} more reasons"] if len(reasons) > REASONS_SHOWN else []
-    return f"{estimate.n_absent:,} absent{': ' if shown else ''}{', '.join([*shown, *more])}"
+    return f"{estimate.n_absent:,} absent{': ' if texts else ''}{', '.join([*texts, *more])}"
 
 
-def unmet_option(everything: Sequence[Estimate] | Sequence[Headline], **given: str | None) -> str | None:
+def unmet_option(everything: Sequence[Estimate] | Sequence[Headline], **options: str | None) -> str | None:
     """Return a sentence about the option that matches no estimate; None if there are no estimates.
 
     Args:
@@ -333,10 +313,10 @@ def unmet_option(everything: Sequence[Estimate] | Sequence[Headline], **given: s
     """
     if not everything:
         return None
-    for kind, name in given.items():
-        known = {str(value) for each in everything if (value := getattr(each, kind)) is not None}
+    for kind, name in options.items():
+        known = {str(value) for row in everything if (value := getattr(row, kind)) is not None}
         if kind == "labeler":
-            known |= {other for each in everything for other in getattr(each, "other_labelers", ())}
+            known |= {other for row in everything for other in getattr(row, "other_labelers", ())}
         if name is not None and name not in known:
             return unknown(kind, name, known)
     return "no estimate matches all of these options together: leave one out"
@@ -393,8 +373,12 @@ def estimates_table(
     """
     sections: list[tuple[list[Text], list[Estimate], list[Text]]] = []
     for group in groups_of(estimates):
-        away = [row for row in group.measured if folded_by is not None and is_folded(row.metric, row.estimate)]
-        notes = _notes(group)
+        away = []
+        if folded_by is not None:
+            candidates = [*group.measured, *filter(_is_never_measured, group.unmeasured)]
+            away = [row for row in candidates if is_folded(row.metric, row.estimate)]
+        notes = [Text(TOO_WIDE_NOTE, style="bright_black")] if any(map(too_wide, group.measured)) else []
+        notes += filter(None, (fitness_line(group), unmeasured_line(group, away)))
         if away:
             notes.append(Text(f"folded away: {_names(away)} ({folded_by})", style="bright_black"))
         head = [*([Text()] if sections else []), heading(group.title, width)]
@@ -409,8 +393,8 @@ def _estimate_columns(rows: Sequence[Estimate], *, recent: bool) -> Iterator[Col
     yield Column("metric", lambda row: short_name(row.metric_name), yields=8, shortest=SHORTEST_NAME)
     yield from _estimator_column(rows)
     yield Column("estimate", lambda row: number_text(row.estimate), right=True)
-    shown = [ends_of(row) for row in rows if not (row.exact or too_wide(row))]
-    lower, upper = (max((len(number_text(ends[place])) for ends in shown), default=0) for place in (0, 1))
+    intervals = [ends_of(row) for row in rows if not (row.exact or too_wide(row))]
+    lower, upper = (max((len(number_text(ends[place])) for ends in intervals), default=0) for place in (0, 1))
 
     def interval(row: Estimate) -> str:
         if row.exact or too_wide(row):
@@ -425,7 +409,11 @@ def _estimate_columns(rows: Sequence[Estimate], *, recent: bool) -> Iterator[Col
         yield Column(name, partial(_quantile, name), right=True, yields=yields, optional=True)
     counts = "n (eff.)" if any(map(_effective, rows)) else "n"
     yield Column(counts, lambda row: f"{row.n:,}{_effective(row)}", right=True)
-    yield Column("clusters", _clusters, right=True, yields=3, optional=True)
+
+    def clusters(row: Estimate) -> str:
+        return "" if row.n_clusters is None or row.exact else f"{row.n_clusters:,}"
+
+    yield Column("clusters", clusters, right=True, yields=3, optional=True)
     if recent:
         yield Column("recent" if all(row.window == ALL_TIME for row in rows) else "before", trend, yields=10)
     known = any(row.band for row in rows)
@@ -478,16 +466,12 @@ def _estimator_column(rows: Sequence[Estimate]) -> Iterator[Column[Estimate]]:
 
 def _quantile(name: str, row: Estimate) -> str:
     lowest, highest = row.value_range
-    found = (row.quantiles or {}) if row.metric in OF_USAGE or highest - lowest >= COUNT_RANGE else {}
-    return _digits(found[name]) if name in found else ""
+    quantiles = (row.quantiles or {}) if row.metric in OF_USAGE or highest - lowest >= COUNT_RANGE else {}
+    return _digits(quantiles[name]) if name in quantiles else ""
 
 
 def _effective(row: Estimate) -> str:
     return "" if row.n_effective is None or row.exact else f" ({row.n_effective:,.0f})"
-
-
-def _clusters(row: Estimate) -> str:
-    return "" if row.n_clusters is None or row.exact else f"{row.n_clusters:,}"
 
 
 def _band(row: Estimate, rule: str = "") -> Text:
@@ -508,12 +492,6 @@ def limit_of(estimate: Estimate) -> str:
     if definition is None or definition.bands is None:
         return "" if direction is Direction.NEITHER else direction.in_words
     return f"good {'≤' if direction is Direction.LOWER else '≥'} {definition.bands.good:g}"
-
-
-def _notes(group: EstimateGroup) -> list[Text]:
-    wide = [Text(TOO_WIDE_NOTE, style="bright_black")] if any(map(too_wide, group.measured)) else []
-    line = unmeasured_line(group)
-    return [*wide, *(each for each in (fitness_line(group), line) if each is not None)]
 
 
 def estimates_note(estimates: Sequence[Estimate]) -> str:
@@ -573,7 +551,12 @@ def reading_order(headlines: Sequence[Headline]) -> list[Headline]:
     places = {name: place for place, name in enumerate(METRICS)}
     return sorted(
         headlines,
-        key=lambda each: (each.pipeline, each.segment or "", places.get(each.metric, len(places)), each.metric),
+        key=lambda headline: (
+            headline.pipeline,
+            headline.segment or "",
+            places.get(headline.metric, len(places)),
+            headline.metric,
+        ),
     )
 
 
@@ -586,20 +569,22 @@ def headlines_table(headlines: Sequence[Headline], width: int, *, small: bool = 
     """
     ordered = reading_order(headlines)
     groups: dict[tuple[str, str | None], list[Headline]] = {}
-    for each in ordered:
-        groups.setdefault((each.pipeline, each.segment), []).append(each)
+    for headline in ordered:
+        groups.setdefault((headline.pipeline, headline.segment), []).append(headline)
     sections: list[tuple[list[Text], list[Headline], list[Text]]] = []
     usual: dict[tuple[str, str | None], tuple[str, str]] = {}
     for scope, members in groups.items():
-        shown = [each for each in members if each.estimate is not None and (small or not each.is_small)]
-        named = shown or members
+        listed = [
+            headline for headline in members if headline.estimate is not None and (small or not headline.is_small)
+        ]
+        named = listed or members
         labeler, span = (
             Counter(texts).most_common(1)[0][0]
-            for texts in ((each.labeler_text for each in named), (each.range_text for each in named))
+            for texts in ((headline.labeler_text for headline in named), (headline.range_text for headline in named))
         )
         usual[scope] = labeler, span
         title = heading((scope[0], scope[1] or "all", labeler, span), width)
-        sections.append(([*([Text()] if sections else []), title], shown, _below(members, shown)))
+        sections.append(([*([Text()] if sections else []), title], listed, _below(members, listed)))
     rows, above = in_sections(sections)
     if not rows:
         return Group(*above.get(0, ()))
@@ -621,26 +606,30 @@ def headlines_table(headlines: Sequence[Headline], width: int, *, small: bool = 
     return fitted([*HEADLINE_COLUMNS, details], rows, width, above)
 
 
-def _below(members: Sequence[Headline], shown: Sequence[Headline]) -> list[Text]:
+def _below(members: Sequence[Headline], listed: Sequence[Headline]) -> list[Text]:
     lines: list[str] = []
-    named = Counter(each.labeler for each in shown)
+    named = Counter(headline.labeler for headline in listed)
     if members[0].segment is None and named:
         labeler = named.most_common(1)[0][0]
-        fitness = phrase_of(labeler, {each.metric: each.fit_for for each in shown if each.labeler == labeler})
+        fitness = phrase_of(
+            labeler, {headline.metric: headline.fit_for for headline in listed if headline.labeler == labeler}
+        )
         lines += [] if fitness is None else [fitness]
     valueless = [
-        short_name(each.metric) + (f" ({each.judge_text})" if each.judge else "")
-        for each in members
-        if each.estimate is None
+        short_name(headline.metric) + (f" ({headline.judge_text})" if headline.judge else "")
+        for headline in members
+        if headline.estimate is None
     ]
     if valueless:
         lines.append(f"without a value: {', '.join(valueless)} (--estimator recommended shows why)")
-    folded = [short_name(each.metric) for each in members if each.estimate is not None and each not in shown]
+    folded = [
+        short_name(headline.metric) for headline in members if headline.estimate is not None and headline not in listed
+    ]
     if folded:
         lines.append(f"folded away: {', '.join(folded)} (--all shows them)")
-    if any(each.metric in OF_USAGE for each in shown):
+    if any(headline.metric in OF_USAGE for headline in listed):
         lines.append("p50 and p95 of latency, tokens and dollars: --estimator mean")
-    others = sorted({name for each in shown for name in each.other_labelers})
+    others = sorted({name for headline in listed for name in headline.other_labelers})
     if others:
         lines.append(f"also scored by {', '.join(others)}: --labeler {others[0]} shows its numbers")
     return [Text(line, style="bright_black") for line in lines]
@@ -663,10 +652,6 @@ def _state(row: Headline) -> Text:
     return Text(f"{row.state}{count}", style=STATE_STYLES[row.state])
 
 
-def _all_time(row: Headline) -> str:
-    return "" if row.range == "all" or row.all_time is None else number_text(row.all_time.estimate)
-
-
 _WIDE, _MIDDLE, _NARROW = (partial(_headline_bar, width=width) for width in BAR_WIDTHS)
 
 
@@ -677,7 +662,12 @@ HEADLINE_COLUMNS: Final[Sequence[Column[Headline]]] = (
     Column("", _WIDE, yields=2, narrower=Column("", _MIDDLE, yields=3, narrower=Column("", _NARROW, yields=5))),
     Column("n", lambda row: f"{row.n:,}", right=True),
     Column("state", _state),
-    Column("all time", _all_time, right=True, yields=7),
+    Column(
+        "all time",
+        lambda row: "" if row.range == "all" or row.all_time is None else number_text(row.all_time.estimate),
+        right=True,
+        yields=7,
+    ),
     Column("band", lambda row: row.band or "", yields=6, optional=True),
 )
 
@@ -701,23 +691,31 @@ METRIC_CHARS: Final = 28
 """Fewest characters of a metric's name in a table of differences: the names of all built-in metrics are whole."""
 
 
-def compared_table(found: Sequence[Compared], first: str, second: str, width: int) -> RenderableType:
+def compared_table(rows: Sequence[Compared], first: str, second: str, width: int) -> RenderableType:
     """Return the differences of two pipelines, one row for each metric."""
     names = printable(first), printable(second)
     long = max(map(len, names)) > TITLE_CHARS
     a, b = ("A", "B") if long else names
     legend = [heading([f"A: {names[0]}", f"B: {names[1]}"], width)] if long else []
+
+    def interval(row: Compared) -> str:
+        ends = row.difference.lower, row.difference.upper
+        return EXACT if row.exact else " to ".join(_signed_text(end, "+", row) for end in ends)
+
     columns: list[Column[Compared]] = [
         Column("metric", partial(_compared_name, names), yields=5, shortest=METRIC_CHARS),
         Column(a, lambda row: _signed_text(row.means[0], "", row), right=True, yields=4, stacks=True),
         Column(b, lambda row: _signed_text(row.means[1], "", row), right=True, yields=4, stacks=True),
         Column(f"{a} - {b}", _difference, right=True, yields=1, narrower=Column("difference", _difference, right=True)),
-        Column("interval", _difference_interval),
+        Column("interval", interval),
         Column("n", lambda row: _both(row.n), right=True, yields=3, stacks=True),
         Column("clusters", lambda row: "" if row.exact else _both(row.n_clusters), right=True, yields=2, optional=True),
-        Column("verdict", _verdict),
+        Column(
+            "verdict",
+            lambda row: Text(row.verdict, style="bright_black" if row.verdict in ("undecided", "equal") else "bold"),
+        ),
     ]
-    return Group(*legend, fitted(columns, found, width))
+    return Group(*legend, fitted(columns, rows, width))
 
 
 def _compared_name(sides: tuple[str, str], row: Compared) -> str:
@@ -737,30 +735,21 @@ def _difference(row: Compared) -> str:
     return _signed_text(row.difference.estimate, "+", row)
 
 
-def _difference_interval(row: Compared) -> str:
-    ends = row.difference.lower, row.difference.upper
-    return EXACT if row.exact else " to ".join(_signed_text(end, "+", row) for end in ends)
-
-
 def _signed_text(value: float, sign: str, row: Compared) -> str:
     return format(value, f"{sign}z.{row.decimals}f") if abs(value) < 10_000 else format(value, f"{sign}z,.0f")
 
 
-def _verdict(row: Compared) -> Text:
-    return Text(row.verdict, style="bright_black" if row.verdict in ("undecided", "equal") else "bold")
-
-
-def comparison_method(found: Sequence[Compared]) -> str:
+def comparison_method(rows: Sequence[Compared]) -> str:
     """Return sentences about the method of the differences."""
-    pairs = max((row.n[0] for row in found if row.method == "paired"), default=0)
+    pairs = max((row.n[0] for row in rows if row.method == "paired"), default=0)
     sentences = []
     if pairs:
         sentences.append(f"Paired by interaction id: {pairs:,} pairs.")
-        if any(row.exact for row in found):
+        if any(row.exact for row in rows):
             sentences.append("Both workspaces are complete, so their difference is exact.")
-    if any(row.strategy == "ratio" for row in found):
+    if any(row.strategy == "ratio" for row in rows):
         sentences.append("Quality per dollar and per second: the interval holds whenever those of all four means do.")
-    if any(row.method == "unpaired" for row in found):
+    if any(row.method == "unpaired" for row in rows):
         sentences.append(f"{'Other rows are unpaired' if pairs else 'Unpaired'}: the difference of two means.")
     return " ".join(sentences)
 
@@ -778,7 +767,13 @@ def segments_table(
         width: columns of the terminal.
         stretches: names of the two stretches.
     """
-    rows = [_cells(segment, name) for segment in change.segments[:MOST_ROWS]]
+    rows: list[tuple[Text | str, ...]] = []
+    for segment in change.segments[:MOST_ROWS]:
+        label = Text(printable(segment.name.removeprefix(f"{name}=")), style="bold" if segment.is_carrier else "")
+        shares = " ".join(f"{100 * share.estimate:5.1f}%" for share in segment.share)
+        means = " ".join("    —" if mean is None else f"{mean:.3f}" for mean in segment.mean)
+        within = "new" if segment.is_new else f"{segment.within:+.3f}"
+        rows.append((label, shares, means, f"{segment.mix:+.3f}", within))
     left = change.segments[MOST_ROWS:]
     if left:
         parts = (sum(segment.mix for segment in left), sum(segment.within for segment in left))
@@ -814,19 +809,11 @@ DIFFERENCE_COLUMNS: Final[Sequence[Column[ExplainedDifference]]] = (
 """Of differences of two pipelines, split into mix and within, one row a metric."""
 
 
-def _cells(one: SegmentPart, name: str) -> tuple[Text | str, ...]:
-    label = one.name.removeprefix(f"{name}=")
-    shares = " ".join(f"{100 * share.estimate:5.1f}%" for share in one.share)
-    means = " ".join("    —" if mean is None else f"{mean:.3f}" for mean in one.mean)
-    within = "new" if one.is_new else f"{one.within:+.3f}"
-    return Text(printable(label), style="bold" if one.is_carrier else ""), shares, means, f"{one.mix:+.3f}", within
-
-
 def _ends(part: Interval[float, float]) -> str:
     return f"{part.lower:+.3f} to {part.upper:+.3f}"
 
 
-def reference_table(found: Sequence[Estimate], dataset: str, width: int) -> RenderableType:
+def reference_table(estimates: Sequence[Estimate], dataset: str, width: int) -> RenderableType:
     """Return our means beside published means, with differences in percentage points.
 
     Raises:
@@ -840,7 +827,7 @@ def reference_table(found: Sequence[Estimate], dataset: str, width: int) -> Rend
         (metric if result is published[0] else "", result.name, gap)
         for metric in published[0].means
         for result in published
-        for gap in compare(found, result)
+        for gap in compare(estimates, result)
         if gap.metric == metric
     ]
     columns: list[Column[tuple[str, str, Comparison]]] = [
@@ -854,10 +841,10 @@ def reference_table(found: Sequence[Estimate], dataset: str, width: int) -> Rend
     return Group(title, fitted(columns, rows, width))
 
 
-def waiting_lines(shown: Sequence[Estimate] | Sequence[Headline], clusters: ClusterSettings) -> list[str]:
+def waiting_lines(numbers: Sequence[Estimate] | Sequence[Headline], clusters: ClusterSettings) -> list[str]:
     """Return a line for each pipeline with answers in open sessions, on which no interval rests yet."""
     waiting: defaultdict[str, int] = defaultdict(int)
-    for estimate in shown:
+    for estimate in numbers:
         waiting[estimate.pipeline] = max(waiting[estimate.pipeline], estimate.n_waiting)
     return [
         f"{f'{pipeline}: ' if len(waiting) > 1 else ''}{waiting_sentence(n, clusters)}"
@@ -866,47 +853,45 @@ def waiting_lines(shown: Sequence[Estimate] | Sequence[Headline], clusters: Clus
     ]
 
 
-def print_headlines(shown: Sequence[Headline], *, small: bool, clusters: ClusterSettings) -> None:
+def print_headlines(headlines: Sequence[Headline], *, small: bool, clusters: ClusterSettings) -> None:
     """Print headlines as a table with diagnoses.
 
     Args:
-        shown: headlines.
         small: whether small metrics have rows.
         clusters: settings by which the answers of a session count.
     """
     from ragtide_aggregator.reading.diagnoses import headline_diagnoses  # noqa: PLC0415 - it imports Redis
 
-    out.print(headlines_note(shown), style="bright_black", markup=False, highlight=False)
-    out.print(headlines_table(shown, out.width, small=small))
-    for line in waiting_lines(shown, clusters):
+    out.print(headlines_note(headlines), style="bright_black", markup=False, highlight=False)
+    out.print(headlines_table(headlines, out.width, small=small))
+    for line in waiting_lines(headlines, clusters):
         out.print(line, style="bright_black", markup=False, highlight=False)
-    for where, diagnosis in headline_diagnoses(shown):
+    for where, diagnosis in headline_diagnoses(headlines):
         out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
 
 
 def print_estimates(
-    shown: Sequence[Estimate], found: int, *, labeling: bool, small: bool, clusters: ClusterSettings
+    estimates: Sequence[Estimate], total: int, *, labeling: bool, small: bool, clusters: ClusterSettings
 ) -> None:
     """Print estimates as a table with diagnoses, and the number of estimates that are not shown.
 
     Args:
-        shown: estimates.
-        found: number of estimates that were found.
+        total: number of estimates that were found.
         labeling: whether they are of time and cost of labeling.
         small: whether metrics that repeat others have rows.
         clusters: settings by which the answers of a session count.
     """
     from ragtide_aggregator.reading.diagnoses import diagnoses  # noqa: PLC0415 - it imports Redis
 
-    if shown and labeling:
-        out.print(labeling_table(shown, out.width))
-    elif shown:
-        out.print(estimates_note(shown), style="bright_black", markup=False, highlight=False)
-        out.print(estimates_table(shown, out.width, folded_by=None if small else "--all shows them"))
-        for line in waiting_lines(shown, clusters):
+    if estimates and labeling:
+        out.print(labeling_table(estimates, out.width))
+    elif estimates:
+        out.print(estimates_note(estimates), style="bright_black", markup=False, highlight=False)
+        out.print(estimates_table(estimates, out.width, folded_by=None if small else "--all shows them"))
+        for line in waiting_lines(estimates, clusters):
             out.print(line, style="bright_black", markup=False, highlight=False)
         # Of live traffic the headlines have one, where something changed.
-        for where, diagnosis in diagnoses([estimate for estimate in shown if estimate.run is not None]):
+        for where, diagnosis in diagnoses([estimate for estimate in estimates if estimate.run is not None]):
             out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
-    if hidden := found - len(shown):
+    if hidden := total - len(estimates):
         err.print(f"{hidden:,} estimates of segment values are not shown: --segments shows them.", highlight=False)

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 from rich.console import Group
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ragtide_offline.benchmark.preferences import PreferenceFigures
     from ragtide_offline.benchmark.running import Benchmark
     from ragtide_offline.benchmark.spans import SpanFigures
-    from ragtide_offline.capacity.judged_sample import PlannedSample, SamplePlan
+    from ragtide_offline.capacity.judged_sample import SamplePlan
     from ragtide_offline.capacity.judging import JudgeBill
     from ragtide_offline.capacity.planning import Capacity, PlannedTraffic, WorkPart
     from ragtide_offline.capacity.unit_costs import UnitCosts
@@ -58,10 +58,10 @@ def show_agreement(compared: PredictionAgreement, confidence: float) -> None:
     counts = compared.counts
     out.print(f"{compared.predictions.name} against {compared.reference}", style="bold", highlight=False)
     out.print(agreement_table(compared, out.width))
-    for family, found in compared.families.items():
+    for family, measures in compared.families.items():
         out.print(
-            f"{family}: aggregated RMSE {measured_text(found.rmse)} ({measured_interval(found.rmse)}), consistency "
-            f"score {measured_text(found.consistency)} ({measured_interval(found.consistency)})",
+            f"{family}: aggregated RMSE {measured_text(measures.rmse)} ({measured_interval(measures.rmse)}), "
+            f"consistency score {measured_text(measures.consistency)} ({measured_interval(measures.consistency)})",
             highlight=False,
         )
     out.print(
@@ -76,19 +76,21 @@ def show_agreement(compared: PredictionAgreement, confidence: float) -> None:
 def agreement_table(compared: PredictionAgreement, width: int) -> RenderableType:
     """Return the agreement of every metric as a table, with a heading for each metric."""
     sections = []
-    for metric, found in compared.metrics.items():
+    for metric, agreement in compared.metrics.items():
         absent = compared.counts[f"absent {metric}"]
         missing = [f"absent in {absent:,} predictions"] if absent else []
         measures = (
-            ("  RMSE", found.rmse, _beside("always the mean", found.constant_rmse)),
-            ("  mean error", found.bias, ""),
-            ("  Spearman", found.spearman, ""),
-            ("  AUROC", found.auroc, "chance 0.500"),
-            ("  F1 of the low", found.f1, ""),
-            ("  kappa", found.kappa, ""),
-            ("  accuracy", found.accuracy, _beside("always the majority", found.majority)),
+            ("  RMSE", agreement.rmse, _beside("always the mean", agreement.constant_rmse)),
+            ("  mean error", agreement.bias, ""),
+            ("  Spearman", agreement.spearman, ""),
+            ("  AUROC", agreement.auroc, "chance 0.500"),
+            ("  F1 of the low", agreement.f1, ""),
+            ("  kappa", agreement.kappa, ""),
+            ("  accuracy", agreement.accuracy, _beside("always the majority", agreement.majority)),
         )
-        sections.append(([heading([metric, f"n {found.n:,}", *missing], width)], measures if found.n else (), ()))
+        sections.append(
+            ([heading([metric, f"n {agreement.n:,}", *missing], width)], measures if agreement.n else (), ())
+        )
     rows, above = in_sections(sections)
     columns = _measured_columns("measure", "value", Column("compare with", itemgetter(2), yields=1, stacks=True))
     return fitted(columns, rows, width, above)
@@ -123,28 +125,32 @@ def measured_interval(measured: Measured) -> str:
     return "" if measured.lower is None else f"{measured.lower:.3f} to {measured.upper:.3f}"
 
 
-def figures_table(found: MetricFigures, width: int) -> RenderableType:
+def figures_table(figures: MetricFigures, width: int) -> RenderableType:
     """Return the figures of a metric: means over subsets, and the other judges on their rows."""
-    rows = [(figure.name, figure.mean, "") for figure in found.figures]
-    for judge in found.judges:
+    rows = [(figure.name, figure.mean, "") for figure in figures.figures]
+    for judge in figures.judges:
         beside = f"ours on the same rows {measured_text(judge.ours)} ({measured_interval(judge.ours)})"
         rows.append((f"  {judge.judge}, {judge.n:,} rows", judge.theirs, beside))
-    rows += [(bias.name, bias.mean, "") for bias in found.biases]
-    low = "" if found.n_low is None else f"{found.n_low:,} low"
+    rows += [(bias.name, bias.mean, "") for bias in figures.biases]
+    low = "" if figures.n_low is None else f"{figures.n_low:,} low"
     others: Column[_MeasuredRow] = Column("", lambda row: Text(row[2], style="bright_black"), yields=1, stacks=True)
-    title = heading([part for part in (found.metric, f"n {found.n:,}", low) if part], width)
+    title = heading([part for part in (figures.metric, f"n {figures.n:,}", low) if part], width)
     return fitted(_measured_columns("figure", "mean", others), rows, width, {0: [title]})
 
 
 def subsets_table(figures: Sequence[MetricFigures], width: int) -> RenderableType:
     """Return the first figure of each metric for every subset."""
     wanted = [(row.metric, figure) for row in figures for figure in row.figures[:1]]
+
+    def cell(means: Mapping[str, float], name: str) -> str:
+        return f"{means[name]:.3f}" if name in means else ""
+
     columns: list[Column[str]] = [
         Column("subset", str, shortest=8),
         *(
             Column(
                 f"{metric.partition('.')[2].removeprefix('context_')}: {figure.name}",
-                partial(_of_subset, figure.subsets),
+                partial(cell, figure.subsets),
                 right=True,
                 yields=1,
                 stacks=True,
@@ -156,23 +162,19 @@ def subsets_table(figures: Sequence[MetricFigures], width: int) -> RenderableTyp
     return fitted(columns, names, width, {0: [heading(["by subset"], width)]})
 
 
-def _of_subset(figures: Mapping[str, float], name: str) -> str:
-    return "" if name not in figures else f"{figures[name]:.3f}"
-
-
-def spans_table(found: SpanFigures, width: int) -> RenderableType:
+def spans_table(spans: SpanFigures, width: int) -> RenderableType:
     """Return F1, precision and recall of unsupported spans: means over subsets, and F1 of every subset."""
-    rows = [(figure.name, figure.mean, "") for figure in found.figures]
-    rows += [(f"  F1 of {name}", Measured(value), "") for name, value in found.figures[0].subsets.items()]
-    title = heading(["unsupported spans", f"n {found.n:,}", f"{found.n_marked:,} with spans"], width)
+    rows = [(figure.name, figure.mean, "") for figure in spans.figures]
+    rows += [(f"  F1 of {name}", Measured(value), "") for name, value in spans.figures[0].subsets.items()]
+    title = heading(["unsupported spans", f"n {spans.n:,}", f"{spans.n_marked:,} with spans"], width)
     return fitted(_measured_columns("figure", "mean", shortest=12), rows, width, {0: [title]})
 
 
-def preferences_table(found: Sequence[PreferenceFigures], width: int) -> RenderableType:
+def preferences_table(preferences: Sequence[PreferenceFigures], width: int) -> RenderableType:
     """Return the rank correlations of each metric with people's preferences between two answers."""
     rows = [
         (row.metric if place == 0 else "", f"{row.n:,}" if place == 0 else "", figure)
-        for row in found
+        for row in preferences
         for place, figure in enumerate(row.figures)
     ]
     columns: list[Column[tuple[str, str, Figure]]] = [
@@ -190,35 +192,35 @@ def notes(run: Benchmark) -> list[str]:
     result = run.result
     rows, by = result.counts["rows"], result.labeler
     speed = f" in {result.seconds:,.1f} s ({rows / result.seconds:,.0f} a second)" if result.seconds and rows else ""
-    found = [f"{by.name} {by.version}: {rows:,} rows{speed}, {result.tokens:,} tokens, ${result.cost_usd:,.4f}."]
+    sentences = [f"{by.name} {by.version}: {rows:,} rows{speed}, {result.tokens:,} tokens, ${result.cost_usd:,.4f}."]
     if result.counts["without_truth"]:
-        found.append(f"{result.counts['without_truth']:,} rows have no true score, and were left out.")
+        sentences.append(f"{result.counts['without_truth']:,} rows have no true score, and were left out.")
     if result.counts["problems"]:
-        found.append(f"{result.counts['problems']:,} rows could not be used.")
+        sentences.append(f"{result.counts['problems']:,} rows could not be used.")
     for (metric, reason), count in sorted(run.absent.items()):
-        found.append(f"{metric} has no score in {count:,} rows: {reason}.")
+        sentences.append(f"{metric} has no score in {count:,} rows: {reason}.")
     undecided, unusable = run.compared_spans.undecided, run.compared_spans.unusable
     if undecided:
-        found.append(f"The labeler did not decide about the sentences of {undecided:,} responses with spans.")
+        sentences.append(f"The labeler did not decide about the sentences of {undecided:,} responses with spans.")
     if unusable:
-        found.append(f"The spans of {unusable:,} rows could not be read, and were left out.")
+        sentences.append(f"The spans of {unusable:,} rows could not be read, and were left out.")
     if run.spans is not None:
-        found.append("Spans are compared by characters. A labeler without spans marks whole sentences.")
+        sentences.append("Spans are compared by characters. A labeler without spans marks whole sentences.")
     if run.figures:
-        found.append(
+        sentences.append(
             "Means over subsets; intervals: bootstrap of questions within subsets. A constant is the subset's mean."
         )
         words = fitness_of(by.name, [figure.metric for figure in run.figures], run.settings.fit_for)
-        found += [] if words is None else [f"{by.name}: {words}."]
-        found += [f"{figure.metric} {sees}." for figure in run.figures if (sees := sees_of(by.name, figure.metric))]
+        sentences += [] if words is None else [f"{by.name}: {words}."]
+        sentences += [f"{figure.metric} {sees}." for figure in run.figures if (sees := sees_of(by.name, figure.metric))]
     if run.preferences:
-        found.append(
+        sentences.append(
             "A metric prefers the answer with the higher score. Its document is the right answer. Intervals: bootstrap "
             "of questions."
         )
     if not run.figures and not run.preferences:
-        found.append(f"No metric has {FEWEST} rows of a subset with a true score and a score.")
-    return found
+        sentences.append(f"No metric has {FEWEST} rows of a subset with a true score and a score.")
+    return sentences
 
 
 def show_figures(run: Benchmark) -> None:
@@ -235,15 +237,15 @@ def show_figures(run: Benchmark) -> None:
         out.print(sentence, style="bright_black", markup=False, highlight=False)
 
 
-def batch_summary(found: BatchRun) -> str:
+def batch_summary(run: BatchRun) -> str:
     """Return the outcome of batches in sentences."""
-    lines = [f"{found.stored:,} answers stored, ${found.cost_usd:,.4f}."]
-    if found.waiting is not None:
-        lines.append(f"Batch {found.waiting.id} has not ended ({found.waiting.status}): give the same command again.")
-    elif found.failed:
-        reason = max(found.failed.values(), key=[*found.failed.values()].count)
-        lines.append(f"{len(found.failed):,} requests stay for ordinary calls, most often because of: {reason}")
-    if found.waiting is None:
+    lines = [f"{run.stored:,} answers stored, ${run.cost_usd:,.4f}."]
+    if run.waiting is not None:
+        lines.append(f"Batch {run.waiting.id} has not ended ({run.waiting.status}): give the same command again.")
+    elif run.failed:
+        reason = max(run.failed.values(), key=[*run.failed.values()].count)
+        lines.append(f"{len(run.failed):,} requests stay for ordinary calls, most often because of: {reason}")
+    if run.waiting is None:
         lines.append("Now ragtide score or ragtide benchmark with --labeler judge uses the stored answers.")
     return "\n".join(lines)
 
@@ -251,16 +253,16 @@ def batch_summary(found: BatchRun) -> str:
 def planned(plan: CostPlan) -> str:
     """Return the cost of a run in sentences."""
     calls = plan.calls
-    found = [f"{plan.labeler}: {plan.rows:,} rows, {calls.calls:,} calls, {calls.cached:,} answers from the cache."]
+    sentences = [f"{plan.labeler}: {plan.rows:,} rows, {calls.calls:,} calls, {calls.cached:,} answers from the cache."]
     if calls.calls:
-        found.append(f"About {calls.prompt_tokens:,} tokens sent, {calls.completion_tokens:,} answered.")
+        sentences.append(f"About {calls.prompt_tokens:,} tokens sent, {calls.completion_tokens:,} answered.")
         digits = 2 if calls.cost_usd >= 0.01 else 4
-        found.append(
+        sentences.append(
             f"About ${calls.cost_usd:,.{digits}f}, without answers that are asked for again because of a fault."
             if plan.has_price
             else "The price of the model is not known: set it under judge.prices."
         )
-    return "\n".join(found)
+    return "\n".join(sentences)
 
 
 def show_plan(plan: CostPlan, *, as_json: bool = False) -> None:
@@ -319,28 +321,30 @@ def corruption_notes(run: SpoiltRows) -> list[str]:
     result, figures = run.result, run.figures
     rows, labeled = result.counts["rows"], result.counts["labeled"]
     speed = f"labeled clean and spoilt in {result.seconds:,.1f} s, {result.tokens:,} tokens, ${result.cost_usd:,.4f}"
-    found = [f"{result.labeler.name} {result.labeler.version}: {rows:,} rows, {labeled:,} {speed}."]
+    sentences = [f"{result.labeler.name} {result.labeler.version}: {rows:,} rows, {labeled:,} {speed}."]
     if result.counts["nothing_to_spoil"]:
-        found.append(f"{result.counts['nothing_to_spoil']:,} rows have no documents or no response, and were left out.")
+        sentences.append(
+            f"{result.counts['nothing_to_spoil']:,} rows have no documents or no response, and were left out."
+        )
     if result.counts["problems"]:
-        found.append(f"{result.counts['problems']:,} rows could not be used.")
+        sentences.append(f"{result.counts['problems']:,} rows could not be used.")
     if not figures:
-        return [*found, "The labeler gives no metric that a corruption should move."]
-    found.append(
+        return [*sentences, "The labeler gives no metric that a corruption should move."]
+    sentences.append(
         "AUROC: how often a clean row has a better score than a spoilt one; 0.5 says that the number does not move. "
         f"Means over subsets of {FEWEST} rows or more; intervals: bootstrap of questions within subsets."
     )
     absent = dict.fromkeys(figure.corruption for figure in figures if figure.absent == 1)
     if absent:
-        found.append(f"No spoilt row has a score of some metric (absent): {', '.join(absent)}.")
-    found.append(
+        sentences.append(f"No spoilt row has a score of some metric (absent): {', '.join(absent)}.")
+    sentences.append(
         "Alert after: interactions until the default drift rule fires in half of the simulated streams, if every "
         "interaction is spoilt from some point on, at a mean of 10,000 values between false alarms."
     )
     for metric, failures in seen_failures(figures).items():
         if words := failures_in_words(failures):
-            found.append(f"{metric} {words}.")
-    return found
+            sentences.append(f"{metric} {words}.")
+    return sentences
 
 
 CHECKS: Final = {
@@ -392,7 +396,16 @@ FAULTS: Final = frozenset({"unsteady", "moves", "often"})
 def check_table(rows: Sequence[CheckRow], width: int, confidence: float) -> RenderableType:
     """Return the rows as a table, in parts by check."""
     columns: list[Column[CheckRow]] = [
-        Column("check", _check_name, shortest=24, yields=1),
+        Column(
+            "check",
+            lambda row: (
+                f"  {NOT_APPLICABLE[row.check]}"
+                if row.verdict == "not applicable"
+                else f"  {row.metric or MEASURES[row.measure]}"
+            ),
+            shortest=24,
+            yields=1,
+        ),
         Column("estimate", lambda row: _number(row, row.estimate), right=True),
         Column(
             f"{confidence:.0%} interval",
@@ -404,12 +417,6 @@ def check_table(rows: Sequence[CheckRow], width: int, confidence: float) -> Rend
     parts = groupby(rows, lambda row: SIZES if row.measure == "mean_absolute_difference" else CHECKS[row.check])
     ordered, above = in_sections(([Text(part, style="italic")], list(members), ()) for part, members in parts)
     return fitted(columns, ordered, width, above)
-
-
-def _check_name(row: CheckRow) -> str:
-    if row.verdict == "not applicable":
-        return f"  {NOT_APPLICABLE[row.check]}"
-    return f"  {row.metric or MEASURES[row.measure]}"
 
 
 def _number(row: CheckRow, number: float | None) -> str:
@@ -429,28 +436,32 @@ def _word(row: CheckRow) -> str | Text:
 def check_notes(result: RunResult, confidence: float) -> list[str]:
     """Return sentences about the check, and how to read its words."""
     counts = result.counts
-    found = [f"{counts['labeled']:,} answers, none from a cache, {result.tokens:,} tokens, ${result.cost_usd:,.4f}."]
+    sentences = [
+        f"{counts['labeled']:,} answers, none from a cache, {result.tokens:,} tokens, ${result.cost_usd:,.4f}."
+    ]
     if counts["nothing_to_judge"]:
-        found.append(f"{counts['nothing_to_judge']:,} rows have nothing that the judge is asked about.")
+        sentences.append(f"{counts['nothing_to_judge']:,} rows have nothing that the judge is asked about.")
     if counts["problems"]:
-        found.append(f"{counts['problems']:,} questions have no answer, because of a fault of the row or the endpoint.")
-    found.append(
+        sentences.append(
+            f"{counts['problems']:,} questions have no answer, because of a fault of the row or the endpoint."
+        )
+    sentences.append(
         f"moves: not by chance, at {confidence:.0%} for the whole table; slight: the same, but by at most {SMALL:g} of "
         f"the range; stays: by at most {SMALL:g}, if at all; unclear: ask about more items."
     )
-    found.append(
+    sentences.append(
         f"steady: {1 - SMALL:.0%} of the labels or more are equal, scores differ by at most {SMALL:g}; rare: at most "
         f"{SMALL:.0%} of the items; often: more than {TOLERATED:.0%}."
     )
-    return found
+    return sentences
 
 
-def criterion_sentences(result: CriterionFit, found: GatheredInteractions) -> Iterator[str]:
+def criterion_sentences(result: CriterionFit, gathered: GatheredInteractions) -> Iterator[str]:
     """Yield sentences about the proxy of a criterion and its errors."""
     from ragtide_offline.local_fit.sources import reference_text  # noqa: PLC0415
 
     loss = result.cross_validated
-    yield f"{result.criterion.metric}: {loss.interactions:,} answers by {reference_text(found.reference)}"
+    yield f"{result.criterion.metric}: {loss.interactions:,} answers by {reference_text(gathered.reference)}"
     yield (
         f"Mean squared error: {loss.shipped:.4f} of a constant, {loss.fitted:.4f} of the proxy; difference "
         f"{loss.difference:+.4f} ({result.confidence:.0%} interval {loss.lower:+.4f} to {loss.upper:+.4f}). Each of "
@@ -465,8 +476,8 @@ def criterion_sentences(result: CriterionFit, found: GatheredInteractions) -> It
     if result.unused:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(result.unused.items()))
         yield f"Not used: {reasons}."
-    if found.missing:
-        yield f"Not used: {found.missing:,} whose texts were not found."
+    if gathered.missing:
+        yield f"Not used: {gathered.missing:,} whose texts were not found."
 
 
 def scores_table(result: FitResult, reference: str, width: int) -> RenderableType:
@@ -489,9 +500,9 @@ def scores_table(result: FitResult, reference: str, width: int) -> RenderableTyp
 
 
 def _figures(score: ScoreResult) -> tuple[str, str, str, str]:
-    if (found := score.separation) is not None:
-        interval = f"{found.lower:+.3f} to {found.upper:+.3f}"
-        return f"{found.shipped:.3f}", f"{found.fitted:.3f}", f"{found.gain:+.3f}", interval
+    if (separation := score.separation) is not None:
+        interval = f"{separation.lower:+.3f} to {separation.upper:+.3f}"
+        return f"{separation.shipped:.3f}", f"{separation.fitted:.3f}", f"{separation.gain:+.3f}", interval
     if (loss := score.cross_validated) is not None:
         interval = f"{loss.lower:+.4f} to {loss.upper:+.4f}"
         return f"{loss.shipped:.4f}", f"{loss.fitted:.4f}", f"{loss.difference:+.4f}", interval
@@ -610,13 +621,17 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
         ends = interval_text((gap.lower, gap.upper), exact=gap.lower == gap.upper)
         return f"{gap.estimate:z.3f} ({ends}) to #{names.get(row.against or '', '?')}"
 
+    def config(row: BoardRow) -> Text:
+        name = f"#{row.number}" if row.own_name is None else f"#{row.number} {row.own_name}"
+        return Text(printable(name), style=STYLES.get(row.status, ""))
+
     def drawn(row: BoardRow, width: int) -> Text:
         main, style = row.estimates[metric], STYLES.get(row.status) or "cyan"
         return interval_bar(main.estimate, (main.lower, main.upper), main.value_range, width, style)
 
     main_mean, (wide, narrow) = partial(mean, name=metric), (partial(drawn, width=chars) for chars in BAR_WIDTHS)
     columns: list[Column[BoardRow]] = [
-        Column("config", _config, yields=6, shortest=NAME_CHARS),
+        Column("config", config, yields=6, shortest=NAME_CHARS),
         *_parameters(rows),
         Column("status", lambda row: Text(row.status, style=STYLES.get(row.status, ""))),
         Column(_last(metric), main_mean, right=True, yields=7, narrower=Column("mean", main_mean, right=True)),
@@ -645,11 +660,6 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
     return Group(_head(board, driven=driven), Text(), fitted(columns, rows, width), *_notes(board))
 
 
-def _config(row: BoardRow) -> Text:
-    name = f"#{row.number}" if row.own_name is None else f"#{row.number} {row.own_name}"
-    return Text(printable(name), style=STYLES.get(row.status, ""))
-
-
 def _parameters(rows: Sequence[BoardRow]) -> Iterator[Column[BoardRow]]:
     for name in dict.fromkeys(name for row in rows for name in row.parameters):
         value = partial(_parameter, name)
@@ -668,6 +678,8 @@ def _last(metric: str) -> str:
 
 
 def _head(board: Board, *, driven: bool) -> Text:
+    saved = board.calls_saved / board.calls_total if board.calls_total else 0.0
+    left = board.calls_total - board.executed - board.calls_saved
     going = "running" if driven else "waits for a driver"
     state = "complete" if board.completed else "paused" if board.paused else going
     text = Text.assemble(
@@ -675,7 +687,8 @@ def _head(board: Board, *, driven: bool) -> Text:
         f"   {state}   {board.compared:,} of {board.population_size:,} items   shard {board.shard} of {board.shards}",
         f"   {board.cost_usd:.4f} USD" if board.cost_usd else "",
         f"   {board.tokens:,} tokens" if board.tokens else "",
-        f"\nby {board.metric}   {_work(board)}",
+        f"\nby {board.metric}   {board.executed:,} of {board.calls_total:,} calls made, ",
+        f"{board.calls_saved:,} saved ({saved:.0%}){f', {left:,} to come' if left > 0 else ''}",
     )
     if board.paused and not board.completed:
         text.append(f"\n{board.paused}", style="yellow")
@@ -684,20 +697,23 @@ def _head(board: Board, *, driven: bool) -> Text:
     return text
 
 
-def _work(board: Board) -> str:
-    saved = board.calls_saved / board.calls_total if board.calls_total else 0.0
-    left = board.calls_total - board.executed - board.calls_saved
-    to_come = f", {left:,} to come" if left > 0 else ""
-    return f"{board.executed:,} of {board.calls_total:,} calls made, {board.calls_saved:,} saved ({saved:.0%}){to_come}"
-
-
 def _notes(board: Board) -> list[Text]:
     notes = []
     if any(row.estimates[board.metric].exact for row in board.rows):
-        notes.append(f"exact: all {board.population_size:,} items have run. {_outlook(board)}".rstrip())
+        outlook = ""
+        if board.outlook is not None and board.leader is not None:
+            ends = interval_text((board.outlook.lower, board.outlook.upper))
+            outlook = f" For other items like these {board.leader.title} has {ends}."
+        notes.append(f"exact: all {board.population_size:,} items have run.{outlook}")
     titles = {row.name: row.title for row in board.rows}
     stopped = sorted((row for row in board.rows if row.stopped_by is not None), key=lambda row: row.n_items)
-    notes += [_stop(row, board, titles) for row in stopped]
+    for row in stopped:
+        leader = titles.get(row.against or "")
+        if row.stopped_by == RACE and row.behind is not None and leader is not None:
+            sure = stop_text(row.behind, leader, higher_is_better=board.higher_is_better)
+            notes.append(f"{row.title} stopped after {row.n_items:,} items: {sure}")
+        else:
+            notes.append(f"{row.title} stopped by {row.stopped_by}{': ' if row.reason else ''}{row.reason}")
     if board.margin is not None and any(row.stopped_by == RACE for row in stopped):
         notes.append(
             f"The race stops a config once it is surely at most {board.margin:g} better than another (error "
@@ -706,36 +722,15 @@ def _notes(board: Board) -> list[Text]:
     return [Text(), *(Text(printable(note), style="bright_black") for note in notes)] if notes else []
 
 
-def _outlook(board: Board) -> str:
-    if board.outlook is None or board.leader is None:
-        return ""
-    ends = interval_text((board.outlook.lower, board.outlook.upper))
-    return f"For other items like these {board.leader.title} has {ends}."
-
-
-def _stop(row: BoardRow, board: Board, titles: Mapping[str, str]) -> str:
-    leader = titles.get(row.against or "")
-    if row.stopped_by == RACE and row.behind is not None and leader is not None:
-        sure = stop_text(row.behind, leader, higher_is_better=board.higher_is_better)
-        return f"{row.title} stopped after {row.n_items:,} items: {sure}"
-    return f"{row.title} stopped by {row.stopped_by}{': ' if row.reason else ''}{row.reason}"
-
-
 def shown_metrics(board: Board, most: int = 3) -> list[str]:
     """Return the first few scored metrics besides the metric of the race, which get a column each.
 
     Outcomes such as an empty retrieval come last, because they say less about quality.
     """
     outcomes = {metric.name for metric in OUTCOMES}
-    found = dict.fromkeys(metric for row in board.rows for metric, estimate in row.estimates.items() if estimate.n)
-    shown = [metric for metric in found if metric != board.metric]
-    return sorted(shown, key=lambda metric: metric in outcomes)[:most]
-
-
-def criterion_fields(row: ListedCriterion) -> dict[str, Any]:
-    """Return a criterion with its numbers, for programs."""
-    fields = {"name": row.criterion.name, **row.model_dump(mode="json")}
-    return {**fields, "at": None if row.at is None else row.at.isoformat()}
+    scored = dict.fromkeys(metric for row in board.rows for metric, estimate in row.estimates.items() if estimate.n)
+    others = [metric for metric in scored if metric != board.metric]
+    return sorted(others, key=lambda metric: metric in outcomes)[:most]
 
 
 _CriterionRow = tuple["ListedCriterion", "CriterionNumber | None", bool]
@@ -807,11 +802,11 @@ def show_checks(
 
 
 def _show_prices(
-    prices: CriteriaPrices, each: Sequence[CriterionPrice], together: CriterionPrice, reasons: str
+    prices: CriteriaPrices, priced: Sequence[CriterionPrice], together: CriterionPrice, reasons: str
 ) -> None:
     from ragtide_roles.criteria.pricing import PER  # noqa: PLC0415 - it imports Redis
 
-    rows: list[CriterionPrice] = [*each, *([together] if len(each) > 1 else [])]
+    rows: list[CriterionPrice] = [*priced, *([together] if len(priced) > 1 else [])]
     columns: list[Column[CriterionPrice]] = [
         Column(f"per {PER:,} {together.unit}s", lambda row: row.name or "all together", shortest=12),
         Column("tokens in", lambda row: f"{row.prompt_tokens:,.0f}", right=True),
@@ -840,13 +835,13 @@ def _dollars(amount: float | None) -> str:
     return "–" if amount is None else f"{amount:,.4f}"
 
 
-def show_verdicts(found: CriterionTrial) -> None:
+def show_verdicts(trial: CriterionTrial) -> None:
     """Print each verdict beside its reason, then the counts."""
     width = max(out.width if out.width < 200 else 80, 40)
-    answers = [verdict.answer or verdict.absent or "" for verdict in found.verdicts]
+    answers = [verdict.answer or verdict.absent or "" for verdict in trial.verdicts]
     left = min(max([len(answer) for answer in answers] or [0]), 18)
-    out.print(found.criterion.question, style="bold")
-    for verdict, answer in zip(found.verdicts, answers, strict=True):
+    out.print(trial.criterion.question, style="bold")
+    for verdict, answer in zip(trial.verdicts, answers, strict=True):
         question = " ".join(printable(verdict.question or "").split())
         style = "yellow" if verdict.value is None else "bold"
         head = Text.assemble((printable(answer)[:left].ljust(left), style), "  ", Text(question))
@@ -854,13 +849,13 @@ def show_verdicts(found: CriterionTrial) -> None:
         out.print(head)
         for line in Text(printable(verdict.reason)).wrap(out, width - left - 2) if verdict.reason else ():
             out.print(Text.assemble(" " * (left + 2), (line.plain, "bright_black")))
-    counts = ", ".join(f"{answer} {count}" for answer, count in found.counts.most_common())
-    share = found.cannot_tell_share
-    mean = "no value" if found.mean is None else f"mean {found.mean:.3f}"
+    counts = ", ".join(f"{answer} {count}" for answer, count in trial.counts.most_common())
+    share = trial.cannot_tell_share
+    mean = "no value" if trial.mean is None else f"mean {trial.mean:.3f}"
     out.print()
-    what = "sessions" if found.criterion.is_of_session else "interactions"
-    cost = f"${found.result.cost_usd:.4f}"
-    out.print(f"{len(found.verdicts)} {what}: {counts}; {mean}; cannot tell {share or 0:.0%}; {cost}")
+    what = "sessions" if trial.criterion.is_of_session else "interactions"
+    cost = f"${trial.result.cost_usd:.4f}"
+    out.print(f"{len(trial.verdicts)} {what}: {counts}; {mean}; cannot tell {share or 0:.0%}; {cost}")
 
 
 ROLES: Final = {"producer": "producers", "worker": "workers", "aggregator": "aggregators", "redis": "Redis"}
@@ -886,7 +881,12 @@ def capacity_view(
     from ragtide_offline.capacity.planning import MEMORY_SHARE, UTILIZATION  # noqa: PLC0415 - it imports Redis
 
     tables = (_roles(needs, width), _memory(needs, width), _limits(needs, larger or {}, width))
-    parts = [_title(traffic, needs), Text(), *(part for table in tables for part in (table, Text()))]
+    title = Text.assemble(
+        (f"{traffic.rate:,g} interactions a second", "bold"),
+        f", {traffic.documents:g} documents of {traffic.document_kib:,.3g} KiB, "
+        f"{count_of(traffic.pipelines, 'pipeline')}, {count_of(needs.partitions, 'partition')}",
+    )
+    parts = [title, Text(), *(part for table in tables for part in (table, Text()))]
     network = f"Redis receives {_size(needs.received_bytes)} a second and sends {_size(needs.sent_bytes)}."
     backlog = f"Interactions that wait for an hour without workers take {_size(needs.backlog_bytes)} more."
     included = (
@@ -897,25 +897,13 @@ def capacity_view(
         f"Unit costs: measured on {costs.measured_on}, {costs.machine}, {costs.versions}. Another machine differs by "
         "its speed: make capacity measures it, and --costs FILE takes its costs."
     )
-    lines = [f"{network} {backlog}", "" if bill is None else _bill(bill), _advice(needs), included, origin]
-    return Group(*parts, *(Text(line) for line in lines if line))
-
-
-def _advice(needs: Capacity) -> str:
-    exceeded = [f"Above 100%: {limit.limit}: {limit.exceeded}." for limit in needs.limits if limit.used > 1]
+    advice = [f"Above 100%: {limit.limit}: {limit.exceeded}." for limit in needs.limits if limit.used > 1]
     if needs.partitions < needs.partitions_needed:
-        exceeded.append(
+        advice.append(
             f"Set at least {needs.partitions_needed:,} partitions: each has one process at a time and a cap of keys."
         )
-    return "\n".join(exceeded)
-
-
-def _title(traffic: PlannedTraffic, needs: Capacity) -> Text:
-    return Text.assemble(
-        (f"{traffic.rate:,g} interactions a second", "bold"),
-        f", {traffic.documents:g} documents of {traffic.document_kib:,.3g} KiB, "
-        f"{count_of(traffic.pipelines, 'pipeline')}, {count_of(needs.partitions, 'partition')}",
-    )
+    lines = [f"{network} {backlog}", "" if bill is None else _bill(bill), "\n".join(advice), included, origin]
+    return Group(*parts, *(Text(line) for line in lines if line))
 
 
 def _roles(needs: Capacity, width: int) -> RenderableType:
@@ -946,8 +934,8 @@ def _memory(needs: Capacity, width: int) -> RenderableType:
 
 def _limits(needs: Capacity, larger: Mapping[str, Capacity], width: int) -> RenderableType:
     columns: list[Column[str]] = [Column("limit", str)]
-    for title, found in {"used": needs, **{f"{size} x10": grown for size, grown in larger.items()}}.items():
-        used = {limit.limit: f"{limit.used:,.0%}" for limit in found.limits}
+    for title, needs_of_size in {"used": needs, **{f"{size} x10": grown for size, grown in larger.items()}}.items():
+        used = {limit.limit: f"{limit.used:,.0%}" for limit in needs_of_size.limits}
         columns.append(Column(title, used.__getitem__, right=True))
     return fitted(columns, [limit.limit for limit in needs.limits], width)
 
@@ -973,7 +961,13 @@ def plan_view(plan: SamplePlan, width: int) -> RenderableType:
     """Return the samples as a table, with the assumptions."""
     names = ["judged alone"] if plan.with_proxy is None else ["with the proxy", "judged alone"]
     samples = [plan.judged_alone] if plan.with_proxy is None else [plan.with_proxy, plan.judged_alone]
-    rows = [(name, *_cells(sample, plan.days)) for name, sample in zip(names, samples, strict=True)]
+    rows: list[tuple[str, ...]] = []
+    for name, sample in zip(names, samples, strict=True):
+        if sample is None:
+            rows.append((name, "not reached", "", "", ""))
+            continue
+        dollars = "unknown" if sample.usd is None else f"{sample.usd:,.2f}"
+        rows.append((name, f"{sample.judged:,}", f"{sample.rate:.1%}", f"{sample.judged / plan.days:,.0f}", dollars))
     columns: list[Column[tuple[str, ...]]] = [
         Column(title, itemgetter(place), right=place > 0)
         for place, title in enumerate(("", "judged items", "share", "a day", "dollars"))
@@ -988,23 +982,16 @@ def plan_view(plan: SamplePlan, width: int) -> RenderableType:
     return Group(heading(title, width), fitted(columns, rows, width), *notes)
 
 
-def _cells(sample: PlannedSample | None, days: float) -> tuple[str, str, str, str]:
-    if sample is None:
-        return "not reached", "", "", ""
-    dollars = "unknown" if sample.usd is None else f"{sample.usd:,.2f}"
-    return f"{sample.judged:,}", f"{sample.rate:.1%}", f"{sample.judged / days:,.0f}", dollars
-
-
 def _about_clusters(plan: SamplePlan) -> Iterator[str]:
     scale = plan.scale
     if not scale.dependence and not scale.dependence_alone:
         yield "Sessions and other clusters: none, or no measured effect."
         return
     sample, proxy = plan.with_proxy or plan.judged_alone, plan.with_proxy is not None
-    found = "" if sample is None else f" of {scale.design_effect(sample.judged, plan.interactions, proxy=proxy):.2f}"
+    effect = "" if sample is None else f" of {scale.design_effect(sample.judged, plan.interactions, proxy=proxy):.2f}"
     yield (
         f"Interactions of one session or cluster (about {scale.cluster_items:.1f} each) are alike: a design "
-        f"effect{found}. More judged items do not make that part of the width smaller; more days do."
+        f"effect{effect}. More judged items do not make that part of the width smaller; more days do."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from datetime import datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,40 +101,46 @@ def alerts_view(texts: Sequence[AlertText], *, brief: bool = False) -> Renderabl
 
 def item_view(specimen: Specimen, labeling: SpecimenLabeling) -> RenderableType:
     """Return a specimen as lines: facts, question, documents and response with the marks of a labeling, scores."""
-    one = specimen.interaction
-    found = marked(specimen, labeling)
-    parts: list[RenderableType] = [Text(printable(one.interaction_id), style="bold"), _facts(specimen), Text()]
-    parts += [_title("question"), _text(one.question)]
-    probabilities = any(isinstance(mark, float) for mark in _marks(found.documents, found.response))
+    interaction = specimen.interaction
+    marked_item = marked(specimen, labeling)
+    parts: list[RenderableType] = [Text(printable(interaction.interaction_id), style="bold"), _facts(specimen), Text()]
+    parts += [_title("question"), _text(interaction.question)]
+    marks: list[Mark] = [sentence.supported for sentence in marked_item.response or ()]
+    marks += [sentence.relevant for sentences in marked_item.documents for sentence in sentences or ()]
+    probabilities = any(isinstance(mark, float) for mark in marks)
     by = printable(labeling.labeler)
     legend = (
         f"Marks: probabilities of {by} that a sentence is relevant, used, supported; ? unknown."
         if probabilities
         else f"Marks: labels of {by}; R relevant, U used, S supported, - not, ? unknown."
     )
-    for number, (document, sentences) in enumerate(zip(one.documents, found.documents, strict=True)):
+    for number, (document, sentences) in enumerate(zip(interaction.documents, marked_item.documents, strict=True)):
         name = f" · {printable(document.id)}" if document.id else ""
         parts += [Text(), _title(f"document {number}{name}")]
         parts.append(_text(document.text) if sentences is None else folded(DOCUMENT_COLUMNS, sentences, 1))
-    if not one.documents:
+    if not interaction.documents:
         parts += [Text(), _title("no documents")]
     parts += [Text(), _title("response")]
-    parts.append(_text(one.response) if found.response is None else folded(RESPONSE_COLUMNS, found.response, 1))
-    if one.reference_answer is not None:
-        parts += [Text(), _title("reference answer"), _text(one.reference_answer)]
+    parts.append(
+        _text(interaction.response)
+        if marked_item.response is None
+        else folded(RESPONSE_COLUMNS, marked_item.response, 1)
+    )
+    if interaction.reference_answer is not None:
+        parts += [Text(), _title("reference answer"), _text(interaction.reference_answer)]
     parts += [Text(), Text(legend, style="bright_black")]
-    for each in specimen.labelings:
-        parts += [Text(), _title(f"scores · {printable(each.labeler)}"), _scores(each)]
+    for scored in specimen.labelings:
+        parts += [Text(), _title(f"scores · {printable(scored.labeler)}"), _scores(scored)]
     return Group(*parts)
 
 
 def _facts(specimen: Specimen) -> RenderableType:
-    one = specimen.interaction
+    interaction = specimen.interaction
     rows = [
-        ("pipeline", one.pipeline),
-        ("answered", f"{one.occurred_at:%Y-%m-%d %H:%M:%S} UTC"),
-        ("segments", ", ".join(f"{name}={value}" for name, value in one.segments.items())),
-        ("session", one.session_id or ""),
+        ("pipeline", interaction.pipeline),
+        ("answered", f"{interaction.occurred_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("segments", ", ".join(f"{name}={value}" for name, value in interaction.segments.items())),
+        ("session", interaction.session_id or ""),
         ("trace", specimen.trace_id or ""),
         ("cost", f"{specimen.cost_usd:g} USD" if specimen.cost_usd else ""),
         ("kept for", ", ".join(specimen.lists)),
@@ -149,10 +155,16 @@ def _document_sentence(sentence: DocumentSentence) -> Text:
 
 
 def _response_sentence(sentence: ResponseSentence) -> Text:
-    shown = _marked_parts(sentence, "" if sentence.supported is None or _is_marked(sentence.supported) else "red")
+    text = Text(style="" if sentence.supported is None or _is_marked(sentence.supported) else "red")
+    at = 0
+    for start, end in sentence.unsupported:
+        text.append(printable(sentence.text[at:start]))
+        text.append(printable(sentence.text[start:end]), style="underline")
+        at = end
+    text.append(printable(sentence.text[at:]))
     if sentence.reason:
-        shown.append(f"\n{_reason(sentence.reason)}", style="bright_black")
-    return shown
+        text.append(f"\n{_reason(sentence.reason)}", style="bright_black")
+    return text
 
 
 DOCUMENT_COLUMNS: Final[Sequence[Column[DocumentSentence]]] = (
@@ -170,16 +182,6 @@ RESPONSE_COLUMNS: Final[Sequence[Column[ResponseSentence]]] = (
     Column("by", lambda sentence: Text(" ".join(sentence.by)), folds=12),
     Column("sentence", _response_sentence, folds=WIDEST),
 )
-
-
-def _marked_parts(sentence: ResponseSentence, style: str) -> Text:
-    found = Text(style=style)
-    at = 0
-    for start, end in sentence.unsupported:
-        found.append(printable(sentence.text[at:start]))
-        found.append(printable(sentence.text[start:end]), style="underline")
-        at = end
-    return found.append(printable(sentence.text[at:]))
 
 
 def _scores(labeling: SpecimenLabeling) -> RenderableType:
@@ -221,14 +223,6 @@ def _mark(mark: Mark, sign: str) -> str:
 
 def _is_marked(mark: Mark) -> bool:
     return mark is not None and mark >= 0.5
-
-
-def _marks(
-    documents: Sequence[Sequence[DocumentSentence] | None], response: Sequence[ResponseSentence] | None
-) -> Iterator[Mark]:
-    for sentences in documents:
-        yield from (sentence.relevant for sentence in sentences or ())
-    yield from (sentence.supported for sentence in response or ())
 
 
 def fields_of_item(specimen: Specimen, labeler: str | None = None) -> dict[str, Any]:
@@ -277,9 +271,9 @@ WORKSPACE_COLUMNS: Final[Sequence[Column[Workspace]]] = (
 )
 
 
-def matched_alerts(one: Silence) -> str:
+def matched_alerts(silence: Silence) -> str:
     """Return the patterns of a silence in words."""
-    patterns = {name: getattr(one, name) for name in ("pipeline", "rule", "metric", "segment")}
+    patterns = {name: getattr(silence, name) for name in ("pipeline", "rule", "metric", "segment")}
     return " ".join(f"{name}={text}" for name, text in patterns.items() if text not in ("*", None)) or "all"
 
 
@@ -386,18 +380,18 @@ def stations_table(stations: Sequence[TraceStation]) -> RenderableType:
     groups: dict[tuple[str | None, int], list[TraceStation]] = {}
     for station in stations:
         groups.setdefault((station.pipeline, station.partition), []).append(station)
-    shown: list[RenderableType] = []
+    parts: list[RenderableType] = []
     for (pipeline, partition), members in groups.items():
         where = f"pipeline {printable(pipeline)}, " if pipeline else ""
-        shown.append(Text(f"{where}partition {partition}; times in UTC", style="bright_black"))
-        shown.append(folded(STATION_COLUMNS, members))
-    return Group(*shown)
+        parts.append(Text(f"{where}partition {partition}; times in UTC", style="bright_black"))
+        parts.append(folded(STATION_COLUMNS, members))
+    return Group(*parts)
 
 
 def trace_heading(trace: ExplainedTrace) -> str:
     """Return the heading of a trace."""
-    of = f" of {printable(trace.service)[:NAME_MAX]}" if trace.service else ""
-    return f"trace {trace.trace_id}{of}"
+    service = f" of {printable(trace.service)[:NAME_MAX]}" if trace.service else ""
+    return f"trace {trace.trace_id}{service}"
 
 
 SPAN_COLUMNS: Final[Sequence[Column[ExplainedSpan]]] = (
@@ -409,18 +403,18 @@ SPAN_COLUMNS: Final[Sequence[Column[ExplainedSpan]]] = (
 def interaction_lines(number: int, mapped: Mapped, content: ExplainedContent) -> Iterator[Text]:
     """Yield the lines about an interaction of a trace."""
     yield Text(f"interaction {number}: {printable(mapped.interaction_id)}", style="bold")
-    found = mapped.interaction
-    if found is None:
+    interaction = mapped.interaction
+    if interaction is None:
         yield Text(f"  cannot be used ({mapped.refusal}): {printable(mapped.detail)}", style="yellow")
     else:
-        yield _line("pipeline", found.pipeline)
+        yield _line("pipeline", interaction.pipeline)
     yield from _content_lines(content)
     if mapped.probability is not None:
         yield _line("sampled", f"the sender kept {mapped.probability:.2%} of the traces")
-    if found is not None and found.left_out:
-        yield _line("left out", ", ".join(sorted(found.left_out)))
-    if found is not None and "time_unit" in found.metadata:
-        yield _line("times", f"read as {found.metadata['time_unit']}: OpenTelemetry has nanoseconds there")
+    if interaction is not None and interaction.left_out:
+        yield _line("left out", ", ".join(sorted(interaction.left_out)))
+    if interaction is not None and "time_unit" in interaction.metadata:
+        yield _line("times", f"read as {interaction.metadata['time_unit']}: OpenTelemetry has nanoseconds there")
 
 
 def _content_lines(content: ExplainedContent) -> Iterator[Text]:
@@ -448,13 +442,13 @@ def _line(name: str, text: str, place: str = "") -> Text:
     return Text.assemble((f"  {printable(name[:NAME_MAX])}{where}: ", "bright_black"), cut)
 
 
-def traces_summary(found: Sequence[ExplainedTrace]) -> str:
+def traces_summary(traces: Sequence[ExplainedTrace]) -> str:
     """Return the numbers of traces and interactions in words."""
-    interactions = [mapped for trace in found for mapped in trace.interactions]
+    interactions = [mapped for trace in traces for mapped in trace.interactions]
     refused = sum(mapped.interaction is None for mapped in interactions)
-    spans = sum(span.role != "missing" for trace in found for span in trace.spans)
+    spans = sum(span.role != "missing" for trace in traces for span in trace.spans)
     unusable = f", {refused} of them cannot be used" if refused else ""
-    counted = [_counted(spans, "span"), _counted(len(found), "trace"), _counted(len(interactions), "interaction")]
+    counted = [_counted(spans, "span"), _counted(len(traces), "trace"), _counted(len(interactions), "interaction")]
     return f"{', '.join(counted)}{unusable}"
 
 
@@ -467,10 +461,7 @@ def fields_of_trace(trace: ExplainedTrace) -> dict[str, Any]:
     return {
         "trace_id": trace.trace_id,
         "service": trace.service,
-        "spans": [
-            {"depth": span.depth, "name": span.name, "span_id": span.span_id, "role": span.role, "part": span.part}
-            for span in trace.spans
-        ],
+        "spans": [asdict(span) for span in trace.spans],
         "interactions": [
             {
                 "interaction_id": mapped.interaction_id,
@@ -485,9 +476,6 @@ def fields_of_trace(trace: ExplainedTrace) -> dict[str, Any]:
         ],
         "reason": trace.reason,
     }
-
-
-_TIMES: Final = ("updated_at", "since")
 
 
 _LEVELS: Final = {"ok": Text("✓", "green"), "warning": Text("!", "yellow"), "problem": Text("✗", "red")}
@@ -508,23 +496,16 @@ FINDING_COLUMNS: Final[Sequence[Column[Finding]]] = (
 def print_repairs(repairs: list[tuple[Streams, DroppedField]], *, as_json: bool) -> None:
     """Print the dropped fields and their losses."""
     if as_json:
-        print_json([_fields(streams, dropped) for streams, dropped in repairs])
+        rows = []
+        for streams, dropped in repairs:
+            fields = {**asdict(dropped), "resolved": [alert.alert_id for alert in dropped.resolved]}
+            times = {name: value.isoformat() for name, value in fields.items() if isinstance(value, datetime)}
+            rows.append({"partition": streams.partition, **fields, **times})
+        print_json(rows)
         return
     for streams, dropped in repairs:
         for line in sentences(streams, dropped):
             out.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _fields(streams: Streams, dropped: DroppedField) -> dict[str, Any]:
-    times = {name: None if at is None else at.isoformat() for name, at in asdict(dropped).items() if name in _TIMES}
-    return {
-        "partition": streams.partition,
-        "fields": list(dropped.fields),
-        "n": dropped.n,
-        "mean": dropped.mean,
-        **times,
-        "resolved": [alert.alert_id for alert in dropped.resolved],
-    }
 
 
 def sentences(streams: Streams, dropped: DroppedField) -> list[str]:
@@ -545,16 +526,16 @@ def sentences(streams: Streams, dropped: DroppedField) -> list[str]:
     return lines
 
 
-def print_destination(one: dict[str, Any]) -> None:
+def print_destination(answer_of: dict[str, Any]) -> None:
     """Print the answer of a destination, or its requests."""
-    name = f"{one['destination']} ({one['kind']})"
-    if "requests" not in one:
-        answer = printable(one["answer"])
-        style = "green" if one["ok"] else "red"
+    name = f"{answer_of['destination']} ({answer_of['kind']})"
+    if "requests" not in answer_of:
+        answer = printable(answer_of["answer"])
+        style = "green" if answer_of["ok"] else "red"
         out.print(f"{name}: {answer}", style=style, markup=False, highlight=False, soft_wrap=True)
         return
     err.print(f"{name}: nothing is sent", markup=False, highlight=False)
-    for request in one["requests"]:
+    for request in answer_of["requests"]:
         print_json(request)
 
 
@@ -566,7 +547,10 @@ def contents_table(rows: Sequence[Mapping[str, Any]], width: int) -> RenderableT
     ]
     for name in COUNTS:
         empty = not any(row[name] for row in rows)
-        exact = partial(_counted_cell, name)
+
+        def exact(row: Mapping[str, Any], name: str = name) -> str:
+            return f"{row[name]:,}"
+
         if name == "bytes":
             short: Column[Mapping[str, Any]] = Column("size", lambda row: decimal(row["bytes"]), right=True)
             columns.append(Column(name, exact, right=True, yields=2, narrower=short))
@@ -575,16 +559,12 @@ def contents_table(rows: Sequence[Mapping[str, Any]], width: int) -> RenderableT
     return fitted(columns, rows, width)
 
 
-def _counted_cell(name: str, row: Mapping[str, Any]) -> str:
-    return f"{row[name]:,}"
-
-
 def print_restored(restored: Restored, recording: Recording) -> None:
     """Print what was put back into the live streams, and what it does not have of the original texts."""
-    found = f"{restored.interactions:,} interactions and {restored.feedback:,} feedback items are put back"
+    sentence = f"{restored.interactions:,} interactions and {restored.feedback:,} feedback items are put back"
     if restored.known:
-        found += f"; {restored.known:,} interactions were there already"
-    err.print(found, highlight=False)
+        sentence += f"; {restored.known:,} interactions were there already"
+    err.print(sentence, highlight=False)
     redactions = sorted({name for state in recording.partitions.values() for name in state.redaction})
     if redactions and restored.interactions:
         err.print(
@@ -602,19 +582,19 @@ def unlabeled(counts: Mapping[str, Any], workspace: str) -> str:
     return f"Dead letters: {named}. Show them with: ragtide dead-letters --workspace {workspace}"
 
 
-def print_replay(plan: ReplayPlan, found: ReplayResult) -> None:
+def print_replay(plan: ReplayPlan, result: ReplayResult) -> None:
     """Print the estimates and alerts of a replay."""
-    whole = [estimate for estimate in found.estimates or () if estimate.segment is None]
+    whole = [estimate for estimate in result.estimates or () if estimate.segment is None]
     out.print(estimates_note(whole), style="bright_black", markup=False, highlight=False)
     shows_all = f"ragtide estimates --workspace {plan.run} --all shows them"
     out.print(estimates_table(whole, out.width, folded_by=shows_all))
     out.print()
-    out.print(fitted(RULE_COLUMNS, [*found.rules.items()], out.width))
-    counts = found.counts
-    rate = counts["n"] / max(found.seconds, 1e-9)
+    out.print(fitted(RULE_COLUMNS, [*result.rules.items()], out.width))
+    counts = result.counts
+    rate = counts["n"] / max(result.seconds, 1e-9)
     cost = f", ${counts['cost_usd']:.4f}" if counts.get("cost_usd") else ""
     err.print(
-        f"{counts['n']:,} of {counts['population_size']:,} in {found.seconds:.1f} s ({rate:,.0f}/s){cost}; "
+        f"{counts['n']:,} of {counts['population_size']:,} in {result.seconds:.1f} s ({rate:,.0f}/s){cost}; "
         f"show the estimates with: ragtide estimates --workspace {plan.run}",
         highlight=False,
         soft_wrap=True,
@@ -647,13 +627,13 @@ ALERTS_SHOWN: Final = 10
 """Most alerts that `ragtide rules test` shows in full."""
 
 
-def print_rule_test(recording: Recording, found: ReplayResult, total: int) -> None:
+def print_rule_test(recording: Recording, result: ReplayResult, total: int) -> None:
     """Print the alerts that rules would have raised."""
-    out.print(fitted(RULE_COLUMNS, [*found.rules.items()], out.width))
-    if found.alerts:
+    out.print(fitted(RULE_COLUMNS, [*result.rules.items()], out.width))
+    if result.alerts:
         out.print()
-        first = sorted(found.alerts, key=lambda alert: alert.fired_at)[:ALERTS_SHOWN]
+        first = sorted(result.alerts, key=lambda alert: alert.fired_at)[:ALERTS_SHOWN]
         out.print(alerts_view([alert_text(alert) for alert in first]))
-    if len(found.alerts) > ALERTS_SHOWN:
-        err.print(f"{len(found.alerts) - ALERTS_SHOWN:,} more alerts: --json has all of them", highlight=False)
-    err.print(f"{total:,} metric events of {recording.url} in {found.seconds:.1f} s", highlight=False, soft_wrap=True)
+    if len(result.alerts) > ALERTS_SHOWN:
+        err.print(f"{len(result.alerts) - ALERTS_SHOWN:,} more alerts: --json has all of them", highlight=False)
+    err.print(f"{total:,} metric events of {recording.url} in {result.seconds:.1f} s", highlight=False, soft_wrap=True)

@@ -65,17 +65,16 @@ def pages() -> dict[str, Path]:
     The first page is `index`.
     """
     place = folder()
-    found = {_name(path.relative_to(place)): path for path in place.rglob("*.md")}
+    paths = {}
+    for path in place.rglob("*.md"):
+        own = path.relative_to(place)
+        paths[own.parent.name if own.stem == "README" else own.stem] = path
     places = {name: number for number, name in enumerate(("docs", *_FOLDERS))}
 
     def order(item: tuple[str, Path]) -> tuple[int, Path]:
         return places.get(item[1].parent.name, len(places)), item[1]
 
-    return dict(sorted(found.items(), key=order))
-
-
-def _name(path: Path) -> str:
-    return path.parent.name if path.stem == "README" else path.stem
+    return dict(sorted(paths.items(), key=order))
 
 
 def page_name(text: str) -> str:
@@ -89,8 +88,8 @@ def page_name(text: str) -> str:
 
 def title_of(page: Path) -> str:
     """Return the title of a page."""
-    found = _TITLE.search(page.read_text(encoding="utf-8"))
-    return page.stem if found is None else found[1].replace("`", "")
+    match = _TITLE.search(page.read_text(encoding="utf-8"))
+    return page.stem if match is None else match[1].replace("`", "")
 
 
 class FoundSection(NamedTuple):
@@ -120,7 +119,7 @@ def search(words: str, known: Mapping[str, Path]) -> list[FoundSection]:
                 lines = [line.strip() for line in text.split("\n") if any(word in line.casefold() for word in wanted)]
                 times = sum(folded.count(word) for word in wanted)
                 ranked.append((-heading, -times, FoundSection(name, section, next(iter(lines), ""))))
-    return [found for *_, found in sorted(ranked)]
+    return [match for *_, match in sorted(ranked)]
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
@@ -189,10 +188,10 @@ PAGE_COLUMNS: Final[Sequence[Column[tuple[str, Path]]]] = (
 )
 
 
-def found_lines(found: Sequence[FoundSection], words: str, width: int) -> Iterator[Text]:
+def found_lines(sections: Sequence[FoundSection], words: str, width: int) -> Iterator[Text]:
     """Yield two lines a section that a search found: its page and heading, and the part of its line with a word."""
     wanted = words.casefold().split()
-    for section in found:
+    for section in sections:
         yield Text.assemble((section.page, "bold cyan"), f"  {section.section}")
         plain = " ".join(_LINK.sub(r"\1", section.line).strip("| -*").replace("`", "").split())
         first = min((plain.casefold().find(word) for word in wanted if word in plain.casefold()), default=0)
@@ -213,14 +212,8 @@ def full_name(metric: str, known: Mapping[str, MetricDefinition]) -> str | None:
     """
     if metric in known:
         return metric
-    return next(
-        (name for form in (short_name, _last) for name in known if form(name) == metric),
-        None,
-    )
-
-
-def _last(metric: str) -> str:
-    return metric.rpartition(".")[2]
+    short = next((name for name in known if short_name(name) == metric), None)
+    return short or next((name for name in known if name.rpartition(".")[2] == metric), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +257,7 @@ class KnownMetrics:
         name = full_name(metric, known)
         if name is None:
             if metric.startswith(f"{CRITERIA_FAMILY}."):
-                criteria = [each for each in known if each.startswith(f"{CRITERIA_FAMILY}.")]
+                criteria = [criterion for criterion in known if criterion.startswith(f"{CRITERIA_FAMILY}.")]
                 message = unknown("criterion", metric, criteria, listed_by="ragtide criteria list")
                 raise UnknownMetricError(f"{message}; to add it: ragtide criteria add")
             raise UnknownMetricError(unknown("metric", metric, known if "." in metric else map(short_name, known)))
@@ -272,7 +265,25 @@ class KnownMetrics:
 
     def fields(self, name: str) -> dict[str, object]:
         """Return the definition of a metric as values that JSON can hold."""
-        return fields_of_metric(self.known[name], self.own, self.optional)
+        metric = self.known[name]
+        bands = metric.bands
+        return {
+            "metric": metric.name,
+            "meaning": metric.meaning,
+            "formula": metric.definition,
+            "range": [metric.lower, metric.upper],
+            "direction": metric.direction.value,
+            "kind": metric.kind.value,
+            "bands": None
+            if bands is None
+            else {"acceptable": bands.minimum, "good": bands.good, "excellent": bands.excellent},
+            "needs": list(metric.needs),
+            "labelers": given_by(metric.name, self.own, self.optional),
+            "failures": {labeler: dict(failures) for labeler, failures in measured_failures(metric.name).items()},
+            "does_not_tell": metric.does_not_tell,
+            "related": list(metric.related),
+            "source": metric.source,
+        }
 
 
 class UnknownMetricError(RagtideError):
@@ -286,30 +297,6 @@ def given_by(name: str, own: Mapping[str, object], optional: Mapping[str, object
     if name in optional:
         return ["judge or labels stored in a file, if the setting metrics names it"]
     return labelers_of(name) or ["every labeler, for interactions with gold scores"]
-
-
-def fields_of_metric(
-    metric: MetricDefinition, own: Mapping[str, object], optional: Mapping[str, object]
-) -> dict[str, object]:
-    """Return a definition as values that JSON can hold."""
-    bands = metric.bands
-    return {
-        "metric": metric.name,
-        "meaning": metric.meaning,
-        "formula": metric.definition,
-        "range": [metric.lower, metric.upper],
-        "direction": metric.direction.value,
-        "kind": metric.kind.value,
-        "bands": None
-        if bands is None
-        else {"acceptable": bands.minimum, "good": bands.good, "excellent": bands.excellent},
-        "needs": list(metric.needs),
-        "labelers": given_by(metric.name, own, optional),
-        "failures": {labeler: dict(found) for labeler, found in measured_failures(metric.name).items()},
-        "does_not_tell": metric.does_not_tell,
-        "related": list(metric.related),
-        "source": metric.source,
-    }
 
 
 def explanation(metric: MetricDefinition, labelers: list[str]) -> RenderableType:
@@ -336,7 +323,7 @@ def explanation(metric: MetricDefinition, labelers: list[str]) -> RenderableType
 
 def measured_failures(metric: str) -> dict[str, Failures]:
     """Return which failures the shipped labelers' numbers of a metric follow, by the labeler that was measured."""
-    return {labeler: found for labeler in SEEN if (found := failures_of(labeler, metric))}
+    return {labeler: failures for labeler in SEEN if (failures := failures_of(labeler, metric))}
 
 
 def bands_in_words(bands: Bands, direction: Direction) -> str:
