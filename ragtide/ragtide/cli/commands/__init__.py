@@ -8,7 +8,7 @@ import re
 import typer
 import inspect
 from typing import Final, Any, get_type_hints
-from collections.abc import Sequence, Callable, Mapping, Iterator
+from collections.abc import Sequence, Callable, Iterator
 from ragtide_schemas.suggestions import unknown
 from ..printing import UNLIMITED, Column, folded, out
 from typer.core import TyperCommand, TyperGroup
@@ -48,20 +48,20 @@ class _WithHelp:
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments."""
-        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for parameter in found:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
             if not (parameter.required or getattr(parameter, "multiple", False) or parameter.nargs != 1):
                 parameter.process_value = _unless_absent(parameter)
-        return found
+        return parameters
 
     def parse_args(self, ctx: Any, args: Any) -> Any:
         """Return the arguments after the options."""
         try:
             return super().parse_args(ctx, args)  # type: ignore[misc]
         except typer.BadParameter as error:
-            found = _NO_CHOICE.search(error.message)
-            if found is not None:
-                error.message = unknown("choice", found[1], re.findall(r"'([^']+)'", found[2]))
+            match = _NO_CHOICE.search(error.message)
+            if match is not None:
+                error.message = unknown("choice", match[1], re.findall(r"'([^']+)'", match[2]))
             raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -208,6 +208,7 @@ def help_page(command: Any, context: Any) -> Group:
         "Arguments": [(argument_name(argument), explained(argument)) for argument in arguments],
         "Options": [(option_name(option, context), explained(option)) for option in options],
     }
+    widths = dict.fromkeys(groups, max((len(name) for rows in groups.values() for name, _ in rows), default=0))
     named = [argument_name(argument) if argument.required else f"[{argument_name(argument)}]" for argument in arguments]
     path, runs = context.command_path, not groups or command.invoke_without_command
     lines = [f"{path} {' '.join(['[OPTIONS]', *named])}"] if runs else []
@@ -215,12 +216,8 @@ def help_page(command: Any, context: Any) -> Group:
     return Group(
         Text("Usage: " + "\n       ".join(lines) + "\n"),
         Text("\n\n".join(joined(paragraph) for paragraph in (command.help or "").split("\n\n")) + "\n"),
-        *(part for title, rows in sections.items() if rows for part in _section(title, rows, _width(groups, title))),
+        *(part for title, rows in sections.items() if rows for part in _section(title, rows, widths.get(title, 0))),
     )
-
-
-def _width(groups: Mapping[str, Rows], title: str) -> int:
-    return max(len(name) for rows in groups.values() for name, _ in rows) if title in groups else 0
 
 
 def _section(title: str, rows: Rows, width: int) -> Iterator[Text | Padding]:
@@ -262,5 +259,5 @@ def explained(parameter: Any) -> str:
         default = default.value
     if isinstance(default, str | int | float) and not isinstance(default, bool) and default != "":
         parts.append(f"default: {default}")
-    found = [part for part in parts[1:] if part]
-    return f"{parts[0]} [{'; '.join(found)}]" if found else parts[0]
+    notes = [part for part in parts[1:] if part]
+    return f"{parts[0]} [{'; '.join(notes)}]" if notes else parts[0]

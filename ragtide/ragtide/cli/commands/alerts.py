@@ -54,17 +54,17 @@ def show_alerts(
             await cancelled_by_signal(tail(redis))
             return []
         deployment = Deployment(redis, settings)
-        found = await deployment.alerts()
+        all_alerts = await deployment.alerts()
         warn(*deployment.warnings())
-        wanted = [alert for alert in found if alert.status != "resolved" or not firing]
+        wanted = [alert for alert in all_alerts if alert.status != "resolved" or not firing]
         return await texts_of_alerts(redis, settings, wanted)
 
-    found = with_redis(settings, body)
+    texts = with_redis(settings, body)
     if as_json:
-        for text in found:
+        for text in texts:
             print_json(json_of_alert(text))
     elif not follow:
-        out.print(alerts_view(found))
+        out.print(alerts_view(texts))
 
 
 @command(
@@ -132,14 +132,14 @@ def explain_change(
             confidence=confidence,
         )
 
-    found = with_redis(settings, body)
+    drift = with_redis(settings, body)
     if as_json:
-        print_json(found.as_dict())
+        print_json(drift.as_dict())
         return
-    out.print(segments_table(found.change, found.segment, out.width))
-    out.print(parts_table(found.change))
-    out.print(found.sentence, highlight=False)
-    for name, words in found.others.items():
+    out.print(segments_table(drift.change, drift.segment, out.width))
+    out.print(parts_table(drift.change))
+    out.print(drift.sentence, highlight=False)
+    for name, words in drift.others.items():
         out.print(f"By {name}: {words}.", style="bright_black", highlight=False)
 
 
@@ -223,13 +223,13 @@ def try_destinations(
     for name in names or ():
         if name not in known:
             raise typer.BadParameter(unknown("destination", name, known))
-    found = asyncio.run(answers_of_destinations(settings, names or known, dry_run=dry_run))
+    answers = asyncio.run(answers_of_destinations(settings, names or known, dry_run=dry_run))
     if as_json:
-        print_json(found)
+        print_json(answers)
     else:
-        for destination in found:
+        for destination in answers:
             print_destination(destination)
-    if not all(destination["ok"] for destination in found):
+    if not all(destination["ok"] for destination in answers):
         raise typer.Exit(1)
 
 
@@ -262,8 +262,8 @@ def ack(
             if alert_id not in firing:
                 raise typer.BadParameter(unknown("firing alert", alert_id, firing, listed_by="ragtide alerts --firing"))
         for alert_id in ids:
-            given_by = await acknowledge(redis, settings.prefix, alert_id, by or user_name())
-            err.print(f"{alert_id} is acknowledged by {given_by.by}", markup=False, highlight=False)
+            acknowledgement = await acknowledge(redis, settings.prefix, alert_id, by or user_name())
+            err.print(f"{alert_id} is acknowledged by {acknowledgement.by}", markup=False, highlight=False)
 
     with_redis(settings, body)
 
@@ -285,14 +285,14 @@ def show_silences(context: typer.Context, as_json: JsonOption = False) -> None:
     from ..running.redis import with_redis
 
     settings = given(context).settings()
-    found = with_redis(settings, lambda redis, _: read_silences(redis, settings.prefix))
-    found = [entry for entry in found if entry.until > utc_now()]
+    silences = with_redis(settings, lambda redis, _: read_silences(redis, settings.prefix))
+    silences = [entry for entry in silences if entry.until > utc_now()]
     if as_json:
-        print_json([entry.model_dump(mode="json") for entry in found])
-    elif not found:
+        print_json([entry.model_dump(mode="json") for entry in silences])
+    elif not silences:
         err.print("No silences: ragtide alerts silence add sets one.")
     else:
-        out.print(fitted(SILENCE_COLUMNS, found, out.width))
+        out.print(fitted(SILENCE_COLUMNS, silences, out.width))
 
 
 @command("ragtide alerts silence add --pipeline 'shop*' --for 2h --reason 'new index'", of=silence, name="add")

@@ -138,9 +138,9 @@ def show_experiment(
         if follow and not as_json:
             await cancelled_by_signal(follow_board(reader, driven))
             return None if gate is None else gate.decide_experiment(reader.state, as_json=False)
-        found, runs = board(reader.state), await driven()
-        result = print_board(found, reader.state, gate, as_json=as_json, driven=runs)
-        if not (found.completed or runs):
+        leaderboard, runs = board(reader.state), await driven()
+        result = print_board(leaderboard, reader.state, gate, as_json=as_json, driven=runs)
+        if not (leaderboard.completed or runs):
             warn(f"No driver runs, so no config of {name} is called. To continue, {GO_ON}.")
         return result
 
@@ -277,7 +277,7 @@ def report(
         interruptible(lambda: "No report was written: give the same command again."),
         progress_bar("reading the workspace", None),
     ):
-        found, warnings = with_redis(
+        content, warnings = with_redis(
             settings,
             lambda redis, _: read_report(
                 redis,
@@ -292,13 +292,13 @@ def report(
             ),
         )
     warn(*warnings)
-    if mlflow and not isinstance(found, ExperimentReport):
+    if mlflow and not isinstance(content, ExperimentReport):
         raise ConfigurationError(f"workspace {workspace} is a replay: only experiments are exported to MLflow")
     stem = workspace if compare is None else f"{workspace}-vs-{compare}"
-    write_report(found, stem, ReportFormat.JSON if as_json else report_format, output)
-    if mlflow and isinstance(found, ExperimentReport):
+    write_report(content, stem, ReportFormat.JSON if as_json else report_format, output)
+    if mlflow and isinstance(content, ExperimentReport):
         written = export(
-            found, {"report.html": page_of(found)}, tracking_uri=tracking_uri, experiment=mlflow_experiment
+            content, {"report.html": page_of(content)}, tracking_uri=tracking_uri, experiment=mlflow_experiment
         )
         err.print(f"exported to MLflow as run {written} of {mlflow_experiment}", highlight=False)
 
@@ -412,11 +412,15 @@ def show_capacity(
     measured = read_unit_costs(costs or SHIPPED)
     needs = capacity_of(traffic, settings, measured)
     sizes = ten_times(traffic, measured).items() if grown else ()
-    larger = {size: capacity_of(found, settings, measured) for size, found in sizes}
+    larger = {size: capacity_of(capacity_needed, settings, measured) for size, capacity_needed in sizes}
     bill = asyncio.run(judge_bill(traffic, settings)) if judge_share else None
     if as_json:
         origin = {"measured_on": measured.measured_on, "machine": measured.machine, "versions": measured.versions}
-        tens = {"ten_times": {size: found.as_dict() for size, found in larger.items()}} if grown else {}
+        tens = (
+            {"ten_times": {size: capacity_needed.as_dict() for size, capacity_needed in larger.items()}}
+            if grown
+            else {}
+        )
         print_json({**needs.as_dict(), "judge": None if bill is None else bill.as_dict(), "unit_costs": origin, **tens})
     else:
         out.print(capacity_view(traffic, needs, bill, measured, width=out.width, larger=larger))
@@ -493,11 +497,11 @@ def plan(
     if mean is not None:
         scale = given_scale(metric, definition, mean, deviation, correlation)
     else:
-        found = live_estimates(settings, level) if estimates is None else estimates_of_file(estimates)
-        scale = scale_of_estimates(found, metric, pipeline)
-    each = asyncio.run(usd_of_judgement(settings, metric, pipeline, documents=documents, kib=document_size / KIB))
+        judged = live_estimates(settings, level) if estimates is None else estimates_of_file(estimates)
+        scale = scale_of_estimates(judged, metric, pipeline)
+    usd_each = asyncio.run(usd_of_judgement(settings, metric, pipeline, documents=documents, kib=document_size / KIB))
     planned = sample_plan(
-        metric, scale, half_width, days=days, interactions_a_day=traffic, confidence=level, usd_each=each
+        metric, scale, half_width, days=days, interactions_a_day=traffic, confidence=level, usd_each=usd_each
     )
     if as_json:
         print_json(planned.as_dict())

@@ -96,14 +96,14 @@ def show_items(
             if not chosen:
                 return [], [
                     {"pipeline": name, "list": list_name, "items": n}
-                    for name, found in counts.items()
-                    for list_name, n in found.items()
+                    for name, lists in counts.items()
+                    for list_name, n in lists.items()
                 ]
             groups = [
                 group_of_list(
                     name,
                     list_name,
-                    [found.specimen for found in await kept.listed(name, list_name, limit)],
+                    [entry.specimen for entry in await kept.listed(name, list_name, limit)],
                     metric=metric,
                     labeler=labeler,
                 )
@@ -142,22 +142,22 @@ def _show_item(
 
     async def body(redis: Redis, _: RedisHandle) -> list[Specimen]:
         kept = KeptSpecimens(redis, settings.layout)
-        found = await kept.find(interaction_id, pipeline)
+        specimens = await kept.find(interaction_id, pipeline)
         warn(*filter(None, [kept.unreadable.warning()]))
-        return found
+        return specimens
 
-    found = with_redis(settings, body)
-    if not found:
+    specimens = with_redis(settings, body)
+    if not specimens:
         warn(
             f"No specimen of {printable(interaction_id)} is kept: workers keep the worst, a sample, and items beyond a "
             "rule's line, for a limited time; ragtide items lists them"
         )
         raise typer.Exit(1)
-    if len(found) > 1:
-        names = ", ".join(sorted(printable(candidate.interaction.pipeline) for candidate in found))
+    if len(specimens) > 1:
+        names = ", ".join(sorted(printable(candidate.interaction.pipeline) for candidate in specimens))
         warn(f"Several pipelines have this id: name one with --pipeline ({names})")
         raise typer.Exit(1)
-    (specimen,) = found
+    (specimen,) = specimens
     labeling = labeling_to_show(specimen, labeler)
     if labeling is None:
         names = ", ".join(entry.labeler for entry in specimen.labelings)
@@ -215,13 +215,13 @@ def from_alert(
     settings = settings_with(context, workspace)
 
     async def choose(redis: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
-        found = next(
+        match = next(
             (alert for alert in await Deployment(redis, settings).alerts() if alert.alert_id == alert_id), None
         )
-        if found is None:
+        if match is None:
             warn(f"There is no alert {printable(alert_id)}: ragtide alerts --json shows the ids")
             raise typer.Exit(1)
-        return await chosen_of_alert(kept, found, file.limit)
+        return await chosen_of_alert(kept, match, file.limit)
 
     keeps = f"an alert names at most {CONTRIBUTORS_KEPT} interactions; from-worst and from-sample have more"
     write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
@@ -398,19 +398,19 @@ def trace(
         deployment = Deployment(redis, settings)
         windows = [window(name) for name in settings.windows]
         names = [pipeline] if pipeline else await deployment.pipelines()
-        found = await InteractionTrace(redis, settings.layout, identity, windows).follow(sorted(names))
-        backlogs = [] if found else await deployment.backlog()
-        return found, [f"{count:,} {why}" for backlog in backlogs for why, count in sorted(backlog.dropped.items())]
+        stations = await InteractionTrace(redis, settings.layout, identity, windows).follow(sorted(names))
+        backlogs = [] if stations else await deployment.backlog()
+        return stations, [f"{count:,} {why}" for backlog in backlogs for why, count in sorted(backlog.dropped.items())]
 
-    found, dropped = with_redis(settings, body)
+    stations, dropped = with_redis(settings, body)
     if as_json:
-        for station in found:
+        for station in stations:
             print_json(
                 {**station.model_dump(mode="json"), "at": None if station.at is None else station.at.isoformat()}
             )
     else:
-        out.print(stations_table(found))
-    if not found:
+        out.print(stations_table(stations))
+    if not stations:
         warn(
             f"{printable(identity)} is not known. It was never published here; or it was dropped before "
             f"({', '.join(dropped) or 'no drop is counted'}); or it was scored longer ago than dedupe_window_s; or its "

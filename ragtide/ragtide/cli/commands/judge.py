@@ -165,10 +165,10 @@ def judge_check(
     from ..running.laboratory import check_is_of_answers, find_criterion, run_check
 
     named = [find_criterion(settings, name) for name in criterion or ()]
-    for each in named:
-        check_is_of_answers(each, "a check asks about single answers: leave it out")
-    asked = named or [each for each in settings.judge.criteria if not each.is_of_session]
-    check = JudgeCheck(settings_of_check(settings, asked), files, limit=limit, sample=rows, seed=seed)
+    for question in named:
+        check_is_of_answers(question, "a check asks about single answers: leave it out")
+    questions = named or [question for question in settings.judge.criteria if not question.is_of_session]
+    check = JudgeCheck(settings_of_check(settings, questions), files, limit=limit, sample=rows, seed=seed)
     if not check.result.counts["rows"]:
         warn(*check.result.problems)
         raise ConfigurationError(
@@ -262,7 +262,7 @@ def agreement(
         raise typer.BadParameter("give --gold or --against, not both")
     if by_question and gold is None:
         raise typer.BadParameter("--by-question needs --gold FILE: a file of scores has no questions")
-    found = [
+    agreements = [
         compare(
             group,
             reference,
@@ -275,7 +275,7 @@ def agreement(
         for group in read_predictions(predictions)
         for reference in references_of(group, gold, against)
     ]
-    for number, compared in enumerate(found):
+    for number, compared in enumerate(agreements):
         if as_json:
             print_json(compared.as_dict())
         else:
@@ -311,15 +311,16 @@ Better = Annotated[str | None, typer.Option("--direction", help="Direction in wh
 @command("ragtide criteria list", of=criteria, name="list")
 def list_criteria(context: typer.Context, as_json: JsonOption = False) -> None:
     """List the criteria of the settings and those that operators stored, with their present numbers."""
-    from ..printing.laboratory import criterion_fields, show_criteria
+    from ..printing.laboratory import show_criteria
     from ..running.laboratory import criteria_of_deployment
 
     settings = given(context).settings()
-    found, unreadable = criteria_of_deployment(settings)
+    rows, unreadable = criteria_of_deployment(settings)
     if as_json:
-        print_json([criterion_fields(row) for row in found])
+        fields = ({"name": row.criterion.name, **row.model_dump(mode="json")} for row in rows)
+        print_json([{**line, "at": row.at and row.at.isoformat()} for line, row in zip(fields, rows, strict=True)])
     else:
-        show_criteria(found)
+        show_criteria(rows)
     for name in unreadable:
         err.print(f"the stored criterion {name} cannot be read by this release, so it is not asked", style="yellow")
 
@@ -413,7 +414,8 @@ def check_file(
         print_json(
             {
                 "criteria": [
-                    {"name": each.name, "metric": each.metric, "version": each.version} for each in read.criteria
+                    {"name": criterion.name, "metric": criterion.metric, "version": criterion.version}
+                    for criterion in read.criteria
                 ],
                 "findings": [finding.as_dict() for finding in findings],
                 "prices": None if prices is None else prices.as_dict(),
@@ -470,8 +472,8 @@ def try_criterion(
         else find_criterion(settings, name, "give --question and --scale")
     )
     rows = rows_of(file, limit, seed if sample else None, criterion, settings.clusters.quiet_s)
-    found = run_trial(settings, criterion, rows, max_cost_usd)
+    trial = run_trial(settings, criterion, rows, max_cost_usd)
     if as_json:
-        print_json(found.result.as_dict())
+        print_json(trial.result.as_dict())
     else:
-        show_verdicts(found)
+        show_verdicts(trial)

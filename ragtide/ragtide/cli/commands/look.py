@@ -276,11 +276,11 @@ def estimates(
             f"{detailed[0]} shows the estimates of every labeler: give one of them"
         )
     if not detailed and (is_explicit or not as_json or gate is not None):
-        shown = show_headlines(
+        has_live_traffic = show_headlines(
             settings, span, gate, metric=metric, small=every, as_json=as_json, confidence=confidence,
             pipeline=pipeline, segment=segment, segments=segments, labeler=labeler,
         )  # fmt: skip
-        if shown:
+        if has_live_traffic:
             return
     # A gate decides the same with and without --json.
     estimator = estimator or ("mean" if as_json and gate is None else RECOMMENDED)
@@ -308,7 +308,7 @@ def estimates(
         return await read(pipeline) or await read(None)
 
     everything = with_redis(settings, body)
-    found = [
+    matching = [
         estimate
         for estimate in chosen(everything, window=window, estimator=estimator, labeling=labeling)
         if pipeline in (None, estimate.pipeline)
@@ -316,23 +316,23 @@ def estimates(
         and segment in (None, estimate.segment)
         and metric in (None, estimate.metric)
     ]
-    unmet = None if found else unmet_option(everything, pipeline=pipeline, run=run, segment=segment, metric=metric)
-    if found and not as_json:
+    unmet = None if matching else unmet_option(everything, pipeline=pipeline, run=run, segment=segment, metric=metric)
+    if matching and not as_json:
         print_estimates(
-            found if segments or segment is not None else whole_pipelines(found),
-            len(found),
+            matching if segments or segment is not None else whole_pipelines(matching),
+            len(matching),
             labeling=labeling,
             small=every or metric is not None,
             clusters=settings.clusters,
         )
-    elif unmet is None and not found and not as_json:
+    elif unmet is None and not matching and not as_json:
         err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
     result = None
     if gate is not None:
-        measured = of_estimates(found) if segment is None else of_segment(found, segment)
+        measured = of_estimates(matching) if segment is None else of_segment(matching, segment)
         result = gate.decide(measured, as_json=as_json)
     if as_json:
-        listed = [estimate.model_dump(mode="json") for estimate in found]
+        listed = [estimate.model_dump(mode="json") for estimate in matching]
         print_json(listed if result is None else with_gate({"estimates": listed}, result))
     if unmet is not None:
         warn(unmet)
@@ -465,13 +465,13 @@ def compare(
         live = PipelineSide(Deployment(redis, settings), first)
         sides = [await workspace_side(redis, settings, name, recording) for name in workspaces] or [live]
         both = replace(sides[0], pipeline=first), replace(sides[-1], pipeline=second or first)
-        found: list[Compared] | list[ExplainedDifference]
+        differences: list[Compared] | list[ExplainedDifference]
         if by is not None:
-            found = await read_explained_differences(both, by, window=window, confidence=confidence)
+            differences = await read_explained_differences(both, by, window=window, confidence=confidence)
         elif labelers:
-            found = await read_labelers(redis, both[0], (labelers[0], labelers[1]), confidence=confidence)
+            differences = await read_labelers(redis, both[0], (labelers[0], labelers[1]), confidence=confidence)
         else:
-            found = await read_comparison(redis, both, window=window, confidence=confidence, ongoing=ongoing)
+            differences = await read_comparison(redis, both, window=window, confidence=confidence, ongoing=ongoing)
             source = unnamed_recording(*both) if window == ALL_TIME else None
             if source is not None:
                 # Redis does not decide which files are opened: the user does.
@@ -482,11 +482,11 @@ def compare(
         if not labelers:
             warn(*await other_versions(both))
         warn(*dict.fromkeys(chain.from_iterable(map(redacted_side, both))))
-        return found, None if found else await unknown_side(both, labelers)
+        return differences, None if differences else await unknown_side(both, labelers)
 
-    found, missing = with_redis(settings, body)
+    differences, missing = with_redis(settings, body)
     names = names_of_sides(first, second, workspaces, labelers)
-    report_comparison(found, missing, names, gate, segments=segments, as_json=as_json)
+    report_comparison(differences, missing, names, gate, segments=segments, as_json=as_json)
 
 
 @command(

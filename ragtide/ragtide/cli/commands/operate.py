@@ -140,13 +140,13 @@ def docs(
         warn(unknown("page", name, known, listed_by="ragtide docs"))
         raise typer.Exit(1)
     if words is not None:
-        found = search(words, known if name is None else {name: known[name]})
-        if not found:
+        sections = search(words, known if name is None else {name: known[name]})
+        if not sections:
             warn(f"no section has {words!r}: search for fewer words, or parts of words")
             raise typer.Exit(1)
-        for line in found_lines(found[:_FOUND_SHOWN], words, out.width):
+        for line in found_lines(sections[:_FOUND_SHOWN], words, out.width):
             out.print(line, highlight=False)
-        more = f"{len(found) - _FOUND_SHOWN:,} more sections: add a word. " if len(found) > _FOUND_SHOWN else ""
+        more = f"{len(sections) - _FOUND_SHOWN:,} more sections: add a word. " if len(sections) > _FOUND_SHOWN else ""
         out.print(f"{more}To read a page: ragtide docs PAGE", style="bright_black", highlight=False)
         return
     if name is None:
@@ -402,7 +402,12 @@ def repartition(
     from ..running.redis import with_redis
 
     settings = given(context).settings()
-    splits = dict(_split(text) for text in split or [])
+    splits = {}
+    for text in split or ():
+        pipeline, _, parts = text.rpartition("=")
+        if not pipeline or not parts.isdigit():
+            raise typer.BadParameter(f"{text!r} is not a split: give pipeline=parts, such as shop=4")
+        splits[pipeline] = int(parts)
     wanted = settings.model_copy(update={"partitions": partitions, "splits": splits})
     # Check that they fit together. Fields that were not given are left out: a destination takes those of its kind only.
     Settings.model_validate(wanted.model_dump(exclude_unset=True))
@@ -413,10 +418,3 @@ def repartition(
         + " everywhere, then start the roles and the producers",
         highlight=False,
     )
-
-
-def _split(text: str) -> tuple[str, int]:
-    pipeline, _, parts = text.rpartition("=")
-    if not pipeline or not parts.isdigit():
-        raise typer.BadParameter(f"{text!r} is not a split: give pipeline=parts, such as shop=4")
-    return pipeline, int(parts)

@@ -118,18 +118,18 @@ def feedback(
     if file is not None and (pipeline or interaction or gold or probability is not None):
         raise typer.BadParameter("give a FILE, or --pipeline, --interaction and --gold; not both")
     if file is not None:
-        found = list(usable_feedback(file, counts))
+        items = list(usable_feedback(file, counts))
     elif pipeline and interaction and gold:
         fields: dict[str, Any] = {"pipeline": pipeline, "interaction_id": interaction, "annotator": annotator}
         fields["inclusion_probability"] = probability
         try:
-            found = [Feedback.from_fields({**fields, "gold_scores": dict(gold_score(text) for text in gold)})]
+            items = [Feedback.from_fields({**fields, "gold_scores": dict(gold_score(text) for text in gold)})]
         except InvalidEntryError as error:
             raise typer.BadParameter(error.detail) from None
     else:
         raise typer.BadParameter("give a FILE, or --pipeline, --interaction and --gold")
     with InteractionProducer(settings=given(context).settings()) as producer:
-        counts["published"] = producer.publish_feedback(found)
+        counts["published"] = producer.publish_feedback(items)
     if as_json:
         print_json(counts)
     else:
@@ -178,13 +178,13 @@ def explain_traces(
     from ..running.reading import stored_traces, trace_id_in, traces_of_files
 
     ids = {source: trace_id for source in sources if (trace_id := trace_id_in(source)) is not None}
-    found = traces_of_files(context, [Path(source) for source in sources if source not in ids], trace)
+    traces = traces_of_files(context, [Path(source) for source in sources if source not in ids], trace)
     if ids:
-        found += stored_traces(context, list(dict.fromkeys(ids.values())))
+        traces += stored_traces(context, list(dict.fromkeys(ids.values())))
     if as_json:
-        print_json([fields_of_trace(explained) for explained in found])
+        print_json([fields_of_trace(explained) for explained in traces])
         return
-    for explained in found:
+    for explained in traces:
         out.print(Text(trace_heading(explained), style="bold"))
         out.print(fitted(SPAN_COLUMNS, explained.spans, out.width))
         for number, (mapped, content) in enumerate(zip(explained.interactions, explained.contents, strict=True), 1):
@@ -192,7 +192,7 @@ def explain_traces(
         if explained.reason:
             out.print(Text(f"no interaction: {explained.reason}", style="yellow"))
         out.print()
-    out.print(traces_summary(found), highlight=False)
+    out.print(traces_summary(traces), highlight=False)
 
 
 @command("ragtide publish traces requests.json", exits="1 if an interaction cannot be used", of=publish, name="traces")
@@ -209,14 +209,14 @@ def publish_traces(
     from ..running.files import Problems
     from ..running.reading import traces_of_files
 
-    found = [mapped for explained in traces_of_files(context, files, trace) for mapped in explained.interactions]
-    good = [mapped.interaction for mapped in found if mapped.interaction is not None]
-    counts = Counter(published=0, duplicates=0, dropped=0, refused=len(found) - len(good))
+    interactions = [mapped for explained in traces_of_files(context, files, trace) for mapped in explained.interactions]
+    good = [mapped.interaction for mapped in interactions if mapped.interaction is not None]
+    counts = Counter(published=0, duplicates=0, dropped=0, refused=len(interactions) - len(good))
     with InteractionProducer(settings=given(context).settings(), sample=1.0) as producer:
         for publication in producer.publish_many(good):
             counts["dropped" if publication.dropped else "published" if publication.added else "duplicates"] += 1
     problems = Problems(err, "traces")
-    for mapped in found:
+    for mapped in interactions:
         if mapped.interaction is None:
             problems.add(mapped.interaction_id, f"{mapped.refusal}: {mapped.detail}")
     problems.sum_up()

@@ -76,10 +76,10 @@ def inspect(
     waiting = waiting_entries(settings, recording)
     problems = problems_of_files(recording) if verify else []
     if as_json:
-        found: dict[str, Any] = {"url": place, "partitions": partition_rows(recording), "days": rows}
+        content: dict[str, Any] = {"url": place, "partitions": partition_rows(recording), "days": rows}
         if waiting is not None:
-            found["waiting"] = asdict(waiting)
-        print_json({**found, "problems": problems} if verify else found)
+            content["waiting"] = asdict(waiting)
+        print_json({**content, "problems": problems} if verify else content)
     else:
         out.print(contents_table(rows, out.width))
         if waiting is not None:
@@ -219,18 +219,18 @@ def replay_recording(
                 return await replaying.run(redis, handle.url, stop, shown_replay(bar))
             return await relabeling.run(redis, stop, shown_labels(bar), shown_replay(bar))
 
-    found = with_redis(settings, body, convert=True)
+    result = with_redis(settings, body, convert=True)
     if as_json:
-        print_json({"workspace": plan.run, **({"redacted": plan.redacted} if relabel else {}), **found.as_dict()})
+        print_json({"workspace": plan.run, **({"redacted": plan.redacted} if relabel else {}), **result.as_dict()})
     else:
-        print_replay(plan, found)
-    warn(*found.unfired, *filter(None, [unlabeled(found.counts, plan.run)]))
-    if not found.counts["complete"]:
+        print_replay(plan, result)
+    warn(*result.unfired, *filter(None, [unlabeled(result.counts, plan.run)]))
+    if not result.counts["complete"]:
         go_on = f"to go on, give the same command with --workspace {plan.run}"
-        if not found.counts.get("over_cost"):
-            kept = f"{found.counts['n']:,} of {total:,} are kept in the workspace"
-            if found.counts.get("labeled", total) < total:
-                kept = f"{found.counts['labeled']:,} of {total:,} are labeled"
+        if not result.counts.get("over_cost"):
+            kept = f"{result.counts['n']:,} of {total:,} are kept in the workspace"
+            if result.counts.get("labeled", total) < total:
+                kept = f"{result.counts['labeled']:,} of {total:,} are labeled"
             interrupted(f"{kept}: {go_on}.")
         warn(f"Stopped at --max-cost-usd: {go_on} and a higher limit.")
         raise typer.Exit(1)
@@ -306,15 +306,15 @@ def show_workspaces(context: typer.Context, as_json: JsonOption = False) -> None
 
     async def body(redis: Redis, _: RedisHandle) -> list[Workspace]:
         deployment = Deployment(redis, settings)
-        found = await deployment.workspaces()
+        known = await deployment.workspaces()
         warn(*deployment.warnings())
-        return found
+        return known
 
-    found = with_redis(settings, body)
+    known = with_redis(settings, body)
     if as_json:
-        print_json([workspace.model_dump(mode="json") for workspace in found])
-    elif found:
-        out.print(fitted(WORKSPACE_COLUMNS, found, out.width))
+        print_json([workspace.model_dump(mode="json") for workspace in known])
+    elif known:
+        out.print(fitted(WORKSPACE_COLUMNS, known, out.width))
     else:
         err.print("No workspaces yet: ragtide replay and ragtide experiment create them.")
 
@@ -373,9 +373,9 @@ def check_rules(
 
     from ..running.redis import criteria_of_metrics
 
-    found = rules_of(file)
-    settings, unread = criteria_of_metrics(given(context).settings(), [rule.metric for rule in found])
-    findings = rule_findings(found, settings)
+    rules_read = rules_of(file)
+    settings, unread = criteria_of_metrics(given(context).settings(), [rule.metric for rule in rules_read])
+    findings = rule_findings(rules_read, settings)
     warn(*filter(None, [unread]))
     if as_json:
         print_json([asdict(finding) for finding in findings])
@@ -385,12 +385,12 @@ def check_rules(
             sentence = printable(f" {file}: alert rule {finding.rule}: {finding.message}")
             out.print(Text.assemble(marks[finding.level], sentence), soft_wrap=True)
         wrong = {finding.rule for finding in findings}
-        defaults = default_rules_of(found)
-        own = [rule for rule in found if rule.name not in defaults]
+        defaults = default_rules_of(rules_read)
+        own = [rule for rule in rules_read if rule.name not in defaults]
         fine = sum(rule.name not in wrong for rule in own)
         out.print(Text.assemble(("✓", "green"), f" {fine} of {len(own)} rules can fire"))
         out.print(default_rules_sentence(defaults), style="bright_black", highlight=False, soft_wrap=True)
-        on_segments = [printable(rule.name) for rule in found if rule.segment is not None]
+        on_segments = [printable(rule.name) for rule in rules_read if rule.segment is not None]
         if on_segments and not settings.history.enabled:
             out.print(
                 f"Alerts of {', '.join(on_segments)} have no chart: set history.enabled = true.",
@@ -469,11 +469,11 @@ def back_test(
         with on_signal(stop.set), progress_bar("testing", total) as bar:
             return await testing.run(stop, shown_replay(bar))
 
-    found = asyncio.run(body())
+    result = asyncio.run(body())
     if as_json:
-        print_json(found.as_dict())
+        print_json(result.as_dict())
     else:
-        print_rule_test(opened, found, total)
-    warn(*found.unfired, *filter(None, [unread]))
-    if not found.counts["complete"]:
-        interrupted(f"Only {found.counts['n']:,} of {total:,} metric events were tested.")
+        print_rule_test(opened, result, total)
+    warn(*result.unfired, *filter(None, [unread]))
+    if not result.counts["complete"]:
+        interrupted(f"Only {result.counts['n']:,} of {total:,} metric events were tested.")

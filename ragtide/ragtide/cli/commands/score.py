@@ -1,10 +1,9 @@
 """`ragtide score` and `fit`: scores of files without Redis."""
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -165,9 +164,11 @@ def score_files(
         gate.needs_baseline("give --baseline FILE, an earlier output of ragtide score")
     level = confidence or settings.confidence
     if is_large(files, processes, shard):
-        _refuse_in_parts(
-            {"--json": as_json, "--limit": limit, "--baseline": baseline, "--export-ragchecker": export_ragchecker}
-        )
+        single = {"--json": as_json, "--limit": limit, "--baseline": baseline, "--export-ragchecker": export_ragchecker}
+        for option, value in single.items():
+            if value:
+                message = "it is for one file without --processes and --shard: leave it out"
+                raise typer.BadParameter(message, param_hint=option)
         merged = score_in_parts(
             files, options, settings, processes=processes or 1, shard=None if shard is None else shard_numbers(shard),
             output=output, labels=labels, strategy=strategy, confidence=level,
@@ -180,12 +181,12 @@ def score_files(
     options = replace(options, unnamed=name_of(file))
     scored = ScoredFile(settings, file, options, output, labels=labels, limit=limit, export=export_ragchecker)
     complete = score_all(scored, as_json=as_json)
-    found = summarize(scored.events, strategy=strategy, confidence=level)
+    summary = summarize(scored.events, strategy=strategy, confidence=level)
     if not complete:
         (err if as_json else out).print(partial_summary(scored), style="yellow", highlight=False)
-    report_summary(found, f"intervals: {strategy}, {level:.0%}", reference, small=every, as_json=as_json)
+    report_summary(summary, f"intervals: {strategy}, {level:.0%}", reference, small=every, as_json=as_json)
     if not complete:
-        write_summary(summary_json, {**scored.totals(), "partial": True, **found.as_dict()})
+        write_summary(summary_json, {**scored.totals(), "partial": True, **summary.as_dict()})
         interrupted(kept_results(scored) + (" The gate is not decided." if gate is not None else ""))
     err.print(row_counts(scored), highlight=False)
     warn(*filter(None, [*columns_lines(scored.columns, scored.left_out), repeated_rows(repeats_of(scored.events))]))
@@ -194,9 +195,9 @@ def score_files(
     result = None
     if gate is not None:
         gaps = None if before is None else gaps_to_baseline(scored.events, before, level)
-        result = gate.decide(of_estimates(found.estimates, gaps), as_json=as_json)
-    write_summary(summary_json, with_gate({**scored.totals(), "partial": False, **found.as_dict()}, result))
-    exit_for(result, otherwise=int(bool(not scored.counts.total() or scored.counts["problems"] or found.problems)))
+        result = gate.decide(of_estimates(summary.estimates, gaps), as_json=as_json)
+    write_summary(summary_json, with_gate({**scored.totals(), "partial": False, **summary.as_dict()}, result))
+    exit_for(result, otherwise=int(bool(not scored.counts.total() or scored.counts["problems"] or summary.problems)))
 
 
 def _check_summary(strategy: str, reference: str | None) -> None:
@@ -211,14 +212,6 @@ def _check_summary(strategy: str, reference: str | None) -> None:
             reference_results(reference)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--reference") from None
-
-
-def _refuse_in_parts(given_options: Mapping[str, Any]) -> None:
-    for name, value in given_options.items():
-        if value:
-            raise typer.BadParameter(
-                "it is for one file without --processes and --shard: leave it out", param_hint=name
-            )
 
 
 @command(
@@ -278,18 +271,18 @@ def _end(
     from ..running.files import columns_lines, exit_for, with_gate
     from ..running.scoring import repeated_rows, report_summary, write_summary
 
-    found = merged.summary
-    report_summary(found, f"intervals: {strategy}, {level:.0%}", reference, small=small)
+    summary = merged.summary
+    report_summary(summary, f"intervals: {strategy}, {level:.0%}", reference, small=small)
     money = f", ${merged.cost_usd:.4f}" if merged.cost_usd else ""
     err.print(f"{merged.counts['scored']:,} scored, {merged.counts['problems']:,} problems{money}", highlight=False)
     warn(*filter(None, [*columns_lines(merged.columns, merged.left_out), repeated_rows(merged.repeats, "about ")]))
     if not merged.counts.total():
         err.print("there are no interactions to score", style="red", markup=False, highlight=False)
-    result = None if gate is None else gate.decide(of_estimates(found.estimates, None), as_json=False)
+    result = None if gate is None else gate.decide(of_estimates(summary.estimates, None), as_json=False)
     counts = {name: merged.counts[name] for name in ("scored", "problems")}
-    fields = {**counts, "cost_usd": merged.cost_usd, "partial": False, **found.as_dict()}
+    fields = {**counts, "cost_usd": merged.cost_usd, "partial": False, **summary.as_dict()}
     write_summary(summary_json, with_gate(fields, result))
-    exit_for(result, otherwise=int(bool(not merged.counts["scored"] or merged.counts["problems"] or found.problems)))
+    exit_for(result, otherwise=int(bool(not merged.counts["scored"] or merged.counts["problems"] or summary.problems)))
 
 
 @command("ragtide score batch rows.jsonl", "ragtide score batch rows.jsonl --no-wait", of=score)
@@ -330,11 +323,11 @@ def batch(
         last = progress
 
     with interruptible(lambda: "The batch goes on at the endpoint: give the same command again."):
-        found = asyncio.run(ask_in_batches(settings, files, limit=limit, wait=wait, poll_s=poll_s, show=show))
+        finished = asyncio.run(ask_in_batches(settings, files, limit=limit, wait=wait, poll_s=poll_s, show=show))
     if as_json:
-        print_json(found.as_dict())
+        print_json(finished.as_dict())
     else:
-        out.print(batch_summary(found), markup=False, highlight=False)
+        out.print(batch_summary(finished), markup=False, highlight=False)
 
 
 DEFAULT: Final = Path("local-model.json")
@@ -453,7 +446,7 @@ def fit(
     with interruptible(lambda: "Nothing was written: give the same command again."):
         if file is not None:
             files = FileOptions(None, format=file_format, unnamed=name_of(file), columns=columns_of(columns))
-            source, found = (
+            source, gathered = (
                 file,
                 judged_of_file(
                     file, files, chosen, judged=judged, run=run, reference=reference, traffic=traffic, wanted=wanted
@@ -461,26 +454,28 @@ def fit(
             )
         elif recording is not None:
             opened = Recording.open(recording, storage_options=settings.recorder.storage_options)
-            source, found = (
+            source, gathered = (
                 recording,
                 of_recording(opened, chosen, run=run, reference=reference, traffic=traffic, wanted=wanted),
             )
         else:
-            source, found = (
+            source, gathered = (
                 "kept items",
                 judged_of_kept_items(settings, chosen, run=run, reference=reference, traffic=traffic, wanted=wanted),
             )
-        if corruptions and not found.traffic:
+        if corruptions and not gathered.traffic:
             raise ConfigurationError(
                 f"{source}: no interaction has documents and a response, so nothing can be spoilt: choose others, or "
                 "leave out --corruptions"
             )
         with similarity_encoder(settings) if similarity else nullcontext((None, "")) as (similar, encoder_digest):
             if question is not None:
-                proxy = fit_criterion(examined_interactions(found, similar, question), question, confidence=confidence)
-                finish_criterion_fit(proxy, found, source, path, encoder_digest, before=before, as_json=as_json)
+                proxy = fit_criterion(
+                    examined_interactions(gathered, similar, question), question, confidence=confidence
+                )
+                finish_criterion_fit(proxy, gathered, source, path, encoder_digest, before=before, as_json=as_json)
                 return
             result = fit_correction(
-                examined_interactions(found, similar), spoilt_pairs(found, similar), confidence=confidence
+                examined_interactions(gathered, similar), spoilt_pairs(gathered, similar), confidence=confidence
             )
-    finish_fit(result, found, source, path, encoder_digest, force=force, as_json=as_json)
+    finish_fit(result, gathered, source, path, encoder_digest, force=force, as_json=as_json)

@@ -85,14 +85,14 @@ class Given:
 
     def settings(self, **more: object) -> "Settings":
         """Return the settings; these options, and `more` options of the command, override environment and file."""
-        given = {**self._options, **more}
-        return all_settings.load_settings(**{name: value for name, value in given.items() if value is not None})
+        options = {**self._options, **more}
+        return all_settings.load_settings(**{name: value for name, value in options.items() if value is not None})
 
 
 def given(context: typer.Context) -> Given:
     """Return the options given before the command."""
-    found = context.find_object(Given)
-    return found if found is not None else Given()
+    options = context.find_object(Given)
+    return options if options is not None else Given()
 
 
 STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"

@@ -43,16 +43,22 @@ if TYPE_CHECKING:
     from ragtide_offline.experiments.state import ExperimentState
 
 
-def columns_of(given: Sequence[str] | None) -> dict[str, str | tuple[str, ...]]:
+def columns_of(texts: Sequence[str] | None) -> dict[str, str | tuple[str, ...]]:
     """Return the column of each mapped field; several of `documents`.
 
     >>> columns_of(["question=frage, documents=ctx_1,ctx_2", 'response="answer, final"'])
     {'question': 'frage', 'documents': ('ctx_1', 'ctx_2'), 'response': 'answer, final'}
     """
-    found: dict[str, list[str]] = {}
-    for text in given or ():
+    by_field: dict[str, list[str]] = {}
+    for text in texts or ():
         field = ""
-        for pair in _pairs(text):
+        parts = shlex.shlex(text, posix=True)
+        parts.whitespace, parts.whitespace_split, parts.quotes, parts.escape, parts.commenters = ",", True, '"', "", ""
+        try:
+            pairs = list(parts)
+        except ValueError:
+            raise typer.BadParameter(f"{shortened(text)!r} has a quote that is not closed", param_hint=MAP) from None
+        for pair in pairs:
             name, equals, column = (part.strip() for part in pair.partition("="))
             field, column = (name, column) if equals else (field, name)
             if not field or not column:
@@ -63,19 +69,10 @@ def columns_of(given: Sequence[str] | None) -> dict[str, str | tuple[str, ...]]:
                 check_target(field)
             except ValueError as error:
                 raise typer.BadParameter(str(error), param_hint=MAP) from None
-            if field in found and field != "documents":
+            if field in by_field and field != "documents":
                 raise typer.BadParameter(f"{field} is mapped twice: give one column", param_hint=MAP)
-            found.setdefault(field, []).append(column)
-    return {name: columns[0] if len(columns) == 1 else tuple(columns) for name, columns in found.items()}
-
-
-def _pairs(text: str) -> list[str]:
-    parts = shlex.shlex(text, posix=True)
-    parts.whitespace, parts.whitespace_split, parts.quotes, parts.escape, parts.commenters = ",", True, '"', "", ""
-    try:
-        return list(parts)
-    except ValueError:
-        raise typer.BadParameter(f"{shortened(text)!r} has a quote that is not closed", param_hint=MAP) from None
+            by_field.setdefault(field, []).append(column)
+    return {name: columns[0] if len(columns) == 1 else tuple(columns) for name, columns in by_field.items()}
 
 
 def columns_lines(taken: Mapping[str, str], left_out: Mapping[str, int]) -> list[str]:
@@ -125,8 +122,8 @@ class Problems:
         for kind, count in self._counts.items():
             if count > SHOWN:
                 first = self._first[kind]
-                shown = first if len(first) <= FIRST_CHARS else f"{first[:FIRST_CHARS]}..."
-                like = f"like it: {shown}" if kind else "of other kinds"
+                text = first if len(first) <= FIRST_CHARS else f"{first[:FIRST_CHARS]}..."
+                like = f"like it: {text}" if kind else "of other kinds"
                 self._print(f"{self._source}: {count - SHOWN:,} more {like}")
 
     def _print(self, text: str) -> None:
@@ -281,19 +278,19 @@ def write_data_set(
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[ChosenSpecimens, int]:
         kept = KeptSpecimens(redis, settings.layout)
-        found = await choose(redis, kept)
+        specimens = await choose(redis, kept)
         warn(*filter(None, [kept.unreadable.warning()]))
-        return found, kept.gone
+        return specimens, kept.gone
 
-    found, gone = with_redis(settings, body)
-    if found.missing:
-        warn(f"No longer kept, so not in the data set: {', '.join(map(printable, found.missing))}")
+    specimens, gone = with_redis(settings, body)
+    if specimens.missing:
+        warn(f"No longer kept, so not in the data set: {', '.join(map(printable, specimens.missing))}")
     if gone:
         warn(f"{gone:,} {'item' if gone == 1 else 'items'} of these lists had expired and are not in the data set")
-    if not found.chosen:
+    if not specimens.chosen:
         warn("No items are kept for this, so nothing was written: ragtide items counts those that are kept")
         raise typer.Exit(1)
-    text = json_lines(rows(found.chosen))
+    text = json_lines(rows(specimens.chosen))
     if to_file is None:
         typer.echo(text, nl=False)
     else:
@@ -303,12 +300,10 @@ def write_data_set(
             raise ConfigurationError(exists_already(to_file)) from None
         except OSError as error:
             raise ConfigurationError(f"{to_file} cannot be written ({error.strerror}): give another --output") from None
-    err.print(_data_set_summary(found, to_file), markup=False, highlight=False, soft_wrap=True)
-    if limit is not None and len(found.chosen) < limit:
-        warn(
-            f"--limit is {limit:,}, and {len(found.chosen):,} {'item is' if len(found.chosen) == 1 else 'items are'} "
-            f"kept for this: {keeps}"
-        )
+    err.print(_data_set_summary(specimens, to_file), markup=False, highlight=False, soft_wrap=True)
+    if limit is not None and len(specimens.chosen) < limit:
+        count = f"{len(specimens.chosen):,} {'item is' if len(specimens.chosen) == 1 else 'items are'}"
+        warn(f"--limit is {limit:,}, and {count} kept for this: {keeps}")
 
 
 def exists_already(path: Path) -> str:
@@ -316,13 +311,13 @@ def exists_already(path: Path) -> str:
     return f"{path} exists: give another --output, or --force to replace it"
 
 
-def _data_set_summary(found: ChosenSpecimens, path: Path | None) -> str:
-    interactions = [choice.specimen.interaction for choice in found.chosen]
+def _data_set_summary(specimens: ChosenSpecimens, path: Path | None) -> str:
+    interactions = [choice.specimen.interaction for choice in specimens.chosen]
     times = sorted(interaction.occurred_at for interaction in interactions)
     names = sorted({interaction.pipeline for interaction in interactions})
     pipelines = f"pipeline {names[0]}" if len(names) == 1 else f"{len(names):,} pipelines"
     count = f"{len(interactions):,} {'row' if len(interactions) == 1 else 'rows'}"
-    kinds = sorted({choice.specimen.redacted_by for choice in found.chosen}, reverse=True)
+    kinds = sorted({choice.specimen.redacted_by for choice in specimens.chosen}, reverse=True)
     redacted = " or ".join(f"redacted by {', '.join(names)}" if names else "not redacted" for names in kinds)
     return (
         f"{count} of {pipelines}, answered from {times[0]:%Y-%m-%d %H:%M} to {times[-1]:%Y-%m-%d %H:%M} UTC"
@@ -330,7 +325,7 @@ def _data_set_summary(found: ChosenSpecimens, path: Path | None) -> str:
     )
 
 
-def write_report(found: Report, stem: str, chosen: ReportFormat | None, output: Path | None) -> None:
+def write_report(report: Report, stem: str, chosen: ReportFormat | None, output: Path | None) -> None:
     """Write a report to standard output or a file, in the format that is chosen or that the file's name has."""
     if chosen is None:
         ending = "" if output is None else output.suffix.lower()
@@ -341,11 +336,11 @@ def write_report(found: Report, stem: str, chosen: ReportFormat | None, output: 
         output = Path(f"{stem}.{chosen}")
     if output is None or str(output) == STDOUT:
         if chosen is ReportFormat.JSON:
-            print_json(fields_of(found))
+            print_json(fields_of(report))
         else:
-            typer.echo(page_of(found), nl=False)
+            typer.echo(page_of(report), nl=False)
         return
-    text = json_of(found) if chosen is ReportFormat.JSON else page_of(found)
+    text = json_of(report) if chosen is ReportFormat.JSON else page_of(report)
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -496,22 +491,22 @@ def exit_for(result: GateResult | None, *, otherwise: int = 0) -> None:
         raise typer.Exit(code)
 
 
-def experiment_gate(settings: Settings, given: ExperimentGateOptions, reports: GateReports) -> GateOptions | None:
+def experiment_gate(settings: Settings, options: ExperimentGateOptions, reports: GateReports) -> GateOptions | None:
     """Return the gate on one config of an experiment; None without a condition.
 
     Raises:
         typer.BadParameter: a config is given without a condition, or a condition on a difference without a baseline.
     """
-    gate = gate_of(settings, "experiment", given.fail_if, reports)
+    gate = gate_of(settings, "experiment", options.fail_if, reports)
     if gate is None:
-        if given.gate_config is not None or given.baseline is not None:
+        if options.gate_config is not None or options.baseline is not None:
             raise typer.BadParameter(
                 "--config and --baseline are for gates: give --fail-if 'trace.adherence < 0.8', too"
             )
         return None
-    if given.baseline is None:
+    if options.baseline is None:
         gate.needs_baseline("give --baseline CONFIG, another config of the experiment")
-    return replace(gate, config=given.gate_config, baseline=given.baseline)
+    return replace(gate, config=options.gate_config, baseline=options.baseline)
 
 
 def write_file(path: Path, content: bytes, option: str, *, append: bool = False) -> None:

@@ -87,7 +87,6 @@ from ragtide_schemas import Estimate, MetricDefinition, RagInteraction, Workspac
 from ragtide_schemas.alert_rule import duration_ms
 from ragtide_schemas.base import describe
 from ragtide_schemas.criterion import BUILT_IN, Criterion, ListedCriterion, built_in_criteria
-from ragtide_schemas.experiments import Plan
 from ragtide_schemas.metric_definitions import CLOSED_FAMILIES, CRITERIA_FAMILY
 from ragtide_schemas.suggestions import unknown
 
@@ -147,7 +146,7 @@ def similarity_encoder(settings: Settings) -> Iterator[tuple[Similar | None, str
 
 def finish_fit(
     result: FitResult,
-    found: GatheredInteractions,
+    gathered: GatheredInteractions,
     source: str,
     path: Path | None,
     encoder_digest: str,
@@ -156,12 +155,16 @@ def finish_fit(
     as_json: bool,
 ) -> None:
     """Write the file, print the result, and end with the exit code. Proxies in a file that is replaced stay."""
-    before = None if path is None else _readable(path)
-    content = None
+    before, content = None, None
+    if path is not None and path.exists():
+        try:
+            before = load_correction(path, SHIPPED_VERSION).content
+        except ConfigurationError as error:
+            warn(f"Proxies of criteria that {path} may have are not kept: {error}")
     if result.fitted:
         content = result.file(
             source=source,
-            reference=found.words,
+            reference=gathered.words,
             fitted_at=utc_now(),
             similarity_sha256=encoder_digest,
             before=before,
@@ -170,10 +173,10 @@ def finish_fit(
     if content is not None and path is not None:
         digest = _write(path, content.encode().decode() + "\n", force=force)
     if as_json:
-        _print_result(result, found, source, path, digest)
+        _print_result(result, gathered, source, path, digest)
     else:
-        out.print(scores_table(result, found.words, out.width))
-        for sentence in decisions(result, found.missing):
+        out.print(scores_table(result, gathered.words, out.width))
+        for sentence in decisions(result, gathered.missing):
             out.print(sentence, style="bright_black", highlight=False, soft_wrap=False)
     if content is None:
         err.print(sentence_without_file(result), style="red", highlight=False, soft_wrap=True)
@@ -184,26 +187,15 @@ def finish_fit(
             out.print(f"Proxies of criteria stay: {', '.join(sorted(content.criteria))}.", highlight=False)
 
 
-def _readable(path: Path) -> CorrectionFile | None:
-    """Return the content of a file that is replaced; None if there is none, or if its proxies could not be used."""
-    if not path.exists():
-        return None
-    try:
-        return load_correction(path, SHIPPED_VERSION).content
-    except ConfigurationError as error:
-        warn(f"Proxies of criteria that {path} may have are not kept: {error}")
-        return None
-
-
 def _print_result(
-    result: FitResult | CriterionFit, found: GatheredInteractions, source: str, path: Path | None, digest: str | None
+    result: FitResult | CriterionFit, gathered: GatheredInteractions, source: str, path: Path | None, digest: str | None
 ) -> None:
     print_json(
         {
             **result.as_dict(),
             "source": source,
-            "reference": found.words,
-            "texts_missing": found.missing,
+            "reference": gathered.words,
+            "texts_missing": gathered.missing,
             "file": None if digest is None else str(path),
             "sha256": digest,
         }
@@ -238,7 +230,7 @@ def file_before(path: Path, criterion: Criterion, *, force: bool) -> CorrectionF
 
 def finish_criterion_fit(
     result: CriterionFit,
-    found: GatheredInteractions,
+    gathered: GatheredInteractions,
     source: str,
     path: Path | None,
     encoder_digest: str,
@@ -249,13 +241,13 @@ def finish_criterion_fit(
     """Write the file with the proxy of a criterion, print the result, and end with the exit code."""
     digest = None
     if result.regression is not None and path is not None:
-        proxy = result.proxy(source=source, reference=found.words, fitted_at=utc_now())
+        proxy = result.proxy(source=source, reference=gathered.words, fitted_at=utc_now())
         content = result.file(before, proxy, similarity_sha256=encoder_digest)
         digest = _write(path, content.encode().decode() + "\n", force=before is not None)
     if as_json:
-        _print_result(result, found, source, path, digest)
+        _print_result(result, gathered, source, path, digest)
     else:
-        for sentence in criterion_sentences(result, found):
+        for sentence in criterion_sentences(result, gathered):
             out.print(sentence, highlight=False, soft_wrap=False)
     if result.regression is None:
         err.print(
@@ -333,10 +325,10 @@ def judged_of_kept_items(
 
 
 def examined_interactions(
-    found: GatheredInteractions, similar: Similar | None, criterion: Criterion | None = None
+    gathered: GatheredInteractions, similar: Similar | None, criterion: Criterion | None = None
 ) -> ExaminedInteractions:
     """Return the interactions as the fit reads them, with a progress bar."""
-    with progress_bar("reading", len(found.found)) as show:
+    with progress_bar("reading", len(gathered.found)) as show:
         done = 0
 
         def counted() -> None:
@@ -344,12 +336,12 @@ def examined_interactions(
             done += 1
             show(done)
 
-        return examine(found.found, counted, similar=similar, criterion=criterion)
+        return examine(gathered.found, counted, similar=similar, criterion=criterion)
 
 
-def spoilt_pairs(found: GatheredInteractions, similar: Similar | None) -> list[ExaminedPair]:
+def spoilt_pairs(gathered: GatheredInteractions, similar: Similar | None) -> list[ExaminedPair]:
     """Return clean and spoilt interactions, with a progress bar."""
-    with progress_bar("spoiling", len(found.traffic)) as show:
+    with progress_bar("spoiling", len(gathered.traffic)) as show:
         done = 0
 
         def counted() -> None:
@@ -357,7 +349,7 @@ def spoilt_pairs(found: GatheredInteractions, similar: Similar | None) -> list[E
             done += 1
             show(done)
 
-        return examine_pairs(found.traffic, counted, similar=similar)
+        return examine_pairs(gathered.traffic, counted, similar=similar)
 
 
 def refuse_cost(plan: CostPlan, max_cost_usd: float, name: str, fewer: str) -> None:
@@ -487,11 +479,13 @@ def write_sentinels(settings: Settings, source: str, output: Path, *, limit: int
     Raises:
         RagtideError: the source cannot be read, or no judge can label any interaction in it.
     """
-    found = (each for each in _interactions(settings, source) if pipeline in (None, each.pipeline))
-    sentinels = sentinels_of(list(islice(found, READ_MAX)), limit)
+    own = (interaction for interaction in _interactions(settings, source) if pipeline in (None, interaction.pipeline))
+    sentinels = sentinels_of(list(islice(own, READ_MAX)), limit)
     if not sentinels:
-        of = "" if pipeline is None else f" of the pipeline {pipeline}"
-        raise ConfigurationError(f"{source} has no interaction{of} with documents and a response: name another source")
+        whose = "" if pipeline is None else f" of the pipeline {pipeline}"
+        raise ConfigurationError(
+            f"{source} has no interaction{whose} with documents and a response: name another source"
+        )
     lines = [sentinel.interaction.encode() for sentinel in sentinels]
     write_file(output, b"\n".join(lines) + b"\n", "the file of sentinels")
     return len(lines)
@@ -535,15 +529,15 @@ def rows_of(file: str, limit: int, seed: int | None, criterion: Criterion, quiet
     if criterion.is_of_session:
         rows = iter(only_sessions(islice(rows, MOST_READ), criterion.asked_of_all(), quiet_s))
     if seed is None:
-        found = list(islice(rows, limit))
+        chosen_rows = list(islice(rows, limit))
     else:
         read = list(islice(rows, MOST_READ))
-        found = random.Random(seed).sample(read, min(limit, len(read)))  # noqa: S311 - no secret
-    if not found and criterion.is_of_session:
+        chosen_rows = random.Random(seed).sample(read, min(limit, len(read)))  # noqa: S311 - no secret
+    if not chosen_rows and criterion.is_of_session:
         raise typer.BadParameter(f"no row of {file} has a session_id: give a file with sessions", param_hint="--file")
-    if not found:
+    if not chosen_rows:
         raise typer.BadParameter(f"{file} has no interaction: give a file that has some", param_hint="--file")
-    return found
+    return chosen_rows
 
 
 def run_trial(settings: Settings, criterion: Criterion, rows: Sequence[Row], max_cost_usd: float) -> CriterionTrial:
@@ -570,25 +564,25 @@ def criterion_of_options(name: str, fields: Mapping[str, Any], file: Path | None
     Raises:
         typer.BadParameter: a field is wrong, or the file has no such criterion.
     """
-    given = {field: value for field, value in fields.items() if value is not None and value != []}
-    if "values" in given:
-        given["values"] = _values(given["values"])
-    if "segments" in given:
-        given["segments"] = _segments(given["segments"])
+    options = {field: value for field, value in fields.items() if value is not None and value != []}
+    if "values" in options:
+        options["values"] = _values(options["values"])
+    if "segments" in options:
+        options["segments"] = _segments(options["segments"])
     if file is not None:
-        found = _of_file(file, name)
-        if not given:
-            return found
-        given = {**found.model_dump(exclude_defaults=True), **given}
-    elif "question" not in given and name not in BUILT_IN:
+        base = _read_criterion(file, name)
+        if not options:
+            return base
+        options = {**base.model_dump(exclude_defaults=True), **options}
+    elif "question" not in options and name not in BUILT_IN:
         raise typer.BadParameter(f"{name} has no question: give --question and --scale, or --criteria FILE")
     try:
-        return Criterion.model_validate({"name": name, **given})
+        return Criterion.model_validate({"name": name, **options})
     except ValidationError as error:
         raise typer.BadParameter(describe(error)) from None
 
 
-def _of_file(file: Path, name: str) -> Criterion:
+def _read_criterion(file: Path, name: str) -> Criterion:
     read = read_criteria(file)
     for criterion in read.criteria:
         if criterion.name == name:
@@ -600,30 +594,30 @@ def _of_file(file: Path, name: str) -> Criterion:
 
 
 def _values(text: str) -> dict[str, float]:
-    found = {}
+    values = {}
     for part in text.split(","):
         answer, _, value = part.rpartition("=")
         answer = answer.strip()
-        if answer in found:
+        if answer in values:
             raise typer.BadParameter(
                 f"the answer {answer} has two values: give each answer once", param_hint="--values"
             )
         try:
-            found[answer] = float(value)
+            values[answer] = float(value)
         except ValueError:
             message = f"{part.strip()!r} is no answer with a value: write 'good=1, bad=0'"
             raise typer.BadParameter(message, param_hint="--values") from None
-    return found
+    return values
 
 
 def _segments(parts: Sequence[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    segments: dict[str, list[str]] = {}
     for part in parts:
         name, sign, value = part.partition("=")
         if not (name and sign and value):
             raise typer.BadParameter(f"{part!r} is no segment value: write lang=de", param_hint="--segment")
-        found.setdefault(name, []).append(value)
-    return found
+        segments.setdefault(name, []).append(value)
+    return segments
 
 
 def find_criterion(settings: Settings, name: str, remedy: str = "add it: ragtide criteria add") -> Criterion:
@@ -650,10 +644,10 @@ def find_criterion(settings: Settings, name: str, remedy: str = "add it: ragtide
         stored = with_redis(settings, lambda redis, _: read_stored_criteria(redis, settings.prefix))
     except RedisUnavailable as error:
         unread = f". Stored criteria were not read: {error}"
-    found = stored.find(name)
-    if found is not None:
-        return found.criterion
-    names = [*(each.name for each in settings.judge.criteria), *(each.criterion.name for each in stored.criteria)]
+    match = stored.find(name)
+    if match is not None:
+        return match.criterion
+    names = [*(known.name for known in settings.judge.criteria), *(known.criterion.name for known in stored.criteria)]
     raise typer.BadParameter(f"{unknown('criterion', name, [*names, *BUILT_IN])}; or {remedy}{unread}")
 
 
@@ -732,8 +726,8 @@ def typical_interactions(file: str | None) -> list[RagInteraction]:
     """Return the first interactions of a file; of the bundled ones without a file."""
     if file is None:
         return demo_interactions()[:TYPICAL]
-    found = (row.interaction for row in read_rows(file, FileOptions(unnamed="unnamed")))
-    interactions = list(islice((interaction for interaction in found if interaction is not None), TYPICAL))
+    candidates = (row.interaction for row in read_rows(file, FileOptions(unnamed="unnamed")))
+    interactions = list(islice((interaction for interaction in candidates if interaction is not None), TYPICAL))
     if not interactions:
         raise typer.BadParameter(f"{file} has no interaction: give a file that has some", param_hint="--file")
     return interactions
@@ -751,12 +745,12 @@ def criteria_named(settings: Settings, names: Sequence[str]) -> tuple[Criterion,
     """
     if not names:
         return ()
-    found = tuple(find_criterion(settings, name) for name in names)
+    criteria = tuple(find_criterion(settings, name) for name in names)
     try:
-        check_criteria(found)
+        check_criteria(criteria)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--criterion") from None
-    return found
+    return criteria
 
 
 def show_backfill(settings: Settings, plan: ReplayPlan, *, as_json: bool) -> None:
@@ -767,7 +761,10 @@ def show_backfill(settings: Settings, plan: ReplayPlan, *, as_json: bool) -> Non
     """
     total = count_selected(plan.recording, EntryKind.INTERACTIONS, plan.selection, ("pipeline",)).total
     trial = settings_of_replay(settings, plan.info(settings, total))
-    price = asyncio.run(planned_cost(trial, _rows(plan, trial), keeps_answers=False))
+    items = RecordedInteractions(plan.recording, plan.selection).after(None)
+    answers = (Row(number, item.interaction) for number, item in enumerate(islice(items, PLANNED), 1))
+    rows = with_sessions(answers, session_criteria(trial), trial.clusters.quiet_s)
+    price = asyncio.run(planned_cost(trial, rows, keeps_answers=False))
     planned = min(total, PLANNED)
     scale = total / max(planned, 1)
     figures = {name: value * scale for name, value in asdict(price.calls).items()}
@@ -775,20 +772,14 @@ def show_backfill(settings: Settings, plan: ReplayPlan, *, as_json: bool) -> Non
     if as_json:
         print_json({"interactions": total, "planned": planned, **figures})
         return
-    shown = "an unknown price (judge.prices)" if not price.has_price else f"about ${figures['cost_usd']:,.4f}"
+    cost = "an unknown price (judge.prices)" if not price.has_price else f"about ${figures['cost_usd']:,.4f}"
     out.print(
         f"{total:,} interactions: {figures['calls']:,.0f} calls, {figures['prompt_tokens']:,.0f} tokens in, "
-        f"{figures['completion_tokens']:,.0f} tokens out, {shown}"
+        f"{figures['completion_tokens']:,.0f} tokens out, {cost}"
     )
     err.print(
         "without answers that are cached; --max-cost-usd stops the replay, which can continue", style="bright_black"
     )
-
-
-def _rows(plan: ReplayPlan, settings: Settings) -> Iterator[Row]:
-    items = RecordedInteractions(plan.recording, plan.selection).after(None)
-    rows = (Row(number, item.interaction) for number, item in enumerate(islice(items, PLANNED), 1))
-    return with_sessions(rows, session_criteria(settings), settings.clusters.quiet_s)
 
 
 REDRAW_S = 1.0
@@ -840,17 +831,25 @@ def run_experiment(
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
     asked, unread = criteria_of_metrics(settings, [read_draft(file).metric])
     warn(*filter(None, [unread]))
-    made = Experiment.from_file(file, settings, name=name, criteria=asked.judge.criteria)
-    err.print(_plan_in_words(made.plan), markup=False, highlight=False, soft_wrap=True)
-
-    made.check(roles=roles)
+    experiment = Experiment.from_file(file, settings, name=name, criteria=asked.judge.criteria)
+    plan, race = experiment.plan, "no race"
+    if plan.race.enabled:
+        race = f"the race compares configs every {plan.race.look_every} items, with a margin of {plan.race.margin:g}"
+    err.print(
+        f"{plan.run}: {len(plan.configs)} configs x {plan.population_size:,} items of {plan.data}, by {plan.metric}; "
+        f"{race}; seed {plan.seed}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    experiment.check(roles=roles)
     signalled = False
 
     async def body(url: str) -> None:
         stopping = asyncio.Event()
 
         async def table(redis: Redis) -> None:
-            await follow_board(ExperimentReader(redis, streams_of(settings, made.plan.run)))
+            await follow_board(ExperimentReader(redis, streams_of(settings, experiment.plan.run)))
 
         def stop() -> None:
             nonlocal signalled
@@ -859,20 +858,21 @@ def run_experiment(
 
         with on_signal(stop):
             beside = [] if as_json or not out.is_terminal else [table]
-            await made.drive(url, stopping, roles=roles, beside=beside)
+            await experiment.drive(url, stopping, roles=roles, beside=beside)
 
     with resolve_redis(settings.redis_address, settings.data_dir, convert=True) as handle:
         asyncio.run(body(handle.url))
-        state = made.control.state()
-        found = board(state)
-        result = print_board(found, state, gate, as_json=as_json)
-        if signalled and not found.completed:
+        state = experiment.control.state()
+        leaderboard = board(state)
+        result = print_board(leaderboard, state, gate, as_json=as_json)
+        if signalled and not leaderboard.completed:
             interrupted(
-                f"{found.executed:,} answers and their scores are kept: to go on, give ragtide experiment run {file}."
+                f"{leaderboard.executed:,} answers and their scores are kept: to go on, give ragtide experiment run "
+                f"{file}."
             )
-        if not found.completed:
+        if not leaderboard.completed:
             err.print(f"Not complete. Continue with: ragtide experiment run {file}", markup=False, highlight=False)
-        exit_for(result, otherwise=0 if found.completed else NOT_COMPLETE)
+        exit_for(result, otherwise=0 if leaderboard.completed else NOT_COMPLETE)
 
 
 async def follow_board(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]] | None = None) -> None:
@@ -889,42 +889,30 @@ async def follow_board(reader: ExperimentReader, driven: Callable[[], Awaitable[
                 continue
             if reader.begun:
                 # In a thread: the leaderboard is slow to compute, and other tasks of this process must not wait.
-                found = await asyncio.to_thread(board, reader.state, metrics=[reader.state.plan.metric])
-                cost = cost_note(found.cost_usd, found.compared, found.population_size)
+                leaderboard = await asyncio.to_thread(board, reader.state, metrics=[reader.state.plan.metric])
+                cost = cost_note(leaderboard.cost_usd, leaderboard.compared, leaderboard.population_size)
                 view: list[RenderableType] = [
-                    board_view(found, out.width, driven=runs),
-                    bar.drawn(found.compared, found.population_size, cost),
+                    board_view(leaderboard, out.width, driven=runs),
+                    bar.drawn(leaderboard.compared, leaderboard.population_size, cost),
                 ]
-                if not (found.completed or runs):
+                if not (leaderboard.completed or runs):
                     view.append(Text(f"No driver runs. To continue, {GO_ON}.", style="yellow"))
                 live.update(Group(*view), refresh=True)
-                if found.completed:
+                if leaderboard.completed:
                     return
             await asyncio.sleep(REDRAW_S)
 
 
 def print_board(
-    found: Board, state: ExperimentState, gate: GateOptions | None, *, as_json: bool, driven: bool = True
+    leaderboard: Board, state: ExperimentState, gate: GateOptions | None, *, as_json: bool, driven: bool = True
 ) -> GateResult | None:
     """Print the leaderboard and the gate, and return the result of the gate."""
     if not as_json:
-        out.print(board_view(found, out.width, shown_metrics(found), driven=driven))
+        out.print(board_view(leaderboard, out.width, shown_metrics(leaderboard), driven=driven))
     result = None if gate is None else gate.decide_experiment(state, as_json=as_json)
     if as_json:
-        print_json(with_gate(found.as_dict(), result))
+        print_json(with_gate(leaderboard.as_dict(), result))
     return result
-
-
-def _plan_in_words(plan: Plan) -> str:
-    race = (
-        f"the race compares configs every {plan.race.look_every} items, with a margin of {plan.race.margin:g}"
-        if plan.race.enabled
-        else "no race"
-    )
-    return (
-        f"{plan.run}: {len(plan.configs)} configs x {plan.population_size:,} items of {plan.data}, by {plan.metric}; "
-        f"{race}; seed {plan.seed}"
-    )
 
 
 def changed_parameter(text: str) -> tuple[str, Any]:
@@ -1029,36 +1017,42 @@ def scale_of_estimates(estimates: Iterable[Estimate], metric: str, pipeline: str
         ConfigurationError: there is no judged sample with an interval, or there are samples of several pipelines.
     """
     mine = [
-        each
-        for each in estimates
-        if (each.metric, each.run, each.segment, each.window) == (metric, None, None, ALL_TIME)
-        and pipeline in {None, each.pipeline}
+        estimate
+        for estimate in estimates
+        if (estimate.metric, estimate.run, estimate.segment, estimate.window) == (metric, None, None, ALL_TIME)
+        and pipeline in {None, estimate.pipeline}
     ]
-    powered = [each for each in mine if each.estimator == "prediction_powered"]
-    judged = powered or [each for each in mine if each.estimator == "mean" and each.labeler == "judge" and each.n]
-    pipelines = sorted({each.pipeline for each in judged})
+    powered = [estimate for estimate in mine if estimate.estimator == "prediction_powered"]
+    judged = powered or [
+        estimate for estimate in mine if estimate.estimator == "mean" and estimate.labeler == "judge" and estimate.n
+    ]
+    pipelines = sorted({estimate.pipeline for estimate in judged})
     if len(pipelines) > 1:
         raise ConfigurationError(f"{metric} is judged in {', '.join(pipelines)}: choose one with --pipeline")
     hint = "give --mean and --correlation to plan without it"
     if not judged:
         where = "" if pipeline is None else f" of {pipeline}"
         raise ConfigurationError(f"no sample{where} with scores of {metric} by a judge: {hint}")
-    newest = max(judged, key=lambda each: (each.updated_at is not None, each.updated_at))
+    newest = max(judged, key=lambda estimate: (estimate.updated_at is not None, estimate.updated_at))
     if powered:
         same = (newest.labeler, newest.labeler_version, newest.metric_version, newest.proxy)
         weighted = [
-            each
-            for each in mine
-            if each.estimator == "weighted"
-            and (each.labeler, each.labeler_version, each.metric_version, each.proxy) == same
+            estimate
+            for estimate in mine
+            if estimate.estimator == "weighted"
+            and (estimate.labeler, estimate.labeler_version, estimate.metric_version, estimate.proxy) == same
         ]
-        proxied = [each.n + each.n_absent for each in mine if each.estimator == "mean" and each.labeler == newest.proxy]
-        found = scale_of(newest, max(proxied, default=newest.n), next(iter(weighted), None))
+        proxied = [
+            estimate.n + estimate.n_absent
+            for estimate in mine
+            if estimate.estimator == "mean" and estimate.labeler == newest.proxy
+        ]
+        scale = scale_of(newest, max(proxied, default=newest.n), next(iter(weighted), None))
     else:
-        found = scale_of_mean(newest)
-    if found is None:
+        scale = scale_of_mean(newest)
+    if scale is None:
         raise ConfigurationError(f"too few judged scores of {metric} for an interval ({newest.n:,}): {hint}")
-    return found
+    return scale
 
 
 _DURATION: Final = re.compile(r"[1-9][0-9]{0,5}[mhd]")
@@ -1069,10 +1063,10 @@ _PRICE: Final = re.compile(r"(\d+(?:\.\d+)?),(\d+(?:\.\d+)?)")
 
 def price_of_option(text: str) -> Price:
     """Return the price in `--price IN,OUT`."""
-    found = _PRICE.fullmatch(text)
-    if found is None:
+    match = _PRICE.fullmatch(text)
+    if match is None:
         raise typer.BadParameter(f"{text!r} is no price: give dollars for a million tokens, such as 0.4,1.6")
-    return Price(input=float(found[1]), output=float(found[2]))
+    return Price(input=float(match[1]), output=float(match[2]))
 
 
 def seconds_of_option(text: str) -> float:

@@ -70,14 +70,14 @@ async def texts_of_alerts(redis: Redis, settings: Settings, alerts: Sequence[Ale
         redis.RedisError: Redis failed.
     """
     muted, kept = await read_muted(redis, settings.prefix), KeptSpecimens(redis, settings.layout)
-    found = []
+    texts = []
     for alert in alerts:
         worst = []
         for interaction_id in alert.worst_interaction_ids[:MOST_WORST] if alert.status != "resolved" else ():
             specimens = await kept.find(interaction_id, alert.pipeline)
             worst.append(worst_answer(alert, interaction_id, specimens[0] if specimens else None, texts=True))
-        found.append(text_of_alert(alert, muted, worst))
-    return found
+        texts.append(text_of_alert(alert, muted, worst))
+    return texts
 
 
 async def text_of_new_alert(redis: Redis, settings: Settings, alert: Alert) -> AlertText:
@@ -147,7 +147,7 @@ async def requests_of_firing_alerts(redis: Redis, settings: Settings) -> list[di
     deployment = Deployment(redis, settings)
     firing = [alert for alert in await deployment.alerts() if alert.status != "resolved"]
     warn(*deployment.warnings())
-    found = []
+    previews = []
     async with open_destinations(settings) as destinations:
         for name, destination in destinations.items():
             wanted = [alert for alert in firing if wants(destination.known.settings, alert)]
@@ -160,8 +160,8 @@ async def requests_of_firing_alerts(redis: Redis, settings: Settings) -> list[di
                 for message in notifications
                 for request in destination.destination.preview(message)
             ]
-            found.append({"destination": name, "kind": destination.known.settings.kind, "requests": requests})
-    return found
+            previews.append({"destination": name, "kind": destination.known.settings.kind, "requests": requests})
+    return previews
 
 
 def _fields_of_request(request: Any) -> dict[str, Any]:
@@ -177,20 +177,20 @@ async def answers_of_destinations(settings: Settings, names: Sequence[str], *, d
 
     alert = sample_alert()
     notification = Notification(alert.alert_id, "test", (alert,), url=settings.notify.public_url)
-    found = []
+    answers = []
     async with open_destinations(settings) as destinations:
         for name in names:
             destination = destinations[name].destination
-            one: dict[str, Any] = {"destination": name, "kind": destinations[name].known.settings.kind, "ok": True}
-            found.append(one)
+            answer: dict[str, Any] = {"destination": name, "kind": destinations[name].known.settings.kind, "ok": True}
+            answers.append(answer)
             if dry_run:
-                one["requests"] = [_fields_of_request(request) for request in destination.preview(notification)]
+                answer["requests"] = [_fields_of_request(request) for request in destination.preview(notification)]
                 continue
             try:
-                one["answer"] = await destination.deliver(notification) or "accepted"
+                answer["answer"] = await destination.deliver(notification) or "accepted"
             except (TryLater, Refused) as error:
-                one["ok"], one["answer"] = False, str(error)
-    return found
+                answer["ok"], answer["answer"] = False, str(error)
+    return answers
 
 
 def views_of_items(
@@ -215,10 +215,10 @@ def is_wanted_list(
         return name == SPECIMEN_NEWEST
     if not worst:
         return name == (SPECIMEN_SAMPLE if rule is None else beyond_list(rule))
-    found, by = metric_of_list(name)
-    if found is None or by is None or name != worst_list(found, by):
+    list_metric, by = metric_of_list(name)
+    if list_metric is None or by is None or name != worst_list(list_metric, by):
         return False
-    return (metric is None or metric in (found, found.rpartition(".")[2])) and labeler in (None, by)
+    return (metric is None or metric in (list_metric, list_metric.rpartition(".")[2])) and labeler in (None, by)
 
 
 def metric_of_list(name: str) -> tuple[str | None, str | None]:
@@ -233,33 +233,33 @@ def group_of_list(
 
     The newest have the scores of the wanted metric, or of the first one with bands.
     """
-    of_list, by = metric_of_list(name)
+    list_metric, by = metric_of_list(name)
     if name != SPECIMEN_NEWEST:
-        return ItemGroup(pipeline, name, of_list, by, specimens)
+        return ItemGroup(pipeline, name, list_metric, by, specimens)
     names = {score for specimen in specimens for labeling in specimen.labelings for score in labeling.scores}
     wanted = [score for score in METRICS if score in names and metric in (score, score.rpartition(".")[2])]
     banded = [score for score in METRICS if score in names and METRICS[score].bands is not None]
-    shown = next(iter(wanted), metric) if metric is not None else next(iter(banded), None)
-    return ItemGroup(pipeline, name, shown, labeler, specimens)
+    shown_metric_name = next(iter(wanted), metric) if metric is not None else next(iter(banded), None)
+    return ItemGroup(pipeline, name, shown_metric_name, labeler, specimens)
 
 
 async def alert_of_id(redis: Redis, settings: Settings, alert_id: str) -> Alert:
     """Return an alert, or end the command if there is none."""
     deployment = Deployment(redis, settings)
-    found = next((alert for alert in await deployment.alerts() if alert.alert_id == alert_id), None)
-    if found is None:
+    match = next((alert for alert in await deployment.alerts() if alert.alert_id == alert_id), None)
+    if match is None:
         warn(f"There is no alert {printable(alert_id)}: ragtide alerts --json shows the ids")
         raise typer.Exit(1)
-    return found
+    return match
 
 
 async def items_of_alert(kept: KeptSpecimens, alert: Alert) -> ItemGroup:
     """Return the specimens that an alert names, in its order; say which are not kept."""
-    found = {name: await kept.find(name, alert.pipeline) for name in alert.worst_interaction_ids}
-    missing = [name for name, specimens in found.items() if not specimens]
+    kept_by_id = {name: await kept.find(name, alert.pipeline) for name in alert.worst_interaction_ids}
+    missing = [name for name, specimens in kept_by_id.items() if not specimens]
     if missing:
         warn(f"Not kept: {', '.join(map(printable, missing))}")
-    specimens = [specimen for specimens in found.values() for specimen in specimens]
+    specimens = [specimen for specimens in kept_by_id.values() for specimen in specimens]
     return ItemGroup(alert.pipeline, "alert", alert.metric, alert.labeler, specimens)
 
 
@@ -309,8 +309,8 @@ def stored_traces(context: typer.Context, ids: Sequence[str]) -> "list[Explained
         store = SpanStore(redis, settings.layout, settings.ingest)
         return [await store.find(trace_id) for trace_id in ids]
 
-    found = with_redis(settings, find)
-    for trace_id, traces in zip(ids, found, strict=True):
+    by_trace = with_redis(settings, find)
+    for trace_id, traces in zip(ids, by_trace, strict=True):
         if not traces:
             raise ConfigurationError(
                 f"Redis has no spans of the trace {trace_id}: they stay for ingest.explain_s "
@@ -320,7 +320,7 @@ def stored_traces(context: typer.Context, ids: Sequence[str]) -> "list[Explained
     # Spans that came with different tokens are traces of their own, also those with one id.
     return [
         explained
-        for traces in found
+        for traces in by_trace
         for trace in traces
         for explained in explain_traces(trace.read_spans(), settings.ingest)
     ]
@@ -393,7 +393,10 @@ def waiting_entries(settings: Settings, recording: Recording) -> WaitingEntries 
                 for kind in state.positions:
                     groups = await redis.xinfo_groups(kind.stream(streams))
                     count += sum(group["lag"] or 0 for group in groups if group["name"] == RECORD_GROUP.encode())
-            ages = [backlog.unrecorded_s or 0.0 for backlog in await read_backlogs(redis, [of for of, _ in owned])]
+            ages = [
+                backlog.unrecorded_s or 0.0
+                for backlog in await read_backlogs(redis, [streams_owned for streams_owned, _ in owned])
+            ]
             return WaitingEntries(count, max(settings.recorder.roll_s - max(ages), 0.0) if count else None)
 
     try:
@@ -421,11 +424,6 @@ def chosen_range(last: str | None, since: str | None, *, all_time: bool = False)
         return headline_range(name, utc_now())
     except ValueError as error:
         raise typer.BadParameter(f"{error}", param_hint="--last") from None
-
-
-def headline_fields(headline: Headline) -> dict[str, Any]:
-    """Return a headline as JSON fields, with the names that an estimate has for its range and intervals, too."""
-    return {**headline.model_dump(mode="json"), "window": headline.range, "strategy": AUTO, "run": None}
 
 
 def show_headlines(
@@ -462,10 +460,10 @@ def show_headlines(
 
     async def read(redis: Redis, _: RedisHandle) -> tuple[list[Headline], list[Headline]]:
         deployment = Deployment(redis, leveled)
-        found = await deployment.headlines(
+        candidates = await deployment.headlines(
             span or "default", pipeline=pipeline, segment=segment, segments=segments, labeler=labeler
         )
-        kept = [headline for headline in found if metric in (None, headline.metric)]
+        kept = [headline for headline in candidates if metric in (None, headline.metric)]
         # A name that nothing matches is compared with all names.
         return kept, [] if kept else await deployment.headlines("all", segments=True)
 
@@ -479,7 +477,11 @@ def show_headlines(
         print_headlines(headlines, small=small or metric is not None, clusters=settings.clusters)
     result = None if gate is None else gate.decide(of_headlines(headlines, segment), as_json=as_json)
     if as_json:
-        listed = [headline_fields(headline) for headline in headlines]
+        # With the names that an estimate has for its range and intervals, too.
+        listed = [
+            {**headline.model_dump(mode="json"), "window": headline.range, "strategy": AUTO, "run": None}
+            for headline in headlines
+        ]
         print_json(listed if result is None else with_gate({"estimates": listed}, result))
     if unmet is not None:
         warn(unmet)
@@ -501,7 +503,7 @@ def names_of_sides(
 
 
 def report_comparison(
-    found: list[Compared] | list[ExplainedDifference],
+    differences: list[Compared] | list[ExplainedDifference],
     missing: str | None,
     names: tuple[str, str],
     gate: GateOptions | None,
@@ -510,17 +512,17 @@ def report_comparison(
     as_json: bool,
 ) -> None:
     """Print the differences and the gate, and end with the exit code."""
-    compared = [row for row in found if isinstance(row, Compared)]
+    compared = [row for row in differences if isinstance(row, Compared)]
     if not as_json:
         _print_compared(compared, names, segments=segments)
-        _print_explained([row for row in found if isinstance(row, ExplainedDifference)], names)
-    if not found and not as_json and missing is None:
+        _print_explained([row for row in differences if isinstance(row, ExplainedDifference)], names)
+    if not differences and not as_json and missing is None:
         err.print(
             f"{names[0]} and {names[1]} have no metric in common yet: both need scores, live ones by the same labeler."
         )
     result = None if gate is None else gate.decide(of_comparison(compared, names), as_json=as_json)
     if as_json:
-        listed = [row.as_dict() for row in found]
+        listed = [row.as_dict() for row in differences]
         print_json(listed if result is None else with_gate({"differences": listed}, result))
     if missing is not None:
         warn(missing)
@@ -538,12 +540,12 @@ def traffic_split(
     return None
 
 
-def _print_compared(found: Sequence[Compared], names: Sequence[str], *, segments: bool) -> None:
-    shown = found if segments else [row for row in found if row.key.segment is None]
+def _print_compared(rows: Sequence[Compared], names: Sequence[str], *, segments: bool) -> None:
+    shown = rows if segments else [row for row in rows if row.key.segment is None]
     if shown:
         out.print(compared_table(shown, names[0], names[1], out.width))
         out.print(comparison_method(shown), style="bright_black", highlight=False)
-    if hidden := len(found) - len(shown):
+    if hidden := len(rows) - len(shown):
         err.print(f"{hidden:,} differences of segment values are not shown: --segments shows them.", highlight=False)
 
 
@@ -559,11 +561,11 @@ def redacted_side(side: PipelineSide) -> list[str]:
     return [f"{redacted}, so their labels are of other texts than live ones."]
 
 
-def _print_explained(found: Sequence[ExplainedDifference], names: Sequence[str]) -> None:
-    if not found:
+def _print_explained(differences: Sequence[ExplainedDifference], names: Sequence[str]) -> None:
+    if not differences:
         return
-    out.print(fitted(DIFFERENCE_COLUMNS, found, out.width))
-    for difference in found:
+    out.print(fitted(DIFFERENCE_COLUMNS, differences, out.width))
+    for difference in differences:
         out.print(
             f"{shown_metric(difference.key.metric, difference.key.version)}: {in_words(difference.change)}.",
             highlight=False,
@@ -598,35 +600,35 @@ def compare_split(
         read_from = None
         if recording is not None:
             read_from = Recording.open(recording, storage_options=settings.recorder.storage_options)
-        found = await read_split_comparison(
+        comparison = await read_split_comparison(
             redis, settings, pipelines, split, recording=read_from, confidence=confidence
         )
         deployment = Deployment(redis, settings)
         first, second = (PipelineSide(deployment, pipeline) for pipeline in pipelines)
-        return found, None if found.compared else await unknown_side((first, second))
+        return comparison, None if comparison.compared else await unknown_side((first, second))
 
-    found, missing = with_redis(settings, body)
-    if not as_json and found.compared and found.since is not None:
-        out.print(compared_table(found.compared, *pipelines, out.width))
+    comparison, missing = with_redis(settings, body)
+    if not as_json and comparison.compared and comparison.since is not None:
+        out.print(compared_table(comparison.compared, *pipelines, out.width))
         units = "interactions" if split.unit == "interaction" else "clusters"
         out.print(
-            f"A coin sends {split.share:.0%} of the {units} to {pipelines[0]}, since {found.since:%Y-%m-%d %H:%M} UTC. "
-            f"n and means are of {units}; the difference is adjusted.",
+            f"A coin sends {split.share:.0%} of the {units} to {pipelines[0]}, since "
+            f"{comparison.since:%Y-%m-%d %H:%M} UTC. n and means are of {units}; the difference is adjusted.",
             style="bright_black",
             highlight=False,
         )
-    if found.cautions:
-        warn(*found.cautions)
+    if comparison.cautions:
+        warn(*comparison.cautions)
     if missing is not None:
         warn(missing)
-    elif not found.compared and not found.cautions and not as_json:
+    elif not comparison.compared and not comparison.cautions and not as_json:
         err.print(
             f"{pipelines[0]} and {pipelines[1]} have no metric in common yet: both need scores by the same labeler."
         )
     result = None
     if gate is not None:
-        result = gate.decide(of_comparison(found.compared, pipelines), as_json=as_json)
+        result = gate.decide(of_comparison(comparison.compared, pipelines), as_json=as_json)
     if as_json:
-        listed = [row.as_dict() for row in found.compared]
+        listed = [row.as_dict() for row in comparison.compared]
         print_json(listed if result is None else with_gate({"differences": listed}, result))
     exit_for(result, otherwise=int(missing is not None))

@@ -126,15 +126,11 @@ def criteria_of_metrics(settings: Settings, metrics: Iterable[str]) -> tuple[Set
     Args:
         metrics: names of metrics; a field of a gate may follow a name.
     """
-    of_settings = {criterion.metric for criterion in all_criteria(settings)}
-    if any(_may_be_stored(metric.removeprefix("rmse."), of_settings) for metric in metrics):
+    own = {criterion.metric for criterion in all_criteria(settings)}
+    names = {".".join(metric.removeprefix("rmse.").split(".")[:2]) for metric in metrics} - own
+    if any(name in BUILT_IN or name.startswith(f"{CRITERIA_FAMILY}.") for name in names):
         return asked_criteria(settings)
     return settings, None
-
-
-def _may_be_stored(metric: str, of_settings: set[str]) -> bool:
-    name = ".".join(metric.split(".")[:2])
-    return name not in of_settings and (name in BUILT_IN or name.startswith(f"{CRITERIA_FAMILY}."))
 
 
 def _unread(reason: str) -> str:

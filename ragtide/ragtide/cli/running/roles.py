@@ -314,17 +314,15 @@ def listen_for_page(settings: Settings, *, is_asked_for: bool) -> tuple[socket.s
     is_taken = settings.serve.port is None and port != DEFAULT_PORT
     say_page(address, f"; port {DEFAULT_PORT} is taken" if is_taken else "")
     if err.is_terminal:
-        _say_ways_in(address.rstrip("/"), "" if port == DEFAULT_PORT else f', endpoint="{address.rstrip("/")}"')
+        place = address.rstrip("/")
+        endpoint = "" if port == DEFAULT_PORT else f', endpoint="{place}"'
+        for line in (
+            f"OpenTelemetry: OTEL_EXPORTER_OTLP_ENDPOINT={place}",
+            f'LangChain, LlamaIndex: ragtide.otel.configure(pipeline="shop"{endpoint})',
+            f"HTTP: POST {place}/v1/interactions; Python: InteractionProducer().submit()",
+        ):
+            err.print(f"  {line}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
     return listening, address
-
-
-def _say_ways_in(address: str, endpoint: str) -> None:
-    for line in (
-        f"OpenTelemetry: OTEL_EXPORTER_OTLP_ENDPOINT={address}",
-        f'LangChain, LlamaIndex: ragtide.otel.configure(pipeline="shop"{endpoint})',
-        f"HTTP: POST {address}/v1/interactions; Python: InteractionProducer().submit()",
-    ):
-        err.print(f"  {line}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
 
 
 def say_page(address: str, note: str = "") -> None:

@@ -220,9 +220,9 @@ def score_in_parts(
         raise typer.BadParameter("a shard is scored by one process: start a command for each", param_hint="--processes")
     if output is not None and output.exists() and not output.is_dir():
         raise typer.BadParameter(f"{output} is a file: give a folder for the parts", param_hint="--output")
-    of = large_input(files, options)
-    shards = shard[1] if shard is not None else _part_files().shards_of(of.rows)
-    plan = _part_files().ScoringPlan(of, settings, shards, labels)
+    rows_in = large_input(files, options)
+    shards = shard[1] if shard is not None else _part_files().shards_of(rows_in.rows)
+    plan = _part_files().ScoringPlan(rows_in, settings, shards, labels)
     wanted = range(1, shards + 1) if shard is None else [shard[0]]
     with _folder(output) as folder:
         waiting = _part_files().missing_parts(folder, plan, wanted)
@@ -235,13 +235,20 @@ def score_in_parts(
                 kept = f"{ready:,} of {len(wanted):,} parts are in {folder}: to go on, give the same command again"
             interrupted(f"{kept[0].upper()}{kept[1:]}.")
         if shard is not None:
-            _report(folder, shard)
+            part = _part_files().read_part(_part_files().part_path(folder, *shard)).totals
+            _print_problems(part.problems, part.counts["problems"])
+            counts = f"{part.counts['scored']:,} scored, {part.counts['problems']:,} problems"
+            merge = f"when all parts are scored: ragtide score merge {folder}"
+            err.print(f"part {shard[0]} of {shard[1]}: {counts}; {merge}", highlight=False)
             return None
         return merged_parts(folder, strategy=strategy, confidence=confidence)
 
 
 def _write(folder: Path, plan: "ScoringPlan", wanted: Sequence[int], waiting: Sequence[int], processes: int) -> None:
-    total, ready = (sum(_rows(plan, number) for number in numbers) for numbers in (wanted, set(wanted) - set(waiting)))
+    shards = {number: plan.input.shard(number, plan.shards) for number in wanted}
+    rows = {number: stop - start for number, (start, stop) in shards.items()}
+    total = sum(rows.values())
+    ready = total - sum(rows[number] for number in waiting)
     if ready:
         err.print(f"{len(wanted) - len(waiting):,} of {len(wanted):,} parts are scored already", highlight=False)
     from ragtide_offline.parts.processes import write_parts_together  # noqa: PLC0415 - needs pyarrow
@@ -261,21 +268,6 @@ def _shown(bar: Shown, ready: int, total: int) -> "Show":
     return show
 
 
-def _rows(plan: "ScoringPlan", number: int) -> int:
-    start, stop = plan.input.shard(number, plan.shards)
-    return stop - start
-
-
-def _report(folder: Path, shard: tuple[int, int]) -> None:
-    part = _part_files().read_part(_part_files().part_path(folder, *shard)).totals
-    _print_problems(part.problems, part.counts["problems"])
-    counts = f"{part.counts['scored']:,} scored, {part.counts['problems']:,} problems"
-    err.print(
-        f"part {shard[0]} of {shard[1]}: {counts}; when all parts are scored: ragtide score merge {folder}",
-        highlight=False,
-    )
-
-
 def merged_parts(folder: Path, *, strategy: str, confidence: float) -> "PartTotals":
     """Return the merged parts of a folder, and print the problems of their rows.
 
@@ -290,12 +282,12 @@ def merged_parts(folder: Path, *, strategy: str, confidence: float) -> "PartTota
     return merged
 
 
-def _print_problems(shown: Sequence[tuple[str, int, str]], count: int) -> None:
+def _print_problems(problems_kept: Sequence[tuple[str, int, str]], count: int) -> None:
     problems = Problems(err, "rows")
-    for file, row, problem in shown:
+    for file, row, problem in problems_kept:
         problems.add(f"{file}:{row}", problem)
     problems.sum_up()
-    if count > len(shown):
+    if count > len(problems_kept):
         err.print(f"{count:,} rows have problems: the column problem of the parts has them all", highlight=False)
 
 

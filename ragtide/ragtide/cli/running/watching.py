@@ -77,19 +77,20 @@ class Screen:
         self.headlines: Sequence[Headline] = ()
         self.alerts: Sequence[Alert] = ()
         self.muted = MutedAlerts()
-        self._read_muted = read_muted or _nothing_muted
+        self._read_muted = read_muted
         self.counts = Text()
         self.warnings: list[str] = []
 
     async def refresh(self) -> None:
         """Read headlines, alerts and backlog."""
         deployment, wanted = self._deployment, self._pipeline
-        everything, self.alerts, backlogs, self.muted = await asyncio.gather(
+        everything, self.alerts, backlogs = await asyncio.gather(
             deployment.headlines(segments=self.segments) if self._live else self._of_workspace(),
             deployment.alerts(),
             deployment.backlog(),
-            self._read_muted(),
         )
+        if self._read_muted is not None:
+            self.muted = await self._read_muted()
         if self._live and not everything:
             everything = await self._of_workspace()  # without live traffic there may be runs
         self.headlines = [headline for headline in everything if wanted in (None, headline.pipeline)]
@@ -99,8 +100,8 @@ class Screen:
         self.counts = _counts(backlogs)
 
     async def _of_workspace(self) -> list[Headline]:
-        found = chosen(await self._deployment.estimates(windows=False), estimator=RECOMMENDED)
-        return [headline_of(each) for each in found if self.segments or each.segment is None]
+        recommended = chosen(await self._deployment.estimates(windows=False), estimator=RECOMMENDED)
+        return [headline_of(estimate) for estimate in recommended if self.segments or estimate.segment is None]
 
     def render(self, width: int) -> RenderableType:
         """Return the screen for a terminal of `width` columns."""
@@ -126,10 +127,6 @@ def headline_of(estimate: Estimate) -> Headline:
     if estimate.run is not None:
         fields["pipeline"] = f"{estimate.pipeline} ({estimate.run})"
     return Headline(**fields, range="all", state="unwatched")
-
-
-async def _nothing_muted() -> MutedAlerts:
-    return MutedAlerts()
 
 
 def newest_alerts(alerts: Sequence[Alert], muted: MutedAlerts) -> RenderableType:
@@ -193,8 +190,8 @@ class KeyDecoder:
         >>> KeyDecoder().feed(b"a\x1b[A\r")
         ['a', 'up', 'enter']
         """
-        found = (NAMES.get(key, key) for key in KEY.findall(self._decoder.decode(data)))
-        return [key for key in found if key in NAMES.values() or (len(key) == 1 and key.isprintable())]
+        names = (NAMES.get(key, key) for key in KEY.findall(self._decoder.decode(data)))
+        return [key for key in names if key in NAMES.values() or (len(key) == 1 and key.isprintable())]
 
 
 @contextmanager
@@ -357,20 +354,20 @@ def matching(headlines: Iterable[Headline], text: str) -> list[Headline]:
 
 def by_pipeline(headlines: Iterable[Headline], sort: Sort) -> dict[str, list[Headline]]:
     """Return the headlines of each pipeline, with the pipelines in their order."""
-    found: dict[str, list[Headline]] = {}
+    grouped: dict[str, list[Headline]] = {}
     for headline in headlines:
-        found.setdefault(headline.pipeline, []).append(headline)
+        grouped.setdefault(headline.pipeline, []).append(headline)
 
     def key(name: str) -> tuple[float, float, str]:
         if sort is Sort.WORST:
-            place = min(map(_place, found[name]))
-            return place, -sum(_place(headline) == place for headline in found[name]), name
+            place = min(map(_place, grouped[name]))
+            return place, -sum(_place(headline) == place for headline in grouped[name]), name
         if sort is Sort.CHANGE:
-            most = most_changed(found[name])
+            most = most_changed(grouped[name])
             return 0.0 if most is None else -change_of(most), 0.0, name
         return 0.0, 0.0, name
 
-    return {name: found[name] for name in sorted(found, key=key)}
+    return {name: grouped[name] for name in sorted(grouped, key=key)}
 
 
 def worst_of(headlines: Iterable[Headline]) -> Headline | None:
@@ -459,20 +456,40 @@ def watch_screen(screen: Screen, view: WatchView, width: int, height: int, *, se
     elif view.opened:
         body = _own_view(screen, chosen, pipelines[chosen], width)
     else:
-        above.append(_list(pipelines, chosen, screen.alerts, width))
+        above.append(_listed(pipelines, chosen, screen.alerts, width))
         own = [alert for alert in screen.alerts if alert.pipeline == chosen]
         body = Group(headlines_table(pipelines[chosen], width), Text(), newest_alerts(own, screen.muted))
-    below = _below(view) if keys else Text("Ctrl-C ends it.", style="bright_black")
+    below = Text("Ctrl-C ends it.", style="bright_black")
+    if keys:
+        parts = [view.keys]
+        if view.typing or view.text:
+            parts.append(f"filter: {view.text}{'_' if view.typing else ''}")
+        if not view.opened:
+            parts.append(f"pipelines by {view.sort}")
+        below = Text("   ".join(parts), style="reverse", no_wrap=True, overflow="ellipsis")
     return Filled(Group(*above), body, below, first=view.first_line, most=height)
 
 
-def _list(pipelines: dict[str, list[Headline]], chosen: str, alerts: Sequence[Alert], width: int) -> RenderableType:
+def _listed(pipelines: dict[str, list[Headline]], chosen: str, alerts: Sequence[Alert], width: int) -> RenderableType:
     name_width = min(max(map(len, pipelines)), NAME_CHARS)
     share = max((width - name_width - OTHER_CHARS) // 2, 1)
 
     def firing(name: str) -> Text:
         count = sum(alert.pipeline == name and alert.status != "resolved" for alert in alerts)
         return Text(str(count), style="red" if count else "")
+
+    def worst_state(name: str) -> Text:
+        worst = worst_of(pipelines[name])
+        if worst is None:
+            return Text()
+        named = worst.state not in ("steady", "unwatched")
+        return Text(f"{worst.state}{f': {short_name(worst.metric)}' if named else ''}", STATE_STYLES[worst.state])
+
+    def largest_change(name: str) -> str:
+        most = most_changed(pipelines[name])
+        if most is None or most.all_time is None or most.all_time.estimate is None or most.estimate is None:
+            return ""
+        return f"{most.estimate - most.all_time.estimate:+.3f} {short_name(most.metric)}"
 
     columns: list[Column[str]] = [
         Column("", lambda name: "›" if name == chosen else " "),
@@ -483,8 +500,8 @@ def _list(pipelines: dict[str, list[Headline]], chosen: str, alerts: Sequence[Al
             folds=max(name_width, len("pipeline")),
         ),
         Column("n", lambda name: f"{max(headline.n for headline in pipelines[name]):,}", right=True),
-        Column("worst state", lambda name: _worst(pipelines[name]), folds=share),
-        Column("largest change", lambda name: _change(pipelines[name]), folds=share),
+        Column("worst state", worst_state, folds=share),
+        Column("largest change", largest_change, folds=share),
         Column("firing", firing, right=True),
     ]
     names = list(pipelines)
@@ -492,23 +509,8 @@ def _list(pipelines: dict[str, list[Headline]], chosen: str, alerts: Sequence[Al
     return folded(columns, names[first : first + LISTED])
 
 
-def _worst(found: Iterable[Headline]) -> Text:
-    worst = worst_of(found)
-    if worst is None:
-        return Text()
-    named = worst.state not in ("steady", "unwatched")
-    return Text(f"{worst.state}{f': {short_name(worst.metric)}' if named else ''}", STATE_STYLES[worst.state])
-
-
-def _change(found: Iterable[Headline]) -> str:
-    most = most_changed(found)
-    if most is None or most.all_time is None or most.all_time.estimate is None or most.estimate is None:
-        return ""
-    return f"{most.estimate - most.all_time.estimate:+.3f} {short_name(most.metric)}"
-
-
-def _own_view(screen: Screen, pipeline: str, found: Sequence[Headline], width: int) -> Group:
-    segments = sorted({headline.segment for headline in found if headline.segment is not None})
+def _own_view(screen: Screen, pipeline: str, headlines: Sequence[Headline], width: int) -> Group:
+    segments = sorted({headline.segment for headline in headlines if headline.segment is not None})
     more = f", and {len(segments) - SEGMENTS_LISTED:,} more" if len(segments) > SEGMENTS_LISTED else ""
     return Group(
         Text(pipeline, style="bold cyan"),
@@ -516,17 +518,8 @@ def _own_view(screen: Screen, pipeline: str, found: Sequence[Headline], width: i
         Text(),
         newest_alerts([alert for alert in screen.alerts if alert.pipeline == pipeline], screen.muted),
         Text(),
-        headlines_table(found, width, small=True),
+        headlines_table(headlines, width, small=True),
     )
-
-
-def _below(view: WatchView) -> Text:
-    parts = [view.keys]
-    if view.typing or view.text:
-        parts.append(f"filter: {view.text}{'_' if view.typing else ''}")
-    if not view.opened:
-        parts.append(f"pipelines by {view.sort}")
-    return Text("   ".join(parts), style="reverse", no_wrap=True, overflow="ellipsis")
 
 
 class LiveWatch:
@@ -560,7 +553,9 @@ class LiveWatch:
                     self._changed.clear()
                     if reading.done():
                         reading.result()
-                    filled = self._filled(keys=keys)
+                    width, height = self._console.size
+                    lines = height if self._problem is None else height - 1
+                    filled = watch_screen(self._screen, self._view, width, lines, segments=self._segments, keys=keys)
                     live.update(self._drawn(filled), refresh=True)
                     # Further presses of a key at the end have no effect that later presses would have to undo.
                     self._view = replace(self._view, first_line=filled.first)
@@ -578,16 +573,11 @@ class LiveWatch:
             await asyncio.sleep(interval_s)
 
     def _press(self, key: str) -> None:
-        shown = shown_pipelines(self._screen, self._view, segments=self._segments)
-        self._view = press(self._view, key, list(shown))
+        pipelines = shown_pipelines(self._screen, self._view, segments=self._segments)
+        self._view = press(self._view, key, list(pipelines))
         # Only a pipeline's own view shows segment values: reading them takes longer.
         self._screen.segments = self._segments or self._view.opened
         self._changed.set()
-
-    def _filled(self, *, keys: bool) -> Filled:
-        width, height = self._console.size
-        lines = height if self._problem is None else height - 1
-        return watch_screen(self._screen, self._view, width, lines, segments=self._segments, keys=keys)
 
     def _drawn(self, filled: Filled) -> RenderableType:
         if self._problem is None:
