@@ -42,8 +42,8 @@ def interaction_of(fields: Mapping[str, Any]) -> RagInteraction:
     Raises:
         InvalidEntryError: the fields are no interaction; the message names field and remedy.
     """
-    given = ((name, fields.get(name)) for name in (*TEXTS, "documents"))
-    others: dict[str, Any] = {name: value for name, value in given if value is not None and not stands(name, value)}
+    values = ((name, fields.get(name)) for name in (*TEXTS, "documents"))
+    others: dict[str, Any] = {name: value for name, value in values if value is not None and not stands(name, value)}
     if not others:
         return sent(RagInteraction.from_fields, fields, utc_now())
     left_out = LeftOut()
@@ -86,8 +86,8 @@ def _read_field(name: str, value: Any, left_out: LeftOut) -> Any:
     for kind, number in counts.items():
         count_left_out(left_out, f"{name}.{kind}", number)
     if meaning is None:  # A document that has the fields of the schema keeps its metadata.
-        given = value if isinstance(value, list) and len(value) == len(read) else read
-        return [item if _is_document(item) else new for item, new in zip(given, read, strict=True)]
+        items = value if isinstance(value, list) and len(value) == len(read) else read
+        return [item if _is_document(item) else new for item, new in zip(items, read, strict=True)]
     if read is not None:
         return read
     is_text = isinstance(value, str) and bool(value.strip())

@@ -111,7 +111,7 @@ class ServiceClient:
             ServiceError: the service does not answer, refuses, or answers something else.
         """
         assert self._http is not None  # noqa: S101 - the caller has entered it
-        given = {
+        parameters = {
             name: str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in query.items()
             if value is not None
@@ -120,7 +120,7 @@ class ServiceClient:
             # The timeout of the client is for each piece of an answer; this one is for reading and decoding the whole.
             async with (
                 asyncio.timeout(self._timeout_s),
-                self._http.stream("GET", self.url + path, params=given) as reply,
+                self._http.stream("GET", self.url + path, params=parameters) as reply,
             ):
                 body = await collect(reply.aiter_raw(), LIMITS.bytes)
                 if reply.status_code == 200:
@@ -147,9 +147,9 @@ class ServiceClient:
 
     def _problem(self, status: int, body: bytes) -> str:
         if status == 401:
-            given = "does not know the token" if self._has_token else "needs a token"
+            why = "does not know the token" if self._has_token else "needs a token"
             return (
-                f"ragtide serve at {self.url} {given}: set {self._names.token} to a token of its serve.tokens that "
+                f"ragtide serve at {self.url} {why}: set {self._names.token} to a token of its serve.tokens that "
                 "has the access read"
             )
         try:

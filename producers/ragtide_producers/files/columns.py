@@ -203,9 +203,9 @@ def interaction_fields(
     _refuse_missing(row, fields)
     if not_usage is not None:
         rest["usage"] = not_usage
-    given = fields.get("metadata") or {}
-    if rest and isinstance(given, dict):
-        fields["metadata"] = {**rest, **given}
+    metadata = fields.get("metadata") or {}
+    if rest and isinstance(metadata, dict):
+        fields["metadata"] = {**rest, **metadata}
     return {name: value for name, value in fields.items() if value is not None}, taken
 
 
@@ -407,8 +407,8 @@ def _put_documents_beside(
 
 def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str], used: Collection[str]) -> None:
     if "history" in fields:
-        given = fields["history"] if "history" in taken else read_value("history", "history", fields["history"])
-        fields["history"] = last_turns(drop_present_turn(given or (), fields.get("question"))) or None
+        turns = fields["history"] if "history" in taken else read_value("history", "history", fields["history"])
+        fields["history"] = last_turns(drop_present_turn(turns or (), fields.get("question"))) or None
     elif (history := history_in(row, fields.get("question"), without=used)) is not None:
         taken["history"], fields["history"] = history[0], history[1] or None
 

@@ -27,7 +27,7 @@ def read_feedback(file: Path) -> Iterator[FeedbackLine]:
     """
     for record in list(read_records(file, FileOptions(format="jsonl"))):
         try:
-            given = None if record.fields is None else sent(Feedback.from_fields, record.fields, utc_now())
-            yield FeedbackLine(record.number, given, record.problem)
+            feedback = None if record.fields is None else sent(Feedback.from_fields, record.fields, utc_now())
+            yield FeedbackLine(record.number, feedback, record.problem)
         except InvalidEntryError as error:
             yield FeedbackLine(record.number, problem=error.detail)

@@ -229,8 +229,8 @@ def row_of(record: Record, options: FileOptions, seen: columns.SeenColumns | Non
     if unit is not None:
         taken = {**taken, "occurred_at": f"{taken.get('occurred_at', 'occurred_at')} in {unit}"}
     labels = () if known is None or known[1] is None else (known[1],)
-    shown = taken if known is None else {}
-    return Row(record.number, interaction, labels=labels, columns=shown, left_out=left_out + interaction.left_out)
+    renamed = taken if known is None else {}
+    return Row(record.number, interaction, labels=labels, columns=renamed, left_out=left_out + interaction.left_out)
 
 
 def name_of(source: str | Path) -> str:

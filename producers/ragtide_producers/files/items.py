@@ -103,8 +103,8 @@ def read_items(source: str | Path, options: FileOptions | None = None) -> list[I
         UnreadableFileError: the source cannot be opened, has no question, a row is not an item, or two have one id.
     """
     try:
-        given = options or FileOptions()
-        items = _items(whole_rows(read_records(source, given), given.columns), f"{source}:")
+        chosen = options or FileOptions()
+        items = _items(whole_rows(read_records(source, chosen), chosen.columns), f"{source}:")
     except ValueError as error:
         raise UnreadableFileError(str(error)) from None
     if not items:
@@ -167,14 +167,14 @@ def record_of(number: int, row: object) -> Record:
     elif isinstance(row, Mapping):
         fields = plain_fields(row)
     else:
-        shown = type(row).__name__
-        return Record(number, problem=f"it is of type {shown}: give an object with its fields, or an interaction")
+        kind = type(row).__name__
+        return Record(number, problem=f"it is of type {kind}: give an object with its fields, or an interaction")
     return Record.of(number, fields)
 
 
 def _item(record: Record, fields: dict[str, Any]) -> Item:
-    given = ((name, value) for name, value in with_tables(fields).items() if value is not None)
-    rest = {name: value for name, value in given if plain_name(name) not in _OF_THE_OLD_RUN}
+    values = ((name, value) for name, value in with_tables(fields).items() if value is not None)
+    rest = {name: value for name, value in values if plain_name(name) not in _OF_THE_OLD_RUN}
     columns = {plain_name(name): name for name in reversed(rest)} | {name: name for name in rest}
     item_id, segments = None, rest.pop(columns.get("segments", ""), None) or {}
     if is_ragbench(rest):
@@ -188,15 +188,15 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
         item_id = _id(named, rest.pop(named))
     own = rest.pop(columns.get("metadata", ""), None) or {}
     cluster = rest.pop(columns.get("cluster", ""), None)
-    asked = rest.pop(question)
-    asked = asked if question == "question" else read_value("question", question, asked)
+    text = rest.pop(question)
+    text = text if question == "question" else read_value("question", question, text)
     reference_answer = _reference_answer(rest, columns)
     metadata = {**fitting_metadata(rest, own), **own} if isinstance(own, dict) else own
-    past = history_in(rest, asked)
+    past = history_in(rest, text)
     checked = _CheckedItem.from_fields(
         {
             "item_id": made_id(record) if item_id is None else item_id,
-            "question": asked,
+            "question": text,
             "reference_answer": reference_answer,
             "segments": segments,
             "metadata": metadata,

@@ -48,7 +48,9 @@ def reached(value: Any, place: str) -> tuple[tuple[str, ...], Any] | None:
             return (place,), value[place]
         ends = [end for end, letter in enumerate(place) if letter == "." and place[:end] in value]
         inner = ((place[:end], reached(value[place[:end]], place[end + 1 :])) for end in reversed(ends))
-        return next((((key, *found[0]), found[1]) for key, found in inner if found is not None), None)
+        return next(
+            (((key, *inner_place[0]), inner_place[1]) for key, inner_place in inner if inner_place is not None), None
+        )
     if not isinstance(value, list | tuple):
         return None
     number, _, rest = place.partition(".")
@@ -57,8 +59,8 @@ def reached(value: Any, place: str) -> tuple[tuple[str, ...], Any] | None:
         return ((place,), [item and item[1] for item in items]) if any(items) else None
     if not -len(value) <= int(number) < len(value):
         return None
-    found = reached(value[int(number)], rest) if rest else ((), value[int(number)])
-    return None if found is None else ((number, *found[0]), found[1])
+    inner_place = reached(value[int(number)], rest) if rest else ((), value[int(number)])
+    return None if inner_place is None else ((number, *inner_place[0]), inner_place[1])
 
 
 def without(row: Mapping[str, Any], keys: Sequence[str]) -> Mapping[str, Any]:

@@ -79,8 +79,8 @@ def read_value(
         if own and isinstance(error, BrokenTextError) and not {"'", '"'} & set(value):
             return value  # such as one bracket
         cut = "is cut: " if isinstance(error, BrokenTextError) else ""
-        shown = "" if cut else f" is {str(value)[:60]!r}:"
-        raise invalid(f"{field}, from the column {column},{shown} {cut}{error}") from None
+        place = "" if cut else f" is {str(value)[:60]!r}:"
+        raise invalid(f"{field}, from the column {column},{place} {cut}{error}") from None
     if read is None and not own and value not in ("", [], {}):
         raise invalid(
             f"the column {column} has no {field} that can be read: {str(value)[:60]!r}: name the column of each field "

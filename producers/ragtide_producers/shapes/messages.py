@@ -203,8 +203,8 @@ def _results_in(item: Any) -> list[tuple[str | None, Any]]:
 
 
 def _first(part: Mapping[str, Any], keys: Sequence[str], kind: type = str) -> Any:
-    given = [part[key] for key in keys if part.get(key) is not None and isinstance(part[key], kind)]
-    return next(filter(None, given), given[0] if given and kind is object else None)
+    values = [part[key] for key in keys if part.get(key) is not None and isinstance(part[key], kind)]
+    return next(filter(None, values), values[0] if values and kind is object else None)
 
 
 def last_of(messages: Sequence[Message], author: Author) -> str | None:

@@ -76,11 +76,11 @@ def parts_of(text: str, number: int) -> list[str] | None:
 
 
 def _repeats(line: str, question: str | None) -> bool:
-    asked = (question or "").strip()
+    words = (question or "").strip()
     text = line.strip()
-    if not asked or not text.endswith(asked):
+    if not words or not text.endswith(words):
         return False
-    label = text.removesuffix(asked).rstrip("* ")
+    label = text.removesuffix(words).rstrip("* ")
     return not label or (len(label) <= LABEL_CHARS and label.endswith(":"))
 
 

@@ -119,8 +119,8 @@ def _text_piece(item: Mapping[str, Any]) -> Piece | None:
         said = "" if item["token"].get("special") else item["token"].get("text") or ""
         return Piece(WHOLE, whole) if isinstance(whole, str) else Piece(DELTA, str(said))
     if isinstance(item.get("done"), bool) and ("message" in item or "response" in item):
-        given = item.get("message", item.get("response"))
-        return _message_piece(given) if isinstance(given, dict) else Piece(DELTA, text_of_content(given, ""))
+        content = item.get("message", item.get("response"))
+        return _message_piece(content) if isinstance(content, dict) else Piece(DELTA, text_of_content(content, ""))
     if isinstance(item.get("delta"), str) and any(key in item for key in ("text", "message", "response", "raw")):
         return Piece(DELTA, item["delta"])  # LlamaIndex: the rest is the text so far
     return None
@@ -178,16 +178,16 @@ def _event_piece(name: str, item: Mapping[str, Any]) -> Piece | None:
     if name == "part_start" or of_tool or any(word in name for word in _TOOLS):
         return _message_piece({"parts": [item.get("part")]}) if name == "part_start" else Piece(STEP, "")  # Pydantic AI
     if not name.endswith((*_DELTAS, *_ENDS, *_STARTS)):
-        shown = isinstance(item.get("snapshot"), str) and isinstance(item.get("text"), str)
-        return Piece(SHOWN, item["text"]) if shown else None
+        is_snapshot = isinstance(item.get("snapshot"), str) and isinstance(item.get("text"), str)
+        return Piece(SHOWN, item["text"]) if is_snapshot else None
     if name.endswith(_STARTS) or kind_of({"type": name}) not in ("text", "mark"):
         return Piece(NOTHING, "")
     data = item.get("data")
     item = data if isinstance(data, dict) else item
     if name.endswith(_DELTAS):
-        given = next((item[key] for key in _TEXTS if isinstance(item.get(key), str | dict | list)), None)
-        inner = piece_of(given) if isinstance(given, dict) else None
-        text = inner.text if inner is not None else text_of_content(given, "")
+        content = next((item[key] for key in _TEXTS if isinstance(item.get(key), str | dict | list)), None)
+        inner = piece_of(content) if isinstance(content, dict) else None
+        text = inner.text if inner is not None else text_of_content(content, "")
         return Piece(SHOWN if "snapshot" in item and name != "chunk" else DELTA, text)
     if "output" in item:  # LangChain: on_chat_model_end
         return Piece(WHOLE if name == "on_chat_model_end" else NOTHING, _whole_text(item["output"]))

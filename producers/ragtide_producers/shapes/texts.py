@@ -246,23 +246,25 @@ class _TextSearch:
 
     def read_list(self, items: list[Any], depth: int, times: int) -> str | None:
         """Return the text of a stream, of messages, of parts, or of alternatives that are all the same."""
-        given = [
+        present = [
             item for item in items if item is not None and item != "" and not (isinstance(item, float) and isnan(item))
         ]
-        if given and all(isinstance(item, str) for item in given):
-            return self.read_texts(given, depth, times)
-        if len(given) == 2 and given[0] in _MODES:
-            return self.read(given[1], depth, times)
-        if len(given) == 1 and not isinstance(given[0], list):
-            return self.read(given[0], depth, times)
-        text = text_of_stream(given)
-        messages = messages_of(given) if text is None else []
+        if present and all(isinstance(item, str) for item in present):
+            return self.read_texts(present, depth, times)
+        if len(present) == 2 and present[0] in _MODES:
+            return self.read(present[1], depth, times)
+        if len(present) == 1 and not isinstance(present[0], list):
+            return self.read(present[0], depth, times)
+        text = text_of_stream(present)
+        messages = messages_of(present) if text is None else []
         if messages:
-            return self.read_messages(messages, given, depth, times)
-        if text is None and given and all(_is_part(item, bare=not depth) for item in given):
-            text = text_of_content(given, "\n" if self.meaning == "question" else "")
+            return self.read_messages(messages, present, depth, times)
+        if text is None and present and all(_is_part(item, bare=not depth) for item in present):
+            text = text_of_content(present, "\n" if self.meaning == "question" else "")
         return (
-            self.read_text(text, depth, times + 1) if text is not None else self.read_alternatives(given, depth, times)
+            self.read_text(text, depth, times + 1)
+            if text is not None
+            else self.read_alternatives(present, depth, times)
         )
 
     def read_alternatives(self, items: list[Any], depth: int, times: int) -> str | None:

@@ -35,17 +35,17 @@ def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     """
     asked_by = group.asked_by if "question" not in group.anchor.own else None
     asked_for = asked_by.last_question if asked_by is not None else None
-    given = asked_for or _anchor_text(group, "question", "question", lambda: group.anchor.question(keys))
-    if given and group.anchor.is_agent and "question" not in group.anchor.own:
+    stated = asked_for or _anchor_text(group, "question", "question", lambda: group.anchor.question(keys))
+    if stated and group.anchor.is_agent and "question" not in group.anchor.own:
         first = next((text.strip() for call in group.calls if (text := call.last_asked)), None)
         by_user = {message.text.strip() for message in group.anchor.input_messages if message.author == "user"}
-        return first if first in by_user else given
+        return first if first in by_user else stated
     of_agent = (call.prompt_question or call.last_question for call in _asking(group))
     in_prompts = (call.prompt_question for call in group.calls)
     queries = (retrieval.query for retrieval in group.retrievals)
     asked = (call.last_question for call in reversed(group.calls))
     # A span is read only if no earlier one has the question: the content of the others need not be whole.
-    return given or next(filter(None, chain(of_agent, in_prompts, queries, asked)), None)
+    return stated or next(filter(None, chain(of_agent, in_prompts, queries, asked)), None)
 
 
 def _asking(group: SpanGroup) -> Iterator[Node]:
@@ -77,11 +77,11 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
         )
     texts = (call for call in reversed(group.calls) if call.generated)
     first = next(texts, None) if group.anchor.prints_object and "response" not in group.anchor.own else None
-    given = first.generated if first else _anchor_text(group, "response", "answer", lambda: group.anchor.answer(keys))
+    answer = first.generated if first else _anchor_text(group, "response", "answer", lambda: group.anchor.answer(keys))
     # A chat of LlamaIndex ends with an empty answer while its stream goes on.
     ended = group.anchor.latest_ns <= group.anchor.span.end_ns
-    if given or (group.turn is None and ended and group.anchor.answers_empty):
-        return given or ""
+    if answer or (group.turn is None and ended and group.anchor.answers_empty):
+        return answer or ""
     last = next(texts, None)
     if last is not None and (checked := _checked(group, last)):
         raise UnreadableError(
@@ -185,18 +185,18 @@ def documents_in(group: SpanGroup, question: str | None, answer: str | None) -> 
     returned = list(_returned(group))
     texts = [document.text or "" for document in returned]
     answers_itself = any(node.role == "llm" or node.answers_itself for node in group.retrievals)
-    given = None if answers_itself or not texts else given_in(group, question, answer, texts)
-    if given is None or given.prompts is None:
+    standing = None if answers_itself or not texts else given_in(group, question, answer, texts)
+    if standing is None or standing.prompts is None:
         return GroupDocuments(joined, joined, "retrieval")
-    if not given.texts:
-        contexts = _other_contexts(given.prompts, question, texts)
+    if not standing.texts:
+        contexts = _other_contexts(standing.prompts, question, texts)
         return GroupDocuments(contexts, contexts, "prompt", _left(group, []))
-    whole = [returned[number] for number in given.texts]
-    shown = [document._replace(text=text) for document, text in zip(whole, given.texts.values(), strict=True)]
+    whole = [returned[number] for number in standing.texts]
+    shown = [document._replace(text=text) for document, text in zip(whole, standing.texts.values(), strict=True)]
     left = _left(group, [*shown, *whole])
     known = (question or "", *(document.text or "" for document in shown))
     cut = [document for document, part in zip(whole, shown, strict=True) if document.text != part.text]
-    if rephrased_text(given.prompts, [document.text or "" for document in (*left, *cut)], known) is not None:
+    if rephrased_text(standing.prompts, [document.text or "" for document in (*left, *cut)], known) is not None:
         raise UnreadableError(
             "the prompts that led to the answer have some of the retrieved documents as they are, and others in other "
             "words, such as with hidden names: set the attribute ragtide.documents"

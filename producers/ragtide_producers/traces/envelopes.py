@@ -151,8 +151,8 @@ def _named(value: Json) -> str:
     known = next((name for name, marks in _FORMATS.items() if not keys.isdisjoint(marks)), None)
     if known:
         return f"it is {known}, without resourceSpans"
-    shown = ", ".join(repr(printable(key[:40])) for key in list(value)[:_KEYS_SHOWN])
-    return f"it has no resourceSpans; its keys are {shown}"
+    names = ", ".join(repr(printable(key[:40])) for key in list(value)[:_KEYS_SHOWN])
+    return f"it has no resourceSpans; its keys are {names}"
 
 
 def _renewed(of_resource: Json) -> list[Json]:
@@ -189,11 +189,11 @@ def with_typed_values(value: Any) -> Any:
         return value
     if not isinstance(value.get("key"), str) or "value" not in value:
         return {name: with_typed_values(item) for name, item in value.items()}
-    given = value["value"]
+    content = value["value"]
     try:
-        json_format.ParseDict(given, common_pb2.AnyValue(), ignore_unknown_fields=True)
+        json_format.ParseDict(content, common_pb2.AnyValue(), ignore_unknown_fields=True)
     except (json_format.ParseError, AttributeError, TypeError, ValueError):
-        inner = next(iter(given.values())) if isinstance(given, dict) and len(given) == 1 else given
+        inner = next(iter(content.values())) if isinstance(content, dict) and len(content) == 1 else content
         return {"key": value["key"], "value": {"stringValue": inner if isinstance(inner, str) else json.dumps(inner)}}
     return value
 

@@ -55,9 +55,9 @@ def calls_behind(
     others = {call: text for call, text in texts.items() if _words(text) not in queries and not is_verdict(text)}
     may_write = [call for call in group.calls if call not in texts or call in others]
     writers = _writers(texts, others, answer) or may_write[-1:]
-    asked = {_words(question or ""), *queries} - {""}
+    questions = {_words(question or ""), *queries} - {""}
     # The application may ask its models in other words: then no prompt has the question.
-    any_text = all_texts or not any(_answers(writer, asked) for writer in writers)
+    any_text = all_texts or not any(_answers(writer, questions) for writer in writers)
     behind = dict.fromkeys(writers)
     waiting = list(writers)
     searched = 0
@@ -73,7 +73,7 @@ def calls_behind(
             )
         prompts = (message.text for message in later.prompt)
         standing = given_texts(prompts, [others[call] for call in earlier], documents)
-        new = [earlier[number] for number in standing if any_text or _answers(earlier[number], asked)]
+        new = [earlier[number] for number in standing if any_text or _answers(earlier[number], questions)]
         behind |= dict.fromkeys(new)
         # Of an agent the later prompt has all messages of the earlier one, and so the texts that stand in it.
         waiting += [call for call in new if not _goes_on(later, call)]
@@ -169,11 +169,11 @@ def _given_to(calls: Sequence[Node], question: str | None, texts: Sequence[str])
     kept = [call for place, call in enumerate(calls) if not any(_goes_on(later, call) for later in calls[place + 1 :])]
     turns = [prompt_of(call, question) for call in kept]
     prompts = [text for present, _ in turns for text in present]
-    asked = [question] if question else []
+    others = [question] if question else []
     searched = [text for turn in turns for part in turn for text in part]
-    standing = given_texts(searched, texts, asked)
+    standing = given_texts(searched, texts, others)
     if not standing:  # the instructions of the system may be a parameter of the call
-        standing = given_texts([_cut_out(call.all_inputs, searched) for call in kept], texts, asked)
+        standing = given_texts([_cut_out(call.all_inputs, searched) for call in kept], texts, others)
     whole = sum(texts[number] == text for number, text in standing.items())
     if whole < len(texts) and any(call.prompt_is_cut for call in kept):
         return GivenTexts({}, None)  # what is missing may stand in what was cut

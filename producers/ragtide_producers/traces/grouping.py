@@ -181,7 +181,7 @@ def _asked_tools(tree: Tree, calls: Sequence[Node]) -> dict[Node, Node | None]:
     for call in sorted(calls, key=lambda call: call.span.start_ns):
         if tools[call] is None:
             free.setdefault(process[call], []).append(call)
-    asked: dict[Node, Node | None] = {}
+    by_tool: dict[Node, Node | None] = {}
     for tool in (node for node in tree.nodes if tools[node] is node):
         beside = free.get(process[tool], [])
         place = bisect_left(beside, tool.span.start_ns, key=lambda call: call.span.start_ns)
@@ -191,8 +191,8 @@ def _asked_tools(tree: Tree, calls: Sequence[Node]) -> dict[Node, Node | None]:
             else None
         )
         if asking is not None or place < len(beside):
-            asked[tool] = asking
-    return asked
+            by_tool[tool] = asking
+    return by_tool
 
 
 def _anchors(

@@ -44,11 +44,11 @@ def history_of(
         UnreadableError: `explicit` holds no turns.
     """
     if explicit is not None:
-        given = turns_of(if_readable(lambda: value_of(explicit), None) if isinstance(explicit, str) else explicit)
-        if given is None:
+        stated = turns_of(if_readable(lambda: value_of(explicit), None) if isinstance(explicit, str) else explicit)
+        if stated is None:
             form = 'give a list of JSON such as [{"question": "...", "response": "..."}]'
             raise UnreadableError(f"ragtide.history holds no turns (got {str(explicit)[:60]!r}): {form}")
-        return last_turns(drop_present_turn(given, question))
+        return last_turns(drop_present_turn(stated, question))
     for candidate in () if given_only else _candidates(group):
         turns = last_turns(drop_present_turn(candidate, question))
         if turns:
@@ -59,12 +59,12 @@ def history_of(
 def _candidates(group: SpanGroup) -> Iterator[list[Turn]]:
     if group.turn is None and not group.anchor.span.dropped_attributes:
         with suppress(UnreadableError):
-            given = group.anchor.inputs
-            if isinstance(given, Mapping):
-                named = next(filter(None, (turns_of(given.get(key)) for key in HISTORY_KEYS)), None)
-                yield named or turns_before_question(messages_of(given.get("messages")))
+            value = group.anchor.inputs
+            if isinstance(value, Mapping):
+                named = next(filter(None, (turns_of(value.get(key)) for key in HISTORY_KEYS)), None)
+                yield named or turns_before_question(messages_of(value.get("messages")))
             else:
-                yield turns_before_question(messages_of(given))
+                yield turns_before_question(messages_of(value))
     for call in reversed(group.calls):
         with suppress(UnreadableError):
             if not call.span.dropped_attributes:

@@ -259,8 +259,8 @@ class SpanReading:
     @cached_property
     def switch(self) -> str:
         """The remedy when content is not captured, of the preferred dialect that marks the span; empty without one."""
-        given = [f"{name}={str(value)[:SEEN_CHARS]}" for name, value in self.attributes.items()]
-        rows = (row for row in CONVENTIONS if row.switch and any(text.startswith(row.marks) for text in given))
+        attributes = [f"{name}={str(value)[:SEEN_CHARS]}" for name, value in self.attributes.items()]
+        rows = (row for row in CONVENTIONS if row.switch and any(text.startswith(row.marks) for text in attributes))
         return next((row.switch for row in rows), "")
 
     @property
@@ -460,11 +460,11 @@ class SpanReading:
     def answers_empty(self) -> bool:
         """Whether the output of a step has an empty text where an answer is: under its keys, or as its message."""
         value = if_readable(lambda: self.value("outputs"), None) if self.is_of_application else None
-        given = [value[key] for key in ANSWER_KEYS if key in value] if isinstance(value, dict) else []
+        answers = [value[key] for key in ANSWER_KEYS if key in value] if isinstance(value, dict) else []
         messages = if_readable(lambda: self._messages("output_messages"), []) if self.is_of_application else []
         says = [message.text.strip() or message.calls_tools for message in messages]
         is_blank = bool(messages) and messages[-1].author == "assistant" and not any((*says, self.left_out.total()))
-        return all(text == "" for text in given) if given else is_blank
+        return all(text == "" for text in answers) if answers else is_blank
 
     @property
     def output_is_empty(self) -> bool:
@@ -794,9 +794,9 @@ class SpanReading:
         if self.role not in ("tool", "retrieval", "rerank"):
             return None
         for value in self._contents("output_messages"):
-            given = value if isinstance(value, list) else [value]
-            results = [result for item in given if isinstance(item, dict) for result in tool_results_of([item])]
-            contents = [item["content"] for item in given if isinstance(item, dict) and "content" in item]
+            items = value if isinstance(value, list) else [value]
+            results = [result for item in items if isinstance(item, dict) for result in tool_results_of([item])]
+            contents = [item["content"] for item in items if isinstance(item, dict) and "content" in item]
             if results or contents:
                 return (results or contents)[0]
         return None
@@ -805,8 +805,8 @@ class SpanReading:
     def _variables(self) -> dict[str, Any]:
         variables: dict[str, Any] = {}
         for name, value in self._columns.get("prompt_variables", ()):
-            given = visible(value) if isinstance(value, dict) else self._spelled(name, value)
-            variables.update(given if isinstance(given, Mapping) else {})
+            fields = visible(value) if isinstance(value, dict) else self._spelled(name, value)
+            variables.update(fields if isinstance(fields, Mapping) else {})
         return variables
 
     def _messages(self, which: str) -> list[Message]:
@@ -843,12 +843,12 @@ class SpanReading:
                 contents |= {f"{event.name}.{results}.{key}": self._event_value(text) for key, text in fields.items()}
                 results += 1
             for row in EVENTS.get(event.name, ()):
-                given = first(event.attributes, row.keys)
-                if given is not None and row.author is None:
-                    contents.setdefault(row.attribute, given)
-                elif given is not None and row.author is not None:
+                content = first(event.attributes, row.keys)
+                if content is not None and row.author is None:
+                    contents.setdefault(row.attribute, content)
+                elif content is not None and row.author is not None:
                     finish = {"finish_reason": reason} if (reason := event.attributes.get("finish_reason")) else {}
-                    messages.setdefault(row.attribute, []).append(finish | self._event_message(given, row.author))
+                    messages.setdefault(row.attribute, []).append(finish | self._event_message(content, row.author))
         return {**messages, **contents, **self.span.attributes}
 
     def _event_message(self, given: Any, author: str) -> Any:

@@ -47,18 +47,18 @@ def is_request(tree: Tree, node: Node, retrievals: Sequence[Node], calls: Sequen
         retrievals: those below it, in the order of a walk.
         calls: model calls below it that succeeded, in this order.
     """
-    asked = node.plain_question
-    if not asked:
+    question = node.plain_question
+    if not question:
         return True  # it is cut, and the request is refused
     calls = [call for call in calls if call is not node]
-    if _has_several(tree, node, asked, retrievals, calls):
+    if _has_several(tree, node, question, retrievals, calls):
         return False
     answer = node.plain_answer
     writers = (*calls, *(retrieval for retrieval in retrievals if retrieval.answers_itself))
     replies = [text for writer in writers for text in writer.replied_texts]
     if answer and any(stands_in(text, answer) or stands_in(answer, text) for text in replies):
         return True
-    if any(stands_in(asked, text) for below in (*calls, *retrievals) for text in below.given_texts):
+    if any(stands_in(question, text) for below in (*calls, *retrievals) for text in below.given_texts):
         return not replies or not repeats_documents(answer, retrievals)
     return bool(calls) and not replies and not any(call.given_texts for call in calls)
 

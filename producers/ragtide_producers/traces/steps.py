@@ -98,8 +98,8 @@ def _parts(retrieval: Node) -> list[Node]:
 
 
 def _name_of(node: Node, kind: StepKind) -> str:
-    given = node.own.get("step") or node.span.attributes.get(HAYSTACK_NAME) or node.tool_name
-    return step_name(_VARYING.sub(" ", str(given)[:400])) or _NAMELESS[kind]
+    name = node.own.get("step") or node.span.attributes.get(HAYSTACK_NAME) or node.tool_name
+    return step_name(_VARYING.sub(" ", str(name)[:400])) or _NAMELESS[kind]
 
 
 def _places(returned: Sequence[Found], documents: Sequence[Found]) -> list[int]:

@@ -61,7 +61,10 @@ def proxy_of(url: str, environment: Mapping[str, str] | None = None) -> Proxy | 
     """
     given = os.environ if environment is None else environment
     parts = urlsplit(url)
-    variable = _variable(parts.scheme, given)
+    names = [f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper(), "all_proxy", "ALL_PROXY"]
+    if "REQUEST_METHOD" in given:  # a CGI program: a client can set HTTP_PROXY by a header
+        names = [name for name in names if name != "HTTP_PROXY"]
+    variable = next((name for name in names if given.get(name, "").strip()), None)
     if variable is None or is_direct(url, given):
         return None
     return _proxy(variable, given[variable].strip())
@@ -79,13 +82,6 @@ def is_direct(url: str, environment: Mapping[str, str] | None = None) -> bool:
 def through(proxy: Proxy | None) -> str:
     """Return the words about a proxy at the end of a message about a failure; nothing without a proxy."""
     return "" if proxy is None else f" (through the proxy {proxy.shown} of {proxy.variable}; see NO_PROXY)"
-
-
-def _variable(scheme: str, given: Mapping[str, str]) -> str | None:
-    names = [f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY"]
-    if "REQUEST_METHOD" in given:  # a CGI program: a client can set HTTP_PROXY by a header
-        names.remove("HTTP_PROXY") if "HTTP_PROXY" in names else None
-    return next((name for name in names if given.get(name, "").strip()), None)
 
 
 def _proxy(variable: str, value: str) -> Proxy:

@@ -59,8 +59,8 @@ def decode_table(data: bytes, rows: int) -> Any:
         table = file.read()
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:  # pyarrow has OSErrors without a number for damaged contents
-        shown = " ".join(str(error).split())[:100]
-        raise UnreadableRecordingError(f"its columns cannot be unpacked ({shown})") from None
+        text = " ".join(str(error).split())[:100]
+        raise UnreadableRecordingError(f"its columns cannot be unpacked ({text})") from None
     missing = {*ENTRY, EXACT} - set(table.column_names)
     if missing:
         raise UnreadableRecordingError(f"it has no column {min(missing)}")

@@ -72,8 +72,8 @@ class Address:
 
     def sentinel_options(self) -> dict[str, Any]:
         """Return the options of connections to the sentinels themselves; sentinels have their own users."""
-        given = _parsed(self.url)
-        own = {"username": given.get("sentinel_username"), "password": given.get("sentinel_password")}
+        options = _parsed(self.url)
+        own = {"username": options.get("sentinel_username"), "password": options.get("sentinel_password")}
         timeouts = {"socket_connect_timeout": SENTINEL_TIMEOUT_S, "socket_timeout": SENTINEL_TIMEOUT_S}
         tls = {name: value for name, value in self.options().items() if name.startswith("ssl")}
         return {name: value for name, value in own.items() if value is not None} | timeouts | tls
@@ -134,8 +134,8 @@ def _parts_after_user(url: str) -> tuple[str, ...]:
     rest, _, query = rest.partition("?")
     _, slash, path = rest.partition("/")
     # The path of a socket may have any character; it begins with the slash, or follows the user.
-    shown = () if scheme == "unix" else (slash + path,)
-    return (*shown, *(part.partition("=")[0] for part in query.split("&")))
+    place = () if scheme == "unix" else (slash + path,)
+    return (*place, *(part.partition("=")[0] for part in query.split("&")))
 
 
 def _parsed(url: str) -> dict[str, Any]:

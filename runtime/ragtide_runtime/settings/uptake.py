@@ -162,13 +162,13 @@ def digests(settings: Settings) -> dict[str, str]:
 
     No secret is part of a digest: only whether a secret is given. The same holds for user and password of an address.
     """
-    given = ((name, value) for name, value, default in leaf_settings(settings) if value != default)
-    return {name: _digest(settings, name, value) for name, value in given}
-
-
-def _digest(settings: Settings, name: str, value: Any) -> str:
-    text = json.dumps(_plain(bool(value) if name in SECRET_TABLES else value), sort_keys=True)
-    return hmac.digest(f"ragtide {settings.prefix}".encode(), text.encode(), "sha256").hex()[:DIGEST_CHARS]
+    key = f"ragtide {settings.prefix}".encode()
+    by_name: dict[str, str] = {}
+    for name, value, default in leaf_settings(settings):
+        if value != default:
+            text = json.dumps(_plain(bool(value) if name in SECRET_TABLES else value), sort_keys=True)
+            by_name[name] = hmac.digest(key, text.encode(), "sha256").hex()[:DIGEST_CHARS]
+    return by_name
 
 
 SECRET_TABLES: Final = frozenset({"recorder.storage_options"})

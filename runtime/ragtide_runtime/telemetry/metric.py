@@ -120,14 +120,14 @@ def of_pipelines(
         deployment: whether the client may see numbers of the whole deployment, such as its dollars and dead letters.
     """
     for family in families:
-        shown = core.Metric(family.name, family.documentation, family.type, family.unit)
+        visible = core.Metric(family.name, family.documentation, family.type, family.unit)
         of_deployment = deployment or not family.name.startswith("ragtide_") or family.name.startswith(OF_THE_PROCESS)
-        shown.samples = [
+        visible.samples = [
             sample
             for sample in family.samples
             if (may_see(sample.labels["pipeline"]) if "pipeline" in sample.labels else of_deployment)
         ]
-        yield shown
+        yield visible
 
 
 def merged(families: Iterable[core.Metric], highest: Collection[str] = ()) -> list[core.Metric]:

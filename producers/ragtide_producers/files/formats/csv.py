@@ -85,11 +85,13 @@ def _header(cells: Sequence[str]) -> list[str]:
 
 def _record(number: int, header: Sequence[str], cells: Sequence[str], separator: str) -> Record:
     if len(cells) > len(header):
-        shown = {"\t": "tabs", ",": "commas", ";": "semicolons"}.get(separator, repr(separator))
-        return Record(number, problem=f"the row has more cells than the header has columns: quote cells with {shown}")
+        separators = {"\t": "tabs", ",": "commas", ";": "semicolons"}.get(separator, repr(separator))
+        return Record(
+            number, problem=f"the row has more cells than the header has columns: quote cells with {separators}"
+        )
     row = {name: None if _is_missing(name, cell) else cell for name, cell in zip(header, cells, strict=False)}
-    given = {name: cell for name, cell in row.items() if cell is not None}
-    return Record(number, row, json.dumps(given, sort_keys=True).encode(), cells=True)
+    present = {name: cell for name, cell in row.items() if cell is not None}
+    return Record(number, row, json.dumps(present, sort_keys=True).encode(), cells=True)
 
 
 def _is_missing(column: str, cell: str) -> bool:

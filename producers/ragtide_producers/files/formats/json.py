@@ -87,10 +87,12 @@ def detect_format(path: Path, name: str) -> str:
             return "jsonl" if second.startswith(b"{") else "json" if second else name
         return "jsonl" if whole and (second.startswith(b"{") or name == "jsonl") else "json"
     if second and not any(line.startswith(b"{") for line in starts):
-        shown = shortened(first[:200].decode("utf-8", "replace"))
-        if separator_of(shown)[1] > 1:
+        beginning = shortened(first[:200].decode("utf-8", "replace"))
+        if separator_of(beginning)[1] > 1:
             return "csv"
-        raise RecordError(f"it has no objects of JSON, it begins with {shown!r}: give --format if it has another one")
+        raise RecordError(
+            f"it has no objects of JSON, it begins with {beginning!r}: give --format if it has another one"
+        )
     return name
 
 
