@@ -183,11 +183,11 @@ class AdjustedBaseline(RuleBaseline):
         # An interval takes long, and its limit is further out than that of the mean.
         if baseline.learned.n < self._rule.learn_n or not self._has_limit(around):
             return False
-        found = baseline.learned.interval(1 - (1 - BASELINE_CONFIDENCE) / ((slot + 1) * (slot + 2)))
+        ends = baseline.learned.interval(1 - (1 - BASELINE_CONFIDENCE) / ((slot + 1) * (slot + 2)))
         # No mean can move beyond an end of the range. While the interval still reaches it, learning continues.
-        if not self._has_limit(found):
+        if not self._has_limit(ends):
             return False
-        baseline.ends = found
+        baseline.ends = ends
         return True
 
     def _has_limit(self, ends: tuple[float, float]) -> bool:
@@ -200,18 +200,20 @@ class AdjustedBaseline(RuleBaseline):
     def _ends(
         baselines: list[SegmentBaseline], known_after: Rows, slots: Rows, within: SegmentsWithin, totals: Rows
     ) -> Floats:
-        found = np.full((2, totals.size), np.nan)
+        ends = np.full((2, totals.size), np.nan)
         if not baselines:
-            return found
+            return ends
         known = (slots >= 0) & (within.of > known_after[slots])
         sizes = np.where(known, within.sizes, 0)
         # Each is a sum in the order of the entries, so that cuts into batches change no bit.
         whole = np.bincount(within.of, weights=sizes, minlength=totals.size) == totals
         for side in (0, 1):
-            each = np.array([0.0 if baseline.ends is None else baseline.ends[side] for baseline in baselines])[slots]
-            sums = np.bincount(within.of, weights=sizes * each, minlength=totals.size)
-            found[side, whole] = sums[whole] / totals[whole]
-        return found
+            of_entries = np.array([0.0 if baseline.ends is None else baseline.ends[side] for baseline in baselines])[
+                slots
+            ]
+            sums = np.bincount(within.of, weights=sizes * of_entries, minlength=totals.size)
+            ends[side, whole] = sums[whole] / totals[whole]
+        return ends
 
     def references(self, movement: Movement, positions: Rows) -> Floats:
         """Return the lenient ends of the baselines of values of the batch that was taken last; nan for unknown ones."""
@@ -252,8 +254,8 @@ class AdjustedBaseline(RuleBaseline):
         order = np.argsort(after, kind="stable")
         lowest, highest = np.minimum.accumulate(limits[order]), np.maximum.accumulate(limits[order])
         known = np.searchsorted(after[order], np.searchsorted(stretch.positions, positions))
-        found = np.concatenate([[[np.nan], [np.nan]], np.stack([lowest, highest])], axis=1)
-        return np.asarray(found[:, known])
+        ranges = np.concatenate([[[np.nan], [np.nan]], np.stack([lowest, highest])], axis=1)
+        return np.asarray(ranges[:, known])
 
     def inputs(self, detector: RuleDetector, batch: RuleValues, positions: Rows, *, watching: bool) -> Inputs:
         """Return values of the batch that was taken last, on one scale for all segment values."""

@@ -67,9 +67,9 @@ class AdjustedRules:
             of: the interaction or cluster of each; a row occurs once in each.
             sizes: of clusters; None for single values.
         """
-        found: dict[str, SegmentsWithin] = {}
+        segments: dict[str, SegmentsWithin] = {}
         if not self._states:
-            return found
+            return segments
         group, name = self._rows.group[rows], self._rows.name[rows]
         joined = of.astype(np.int64) * len(self._groups) + group
         whole = np.flatnonzero((group[chosen] >= 0) & (name[chosen] < 0))
@@ -85,9 +85,9 @@ class AdjustedRules:
                 places, at = places[:0], places[:0]
             in_order = np.argsort(order[at], kind="stable")
             places, at = places[in_order], at[in_order]
-            each = np.ones_like(places) if sizes is None else sizes[places]
-            found[segment] = SegmentsWithin(order[at], rows[places], values[places], each)
-        return found
+            size = np.ones_like(places) if sizes is None else sizes[places]
+            segments[segment] = SegmentsWithin(order[at], rows[places], values[places], size)
+        return segments
 
     def take(self, part: RuleValues) -> list[int]:
         """Give values to the baselines; return the rows whose limits changed."""

@@ -254,13 +254,11 @@ class Reference:
         if self.clusters is None:
             lower, upper = running_interval([self.mean], [self.n], [self.v], confidence=confidence)
         else:
-            lower, upper = clustered_interval(self._sums(self.clusters), confidence=confidence)
+            n, clusters = np.array([self.n]), self.clusters
+            numbers = (self.v, clusters.below, clusters.above, clusters.largest_below, clusters.largest_above)
+            sums = ClusterSums(n, n, n, np.array([self.mean]), *(np.array([number]) for number in numbers))
+            lower, upper = clustered_interval(sums, confidence=confidence)
         return float(lower[0]), float(upper[0])
-
-    def _sums(self, clusters: ReferenceClusters) -> ClusterSums:
-        n = np.array([self.n])
-        numbers = (self.v, clusters.below, clusters.above, clusters.largest_below, clusters.largest_above)
-        return ClusterSums(n, n, n, np.array([self.mean]), *(np.array([number]) for number in numbers))
 
 
 @dataclass(slots=True)
@@ -279,7 +277,11 @@ class Learner:
         if kind_of_rule(rule).has_spread and self.center is None and 2 * self.mean.n >= rule.learn_n:
             self.center = self.mean.mean
         if self.center is not None:
-            self.squares.add(_away(values, self.center) / max(self.center, 1 - self.center) ** 2, values.size)
+            if values.size == 1:
+                square = (values.mean - self.center) ** 2
+            else:
+                square = max(values.mean_square - 2 * self.center * values.mean + self.center**2, 0.0)
+            self.squares.add(square / max(self.center, 1 - self.center) ** 2, values.size)
         self.mean.add(values.mean, values.size)
 
     def learned(self, rule: AlertRule) -> "Baseline":
@@ -290,12 +292,6 @@ class Learner:
         return Baseline(
             self.mean.interval(confidence), self.center, spread, self.mean.n, (self.mean.mean, self.squares.mean)
         )
-
-
-def _away(values: LearnedValues, center: float) -> float:
-    if values.size == 1:
-        return (values.mean - center) ** 2
-    return max(values.mean_square - 2 * center * values.mean + center**2, 0.0)
 
 
 class Baseline(NamedTuple):
@@ -380,16 +376,16 @@ class FixedBaseline(RuleBaseline):
         learner = self._learn(values)
         if self.is_known or self.window_ms is not None or learner.mean.n < self._rule.learn_n:
             return False
-        found = learner.learned(self._rule)
+        baseline = learner.learned(self._rule)
         # No mean can move beyond an end of the range. While the interval still reaches it, learning continues, because
         # the interval is valid at every n.
         self.is_known = any(
-            0 < self._limit(RuleDetector(0, movement, statistic), found, watching=True) < 1
-            for statistic in self._statistics(found)
+            0 < self._limit(RuleDetector(0, movement, statistic), baseline, watching=True) < 1
+            for statistic in self._statistics(baseline)
             for movement in self._movements
         )
         if self.is_known:
-            self.baseline = found
+            self.baseline = baseline
             self._end_learning()
         return self.is_known
 
@@ -487,20 +483,17 @@ class FirstAnswerBaseline(FixedBaseline):
         if self.is_known and self._bound is not None:
             learner = self._learn(values)
             if learner.mean.n >= RELEARNED * self.baseline.n:
-                self._learned.append((values.position, self._narrowed(learner.learned(self._rule))))
-                self.baseline = self._learned[-1][1]
+                learned, ends, spread = learner.learned(self._rule), self.baseline.mean, self.baseline.spread
+                mean = max(ends[0], learned.mean[0]), min(ends[1], learned.mean[1])
+                if spread is not None and learned.spread is not None:
+                    spread = max(spread[0], learned.spread[0]), min(spread[1], learned.spread[1])
+                self.baseline = learned._replace(mean=mean, spread=spread)
+                self._learned.append((values.position, self.baseline))
             return False
         known = super().learn(values)
         if known:
             self._learned.append((values.position, self.baseline))
         return known
-
-    def _narrowed(self, found: Baseline) -> Baseline:
-        ends, spread = self.baseline.mean, self.baseline.spread
-        mean = max(ends[0], found.mean[0]), min(ends[1], found.mean[1])
-        if spread is not None and found.spread is not None:
-            spread = max(spread[0], found.spread[0]), min(spread[1], found.spread[1])
-        return found._replace(mean=mean, spread=spread)
 
     def _at(self, positions: Rows) -> tuple[list[Baseline], Rows]:
         known = np.searchsorted([position for position, _ in self._learned], positions, side="left")
@@ -536,10 +529,10 @@ class FirstAnswerBaseline(FixedBaseline):
 
     def inputs(self, detector: RuleDetector, batch: RuleValues, positions: Rows, *, watching: bool) -> Inputs:
         """Return values with their own limits, if the rule has a target or a given baseline."""
-        found = super().inputs(detector, batch, positions, watching=watching)
+        inputs = super().inputs(detector, batch, positions, watching=watching)
         if self._bound is None:
-            return found
-        return found._replace(limits=self._limits(detector, positions, watching=watching))
+            return inputs
+        return inputs._replace(limits=self._limits(detector, positions, watching=watching))
 
     def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
         """Return the facts of an alarm; a baseline that the rule gives was learned from no value."""

@@ -101,8 +101,8 @@ class StepKey(NamedTuple):
         """
         if metric == ADHERENCE:
             return cls(GENERATOR, "generator", "adherence")
-        found, kind = StepMetric.read(metric), None if version is None else kind_of(version)
-        return None if found is None or kind is None else cls(found.step, kind, found.quantity)
+        number, kind = StepMetric.read(metric), None if version is None else kind_of(version)
+        return None if number is None or kind is None else cls(number.step, kind, number.quantity)
 
 
 class StepBefore(NamedTuple):
@@ -147,10 +147,10 @@ class ComparedSegment(NamedTuple):
 
     def may_tell(self, now: MomentsNow, confidence: float) -> bool:
         """Return whether there is a verdict; an explanation takes several times as long."""
-        found = stretches(self.before, self.since)
-        if not may_be_certain(found, effects=now.effects):
+        compared = stretches(self.before, self.since)
+        if not may_be_certain(compared, effects=now.effects):
             return False
-        return mix_verdict(found, confidence=confidence, effects=now.effects, spread=False).verdict != "unresolved"
+        return mix_verdict(compared, confidence=confidence, effects=now.effects, spread=False).verdict != "unresolved"
 
     def explained(self, now: MomentsNow, confidence: float) -> ExplainedChange:
         """Return the change explained by the values."""
@@ -217,17 +217,17 @@ class CauseSearch:
         lost = None in stretches_of.values()
         compared = {name: stretch for name, stretch in stretches_of.items() if stretch is not None}
         confidence = 1 - (1 - CONFIDENCE) / len(self.segments)
-        found = {}
+        changes = {}
         if not lost and (last or any(comparison.may_tell(now, confidence) for comparison in compared.values())):
-            found = {name: comparison.explained(now, confidence) for name, comparison in compared.items()}
-        if found:
-            name = explains_most(found)
+            changes = {name: comparison.explained(now, confidence) for name, comparison in compared.items()}
+        if changes:
+            name = explains_most(changes)
             # A change within one segment may be the mix of another, as long as that is not resolved.
             open_names = [
-                segment for segment, change in found.items() if segment != name and change.verdict == "unresolved"
+                segment for segment, change in changes.items() if segment != name and change.verdict == "unresolved"
             ]
-            if self._tells(found[name], waits=bool(open_names), last=last):
-                self.cause = _cause(name, found[name], open_names)
+            if self._tells(changes[name], waits=bool(open_names), last=last):
+                self.cause = _cause(name, changes[name], open_names)
         if self.cause is not None or last or lost:
             self.segments = {}
 
@@ -319,12 +319,12 @@ def _steps_since(steps: Sequence[StepBefore], now: MomentsNow) -> StepCause | No
     return _step_cause(moved_steps(numbers, confidence=CONFIDENCE, looks=len(LOOKS), effects=now.effects), numbers)
 
 
-def _step_cause(found: MovedSteps, numbers: Sequence[StepNumber]) -> StepCause:
+def _step_cause(steps: MovedSteps, numbers: Sequence[StepNumber]) -> StepCause:
     return StepCause(
-        verdict="unresolved" if not found.moved else "partly" if found.possible else "moved",
-        moved=_names(found.moved),
-        possible=_names(found.possible),
-        unmoved=_names(found.unmoved),
+        verdict="unresolved" if not steps.moved else "partly" if steps.possible else "moved",
+        moved=_names(steps.moved),
+        possible=_names(steps.possible),
+        unmoved=_names(steps.unmoved),
         n_before=int(max(number.before.n[0] for number in numbers)),
         n_since=int(max(number.since.n[0] for number in numbers)),
         confidence=CONFIDENCE,
@@ -337,7 +337,7 @@ def _step_cause(found: MovedSteps, numbers: Sequence[StepNumber]) -> StepCause:
                 lower=change.lower,
                 upper=change.upper,
             )
-            for change in found.evidence[:MOST_CHANGES]
+            for change in steps.evidence[:MOST_CHANGES]
         ),
     )
 

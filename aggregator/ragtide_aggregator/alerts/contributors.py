@@ -31,7 +31,7 @@ def contenders(excess: Floats) -> Rows:
     Only these values need to be added to `Contributors`, in order: it would drop the other values again, and these
     values drop all earlier contributors that the other values would drop.
     """
-    found: list[int] = []
+    places: list[int] = []
     # The five largest values so far, from the last value back; an earlier value must exceed the smallest of them.
     largest: list[float] = []
     left = np.arange(excess.size)
@@ -39,13 +39,13 @@ def contenders(excess: Floats) -> Rows:
         for place in left[-_AT_ONCE:].tolist()[::-1]:
             here = float(excess[place])
             if len(largest) < CONTRIBUTORS_KEPT or here > largest[0]:
-                found.append(place)
+                places.append(place)
                 insort(largest, here)
                 del largest[:-CONTRIBUTORS_KEPT]
         left = left[:-_AT_ONCE]
         if len(largest) == CONTRIBUTORS_KEPT:
             left = left[excess[left] > largest[0]]
-    return np.array(found[::-1], dtype=np.intp)
+    return np.array(places[::-1], dtype=np.intp)
 
 
 class Contributors:

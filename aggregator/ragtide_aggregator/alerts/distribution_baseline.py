@@ -142,8 +142,8 @@ class DistributionBaseline(OwnValuesBaseline):
         if not any(known):
             return None
         parts, before = places[known], self.n
-        given = [value for value, is_known in zip(column, known, strict=True) if is_known]
-        bins = self.take_values(given, batch.source, batch.places[parts])
+        covariates = [value for value, is_known in zip(column, known, strict=True) if is_known]
+        bins = self.take_values(covariates, batch.source, batch.places[parts])
         numbers, zeros = before + 1 + np.arange(parts.size), np.zeros(parts.size, dtype=np.intp)
         values = RuleValues(
             np.full(parts.size, row), bins, batch.times_ms[parts], numbers, self._events, batch.source, zeros
@@ -162,7 +162,13 @@ class DistributionBaseline(OwnValuesBaseline):
             events: position of each value's interaction in the source; shape (n,).
         """
         self._source, self._events = source, events
-        cutting = self._cut_with(values)
+        cutting = 0
+        if self.bins is None:
+            cutting = min(len(values), self._n_cutting - len(self.cutting))
+            self.cutting += values[:cutting]
+            if len(self.cutting) == self._n_cutting:
+                self.bins = (NameBins if self.of_names else NumberBins).learned(self.cutting)
+                self.cutting, self._members = [], self.bins.members
         bins = np.full(len(values), _NO_BIN, dtype=np.intp)
         if self.bins is not None:
             bins[cutting:] = self.bins.of(values[cutting:])
@@ -170,16 +176,6 @@ class DistributionBaseline(OwnValuesBaseline):
         self.n += len(values)
         self.recent = self._newest(len(values) - 1)
         return bins.astype(np.float64)
-
-    def _cut_with(self, values: Sequence[Any]) -> int:
-        if self.bins is not None:
-            return 0
-        given = list(values[: self._n_cutting - len(self.cutting)])
-        self.cutting += given
-        if len(self.cutting) == self._n_cutting:
-            self.bins = (NameBins if self.of_names else NumberBins).learned(self.cutting)
-            self.cutting, self._members = [], self.bins.members
-        return len(given)
 
     def _set_upper(self) -> None:
         self._upper = upper_shares(self.counts, self._members, BASELINE_CONFIDENCE)

@@ -180,14 +180,14 @@ class RuleEvaluator:
             costs: of the values, of a rule that shares a level; None if they are not known yet.
         """
         owed = [0.0] * rows.size if costs is None else costs.tolist()
-        found: list[tuple[int, int, int, float]] = []
+        entries: list[tuple[int, int, int, float]] = []
         for place, (row, first, cost) in enumerate(zip(rows.tolist(), is_first.tolist(), owed, strict=True)):
             of_row = self._first_counts.get(row)
             counts = None if of_row is None else of_row[length]
             charged = None if counts is None else counts.take(is_first=first, cost=cost)
             if counts is not None and charged is not None:
-                found.append((place, counts.n * length, *charged))
-        places, numbers, answers, charged_costs = zip(*found, strict=True) if found else ((), (), (), ())
+                entries.append((place, counts.n * length, *charged))
+        places, numbers, answers, charged_costs = zip(*entries, strict=True) if entries else ((), (), (), ())
         return TakenFirstAnswers(
             np.array(places, dtype=np.intp),
             np.array(numbers, dtype=np.intp),
@@ -256,18 +256,16 @@ class RuleEvaluator:
             ended, self._windows[size] = self._windows.get(size), time_ms // size
             # After a gap the window before this window is empty.
             followed = ended is not None and ended + 1 == time_ms // size
-            changed += [row for row in range(len(self._states)) if self._next_window(row, size, followed=followed)]
+            for row, states in enumerate(self._states):
+                of_window = [state for state in states if state.window_ms == size]
+                for state in of_window:
+                    state.next_window(followed=followed)
+                if of_window:
+                    self.refresh(row)
+                    changed.append(row)
         if time_ms >= self.level.next_ms:
             changed += self._begin_period(time_ms)
         return changed
-
-    def _next_window(self, row: int, size: int, *, followed: bool) -> bool:
-        states = [state for state in self._states[row] if state.window_ms == size]
-        for state in states:
-            state.next_window(followed=followed)
-        if states:
-            self.refresh(row)
-        return bool(states)
 
     def _begin_period(self, time_ms: int) -> list[int]:
         numbers = self._numbers
@@ -295,19 +293,19 @@ class RuleEvaluator:
 
     def evaluate(self, arrived: Sequence[Arrived]) -> list[Raised]:
         """Evaluate the rules on values of distinct keys; return the alerts with the parts that decided them."""
-        if not self._detectors or not any(these.parts.size for these in arrived):
+        if not self._detectors or not any(stretch.parts.size for stretch in arrived):
             return []
         values, parts = in_order(arrived)
         costs = self.level.costs_when_counted(self._rows.sharing[values.rows], values.charged)
-        every = Arrived(values if costs is None else replace(values, costs=costs), parts)
+        batch = Arrived(values if costs is None else replace(values, costs=costs), parts)
         raised = []
-        for these in self._seasonal.stretches(every):
-            for row in (*self._seasonal.begin(these.values), *self.adjusted.take(these.values)):
+        for stretch in self._seasonal.stretches(batch):
+            for row in (*self._seasonal.begin(stretch.values), *self.adjusted.take(stretch.values)):
                 self.refresh(row)
             turns: dict[RuleState, list[int]] = {}
-            found = sorted(self._walk(these.values, turns), key=lambda alert: alert.position)
-            raised += [replace(alert, position=int(these.parts[alert.position])) for alert in found]
-            self._seasonal.learn(these.values, turns)
+            alerts = sorted(self._walk(stretch.values, turns), key=lambda alert: alert.position)
+            raised += [replace(alert, position=int(stretch.parts[alert.position])) for alert in alerts]
+            self._seasonal.learn(stretch.values, turns)
         return raised
 
     def _walk(self, batch: RuleValues, turns: dict[RuleState, list[int]]) -> list[Raised]:
@@ -426,14 +424,14 @@ class RuleEvaluator:
             mine = transformed[places]
             state, number = self._detectors[detector]
             mine_of = state.detectors[number]
-            found = state.baseline_of(mine_of).inputs(mine_of, batch, value_of[mine], watching=state.looks_for_change)
-            values[mine] = found.values
-            if found.limits is not None:
+            own = state.baseline_of(mine_of).inputs(mine_of, batch, value_of[mine], watching=state.looks_for_change)
+            values[mine] = own.values
+            if own.limits is not None:
                 limits = np.full(values.size, np.nan) if limits is None else limits
-                limits[mine] = found.limits
-            if found.centers is not None:
+                limits[mine] = own.limits
+            if own.centers is not None:
                 centers = np.zeros(values.size) if centers is None else centers
-                centers[mine] = found.centers
+                centers[mine] = own.centers
         return Inputs(values, limits, centers)
 
     def _remember(self, batch: RuleValues, after: NDArray[np.int64], until: NDArray[np.int64], part: slice) -> None:

@@ -227,8 +227,8 @@ class KappaBaseline(OwnValuesBaseline):
         line = line_of(rule, (lower, upper))
         self._scaled_line = (line - lower) / (upper - lower)
         self._good_above = direction_of(key) is not Direction.LOWER
-        given = rule.reference
-        self.is_known, self.reference = given is not None, given or 0.0
+        reference = rule.reference
+        self.is_known, self.reference = reference is not None, reference or 0.0
         self.learned_n, self.sums = 0, CoupleSums()
         self.waiting = None
         self.cluster, self.n = 0, 0

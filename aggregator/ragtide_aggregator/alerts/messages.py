@@ -110,6 +110,7 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
     """
     rule, key = decision.rule, decision.key
     observed, lower, upper = decision.observed
+    window = rule.baseline_window
     # Interactions come in any order, and the times of an alert do not: a late one does not move them past each other.
     at = event.occurred_at
     common: dict[str, Any] = {
@@ -122,7 +123,7 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         "baseline_source": decision.source,
         "normal": decision.normal,
         "normal_n": decision.facts.learned_n or None,
-        "normal_of": _normal_of(decision),
+        "normal_of": decision.facts.detail.normal_of or (None if window is None else f"the {window} before"),
         "limit": decision.limit,
         "quantity": decision.statistic.name,
         "edge": None if rule.quantile is None else rule.target,
@@ -243,26 +244,21 @@ def _version_parts(key: EstimateKey) -> dict[str, str]:
     }
 
 
-def _normal_of(decision: Decision) -> str | None:
-    window = decision.rule.baseline_window
-    return decision.facts.detail.normal_of or (None if window is None else f"the {window} before")
-
-
 def _notes(decision: Decision, event: MetricEvent) -> tuple[str, ...]:
     detail, rule = decision.facts.detail, decision.rule
-    found = [*detail.notes(rule, decision.key)]
+    notes = [*detail.notes(rule, decision.key)]
     if rule.quantile is not None:
         side, least = (
             ("above", "more than") if rule.side(decision.key.better) == "above" else ("at or below", "at least")
         )
-        found.append(
+        notes.append(
             f"The rule is about the quantile p{100 * rule.quantile:g}: it is {side} {rule.target:g} if {least} "
             f"{100 * decision.reference:.3g}% of the answers are."
         )
     if not detail.explains_metric:
-        return tuple(found)
+        return tuple(notes)
     declaration = event.declaration(rule.metric)
     definition = definition_of(rule.metric, None if declaration is None else {rule.metric: declaration})
     if definition is not None and definition.meaning:
-        found.append(f"Meaning: {definition.meaning}")
-    return tuple(found)
+        notes.append(f"Meaning: {definition.meaning}")
+    return tuple(notes)

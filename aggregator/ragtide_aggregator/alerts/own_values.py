@@ -64,15 +64,15 @@ class OwnValuesRules:
             event: with pipeline, run and segments as which it counts.
             segments: whether segment values have estimates.
         """
-        found = []
+        rows = []
         for rule in self._of_covariates:
             value = None if rule.segment is None or not segments else event.segments.get(rule.segment)
             if not fnmatchcase(event.pipeline, rule.pipeline) or (rule.segment is not None and value is None):
                 continue
             segment = None if value is None else f"{rule.segment}={value}"
             labeler = event.profile, event.labeler, event.labeler_version
-            found.append(self._row(rule, EstimateKey(event.pipeline, event.run, segment, rule.metric, *labeler)))
-        return found
+            rows.append(self._row(rule, EstimateKey(event.pipeline, event.run, segment, rule.metric, *labeler)))
+        return rows
 
     def _row(self, rule: AlertRule, key: EstimateKey) -> int:
         row = self._rows.get((rule.name, key))
@@ -121,17 +121,17 @@ class OwnValuesRules:
             pairs = places[~np.isnan(batch.scores[:2, places]).any(axis=0)]
             if pairs.size and pair_row in self._pairs:
                 proxy_row, rows = self._pairs[pair_row]
-                of_pairs += [replace(found, row=proxy_row) for row in rows for found in self._take(row, batch, pairs)]
+                of_pairs += [replace(raised, row=proxy_row) for row in rows for raised in self._take(row, batch, pairs)]
         # In the order of the pairs, and of one part in that of the fields, whatever the numbers of the rows.
-        of_pairs.sort(key=lambda found: found.position)
-        of_pairs = [replace(found, position=int(batch.pairs_of[found.position])) for found in of_pairs]
+        of_pairs.sort(key=lambda raised: raised.position)
+        of_pairs = [replace(raised, position=int(batch.pairs_of[raised.position])) for raised in of_pairs]
         of_covariates: list[tuple[str, Raised]] = []
         for row, lines in by_row(batch.ruled) if batch.ruled.size else ():
             parts = batch.ruled_of[lines]
-            field, found = self._state(row).field, self._take(row, batch, parts[counted[parts]])
-            of_covariates += [(field, replace(alert, row=-1)) for alert in found]
-        of_covariates.sort(key=lambda found: (found[1].position, found[0]))
-        return [*of_pairs, *(alert for _, alert in of_covariates)]
+            field, alerts = self._state(row).field, self._take(row, batch, parts[counted[parts]])
+            of_covariates += [(field, replace(raised, row=-1)) for raised in alerts]
+        of_covariates.sort(key=lambda alert: (alert[1].position, alert[0]))
+        return [*of_pairs, *(raised for _, raised in of_covariates)]
 
     def _take(self, row: int, batch: EventBatch, places: Rows) -> list[Raised]:
         state, baseline = self._state(row), self._baseline(row)
@@ -139,12 +139,12 @@ class OwnValuesRules:
         if taken is None:
             return []
         self.changed.add(state.field)
-        raised = self.evaluator.evaluate([taken])
-        for found in raised:
-            if found.alert.status == "firing":
-                state.fired_as(found.alert)
+        alerts = self.evaluator.evaluate([taken])
+        for raised in alerts:
+            if raised.alert.status == "firing":
+                state.fired_as(raised.alert)
         baseline.end_batch()
-        return raised
+        return alerts
 
     def take_changes(self) -> dict[str, bytes]:
         """Return the states that changed since the last call, by the names of their fields."""

@@ -68,15 +68,11 @@ def matches(rule: AlertRule, key: EstimateKey) -> bool:
     segment_name = None if key.segment is None else key.segment.partition("=")[0]
     if key.metric in UNBOUNDED:
         return False
-    return (
-        _compared(rule, key) == key.metric and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
-    )
-
-
-def _compared(rule: AlertRule, key: EstimateKey) -> str:
     if rule.quantile is not None:
-        return rule_share(rule, key.better)
-    return SQUARED_ERROR + rule.metric if rule.compares_errors else rule.metric
+        compared = rule_share(rule, key.better)
+    else:
+        compared = SQUARED_ERROR + rule.metric if rule.compares_errors else rule.metric
+    return compared == key.metric and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
 
 
 def _reference(rule: AlertRule, key: EstimateKey) -> float | None:
@@ -211,12 +207,18 @@ class RuleState:
         """
         if self.beginnings or not kind_of_rule(self.rule).takes_first_answers or self.rule.adjust is not None:
             return False
-        whole, found = self.detectors, []
+        whole, beginnings = self.detectors, []
         for length in BEGINNINGS:
-            baseline = self._first_answer_baseline()
-            found.append(FirstAnswers(length, baseline, self._detectors_of(baseline, first=length), counts[length]))
-        self.beginnings = tuple(found)
-        self.detectors = [*whole, *(detector for first in found for detector in first.detectors)]
+            baseline: RuleBaseline
+            if self.rule.baseline == SEASONAL:
+                baseline = self._seasons.baseline(self.rule, self.key.value_range)
+            else:
+                movements, reference = _movements(self.rule, self.key), _reference(self.rule, self.key)
+                baseline = FirstAnswerBaseline(self.rule, self.key.value_range, movements, reference)
+            detectors = self._detectors_of(baseline, first=length)
+            beginnings.append(FirstAnswers(length, baseline, detectors, counts[length]))
+        self.beginnings = tuple(beginnings)
+        self.detectors = [*whole, *(detector for first in beginnings for detector in first.detectors)]
         if self.looks_for_change:
             for detector in whole:
                 if detector.active:
@@ -235,12 +237,6 @@ class RuleState:
                     self._await_recovery(self.whole[number])
                     return True
         return False
-
-    def _first_answer_baseline(self) -> RuleBaseline:
-        if self.rule.baseline == SEASONAL:
-            return self._seasons.baseline(self.rule, self.key.value_range)
-        movements = _movements(self.rule, self.key)
-        return FirstAnswerBaseline(self.rule, self.key.value_range, movements, _reference(self.rule, self.key))
 
     def baseline_of(self, detector: RuleDetector) -> RuleBaseline:
         """Return what a detector compares values with."""
@@ -357,17 +353,13 @@ class RuleState:
     def _move_all(self, detectors: Iterable[RuleDetector]) -> None:
         for detector in detectors:
             limit = self.baseline_of(detector).limit(detector, watching=self.looks_for_change)
+            was_active, has_limit = detector.active, 0 < limit < 1
             if self.looks_for_change:
-                self._move(detector, limit)
-            elif detector.active and 0 < limit < 1:
+                detector.active = has_limit
+            if was_active and has_limit:
                 self._table.move_limit(detector.row, limit)
-
-    def _move(self, detector: RuleDetector, limit: float) -> None:
-        active, detector.active = detector.active, 0 < limit < 1
-        if detector.active and active:
-            self._table.move_limit(detector.row, limit)
-        elif detector.active:
-            self._configure(detector, limit, self._run_length)
+            elif has_limit and self.looks_for_change:
+                self._configure(detector, limit, self._run_length)
 
     @property
     def _run_length(self) -> float:
@@ -404,9 +396,9 @@ class RuleState:
     @staticmethod
     def _set_statistics(baseline: RuleBaseline, detectors: Sequence[RuleDetector]) -> None:
         statistics = baseline.statistics
-        each = len(detectors) // len(statistics)
+        per_statistic = len(detectors) // len(statistics)
         for number, detector in enumerate(detectors):
-            detector.statistic = statistics[number // each]
+            detector.statistic = statistics[number // per_statistic]
 
     def _await_recovery(self, fired: RuleDetector) -> None:
         self._phase = "firing"
@@ -503,20 +495,19 @@ class RuleState:
         }
         if self.beginnings:
             state["whole_known"] = self.baseline.is_known
-            state["beginnings"] = {str(first.length): self._dump_first(first) for first in self.beginnings}
+            state["beginnings"] = beginnings = {}
+            for first in self.beginnings:
+                first.contributors.drop_before(first.counts.n * first.length - self._longest(first.detectors) + 1)
+                beginnings[str(first.length)] = {
+                    "counts": [first.counts.n, first.counts.answers, first.counts.owed],
+                    "learned": first.baseline.dump(),
+                    "contributors": first.contributors.dump(),
+                }
         if self.search is not None:
             state["search"] = _SEARCH.dump(self.search)
         if self.watch is not None:
             state["watch"] = _WATCH.dump(self.watch)
         return json.dumps(state, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-
-    def _dump_first(self, first: FirstAnswers) -> dict[str, Any]:
-        first.contributors.drop_before(first.counts.n * first.length - self._longest(first.detectors) + 1)
-        return {
-            "counts": [first.counts.n, first.counts.answers, first.counts.owed],
-            "learned": first.baseline.dump(),
-            "contributors": first.contributors.dump(),
-        }
 
     def _longest(self, detectors: Iterable[RuleDetector]) -> int:
         return max((self._table.longest(detector.row) for detector in detectors if detector.active), default=0)

@@ -70,8 +70,8 @@ class SegmentsWithin(NamedTuple):
     def part(self, start: int, end: int) -> "SegmentsWithin":
         """Return those of the values from a position up to another."""
         first, last = np.searchsorted(self.of, [start, end]).tolist()
-        found = self.at_places(np.arange(first, last))
-        return found._replace(of=found.of - start)
+        part = self.at_places(np.arange(first, last))
+        return part._replace(of=part.of - start)
 
 
 BEGINNINGS: Final = (1, 2, 4)
@@ -128,7 +128,7 @@ class RuleValues:
     def part(self, start: int, end: int) -> "RuleValues":
         """Return the values from a position up to another."""
         arrays = {
-            name: found[start:end]
+            name: array[start:end]
             for name in (
                 "rows",
                 "values",
@@ -142,7 +142,7 @@ class RuleValues:
                 "first",
                 "answers",
             )
-            if (found := getattr(self, name)) is not None
+            if (array := getattr(self, name)) is not None
         }
         extremes = None if self.extremes is None else self.extremes.part(start, end)
         within = {name: segments.part(start, end) for name, segments in self.within.items()}
@@ -196,63 +196,64 @@ def in_order(arrived: Sequence[Arrived]) -> Arrived:
 
     The values that an event adds at once come before the clusters that it closes, in the order of the batches.
     """
-    arrived = [these for these in arrived if these.parts.size] or arrived[:1]
+    arrived = [batch for batch in arrived if batch.parts.size] or arrived[:1]
     if len(arrived) == 1:
         return arrived[0]
-    each, parts = [these.values for these in arrived], np.concatenate([these.parts for these in arrived])
+    all_values, parts = [batch.values for batch in arrived], np.concatenate([batch.parts for batch in arrived])
     order = np.argsort(parts, kind="stable")
 
     def joined(arrays: Sequence[Any]) -> Any:
         return np.concatenate(arrays)[order]
 
     def known(name: str, fill: float) -> Any:
-        found = [getattr(values, name) for values in each]
-        if all(array is None for array in found):
+        columns = [getattr(values, name) for values in all_values]
+        if all(array is None for array in columns):
             return None
-        filled = [np.full(values.rows.size, fill) if a is None else a for a, values in zip(found, each, strict=True)]
-        return joined(filled)
+        sizes = [values.rows.size for values in all_values]
+        return joined([np.full(n, fill) if a is None else a for a, n in zip(columns, sizes, strict=True)])
 
     sizes = known("sizes", 1)
     extremes = None
-    if any(values.extremes is not None for values in each):
+    if any(values.extremes is not None for values in all_values):
         ids = [
-            joined([_ids(values, number) for values in each])
+            joined([_ids(values, number) for values in all_values])
             for number in (ValueExtremes._fields.index("lowest_ids"), ValueExtremes._fields.index("highest_ids"))
         ]
-        lowest, highest = (joined([getattr(values, name) for values in each]) for name in ("lowest", "highest"))
+        lowest, highest = (joined([getattr(values, name) for values in all_values]) for name in ("lowest", "highest"))
         extremes = ValueExtremes(lowest, highest, *ids)
     place = np.empty(order.size, dtype=np.intp)
     place[order] = np.arange(order.size)
     rows, means, times_ms, numbers, event_of, hours = (
-        joined([getattr(values, name) for values in each])
+        joined([getattr(values, name) for values in all_values])
         for name in ("rows", "values", "times_ms", "numbers", "event_of", "hours")
     )
+    within = _within(all_values, place)
     values = RuleValues(
-        rows, means, times_ms, numbers, event_of, each[0].source, hours, known("costs", np.nan),
-        None if sizes is None else sizes.astype(np.intp), known("mean_squares", np.nan), extremes, _within(each, place),
+        rows, means, times_ms, numbers, event_of, all_values[0].source, hours, known("costs", np.nan),
+        None if sizes is None else sizes.astype(np.intp), known("mean_squares", np.nan), extremes, within,
     )  # fmt: skip
-    if any(these.first is not None for these in each):
-        counts = [these.charged for these in each]
-        answers = joined([np.ones(v.rows.size) if n is None else n for n, v in zip(counts, each, strict=True)])
+    if any(batch.first is not None for batch in all_values):
+        counts = [batch.charged for batch in all_values]
+        answers = joined([np.ones(v.rows.size) if n is None else n for n, v in zip(counts, all_values, strict=True)])
         values = replace(values, first=known("first", 0).astype(np.intp), answers=answers.astype(np.intp))
     return Arrived(values, parts[order])
 
 
 def _ids(values: RuleValues, number: int) -> Any:
-    found = np.full(values.rows.size, None, dtype=object)
+    ids = np.full(values.rows.size, None, dtype=object)
     if values.extremes is not None:
-        found[:] = values.extremes[number]
-    return found
+        ids[:] = values.extremes[number]
+    return ids
 
 
-def _within(each: Sequence[RuleValues], place: Rows) -> dict[str, SegmentsWithin]:
-    edges = np.cumsum([0, *(values.rows.size for values in each)])
-    found = {}
-    for name in {name for values in each for name in values.within}:
+def _within(batches: Sequence[RuleValues], place: Rows) -> dict[str, SegmentsWithin]:
+    edges = np.cumsum([0, *(values.rows.size for values in batches)])
+    segments = {}
+    for name in {name for values in batches for name in values.within}:
         some = [
-            (start, values.within[name]) for start, values in zip(edges, each, strict=False) if name in values.within
+            (start, values.within[name]) for start, values in zip(edges, batches, strict=False) if name in values.within
         ]
         of = np.concatenate([place[start + within.of] for start, within in some])
         rest = [np.concatenate(arrays) for arrays in zip(*(within[1:] for _, within in some), strict=True)]
-        found[name] = SegmentsWithin(of, *rest).at_places(np.argsort(of, kind="stable"))
-    return found
+        segments[name] = SegmentsWithin(of, *rest).at_places(np.argsort(of, kind="stable"))
+    return segments

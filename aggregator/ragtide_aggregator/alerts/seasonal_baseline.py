@@ -123,11 +123,11 @@ class SeasonalBaseline(RuleBaseline):
 
     def limits(self, detector: RuleDetector, *, watching: bool) -> Floats:
         """Return the limits of a detector by slot; 0 for a slot for which it is to wait."""
-        found = np.zeros(self.slots)
+        limits = np.zeros(self.slots)
         for slot, reference in enumerate(self.references(detector.movement).tolist()):
             if not np.isnan(reference) and 0 < detector.limit(self._rule, reference, watching=True) < 1:
-                found[slot] = detector.limit(self._rule, reference, watching=watching)
-        return found
+                limits[slot] = detector.limit(self._rule, reference, watching=watching)
+        return limits
 
     def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:
         """Return the least lenient limits of all hours: the worst interactions of a change lie far beyond any."""

@@ -119,17 +119,17 @@ class SeasonalRules:
             yield arrived
             return
         for start, end in pairwise([-1, *cuts, np.iinfo(np.intp).max]):
-            found = arrived.between(start, end)
-            if found.parts.size:
-                yield found
+            stretch = arrived.between(start, end)
+            if stretch.parts.size:
+                yield stretch
 
-    def _day_begins(self, these: Arrived) -> list[int]:
-        places = np.flatnonzero(self._rows.count[these.values.rows])
-        by_row = grouped(these.values.rows[places])
+    def _day_begins(self, arrived: Arrived) -> list[int]:
+        places = np.flatnonzero(self._rows.count[arrived.values.rows])
+        by_row = grouped(arrived.values.rows[places])
         ordered = places[by_row.order]
-        days = these.values.hours[ordered] // SLOTS["day"]
+        days = arrived.values.hours[ordered] // SLOTS["day"]
         begins = (np.diff(days, prepend=days[:1]) > 0) & (by_row.occurrence > 0)
-        return list(these.parts[ordered[begins]].tolist())
+        return list(arrived.parts[ordered[begins]].tolist())
 
     def begin(self, part: RuleValues) -> list[int]:
         """Begin the cycles that begin in a part of a batch; return the rows whose limits changed."""
@@ -180,8 +180,8 @@ class SeasonalRules:
     def _add(self, part: RuleValues, value_of: Rows, state_of: Rows) -> None:
         if not value_of.size:
             return
-        found, which = np.unique(state_of, return_inverse=True)
-        seasons = [self._states[index][1] for index in found.tolist()]
+        indexes, which = np.unique(state_of, return_inverse=True)
+        seasons = [self._states[index][1] for index in indexes.tolist()]
         rows = np.array([season.row for season in seasons], dtype=np.intp)[which]
         for name in {season.season for season in seasons}:
             mine = np.array([season.season == name for season in seasons])[which]

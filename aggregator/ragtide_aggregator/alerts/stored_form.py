@@ -65,11 +65,11 @@ def form_of(kind: Any) -> StoredForm:
     if get_origin(kind) is Annotated:
         return next(form for form in args[1:] if isinstance(form, StoredForm))
     if get_origin(kind) is UnionType:
-        (inner,) = (form_of(each) for each in args if each is not NoneType)
+        (inner,) = (form_of(arg) for arg in args if arg is not NoneType)
         return StoredForm(*(_unless_none(function) for function in inner))
     if get_origin(kind) in (dict, list, tuple, frozenset):
-        return _of_collection(get_origin(kind), args)
-    return _of_record(kind) if isinstance(kind, type) else _PLAIN
+        return _collection_form(get_origin(kind), args)
+    return _record_form(kind) if isinstance(kind, type) else _PLAIN
 
 
 def attributes_of(owner: type, names: tuple[str, ...]) -> dict[str, StoredForm]:
@@ -82,28 +82,28 @@ def _unless_none(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else function(value)
 
 
-def _of_collection(origin: Any, args: tuple[Any, ...]) -> StoredForm:
+def _collection_form(origin: Any, args: tuple[Any, ...]) -> StoredForm:
     if origin is dict:
         key, value = args[0], form_of(args[1])
         return StoredForm(
-            lambda found: {str(name): value.dump(item) for name, item in found.items()},
-            lambda found: {key(name): value.read(item) for name, item in found.items()},
+            lambda collection: {str(name): value.dump(item) for name, item in collection.items()},
+            lambda collection: {key(name): value.read(item) for name, item in collection.items()},
         )
     if origin is tuple and args[-1] is not Ellipsis:
-        items = [form_of(each) for each in args]
+        items = [form_of(arg) for arg in args]
         return StoredForm(
-            lambda found: [item.dump(value) for item, value in zip(items, found, strict=True)],
-            lambda found: tuple(item.read(value) for item, value in zip(items, found, strict=True)),
+            lambda collection: [item.dump(value) for item, value in zip(items, collection, strict=True)],
+            lambda collection: tuple(item.read(value) for item, value in zip(items, collection, strict=True)),
         )
     item = form_of(args[0])
     in_order = sorted if origin is frozenset else list
     return StoredForm(
-        lambda found: [item.dump(value) for value in in_order(found)],
-        lambda found: origin(item.read(value) for value in found),
+        lambda collection: [item.dump(value) for value in in_order(collection)],
+        lambda collection: origin(item.read(value) for value in collection),
     )
 
 
-def _of_record(kind: Any) -> StoredForm:
+def _record_form(kind: Any) -> StoredForm:
     if issubclass(kind, BaseModel):
         return StoredForm(lambda value: value.model_dump(mode="json"), kind.model_validate)
     if not is_dataclass(kind) and not hasattr(kind, "_fields"):
