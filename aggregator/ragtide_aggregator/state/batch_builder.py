@@ -127,11 +127,11 @@ def ordered(
     own = {place: iter(parts) for place, parts in row_wise.items()}
     own |= {len(columns) + number: iter([part]) for number, (_, part) in enumerate(columns.gold)}
     numbers = [number for number, place in enumerate(places.tolist()) if place in own] if own else []
-    found = {number: next(own[int(places[number])]) for number in numbers}
+    own_parts = {number: next(own[int(places[number])]) for number in numbers}
     probability = np.concatenate([columns.probability, np.ones(len(gold))])[places]
-    probability[numbers] = [part.event.kept_probability for part in found.values()]
+    probability[numbers] = [part.event.kept_probability for part in own_parts.values()]
     arrived_ms, is_tick = processed_ms.copy(), np.zeros(places.size, dtype=bool)
-    for number, part in found.items():
+    for number, part in own_parts.items():
         is_tick[number] = part.event.is_tick
         if part.event.is_tick:
             arrived_ms[number] = to_milliseconds(part.event.labeled_at)
@@ -147,7 +147,7 @@ def ordered(
         is_tick=is_tick,
         population=of_parts(columns.population_size, [event.population_size or 0 for event in gold]),
         probability=probability,
-        own=found,
+        own=own_parts,
         rejected=rejected,
     )
 
@@ -163,12 +163,16 @@ class PartGroup(NamedTuple):
 
 
 def grouped_parts(
-    columns: EventColumns, found: ExtractedColumns, parts: OrderedParts, targets: Targets = (), *, segments: bool
+    columns: EventColumns,
+    score_columns: ExtractedColumns,
+    parts: OrderedParts,
+    targets: Targets = (),
+    *,
+    segments: bool,
 ) -> tuple[Rows, list[PartGroup]]:
     """Return the group of each part, and the groups in the order of their first parts.
 
     Args:
-        found: values of the columns.
         targets: rules on quantiles, whose shares are counted.
         segments: whether segment values have estimates.
     """
@@ -176,7 +180,7 @@ def grouped_parts(
     plain[list(parts.own)] = False
     numbers = np.flatnonzero(plain)
     places = parts.places[numbers]
-    alike, examples = combined([code[places] for code in (columns.runs, *columns.groups, *found.present)])
+    alike, examples = combined([code[places] for code in (columns.runs, *columns.groups, *score_columns.present)])
     tags, tagged = combined([columns.segments[places] if segments else np.zeros_like(places)])
     both, firsts = combined([alike, tags])
     group_of = np.empty(len(parts), dtype=np.intp)
@@ -186,7 +190,7 @@ def grouped_parts(
     # Few events are decoded: one of each combination of codes, and one of each set of segments.
     example_of = [parts_of(columns.source.event(int(places[number])), targets)[0] for number in examples.tolist()]
     segments_of = [columns.source.segments(int(places[number])) for number in tagged.tolist()]
-    made_of = [
+    examples_of = [
         (example_of[example], segments_of[tag])
         for example, tag in zip(alike[firsts].tolist(), tags[firsts].tolist(), strict=True)
     ]
@@ -196,15 +200,14 @@ def grouped_parts(
     groups = []
     for group in order.tolist():
         first = int(first_of[group])
-        part = parts.own[first] if first in parts.own else _tagged(*made_of[group])
+        if first in parts.own:
+            part = parts.own[first]
+        else:
+            part, values_of_segments = examples_of[group]
+            if part.event.segments != values_of_segments:
+                part = part._replace(event=part.event.model_copy(update={"segments": values_of_segments}))
         groups.append(PartGroup(first, int(sizes[group]), part))
     return rank[group_of], groups
-
-
-def _tagged(part: EventPart, segments: dict[str, str]) -> EventPart:
-    if part.event.segments == segments:
-        return part
-    return part._replace(event=part.event.model_copy(update={"segments": segments}))
 
 
 _Lines = list[tuple[int, ...]]
@@ -224,10 +227,10 @@ class BatchBuilder:
 
     def __init__(self, columns: EventColumns, lookup: RowLookup, clusters: ClusterRows | None) -> None:
         self._columns, self._lookup, self._clusters = columns, lookup, clusters
-        self._found = extracted(columns, lookup.targets)
-        self._parts = ordered(columns, self._found.out_of_range, LATEST_MS, lookup.targets)
+        self._extracted = extracted(columns, lookup.targets)
+        self._parts = ordered(columns, self._extracted.out_of_range, LATEST_MS, lookup.targets)
         self._groups, groups = grouped_parts(
-            columns, self._found, self._parts, lookup.targets, segments=lookup.segments
+            columns, self._extracted, self._parts, lookup.targets, segments=lookup.segments
         )
         self._source = PartSource(columns)
         self._own = list[float]()
@@ -245,7 +248,7 @@ class BatchBuilder:
             pairs.append(of_pairs)
         self._values, self._absent, self._pairs = GroupTable(values, 2), GroupTable(absent, 1), GroupTable(pairs, 4)
         self._ruled = GroupTable(ruled, 1)
-        self._numbers = self._found.values.ravel()
+        self._numbers = self._extracted.values.ravel()
         if self._own:
             self._numbers = np.concatenate([self._numbers, self._own])
         # The end of each part's values among all values.
@@ -271,7 +274,7 @@ class BatchBuilder:
         return self._parts.rejected
 
     def _lines(self, group: PartGroup, mapping: RowMapping) -> tuple[_Lines, _Lines]:
-        names, size = self._found.names, len(self._columns)
+        names, size = self._extracted.names, len(self._columns)
         extract = group.part.extracted
         bases = [names[name] * size for name in extract.names] * mapping.scopes
         bases += [names[name] * size for name in (LATENCY, COST)]
@@ -282,7 +285,7 @@ class BatchBuilder:
 
     def _own_lines(self, group: PartGroup, mapping: RowMapping) -> tuple[_Lines, _Lines]:
         extract = group.part.extracted
-        base = self._found.values.size + len(self._own) - int(self._parts.places[group.first])
+        base = self._extracted.values.size + len(self._own) - int(self._parts.places[group.first])
         n_values, n_pairs = len(extract.values), len(extract.pairs)
         usage = usage_of(group.part)
         self._own += [*extract.values, *usage]
@@ -346,7 +349,7 @@ class BatchBuilder:
 
     def _unfinished_parts(self) -> NDArray[np.bool_]:
         places, size = self._parts.places, len(self._columns)
-        found = np.asarray(np.diff(places, append=-1) == 0)
+        unfinished = np.asarray(np.diff(places, append=-1) == 0)
         gold = [part for _, part in self._columns.gold]
         followed = [
             after.beside
@@ -355,8 +358,8 @@ class BatchBuilder:
             for before, after in pairwise(gold)
         ]
         later = places >= size
-        found[later] = np.array([*followed, False])[places[later] - size]
-        return found
+        unfinished[later] = np.array([*followed, False])[places[later] - size]
+        return unfinished
 
     def until_clusters_change(self, start: int, stop: int) -> int:
         """Return the first of some parts before which clusters are to be prepared; `stop` if there is none.
@@ -371,11 +374,11 @@ class BatchBuilder:
         codes = self._codes[start:stop]
         first = stop - start
         for number, scope in enumerate(self._scopes):
-            found = clusters.scopes.get(scope)
-            if found is None:
+            of_scope = clusters.scopes.get(scope)
+            if of_scope is None:
                 due = np.flatnonzero((codes != BY_ITSELF) & (scope_of == number))
             elif clusters.options.measures_blocks:
-                due = np.flatnonzero(scope_of == number)[found.events_until_measured :]
+                due = np.flatnonzero(scope_of == number)[of_scope.events_until_measured :]
             else:
                 continue
             first = min(first, int(due[0]) if due.size else first)
@@ -389,7 +392,7 @@ class BatchBuilder:
         counted = np.ones(len(self._columns), dtype=bool)
         counted[[event.place for event in self.rejected]] = False
         # An evaluator declares after its event, and before the next event.
-        found = {
+        events = {
             (int(self._parts.places[number]), number): part.event
             for number, part in self._parts.own.items()
             if part.beside and part.event.declared
@@ -397,36 +400,32 @@ class BatchBuilder:
         declaring = np.flatnonzero((self._columns.declarations > 0) & counted)[::-1]
         if declaring.size:
             _, last = combined([self._columns.declarations[declaring], self._columns.runs[declaring]])
-            found |= {(place, -1): self._columns.source.event(place) for place in declaring[last].tolist()}
-        for key in sorted(found):
-            self._lookup.declare(found[key])
+            events |= {(place, -1): self._columns.source.event(place) for place in declaring[last].tolist()}
+        for key in sorted(events):
+            self._lookup.declare(events[key])
 
     def stop(self, start: int, most: int) -> int:
         """Return the end of a batch of about `most` values that starts with a part; it has at least one part."""
         before = int(self._ends[start - 1]) if start else 0
         return max(int(np.searchsorted(self._ends, before + most, side="right")), start + 1)
 
-    def _weighing(self, of: Rows, rows: Rows, probability: Floats) -> Floats | None:
-        if not (probability < 1).any():
-            return None
-        return np.where(self._lookup.rows.in_range[rows], probability[of], 1.0)
-
     def batch(self, start: int, stop: int) -> EventBatch:
         """Return the parts from `start` up to `stop` (exclusive) as a batch."""
         inside = slice(start, stop)
         parts, groups = self._parts, self._groups[inside]
         places = parts.places[inside]
-        of, (rows, bases) = self._values.expanded(groups)
+        part_of, (rows, bases) = self._values.expanded(groups)
         absent_of, (absent,) = self._absent.expanded(groups)
         ruled_of, (ruled,) = self._ruled.expanded(groups)
         pairs_of, (pairs, reference, proxy, probability) = self._pairs.expanded(groups)
         pair_places, kept = places[pairs_of], parts.probability[inside]
+        weighing = np.where(self._lookup.rows.in_range[rows], kept[part_of], 1.0) if (kept < 1).any() else None
         return EventBatch(
             source=self._source,
             places=places,
             rows=rows,
-            values=self._numbers[bases + places[of]],
-            part_of=of,
+            values=self._numbers[bases + places[part_of]],
+            part_of=part_of,
             absent=absent,
             absent_of=absent_of,
             pairs=pairs,
@@ -447,7 +446,7 @@ class BatchBuilder:
             population=parts.population[inside],
             later=places >= len(self._columns),
             unfinished=self._unfinished[inside],
-            probability=self._weighing(of, rows, kept),
+            probability=weighing,
             clusters=None if self._codes is None else self._codes[inside],
             scope_of=self._scope_of[inside],
             scopes=self._scopes,

@@ -87,8 +87,8 @@ class Admission:
                 place: dict[str, Any] = {"pipeline": self._caps.further, "run": None, "segments": {}}
                 return Admitted(event.model_copy(update=place), (("pipeline", ""),))
             if run is not None and self._over(pipeline):
-                found = self._values(event.model_copy(update={"run": OTHER}), segments=segments)
-                return Admitted(found.event, (("run", ""), *found.capped))
+                admitted = self._values(event.model_copy(update={"run": OTHER}), segments=segments)
+                return Admitted(admitted.event, (("run", ""), *admitted.capped))
         return self._values(event, segments=segments)
 
     def pipeline_of(self, event: MetricEvent) -> str:
@@ -116,7 +116,8 @@ class Admission:
         for name, value in unknown.items():
             if value != OTHER and self.room(pipeline):
                 continue
-            if (pipeline, run, f"{name}={OTHER}") in self._scopes or self._room_for_other(pipeline):
+            has_other = (pipeline, run, f"{name}={OTHER}") in self._scopes
+            if has_other or self._others.get(pipeline, 0) < SEGMENTS_MAX or not self._over(pipeline):
                 placed[name] = OTHER
                 if value != OTHER:
                     capped.append(("segment", name))
@@ -124,9 +125,6 @@ class Admission:
                 del placed[name]
                 capped.append(("dropped", ""))
         return Admitted(event.model_copy(update={"segments": placed}), tuple(capped)) if capped else Admitted(event)
-
-    def _room_for_other(self, pipeline: str) -> bool:
-        return self._others.get(pipeline, 0) < SEGMENTS_MAX or not self._over(pipeline)
 
 
 RULE: Final = "keys-cap"
@@ -215,9 +213,9 @@ class CappedRecords(StatePart):
 
     def _alert(self, pipeline: str, record: CappedRecord, first: tuple[str, str]) -> Alert:
         kind, name = first
-        named = hashlib.sha256(f"{self._origin}{pipeline}".encode()).hexdigest()[:12]
+        digest = hashlib.sha256(f"{self._origin}{pipeline}".encode()).hexdigest()[:12]
         return Alert(
-            alert_id=f"keys-cap-{named}-{record.since_ms}",
+            alert_id=f"keys-cap-{digest}-{record.since_ms}",
             status="firing",
             rule=RULE,
             kind="capped",
@@ -257,7 +255,14 @@ class CappedRecords(StatePart):
         keys = self._admission.n
         fields = {CheckpointField.CAPPED + pipeline: self._records[pipeline].encode() for pipeline in self._changed}
         if self._caps is not None and (self._changed or keys != self._keys):
-            fields[CheckpointField.KEYS_SUMMARY] = self._summary(keys)
+            largest = sorted(self._records.items(), key=lambda item: (-item[1].total, item[0]))[:SHOWN]
+            summary = {
+                "keys": keys,
+                "pipelines": len(self._records),
+                "total": sum(record.total for record in self._records.values()),
+                "largest": {pipeline: record.total for pipeline, record in largest},
+            }
+            fields[CheckpointField.KEYS_SUMMARY] = json.dumps(summary).encode()
         self._changed, self._keys = set(), keys
         return fields, []
 
@@ -265,16 +270,6 @@ class CappedRecords(StatePart):
         """Return the number of scopes that counted in `other` since the last call."""
         news, self._news = self._news, 0
         return news
-
-    def _summary(self, keys: int) -> bytes:
-        largest = sorted(self._records.items(), key=lambda item: (-item[1].total, item[0]))[:SHOWN]
-        summary = {
-            "keys": keys,
-            "pipelines": len(self._records),
-            "total": sum(record.total for record in self._records.values()),
-            "largest": {pipeline: record.total for pipeline, record in largest},
-        }
-        return json.dumps(summary).encode()
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
         # All keys and alerts are loaded before, so the alert resolves if there is room now.

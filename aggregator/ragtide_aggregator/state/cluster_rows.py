@@ -177,9 +177,11 @@ def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClu
     new |= np.diff(rows[order], prepend=-1) != 0
     starts = np.flatnonzero(new)
     # Keys of a cluster in the order of its values, whatever the numbers of their rows.
-    of = np.repeat(np.argsort(np.argsort(order[starts], kind="stable"), kind="stable"), np.diff([*starts, order.size]))
-    order = order[np.argsort(of, kind="stable")]
-    starts = np.flatnonzero(np.diff(np.sort(of), prepend=-1))
+    key_of = np.repeat(
+        np.argsort(np.argsort(order[starts], kind="stable"), kind="stable"), np.diff([*starts, order.size])
+    )
+    order = order[np.argsort(key_of, kind="stable")]
+    starts = np.flatnonzero(np.diff(np.sort(key_of), prepend=-1))
     sizes = np.diff([*starts, order.size])
     rows, values, cluster_of = rows[order], values[order], cluster_of[order][starts]
     lowest, highest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
@@ -187,8 +189,8 @@ def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClu
     costs = None
     if any(event.costs is not None for event in events):
         # An event from before a budget was set costs nothing.
-        each = [np.zeros(event.values.size) if event.costs is None else event.costs for event in events]
-        costs = _sums(np.concatenate(each)[order], starts)
+        event_costs = [np.zeros(event.values.size) if event.costs is None else event.costs for event in events]
+        costs = _sums(np.concatenate(event_costs)[order], starts)
     opened_ms = np.array([closing.cluster.events[0].time_ms for closing in closings], dtype=np.int64)
     last_ms = np.array([closing.cluster.events[-1].time_ms for closing in closings], dtype=np.int64)
     parts = np.array([closing.part for closing in closings], dtype=np.intp)[cluster_of]
@@ -227,10 +229,10 @@ def _sampled(probability: Floats, values: Floats, starts: Rows) -> SampledCluste
         return None
     w = 1 / probability
     weights, weighted = np.zeros(starts.size), np.zeros(starts.size)
-    of = np.searchsorted(starts, np.arange(values.size), side="right") - 1
+    cluster_of = np.searchsorted(starts, np.arange(values.size), side="right") - 1
     # Added in order, so that the sums do not depend on how events were cut into batches.
-    np.add.at(weights, of, w)
-    np.add.at(weighted, of, w * values)
+    np.add.at(weights, cluster_of, w)
+    np.add.at(weighted, cluster_of, w * values)
     places = np.flatnonzero(np.maximum.reduceat(w, starts) > 1)
     return SampledClusters(places, weights[places], weighted[places])
 
@@ -246,15 +248,15 @@ def _names(ids: Sequence[str], event_of: Rows, extreme: np.ndarray, starts: Rows
 
 def closed_pairs(closings: Sequence[Closing]) -> ClosedPairs | None:
     """Return the pairs of clusters; None without pairs."""
-    found = [
+    paired = [
         (number, closing.cluster.code == BY_ITSELF, event)
         for number, closing in enumerate(closings)
         for event in closing.cluster.events
         if event.pairs.size
     ]
-    if not found:
+    if not paired:
         return None
-    numbers, by_itself, events = zip(*found, strict=True)
+    numbers, by_itself, events = zip(*paired, strict=True)
     counts = [event.pairs.size for event in events]
     clusters = np.repeat(np.array(numbers, dtype=np.intp), counts)
     parts = np.array([closing.part for closing in closings], dtype=np.intp)

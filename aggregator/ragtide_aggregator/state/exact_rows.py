@@ -58,8 +58,8 @@ class ExactRows(StatePart):
         by_row = batch.grouped
         for term in squares_of(batch.values[by_row.order]):
             sums.add(self._squares.squares, by_row, sums.limbs(term))
-        for rows, of in ((batch.rows, batch.part_of), (batch.absent, batch.absent_of)):
-            np.maximum.at(self._squares.population, rows, batch.population[of])
+        for rows, parts in ((batch.rows, batch.part_of), (batch.absent, batch.absent_of)):
+            np.maximum.at(self._squares.population, rows, batch.population[parts])
         if batch.probability is not None:
             sampled = np.flatnonzero(batch.probability < 1)
             terms = item_terms(batch.values[sampled], batch.probability[sampled])

@@ -113,10 +113,10 @@ class ListedPanes(NamedTuple):
 
 def listed_panes(listed: ListedPanes) -> bytes:
     """Return the bytes with which the checkpoint lists the open panes of a series."""
-    found: list[Any] = [sorted(listed.fine), sorted(listed.coarse)]
+    lists: list[Any] = [sorted(listed.fine), sorted(listed.coarse)]
     if listed.recent_ms:
-        found += [sorted(listed.recent), listed.recent_ms, listed.first_bucket]
-    return json.dumps(found, separators=(",", ":")).encode()
+        lists += [sorted(listed.recent), listed.recent_ms, listed.first_bucket]
+    return json.dumps(lists, separators=(",", ":")).encode()
 
 
 def read_listed(data: bytes) -> ListedPanes:
@@ -257,9 +257,9 @@ class OpenSeries(Generic[AnyPanes]):
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of an open pane with a number that is impossible for any values; None without one."""
         for panes, length_ms in self._all:
-            found = panes.impossible_pane(everything=everything)
-            if found is not None:
-                return self._field(length_ms, *found)
+            pane = panes.impossible_pane(everything=everything)
+            if pane is not None:
+                return self._field(length_ms, *pane)
         return None
 
 
@@ -402,8 +402,8 @@ class HistoryRows(StatePart):
     def _begin_pairs(self, pairs: Rows, newest_ms: Rows) -> None:
         # The newest time only grows, so a batch's pairs begin at the least, in whatever order they are.
         order = np.argsort(newest_ms, kind="stable")
-        found, firsts = np.unique(pairs[order], return_index=True)
-        for row, first_ms in zip(found.tolist(), newest_ms[order][firsts].tolist(), strict=True):
+        rows, firsts = np.unique(pairs[order], return_index=True)
+        for row, first_ms in zip(rows.tolist(), newest_ms[order][firsts].tolist(), strict=True):
             self.pairs.begin(row, self._bucket(first_ms))
 
     def _proxies(self, pairs: Rows) -> Rows:
@@ -413,15 +413,15 @@ class HistoryRows(StatePart):
         return np.asarray(self._table.standing[self._proxies(pairs)] == _KEPT)
 
     def _add_closed_pairs(self, batch: EventBatch, closed: ClosedClusters, pairs: ClosedPairs) -> None:
-        found, clusters = self._pairs.of_clusters(closed, pairs)
+        of_clusters, clusters = self._pairs.of_clusters(closed, pairs)
         parts, times_ms = pairs.at_clusters(clusters)
         newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[parts]
-        some = self._have_series(found.cluster_rows) & ~self._panes.late(times_ms, newest_ms)
+        some = self._have_series(of_clusters.cluster_rows) & ~self._panes.late(times_ms, newest_ms)
         if some.any():
             fine, recent = self._numbers(times_ms[some], newest_ms[some])
-            self.pairs.fine.add_closed(found.at(some), fine)
+            self.pairs.fine.add_closed(of_clusters.at(some), fine)
             if recent is not None:
-                self.pairs.recent.add_closed(found.at(some), recent)
+                self.pairs.recent.add_closed(of_clusters.at(some), recent)
 
     def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
         """Take note that values of rows belong to clusters from now on: all values so far are single ones."""

@@ -85,20 +85,20 @@ class LevelRows(StatePart):
     def take(self, added: AddedBatch) -> None:
         """Add the values and the closed clusters that arrived, in the order of their arrival."""
         # A first answer counts once more with its session, and the level is that of all answers.
-        arrived = [these for these in added.arrived if these.values.first is None]
-        if not self._watched or not any(these.parts.size for these in arrived):
+        arrived = [batch for batch in added.arrived if batch.values.first is None]
+        if not self._watched or not any(batch.parts.size for batch in arrived):
             return
         values = in_order(arrived).values
         which = np.flatnonzero(self.watch(values.rows))
         times_ms = values.hours[which] * HOUR_MS
-        edges = [0]
-        while edges[-1] < which.size:
-            start = edges[-1]
+        start = 0
+        while start < which.size:
             if times_ms[start] >= self._budget.next_ms:
                 self._budget.begin(int(times_ms[start]))
             later = np.flatnonzero(times_ms[start:] >= self._budget.next_ms)
-            edges.append(start + int(later[0]) if later.size else which.size)
-            self._add(values, which[start : edges[-1]])
+            end = start + int(later[0]) if later.size else which.size
+            self._add(values, which[start:end])
+            start = end
 
     def _add(self, values: RuleValues, which: Rows) -> None:
         sizes = np.ones(which.size, dtype=np.int64) if values.sizes is None else values.sizes[which].astype(np.int64)
@@ -108,7 +108,7 @@ class LevelRows(StatePart):
         places = self._places.place[values.rows[which]]
         self._levels.update(places, values.values[which], values.times_ms[which], costs, sizes)
 
-    def found(self) -> list[WatchedLevel]:
+    def levels(self) -> list[WatchedLevel]:
         """Return what is known about each level that has a value."""
         return [self._level(place) for place in range(len(self._watched)) if self._levels.table.since_ms[place] >= 0]
 
@@ -139,8 +139,8 @@ class LevelRows(StatePart):
         rows, places = self._changed()
         if not rows.size:
             return {}, []
-        found = zip(rows.tolist(), self._levels.bytes_of(places), strict=True)
-        fields: dict[str, bytes] = {CheckpointField.LEVEL + self._rows.name(row): data for row, data in found}
+        levels = zip(rows.tolist(), self._levels.bytes_of(places), strict=True)
+        fields: dict[str, bytes] = {CheckpointField.LEVEL + self._rows.name(row): data for row, data in levels}
         return fields | {CheckpointField.LEVEL_BUDGET: self._budget.to_bytes()}, []
 
     def load_fields(self, kind: CheckpointField, fields: Sequence[tuple[str, bytes]]) -> list[str]:

@@ -103,8 +103,8 @@ class DependenceRows(MeasuredRows[DependenceTable]):
         watched = sorted(set(mine).intersection(ruled))
         if not mine:
             return FIRST_BLOCK
-        found = self.read(np.array(watched or mine, dtype=np.intp)).block
-        return int(found.max()) if watched else int(np.sort(found)[found.size // 2])
+        blocks = self.read(np.array(watched or mine, dtype=np.intp)).block
+        return int(blocks.max()) if watched else int(np.sort(blocks)[blocks.size // 2])
 
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of a row with a number that no values add up to; None without one."""
@@ -185,9 +185,9 @@ class QuantileRows(StatePart):
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return the quantiles of the rows that changed."""
-        found = ((row, self.find(row)) for row in sorted(self._rows.changed))
+        sketches = ((row, self.find(row)) for row in sorted(self._rows.changed))
         return {
-            self.kinds[0] + self._rows.name(row): sketch.to_bytes() for row, sketch in found if sketch is not None
+            self.kinds[0] + self._rows.name(row): sketch.to_bytes() for row, sketch in sketches if sketch is not None
         }, []
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:

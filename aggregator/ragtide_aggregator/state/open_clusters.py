@@ -140,13 +140,13 @@ class ScopeClusters:
 
     def expired(self, newest_ms: int, most_open: int) -> list[OpenCluster]:
         """Close and return the clusters that are quiet at a time or too many, the longest quiet first."""
-        found = []
+        clusters = []
         while self.open:
             cluster = next(iter(self.open.values()))
             if cluster.deadline_ms > newest_ms and len(self.open) <= most_open:
                 break
-            found.append(self._close(cluster))
-        return found
+            clusters.append(self._close(cluster))
+        return clusters
 
     def quiet(self, until_ms: int, quiet_ms: int) -> list[OpenCluster]:
         """Close and return the clusters of which nothing came for a time, the longest quiet first.
@@ -155,10 +155,10 @@ class ScopeClusters:
             until_ms: everything that came before this time was added.
             quiet_ms: the time without an interaction.
         """
-        found = []
+        clusters = []
         while self.open and next(iter(self.open.values())).arrived_ms + quiet_ms <= until_ms:
-            found.append(self._close(next(iter(self.open.values()))))
-        return found
+            clusters.append(self._close(next(iter(self.open.values()))))
+        return clusters
 
     def add(
         self,
@@ -240,11 +240,11 @@ class ScopeClusters:
         """
         if data[0] != SCOPE_VERSION:
             raise ValueError(f"clusters have version {data[:1].hex()}")
-        found = cls()
-        _, found.events, found.continued, found.block, found.next_measured = _SCOPE.unpack_from(data)
-        found.stored = found.events
-        found.closed = OrderedDict.fromkeys(np.frombuffer(data, "<i8", -1, _SCOPE.size).tolist())
-        return found
+        clusters = cls()
+        _, clusters.events, clusters.continued, clusters.block, clusters.next_measured = _SCOPE.unpack_from(data)
+        clusters.stored = clusters.events
+        clusters.closed = OrderedDict.fromkeys(np.frombuffer(data, "<i8", -1, _SCOPE.size).tolist())
+        return clusters
 
     def _close(self, cluster: OpenCluster) -> OpenCluster:
         del self.open[cluster.code]
@@ -270,13 +270,13 @@ class OpenClusters:
     def quiet(self, until_ms: int) -> "list[QuietScope]":
         """Return the pipelines and runs for which a tick is due, given the time before which everything is scored."""
         before_ms = until_ms - self.options.quiet_ms - LULL_MS
-        found = []
+        scopes = []
         for scope, clusters in self.scopes.items():
             first = next(iter(clusters.open.values()), None)
             if first is not None and first.arrived_ms <= before_ms:
                 last = next(reversed(clusters.open.values()))
-                found.append(QuietScope(scope, first.touched, last.arrived_ms))
-        return found
+                scopes.append(QuietScope(scope, first.touched, last.arrived_ms))
+        return scopes
 
     def take(self, batch: EventBatch, countable: np.ndarray, costs: Floats | None) -> "TakenParts":
         """Add the values of a batch; return which parts count in clusters, and the clusters that the batch closes.
@@ -294,13 +294,13 @@ class OpenClusters:
         beginnings: dict[int, tuple[ClusterEvent, ...]] = {}
         if batch.clusters is None or batch.scope_of is None:
             return TakenParts(inside, is_first, closings, beginnings)
-        found = [self.scopes.get(scope) for scope in batch.scopes]
+        scopes = [self.scopes.get(scope) for scope in batch.scopes]
         newest = np.maximum(batch.newest_ms, batch.times_ms).tolist()
         starts, codes = batch.starts.tolist(), batch.clusters.tolist()
         unfinished, is_tick, arrived = batch.unfinished.tolist(), batch.is_tick.tolist(), batch.arrived_ms.tolist()
         pair_starts = batch.pair_starts.tolist() if batch.pairs.size else None
         for part, number in enumerate(batch.scope_of.tolist()):
-            scope = found[number]
+            scope = scopes[number]
             if scope is None:
                 continue
             if is_tick[part]:

@@ -44,9 +44,9 @@ class PairRows(StatePart):
 
     def row(self, key: PairKey) -> int:
         """Return the row of a key; a new key gets a row, and its proxy score a row of the state."""
-        found = self._index.get(key)
-        if found is not None:
-            return found
+        known_row = self._index.get(key)
+        if known_row is not None:
+            return known_row
         proxy_row = self._rows.row(key.proxy)
         row = self._index[key] = self._table.add_row()
         self._closed.add_row()
@@ -69,7 +69,9 @@ class PairRows(StatePart):
             self._table.update(batch.pairs, *batch.scores)
             self._changed.update(batch.pairs.tolist())
         if closed is not None and closed.pairs is not None:
-            self._close(closed, closed.pairs)
+            pairs, _ = self.of_clusters(closed, closed.pairs)
+            self._closed.update(pairs)
+            self._changed.update(pairs.rows.tolist())
 
     def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
         """Take note that the interactions of a pipeline and run count in clusters: all pairs so far are single ones."""
@@ -92,15 +94,10 @@ class PairRows(StatePart):
         alone, proxy = pairs.by_itself[order][first], pairs.scores[1, order][first]
         sizes = np.where(alone, ~np.isnan(proxy), sizes)
         totals = np.where(alone, np.nan_to_num(proxy), totals)
-        found = PairsOfClusters(
+        by_cluster = PairsOfClusters(
             rows, pairs.scores[:, order], pairs.late[order], np.cumsum(new) - 1, rows[first], sizes, totals
         )
-        return found, clusters[first]
-
-    def _close(self, closed: ClosedClusters, pairs: ClosedPairs) -> None:
-        found, _ = self.of_clusters(closed, pairs)
-        self._closed.update(found)
-        self._changed.update(found.rows.tolist())
+        return by_cluster, clusters[first]
 
     def proxy(self, row: int) -> int:
         """Return the row of the proxy scores of a row."""
@@ -154,11 +151,11 @@ class PairRows(StatePart):
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return the rows that changed since the last call."""
         changed, self._changed = self._changed, set()
-        return {CheckpointField.PAIR + self.keys[row].encode(): self._to_bytes(row) for row in sorted(changed)}, []
-
-    def _to_bytes(self, row: int) -> bytes:
-        data = self._table.to_bytes(row)
-        return data + self._closed.to_bytes(row) if row in self._clustered else data
+        fields: dict[str, bytes] = {}
+        for row in sorted(changed):
+            clusters = self._closed.to_bytes(row) if row in self._clustered else b""
+            fields[CheckpointField.PAIR + self.keys[row].encode()] = self._table.to_bytes(row) + clusters
+        return fields, []
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
         row = self.row(PairKey.decode(name))

@@ -78,7 +78,9 @@ class PanePlaces:
         Args:
             everything: whether to check all panes, and not only the changed panes.
         """
-        changed = [(row, pane) for row, of in self._of.items() for pane in of] if everything else list(self._changed)
+        changed = (
+            [(row, pane) for row, panes in self._of.items() for pane in panes] if everything else list(self._changed)
+        )
         wrong = self._impossible(self._places_of(changed))
         return changed[int(np.argmax(wrong))] if wrong.any() else None
 
@@ -101,12 +103,12 @@ class PanePlaces:
         return places[inverse], len({row for row, _ in pairs}) == len(pairs)
 
     def _place(self, row: int, pane: int) -> int:
-        of = self._of[row]
-        place = of.get(pane)
+        places = self._of[row]
+        place = places.get(pane)
         if place is not None:
             return place
         place = self._free.pop() if self._free else self._new()
-        of[pane] = place
+        places[pane] = place
         self.moved.add(row)
         self._gone.discard((row, pane))
         return place
@@ -157,17 +159,17 @@ class PaneRows(PanePlaces):
             before: for each value the mean of its key before it, which predicts the first value of a pane.
             some: places of the values to add; all unless given.
         """
-        of = batch.part_of
+        parts = batch.part_of
         if some is None:
             rows = batch.rows
-            places, one_each = self._places(rows, panes[of])
+            places, one_each = self._places(rows, panes[parts])
             by_row = batch.grouped
             # If every row has only one pane, values sorted by row are also sorted by pane.
             by_pane = replace(by_row, rows=places[by_row.order[by_row.starts]]) if one_each else grouped(places)
             self._moments.update(places, batch.values, before, by_pane)
         else:
-            rows, of = batch.rows[some], of[some]
-            places, _ = self._places(rows, panes[of])
+            rows, parts = batch.rows[some], parts[some]
+            places, _ = self._places(rows, panes[parts])
             self._moments.update(places, batch.values[some], before[some])
         add_values(self._weights, batch, places, some)
         return rows
@@ -192,10 +194,10 @@ class PaneRows(PanePlaces):
         places, _ = self._places(rows, panes[some])
         self._clusters.update(places, closed.sizes[some], closed.totals[some])
         if closed.sampled is not None:
-            of = np.full(closed.rows.size, -1, dtype=np.intp)
-            of[some] = places
-            kept = of[closed.sampled.places] >= 0
-            add_clusters(self._weights, closed.sampled.at(kept), closed, of[closed.sampled.places][kept])
+            place_of = np.full(closed.rows.size, -1, dtype=np.intp)
+            place_of[some] = places
+            kept = place_of[closed.sampled.places] >= 0
+            add_clusters(self._weights, closed.sampled.at(kept), closed, place_of[closed.sampled.places][kept])
         return rows
 
     def add_absences(self, rows: Rows, panes: Rows) -> None:
@@ -252,14 +254,14 @@ class PaneRows(PanePlaces):
         """
         places = self._places_of(panes)
         plain = zip(self._absences.bytes_of(places), self._moments.bytes_of(places), strict=True)
-        found = [absences + moments for absences, moments in plain]
+        fields = [absences + moments for absences, moments in plain]
         has_clusters = (self._clusters.values(places) > 0) | np.array([clustered(row) for row, _ in panes], dtype=bool)
         some = np.flatnonzero(has_clusters)
         for number, clusters in zip(some.tolist(), self._clusters.bytes_of(places[some]), strict=True):
-            found[number] += clusters
+            fields[number] += clusters
         if self._weights:
-            found = [data + self._weights.to_bytes(place) for data, place in zip(found, places.tolist(), strict=True)]
-        return found
+            fields = [data + self._weights.to_bytes(place) for data, place in zip(fields, places.tolist(), strict=True)]
+        return fields
 
     def load(self, row: int, pane: int, data: bytes) -> None:
         """Set a pane of a key to what `bytes_of` returned.
@@ -458,20 +460,20 @@ class PaneTable(StatePart, PaneRows):
         numbers, _, counts = distinct((panes - first) * most + rows)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             row, pane = number % most, number // most + first
-            of = self._processed[row]
-            of[pane] = of.get(pane, 0) + count
-            oldest = max(of) - self._panes.kept
-            if min(of) <= oldest:
-                self._processed[row] = {pane: number for pane, number in of.items() if pane > oldest}
+            processed = self._processed[row]
+            processed[pane] = processed.get(pane, 0) + count
+            oldest = max(processed) - self._panes.kept
+            if min(processed) <= oldest:
+                self._processed[row] = {pane: number for pane, number in processed.items() if pane > oldest}
             self._processed_changed.add(row)
 
     def _drop_old(self, rows: Rows) -> None:
         # Only after all values of a batch are added, because a pane may begin and end within one batch.
         for row in distinct(rows)[0].tolist():
-            of = self._of[row]
-            oldest = max(of) - self._panes.kept
-            if min(of) <= oldest:
-                for pane in [number for number in of if number <= oldest]:
+            panes = self._of[row]
+            oldest = max(panes) - self._panes.kept
+            if min(panes) <= oldest:
+                for pane in [number for number in panes if number <= oldest]:
                     self.drop(row, pane)
 
     def add_part(self, other: Self, rows: Sequence[int]) -> None:
@@ -490,8 +492,8 @@ class PaneTable(StatePart, PaneRows):
         for row in rows:
             processed.append(sum(count for pane, count in self._processed[row].items() if first <= pane < last))
             groups.append([(row, pane) for pane in sorted(self._of[row]) if first <= pane < last])
-        found = self.pooled(groups)
-        return Covered(found.moments, found.n_absent, np.array(processed, dtype=np.intp), found.sampled)
+        pooled = self.pooled(groups)
+        return Covered(pooled.moments, pooled.n_absent, np.array(processed, dtype=np.intp), pooled.sampled)
 
     def before(self, rows: Sequence[int], time_ms: int) -> Moments:
         """Return the moments of rows in the panes before the pane that holds a time.
@@ -516,8 +518,8 @@ class PaneTable(StatePart, PaneRows):
 
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of a pane with a number that is impossible for any values; None without one."""
-        found = self.impossible_pane(everything=everything)
-        return None if found is None else self._name(*found)
+        pane = self.impossible_pane(everything=everything)
+        return None if pane is None else self._name(*pane)
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return panes and counts by processing time to write, and names of panes to remove."""

@@ -97,8 +97,8 @@ class Declarations(StatePart):
 
     def of_pipeline(self, pipeline: str) -> dict[str, MetricDeclaration]:
         """Return the newest declarations of a pipeline by metric, at most as many as an event may have."""
-        found = {metric: known for (of, metric, _), known in self._known.items() if of == pipeline}
-        return dict(sorted(found.items())[:DECLARED_MAX])
+        declarations = {metric: known for (owner, metric, _), known in self._known.items() if owner == pipeline}
+        return dict(sorted(declarations.items())[:DECLARED_MAX])
 
     def definition(self, key: EstimateKey) -> MetricDefinition | None:
         """Return the definition of the metric whose scores a key counts; None without a definition."""

@@ -275,32 +275,29 @@ class KeyRows(RowTable, StatePart, what="counts"):
 
     def has_mixed_weights(self, row: int) -> bool:
         """Return whether the values of a row were kept with different probabilities."""
-        found = self.weights.read(np.array([row], dtype=np.intp))
-        return found is not None and bool(found.mixed([self.moments.n(row)])[0])
+        weights = self.weights.read(np.array([row], dtype=np.intp))
+        return weights is not None and bool(weights.mixed([self.moments.n(row)])[0])
 
     def take(self, added: AddedBatch) -> None:
         """Add the counts, times and population sizes of a batch, and the closed clusters with sampled values."""
-        batch, closed, of = added.batch, added.closed, added.batch.part_of
+        batch, closed, parts = added.batch, added.closed, added.batch.part_of
         out_of_order = batch.times_ms < batch.newest_ms
-        counted = (batch.absent, batch.rows[added.late[of]], batch.rows[out_of_order[of]])
+        counted = (batch.absent, batch.rows[added.late[parts]], batch.rows[out_of_order[parts]])
         for counts, rows in zip(self.counts, counted, strict=True):
             np.add.at(counts, rows, 1)
-        np.maximum.at(self.updated_ms, batch.rows, batch.times_ms[of])
+        np.maximum.at(self.updated_ms, batch.rows, batch.times_ms[parts])
         np.maximum.at(self.updated_ms, batch.absent, batch.times_ms[batch.absent_of])
         if batch.population.any():
-            self._set_population(batch)
+            # Of several sizes for one row, the last counts.
+            both = np.concatenate([batch.part_of, batch.absent_of])
+            order = np.argsort(both, kind="stable")
+            order = order[batch.population[both[order]] > 0]
+            self.population[np.concatenate([batch.rows, batch.absent])[order]] = batch.population[both[order]]
         if closed is not None:
             self.changed.update(closed.rows.tolist())
             if closed.sampled is not None:
                 add_clusters(self.weights, closed.sampled, closed, closed.rows[closed.sampled.places])
         self.changed.update(batch.grouped.rows.tolist(), batch.absent.tolist())
-
-    def _set_population(self, batch: EventBatch) -> None:
-        # Of several sizes for one row, the last counts.
-        parts = np.concatenate([batch.part_of, batch.absent_of])
-        order = np.argsort(parts, kind="stable")
-        order = order[batch.population[parts[order]] > 0]
-        self.population[np.concatenate([batch.rows, batch.absent])[order]] = batch.population[parts[order]]
 
     def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
         """Count each sampled value of rows as a cluster by itself."""
@@ -335,23 +332,23 @@ class KeyRows(RowTable, StatePart, what="counts"):
 
     def load_fields(self, kind: CheckpointField, fields: Sequence[tuple[str, bytes]]) -> list[str]:
         """Set rows to fields that `take_changes` returned: all at once, because a state may have many."""
-        found = []
+        numbers = []
         for name, _ in fields:
             with reading(kind + name):
-                found.append(self.named(name))
-        rows, end = np.array(found, dtype=np.intp), self.SIZE + MomentTable.SIZE
+                numbers.append(self.named(name))
+        rows, end = np.array(numbers, dtype=np.intp), self.SIZE + MomentTable.SIZE
         try:
             self.load_rows(rows, b"".join(data[: self.SIZE] for _, data in fields))
             self.moments.load_rows(rows, b"".join(data[self.SIZE : end] for _, data in fields))
-            for row, (_, data) in zip(found, fields, strict=True):
+            for row, (_, data) in zip(numbers, fields, strict=True):
                 if len(data) > end:  # values of the row were sampled from the traffic
                     self.weights.load(row, data[end:])
         except ValueError:
             # One of them is damaged: the error names it.
-            for row, (name, data) in zip(found, fields, strict=True):
+            for row, (name, data) in zip(numbers, fields, strict=True):
                 with reading(kind + name):
                     self.load_estimate(row, data)
-        for row, time_ms in zip(found, self.updated_ms[rows].tolist(), strict=True):
+        for row, time_ms in zip(numbers, self.updated_ms[rows].tolist(), strict=True):
             key = self.keys[row]
             self.advance(key.pipeline, key.run, time_ms)
         return []

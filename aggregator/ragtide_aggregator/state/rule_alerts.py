@@ -55,12 +55,12 @@ LEAST_BEFORE: Final = 200
 
 
 def _in_session(events: Sequence[ClusterEvent], row: int) -> list[tuple[float, str]]:
-    found = [
+    scores = [
         (float(event.values[place]), event.interaction_id)
         for event in events
         for place in np.flatnonzero(event.rows == row).tolist()
     ]
-    return found if len(found) in BEGINNINGS else []
+    return scores if len(scores) in BEGINNINGS else []
 
 
 class DueLook(NamedTuple):
@@ -114,9 +114,9 @@ class AlertCauses:
         at_alarm = self._read(places)
         reference = at_alarm
         if self._panes is not None and alert.began_at is not None:
-            found = self._panes.before(places, to_milliseconds(alert.began_at))
-            if found.n[0] >= LEAST_BEFORE:
-                reference = SegmentMoments(found.n.astype(np.float64), found.mean, found.m2)
+            before = self._panes.before(places, to_milliseconds(alert.began_at))
+            if before.n[0] >= LEAST_BEFORE:
+                reference = SegmentMoments(before.n.astype(np.float64), before.mean, before.m2)
         state.search = CauseSearch((_part(reference, np.array([0])), _part(at_alarm, np.array([0]))))
         state.search.alert = alert
         start = 1
@@ -148,7 +148,7 @@ class AlertCauses:
 
     def due(self, batch: EventBatch, start: int) -> DueLook | None:
         """Return the next look that is due in a batch, whose values from `start` on are not in the moments yet."""
-        found = []
+        looks = []
         for state, row in self._searching.items():
             after = None if state.search is None else state.search.next_n
             if after is None:
@@ -156,8 +156,8 @@ class AlertCauses:
             places = np.flatnonzero(batch.rows[start:] == row)
             missing = max(after - self._moments.n(row), 1)
             if missing <= places.size:
-                found.append(DueLook(int(batch.part_of[start + places[missing - 1]]), row, state))
-        return min(found, key=lambda look: (look.part, look.state.field), default=None)
+                looks.append(DueLook(int(batch.part_of[start + places[missing - 1]]), row, state))
+        return min(looks, key=lambda look: (look.part, look.state.field), default=None)
 
     def look(self, due: DueLook, batch: EventBatch) -> Alert | None:
         """Take a look; return the alert as explained if the cause is named now."""
@@ -168,7 +168,11 @@ class AlertCauses:
             name: {value: self._read([place]) for value, place in values.items()} for name, values in names.items()
         }
         steps = {key: self._read([place]) for key, place in self._steps(due.row).items()}
-        now = MomentsNow(self._read([due.row]), segments, self._effects(due.row), state.key.value_range, steps)
+        effects = DesignEffects()
+        if self._clusters is not None:
+            moments = replace(self._moments.read([due.row]), clusters=self._clusters.sums.read([due.row]))
+            effects = DesignEffects.of_clusters(moments, blocks=self._clusters.options.by == BLOCKS)
+        now = MomentsNow(self._read([due.row]), segments, effects, state.key.value_range, steps)
         explained = search.look(now)
         if search.next_n is None:
             del self._searching[state]
@@ -186,21 +190,21 @@ class AlertCauses:
         # A new version changes the system and not the traffic, so versions explain no mix.
         keys = self._rows.keys
         self._index()
-        found: dict[str, dict[str, int]] = {}
+        names: dict[str, dict[str, int]] = {}
         for value, place in sorted((str(keys[place].segment), place) for place in self._values_of.get(keys[row], ())):
             if self._moments.n(place) and not value.startswith(f"{VERSION}="):
-                found.setdefault(value.partition("=")[0], {})[value] = place
-        return dict(sorted(found.items()))
+                names.setdefault(value.partition("=")[0], {})[value] = place
+        return dict(sorted(names.items()))
 
     def _steps(self, row: int) -> dict[StepKey, int]:
         key = self._rows.keys[row]
         if key.segment is not None or not key.metric.startswith(EXPLAINED_FAMILIES):
             return {}
         self._index()
-        found = self._steps_of.get(key._replace(metric="", measure=None), {})
-        some = {step: place for step, place in sorted(found.items()) if self._moments.n(place)}
+        steps = self._steps_of.get(key._replace(metric="", measure=None), {})
+        counted = {step: place for step, place in sorted(steps.items()) if self._moments.n(place)}
         # Adherence alone says nothing of steps: the interactions have none.
-        return some if any(step.quantity != "adherence" for step in some) else {}
+        return counted if any(step.quantity != "adherence" for step in counted) else {}
 
     def _index(self) -> None:
         keys = self._rows.keys
@@ -213,15 +217,8 @@ class AlertCauses:
         self._indexed = len(keys)
 
     def _read(self, rows: Sequence[int]) -> SegmentMoments:
-        found = self._moments.read(list(rows))
-        return SegmentMoments(found.n.astype(np.float64), found.mean, found.m2)
-
-    def _effects(self, row: int) -> DesignEffects:
-        if self._clusters is None:
-            return DesignEffects()
-        sums = self._clusters.sums.read([row])
-        found = replace(self._moments.read([row]), clusters=sums)
-        return DesignEffects.of_clusters(found, blocks=self._clusters.options.by == BLOCKS)
+        moments = self._moments.read(list(rows))
+        return SegmentMoments(moments.n.astype(np.float64), moments.mean, moments.m2)
 
 
 def _part(moments: SegmentMoments, places: Rows) -> SegmentMoments:
@@ -421,8 +418,8 @@ class StateAlerts(StatePart):
         if taken is not None:
             arrived += self._first_answers(batch, places, costs, taken)
         if closed is not None:
-            every = np.arange(closed.rows.size)
-            within = rules.adjusted.within(every, closed.rows, closed.values.values, closed.clusters, closed.sizes)
+            all_closed = np.arange(closed.rows.size)
+            within = rules.adjusted.within(all_closed, closed.rows, closed.values.values, closed.clusters, closed.sizes)
             arrived.append(Arrived(replace(closed.values, within=within), closed.parts))
         return arrived, closed
 
@@ -434,17 +431,17 @@ class StateAlerts(StatePart):
             places, costs = places[single], None if costs is None else costs[single]
         if not places.size:
             return []
-        rows, of = events.rows[places], events.part_of[places]
+        rows, parts = events.rows[places], events.part_of[places]
         batch = grouped(rows)
         numbers = np.empty_like(rows)
         numbers[batch.order] = batch.occurrence + 1
         numbers += self._rows.moments.counts(rows)
-        hours = np.maximum(events.newest_ms, events.times_ms)[of] // HOUR_MS
+        hours = np.maximum(events.newest_ms, events.times_ms)[parts] // HOUR_MS
         values = RuleValues(
-            rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source, hours, costs,
-            within=self.rules.adjusted.within(places, events.rows, events.values, events.part_of),
+            rows, events.values[places], events.times_ms[parts], numbers, events.places[parts], events.source, hours,
+            costs, within=self.rules.adjusted.within(places, events.rows, events.values, events.part_of),
         )  # fmt: skip
-        return [Arrived(values, of)]
+        return [Arrived(values, parts)]
 
     def _first_answers(
         self, events: EventBatch, places: Rows, costs: Floats | None, taken: TakenParts
@@ -453,56 +450,56 @@ class StateAlerts(StatePart):
         if not inside.any():
             return []
         places, costs = places[inside], None if costs is None else costs[inside]
-        of, rows = events.part_of[places], events.rows[places]
+        parts, rows = events.part_of[places], events.rows[places]
         # The values of one row in a session so far, where it has one of the numbers of first answers.
         sessions = {
             place: _in_session(taken.beginnings[part], row)
-            for place, (part, row) in enumerate(zip(of.tolist(), rows.tolist(), strict=True))
+            for place, (part, row) in enumerate(zip(parts.tolist(), rows.tolist(), strict=True))
             if part in taken.beginnings and self.rules.takes_first_answers(row)
         }
         arrived = []
         for length in BEGINNINGS:
-            wanted = taken.is_first[of]
+            wanted = taken.is_first[parts]
             if length > 1:
                 wanted = np.zeros(places.size, dtype=bool)
                 wanted[[place for place, values in sessions.items() if len(values) == length]] = True
-            found = self.rules.first_answers(length, rows, wanted, costs)
-            if found.places.size:
-                whole = None if length == 1 else [sessions[place] for place in found.places.tolist()]
-                arrived.append(self._beginnings(events, places, found, length, whole))
+            counted = self.rules.first_answers(length, rows, wanted, costs)
+            if counted.places.size:
+                whole = None if length == 1 else [sessions[place] for place in counted.places.tolist()]
+                arrived.append(self._beginnings(events, places, counted, length, whole))
         return arrived
 
     @staticmethod
     def _beginnings(
         events: EventBatch,
         places: Rows,
-        found: TakenFirstAnswers,
+        counted: TakenFirstAnswers,
         length: int,
         sessions: Sequence[Sequence[tuple[float, str]]] | None,
     ) -> Arrived:
-        places = places[found.places]
-        of = events.part_of[places]
-        hours = np.maximum(events.newest_ms, events.times_ms)[of] // HOUR_MS
+        places = places[counted.places]
+        parts = events.part_of[places]
+        hours = np.maximum(events.newest_ms, events.times_ms)[parts] // HOUR_MS
         values = RuleValues(
-            events.rows[places], events.values[places], events.times_ms[of], found.numbers, events.places[of],
-            events.source, hours, found.costs, first=np.full(places.size, length), answers=found.answers,
+            events.rows[places], events.values[places], events.times_ms[parts], counted.numbers, events.places[parts],
+            events.source, hours, counted.costs, first=np.full(places.size, length), answers=counted.answers,
         )  # fmt: skip
         if sessions is None:
-            return Arrived(values, of)
-        every = np.array([[value for value, _ in session] for session in sessions])
-        lowest, highest = every.argmin(axis=1), every.argmax(axis=1)
+            return Arrived(values, parts)
+        scores = np.array([[value for value, _ in session] for session in sessions])
+        lowest, highest = scores.argmin(axis=1), scores.argmax(axis=1)
         lowest_ids, highest_ids = (
             [session[place][1] for session, place in zip(sessions, which.tolist(), strict=True)]
             for which in (lowest, highest)
         )
         values = replace(
             values,
-            values=every.mean(axis=1),
+            values=scores.mean(axis=1),
             sizes=np.full(places.size, length),
-            mean_squares=(every**2).mean(axis=1),
-            extremes=ValueExtremes(every.min(axis=1), every.max(axis=1), lowest_ids, highest_ids),
+            mean_squares=(scores**2).mean(axis=1),
+            extremes=ValueExtremes(scores.min(axis=1), scores.max(axis=1), lowest_ids, highest_ids),
         )
-        return Arrived(values, of)
+        return Arrived(values, parts)
 
     def raise_alerts(self, adding: BatchAdding, arrived: Sequence[Arrived]) -> None:
         """Evaluate the rules on a batch, raise their alerts and explain alerts, with the numbers as of their parts."""
@@ -552,16 +549,16 @@ class StateAlerts(StatePart):
         whole = row if key.segment is None else self._rows.find(key._replace(segment=None))
         if self._dependence is None or whole is None or not self._dependence.measures(whole):
             return alert
-        found = self._dependence.read(np.array([whole]))
-        effect = float(found.design_effect[0])
+        measured = self._dependence.read(np.array([whole]))
+        effect = float(measured.design_effect[0])
         if np.isnan(effect):
             return alert
         clusters = None if self._clusters is None else self._clusters.scopes.get((key.pipeline, key.run))
         dependence = None
-        if clusters is None and found.certain[0] > CERTAIN_EFFECT:
+        if clusters is None and measured.certain[0] > CERTAIN_EFFECT:
             dependence = "ignored"
         elif clusters is not None and self._clusters is not None and self._clusters.options.measures_blocks:
-            dependence = None if found.settled[0] else "long"
+            dependence = None if measured.settled[0] else "long"
         return restated(alert, design_effect=effect, dependence=dependence)
 
     def _diagnosis(self, key: EstimateKey, alert: Alert | None = None) -> tuple[str, ...]:
@@ -582,17 +579,15 @@ class StateAlerts(StatePart):
             recent[alert.metric] = Score(alert.observed)
         return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
 
-    def _taken(self, row: int) -> int:
-        if self._clusters is not None and self._clusters.has(row):
-            return int(self._clusters.sums.values(np.array([row]))[0])
-        return self._rows.moments.n(row)
-
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return the states of the rules that changed, and the clock of the rules."""
         states = self._own_values.take_changes()
         for row in sorted(self._rows.changed):
             if self.rules.of(row):
-                states |= self.rules.dump(row, self._taken(row))
+                n = self._rows.moments.n(row)
+                if self._clusters is not None and self._clusters.has(row):
+                    n = int(self._clusters.sums.values(np.array([row]))[0])
+                states |= self.rules.dump(row, n)
         fields = {CheckpointField.RULE_STATE + name: data for name, data in states.items()}
         if self._rows.changed:
             fields[CheckpointField.ALERT_CLOCK] = self.rules.dump_clock()

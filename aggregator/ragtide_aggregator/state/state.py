@@ -208,8 +208,8 @@ class AggregatorState:
         if clusters is None:
             return {}
         return {
-            scope: sum(cluster.interactions for cluster in found.open.values())
-            for scope, found in clusters.scopes.items()
+            scope: sum(cluster.interactions for cluster in of_scope.open.values())
+            for scope, of_scope in clusters.scopes.items()
         }
 
     def quiet_scopes(self, until_ms: int) -> list[QuietScope]:
@@ -246,7 +246,7 @@ class AggregatorState:
         clusters = self._applied._clusters
         if clusters is None or clusters.options.by == BLOCKS or clusters.options.by.startswith(SEGMENT):
             return {}
-        return {scope: (found.continued, len(found.open)) for scope, found in clusters.scopes.items()}
+        return {scope: (of_scope.continued, len(of_scope.open)) for scope, of_scope in clusters.scopes.items()}
 
     @property
     def covariate_keys(self) -> list[EstimateKey]:
@@ -384,7 +384,7 @@ class AggregatorState:
         self._alerts.raise_alerts(adding, arrived)
         adding.rest()
         # A first answer counts once more with its cluster.
-        counted = [these for these in arrived if these.values.first is None]
+        counted = [arriving for arriving in arrived if arriving.values.first is None]
         added = AddedBatch(batch, closed, late, adding.before, counted)
         for part in self._parts:
             part.take(added)
@@ -405,7 +405,7 @@ class AggregatorState:
     def found_levels(self) -> list[WatchedLevel]:
         """Return what is known about the level of each watched metric."""
         levels = self._applied._levels
-        return [] if levels is None else levels.found()
+        return [] if levels is None else levels.levels()
 
     def firing(self) -> list[Alert]:
         """Return the alerts that fire."""
@@ -473,7 +473,11 @@ class AggregatorState:
             by_kind[kind + colon].append((rest, data))
         for name, data in by_kind[CheckpointField.FIRING_ALERT]:
             self._book.load(name, data)
-        gone = [kind + name for kind in self._unwanted() for name, _ in by_kind[kind]]
+        optional = (ClusterRows, DependenceRows, PaneTable, HistoryRows, LevelRows, ExactRows)
+        unwanted = {kind for part in optional for kind in part.kinds} - {
+            kind for part in self._parts for kind in part.kinds
+        }
+        gone = [kind + name for kind in unwanted for name, _ in by_kind[kind]]
         for part in self._parts:
             for kind in part.kinds:
                 if by_kind[kind]:
@@ -482,14 +486,6 @@ class AggregatorState:
             part.complete()
         self._check(everything=True)
         return gone
-
-    def _unwanted(self) -> set[CheckpointField]:
-        wanted = {kind for part in self._parts for kind in part.kinds}
-        return {
-            kind
-            for part in (ClusterRows, DependenceRows, PaneTable, HistoryRows, LevelRows, ExactRows)
-            for kind in part.kinds
-        } - wanted
 
     def _check(self, *, everything: bool = False) -> None:
         """Check that no number is infinite, undefined or impossible for any values, before a commit would store it.

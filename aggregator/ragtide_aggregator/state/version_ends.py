@@ -110,8 +110,8 @@ class VersionEnds:
 
     def ended(self) -> Iterator[tuple[RuleState, Alert]]:
         """End the alerts of versions that have ended; yield the states of their rules with the resolved alerts."""
-        found = [(rules, state, self._end(state)) for rules, state in self._firing()]
-        for rules, state, end in sorted(found, key=lambda each: each[1].field):
+        ends = [(rules, state, self._end(state)) for rules, state in self._firing()]
+        for rules, state, end in sorted(ends, key=lambda ended: ended[1].field):
             if end is None or state.firing is None:
                 continue
             alert = ended_alert(state.firing, end)
