@@ -1,7 +1,7 @@
 """The explanation of a change in a few words, for a message or below a table."""
 
 from ..intervals.intervals import Interval
-from .explained_change import ExplainedChange, SegmentPart
+from .explained_change import ExplainedChange
 
 MOST_NAMED = 2
 """Segment values that a sentence names, at most."""
@@ -32,24 +32,24 @@ def _unresolved(change: ExplainedChange) -> str:
 
 def _mix(change: ExplainedChange) -> str:
     way = 1 if change.mix.estimate > 0 else -1
-    found = sorted(
+    segments = sorted(
         (segment for segment in change.segments if way * segment.mix > 0), key=lambda segment: -abs(segment.mix)
     )
-    kept = [segment for segment in found[:MOST_NAMED] if abs(segment.mix) >= abs(found[0].mix) / 2]
-    return " and ".join(_moved(segment) for segment in kept)
-
-
-def _moved(one: SegmentPart) -> str:
-    before, after = one.share[0].estimate, one.share[1].estimate
-    digits = 0 if round(100 * before) != round(100 * after) else 1
-    return (
-        f"{'more' if after > before else 'less'} {one.name} ({100 * before:.{digits}f}% to {100 * after:.{digits}f}%)"
-    )
+    kept = [segment for segment in segments[:MOST_NAMED] if abs(segment.mix) >= abs(segments[0].mix) / 2]
+    texts = []
+    for segment in kept:
+        before, after = segment.share[0].estimate, segment.share[1].estimate
+        digits = 0 if round(100 * before) != round(100 * after) else 1
+        more = "more" if after > before else "less"
+        texts.append(f"{more} {segment.name} ({100 * before:.{digits}f}% to {100 * after:.{digits}f}%)")
+    return " and ".join(texts)
 
 
 def _within(change: ExplainedChange) -> str:
     carriers = [segment for segment in change.segments if segment.is_carrier]
-    named = " and ".join(_changed(carrier) for carrier in carriers[:MOST_NAMED])
+    named = " and ".join(
+        f"{carrier.name} ({carrier.mean[0]:.3g} to {carrier.mean[1]:.3g})" for carrier in carriers[:MOST_NAMED]
+    )
     more = len(carriers) - MOST_NAMED
     named += f" and {more} more" if more > 0 else ""
     if change.spread == "few":
@@ -57,11 +57,6 @@ def _within(change: ExplainedChange) -> str:
     if change.spread == "all":
         return "within all segments" + (f", most in {named}" if carriers else "")
     return "within segments" + (f", most in {named}" if carriers else "")
-
-
-def _changed(one: SegmentPart) -> str:
-    before, after = one.mean
-    return f"{one.name} ({before:.3g} to {after:.3g})"
 
 
 def _sign(part: Interval[float, float]) -> int:

@@ -81,13 +81,13 @@ class ExplainedChange:
         return max(by_mix, carried)
 
 
-def explains_most(found: Mapping[str, ExplainedChange]) -> str:
+def explains_most(changes: Mapping[str, ExplainedChange]) -> str:
     """Return the name of the segment that explains most of a change for certain; among equals the sharpest.
 
     Args:
-        found: the change explained by each segment, at least one.
+        changes: the change explained by each segment, at least one.
     """
-    return max(found, key=lambda name: (found[name].certain, -found[name].resolution))
+    return max(changes, key=lambda name: (changes[name].certain, -changes[name].resolution))
 
 
 def explained_change(
@@ -113,23 +113,28 @@ def explained_change(
     """
     lowest, highest = value_range
     width = highest - lowest
-    found = stretches(reference, since)
-    verdict = mix_verdict(found, confidence=confidence, min_effect=min_effect / width, effects=effects)
+    compared = stretches(reference, since)
+    verdict = mix_verdict(compared, confidence=confidence, min_effect=min_effect / width, effects=effects)
     parts, spread = verdict.parts, verdict.spread
+    held = standardized_mean(
+        compared.since, compared.reference.shares, alpha=1 - confidence, design_effect=effects.scores
+    )
     return ExplainedChange(
         n=(int(reference.total), int(since.total)),
         mean=(lowest + width * float(reference.overall), lowest + width * float(since.overall)),
         total=_bounded(parts.total, width),
         mix=_bounded(parts.mix, width),
         within=_bounded(parts.within, width),
-        at_shares_before=_at_shares_before(found, _Unit(lowest, width), 1 - confidence, effects.scores),
+        at_shares_before=Interval(
+            *(lowest + width * float(number) for number in (held.estimate, held.lower, held.upper))
+        ),
         verdict=verdict.verdict,
         resolution=width * verdict.resolution,
         spread=None if spread is None else spread.spread,
         spread_resolution=None if spread is None else width * spread.resolution,
         confidence=confidence,
         min_effect=min_effect,
-        segments=_segments(names, found, verdict, _Unit(lowest, width), 1 - confidence, effects=effects),
+        segments=_segments(names, compared, verdict, _Unit(lowest, width), 1 - confidence, effects=effects),
     )
 
 
@@ -144,22 +149,17 @@ class _Unit(NamedTuple):
     lowest: float
     width: float
 
-    def mean(self, found: SegmentMoments, group: int) -> float | None:
+    def mean(self, moments: SegmentMoments, group: int) -> float | None:
         """Return the mean of a group in the metric's unit; None without items."""
-        return self.lowest + self.width * float(found.mean[group]) if found.n[group] else None
-
-
-def _at_shares_before(found: Stretches, unit: _Unit, alpha: float, effect: float) -> Interval[float, float]:
-    held = standardized_mean(found.since, found.reference.shares, alpha=alpha, design_effect=effect)
-    return Interval(*(unit.lowest + unit.width * float(number) for number in (held.estimate, held.lower, held.upper)))
+        return self.lowest + self.width * float(moments.mean[group]) if moments.n[group] else None
 
 
 def _segments(
-    names: Sequence[str], found: Stretches, verdict: MixVerdict, unit: _Unit, alpha: float, *, effects: DesignEffects
+    names: Sequence[str], compared: Stretches, verdict: MixVerdict, unit: _Unit, alpha: float, *, effects: DesignEffects
 ) -> tuple[SegmentPart, ...]:
-    before, after, known = found.reference, found.since, found.known
-    changes = changes_within(found, alpha=alpha, effects=effects)
-    place_of = {int(group): place for place, group in enumerate(compared_groups(found))}
+    before, after, known = compared.reference, compared.since, compared.known
+    changes = changes_within(compared, alpha=alpha, effects=effects)
+    place_of = {int(group): place for place, group in enumerate(compared_groups(compared))}
     shares = [_shares(moments, 1 - alpha, effects.segments) for moments in (before, after)]
     level = before.overall
     scored = np.where(known, before.mean, after.mean)
@@ -188,9 +188,9 @@ def _segments(
     return tuple(sorted(result, key=lambda segment: (-max(abs(segment.mix), abs(segment.within)), segment.name)))
 
 
-def _shares(found: SegmentMoments, confidence: float, effect: float) -> list[Interval[float, float]]:
-    shares: Floats = found.shares
-    n = np.full(shares.shape, found.total)
+def _shares(moments: SegmentMoments, confidence: float, effect: float) -> list[Interval[float, float]]:
+    shares: Floats = moments.shares
+    n = np.full(shares.shape, moments.total)
     has = SegmentMoments(n, shares, n * shares * (1 - shares))
     lower, upper = running_interval(shares, n, effect * has.v, confidence=confidence)
     return [Interval(*ends) for ends in zip(shares.tolist(), lower.tolist(), upper.tolist(), strict=True)]

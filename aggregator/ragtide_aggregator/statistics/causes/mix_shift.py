@@ -118,18 +118,18 @@ class SplitChange:
     """Beside the total it says which part is the larger: the product of the two is mix^2 - within^2."""
 
 
-def split_change(found: Stretches, *, alpha: float, effects: DesignEffects = INDEPENDENT) -> SplitChange:
+def split_change(compared: Stretches, *, alpha: float, effects: DesignEffects = INDEPENDENT) -> SplitChange:
     """Return a change split into mix and within, each with an interval valid at every look.
 
     Args:
-        found: the two stretches.
+        compared: the two stretches.
         alpha: probability that an interval ever misses, each for itself.
 
     Raises: ValueError for an argument out of its range.
     """
     effects.check()
 
-    parts = [_part(found, of_mean, of_score, effects) for of_mean, of_score in _PARTS]
+    parts = [_part(compared, of_mean, of_score, effects) for of_mean, of_score in _PARTS]
     since, reference = (
         Deviations(*(np.stack(np.broadcast_arrays(*pair)) for pair in zip(*both, strict=True)))
         for both in zip(*(part.deviations for part in parts), strict=True)
@@ -148,8 +148,8 @@ class _SplitPart(NamedTuple):
     """Since the change, and of the reference stretch."""
 
 
-def _part(found: Stretches, of_mean: float, of_score: float, effects: DesignEffects) -> _SplitPart:
-    before, after, known = found.reference, found.since, found.known
+def _part(compared: Stretches, of_mean: float, of_score: float, effects: DesignEffects) -> _SplitPart:
+    before, after, known = compared.reference, compared.since, compared.known
     both = of_mean + of_score
     m = before.overall[..., None]
     n0, n1 = before.total[..., None], after.total[..., None]
@@ -177,22 +177,22 @@ def _scaled(most: Floats, v: Floats, n: Floats) -> Deviations:
     return Deviations(most.max(axis=-1) / n[..., 0], v.sum(axis=-1) / n[..., 0] ** 2)
 
 
-def may_be_certain(found: Stretches, *, effects: DesignEffects = INDEPENDENT) -> bool:
+def may_be_certain(compared: Stretches, *, effects: DesignEffects = INDEPENDENT) -> bool:
     """Return whether an interval of `mix` or `within` may leave 0 out, which is cheap to know.
 
     An interval valid at every look is wider than two standard errors.
     """
-    parts = (_part(found, *which, effects) for which in _PARTS[1:3])
+    parts = (_part(compared, *which, effects) for which in _PARTS[1:3])
     return any(bool(np.any(np.abs(part.estimate) > 2 * part.standard_error)) for part in parts)
 
 
 def weighted_changes(
-    found: Stretches, weights: Floats, *, alpha: float, effects: DesignEffects = INDEPENDENT
+    compared: Stretches, weights: Floats, *, alpha: float, effects: DesignEffects = INDEPENDENT
 ) -> PartOfChange:
     """Return weighted sums of the changes within groups, m1(s) - m0(s).
 
     Args:
-        found: the two stretches.
+        compared: the two stretches.
         weights: on the last axis the groups; 0 for groups without items in either stretch.
         alpha: probability that an interval ever misses, each for itself.
         effects: of dependence among the items; only that of the scores matters.
@@ -200,11 +200,11 @@ def weighted_changes(
     Assumes: as `split_change`, given the segments of all items: the weights do not depend on scores.
     """
     effects.check()
-    before, after = found.reference, found.since
+    before, after = compared.reference, compared.since
 
     def deviations(one_n: Floats, one_v: Floats) -> Deviations:
-        each = weights / np.maximum(one_n, 1)
-        return Deviations(np.abs(each).max(axis=-1), effects.scores * (each**2 * one_v).sum(axis=-1))
+        per_item = weights / np.maximum(one_n, 1)
+        return Deviations(np.abs(per_item).max(axis=-1), effects.scores * (per_item**2 * one_v).sum(axis=-1))
 
     half_width = joint_half_width(deviations(after.n, after.v), deviations(before.n, before.v), alpha=alpha)
     squared = sum(weights**2 * moments.m2 / np.maximum(moments.n, 1) ** 2 for moments in (before, after))

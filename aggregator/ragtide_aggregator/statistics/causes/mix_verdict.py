@@ -61,7 +61,7 @@ class MixVerdict:
 
 
 def mix_verdict(
-    found: Stretches,
+    compared: Stretches,
     *,
     confidence: float = 0.95,
     min_effect: float = 0.02,
@@ -71,7 +71,7 @@ def mix_verdict(
     """Return the split of a change with its name, at any look.
 
     Args:
-        found: the two stretches; one axis.
+        compared: the two stretches; one axis.
         confidence: level in (0, 1).
         min_effect: change that does not matter, on the scale of 0 to 1.
         spread: whether to look where a change within segments happened.
@@ -81,11 +81,11 @@ def mix_verdict(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
     alpha = (1 - confidence) / 2
-    parts = split_change(found, alpha=alpha, effects=effects)
+    parts = split_change(compared, alpha=alpha, effects=effects)
     needed = [part.half_width + POWER_Z * part.standard_error for part in (parts.mix, parts.within)]
     needed += [2 * POWER_Z * part.standard_error for part in (parts.total, parts.mix_minus_within)]
     resolution = float(max(needed))
-    where = _spread(found, parts.within, alpha, effects) if spread and sign(parts.within) else None
+    where = _spread(compared, parts.within, alpha, effects) if spread and sign(parts.within) else None
     return MixVerdict(parts, _named(parts, min_effect), resolution, where)
 
 
@@ -111,26 +111,26 @@ def _likely_sign(part: PartOfChange) -> int:
     return int(np.sign(part.estimate)) if abs(part.estimate) > POWER_Z * part.standard_error else 0
 
 
-def compared_groups(found: Stretches) -> NDArray[np.intp]:
+def compared_groups(compared: Stretches) -> NDArray[np.intp]:
     """Return the places of the groups whose means can be compared: known before, and seen since."""
-    return np.flatnonzero(found.known & (found.since.n > 0))
+    return np.flatnonzero(compared.known & (compared.since.n > 0))
 
 
-def changes_within(found: Stretches, *, alpha: float, effects: DesignEffects = INDEPENDENT) -> PartOfChange:
+def changes_within(compared: Stretches, *, alpha: float, effects: DesignEffects = INDEPENDENT) -> PartOfChange:
     """Return the change within each group of `compared_groups`; the intervals hold together."""
-    places = compared_groups(found)
-    weights = np.eye(found.since.n.size)[places]
-    return weighted_changes(found, weights, alpha=alpha / max(places.size, 1), effects=effects)
+    places = compared_groups(compared)
+    weights = np.eye(compared.since.n.size)[places]
+    return weighted_changes(compared, weights, alpha=alpha / max(places.size, 1), effects=effects)
 
 
-def _spread(found: Stretches, within: PartOfChange, alpha: float, effects: DesignEffects) -> SpreadOfChange:
-    places = compared_groups(found)
+def _spread(compared: Stretches, within: PartOfChange, alpha: float, effects: DesignEffects) -> SpreadOfChange:
+    places = compared_groups(compared)
     if places.size < 2:
         return SpreadOfChange(None, (), np.inf)
-    shares = np.where(np.isin(np.arange(found.since.n.size), places), found.since.shares, 0.0)
+    shares = np.where(np.isin(np.arange(compared.since.n.size), places), compared.since.shares, 0.0)
 
     def sums(weights: Floats) -> PartOfChange:
-        return weighted_changes(found, weights, alpha=alpha / len(weights), effects=effects)
+        return weighted_changes(compared, weights, alpha=alpha / len(weights), effects=effects)
 
     single = np.eye(shares.size)[places]
     others = shares * (1 - single)
@@ -138,7 +138,7 @@ def _spread(found: Stretches, within: PartOfChange, alpha: float, effects: Desig
     ahead = sums(single - others / others.sum(axis=-1, keepdims=True))
     way = sign(within)
     carries = (ahead.lower if way > 0 else -ahead.upper) > 0
-    order = np.argsort(-way * shares[places] * (found.since.mean - found.reference.mean)[places], kind="stable")
+    order = np.argsort(-way * shares[places] * (compared.since.mean - compared.reference.mean)[places], kind="stable")
     carriers = tuple(int(places[k]) for k in order if carries[k])
     moved_without_any = bool(np.all((rest.lower if way > 0 else -rest.upper) > 0))
     left = np.where(np.isin(np.arange(shares.size), carriers), 0.0, shares)

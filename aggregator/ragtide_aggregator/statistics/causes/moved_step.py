@@ -188,16 +188,16 @@ def moved_steps(numbers: Sequence[StepNumber], *, confidence: float, looks: int,
     for change in changes:
         steps[Component(change.step, change.kind)][change.quantity] = change
     retrievers, rerankers, generators = (
-        {step: found for step, found in steps.items() if step.kind == kind}
+        {step: findings for step, findings in steps.items() if step.kind == kind}
         for kind in ("retriever", "reranker", "generator")
     )
-    found = _retrieval(retrievers, rerankers)
-    found |= {step: _generator(own, list(found.values())) for step, own in generators.items()}
-    moved = tuple(step for step, known in found.items() if known.evidence)
-    unmoved = tuple(step for step, known in found.items() if known.is_same and not known.evidence)
-    rest = tuple(step for step in found if step not in (*moved, *unmoved))
-    first = [found[step].evidence[0] for step in moved]
-    others = [change for step in moved for change in found[step].evidence[1:]]
+    findings = _retrieval(retrievers, rerankers)
+    findings |= {step: _generator(own, list(findings.values())) for step, own in generators.items()}
+    moved = tuple(step for step, known in findings.items() if known.evidence)
+    unmoved = tuple(step for step, known in findings.items() if known.is_same and not known.evidence)
+    rest = tuple(step for step in findings if step not in (*moved, *unmoved))
+    first = [findings[step].evidence[0] for step in moved]
+    others = [change for step in moved for change in findings[step].evidence[1:]]
     evidence = dict.fromkeys([*first, *others] if moved else [change for change in changes if change.moved])
     return MovedSteps(moved, rest, unmoved, changes, tuple(evidence))
 
@@ -216,15 +216,15 @@ def _retrieval(
         (own,) = rerankers.values()
         reranker = _reranker(own, retrievers, same_pools=same_pools)
         is_sharp = "ranking" in own and own["ranking"].before >= SHARP
-    found: dict[Component, _StepFinding] = {}
+    findings: dict[Component, _StepFinding] = {}
     for step, numbers in retrievers.items():
         used, order, kept = numbers.get("used_recall"), numbers.get("order"), numbers.get("yield")
         evidence: _Evidence = ()
         if reranker.is_same and moved_pools and used is not None and used.fell:
             evidence = (used, *moved_pools)
         as_before = order is not None and order.is_same and kept is not None and kept.did_not_fall
-        found[step] = _StepFinding(evidence, same_pools or (reranker.is_same and is_sharp and as_before))
-    return found | dict.fromkeys(rerankers, reranker)
+        findings[step] = _StepFinding(evidence, same_pools or (reranker.is_same and is_sharp and as_before))
+    return findings | dict.fromkeys(rerankers, reranker)
 
 
 def _reranker(own: _Numbers, retrievers: dict[Component, _Numbers], *, same_pools: bool) -> _StepFinding:

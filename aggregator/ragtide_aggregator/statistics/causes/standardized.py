@@ -38,32 +38,32 @@ class StandardizedMean(Interval[Floats, Floats]):
 
 
 def standardized_mean(
-    found: SegmentMoments, shares: ArrayLike, *, alpha: float, design_effect: float = 1.0
+    moments: SegmentMoments, shares: ArrayLike, *, alpha: float, design_effect: float = 1.0
 ) -> StandardizedMean:
     """Return the mean at fixed shares, with an interval valid at every look.
 
     Args:
-        found: moments of the stretch.
+        moments: of the stretch.
         shares: of the segment values, 0 or more; scaled to a sum of 1.
         alpha: probability that the interval ever misses.
         design_effect: variance of a sum of scores as they came over that of independent ones, 1 or more.
 
     Raises: ValueError for an argument out of its range.
     """
-    weights = np.broadcast_to(np.asarray(shares, dtype=np.float64), found.n.shape)
+    weights = np.broadcast_to(np.asarray(shares, dtype=np.float64), moments.n.shape)
     if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and np.all(weights.sum(axis=-1) > 0)):
         raise ValueError("shares holds one below 0, or only zeros: give the share of each segment value")
     if not design_effect >= 1:
         raise ValueError(f"design_effect is {design_effect}: give 1 or more")
     weights = weights / weights.sum(axis=-1, keepdims=True)
-    seen = np.where(found.n > 0, weights, 0.0)
+    seen = np.where(moments.n > 0, weights, 0.0)
     covered = seen.sum(axis=-1)
-    each = seen / np.maximum(found.n, 1)
-    total = (seen * found.mean).sum(axis=-1)
-    deviations = Deviations(each.max(axis=-1), design_effect * (each**2 * found.v).sum(axis=-1))
+    per_item = seen / np.maximum(moments.n, 1)
+    total = (seen * moments.mean).sum(axis=-1)
+    deviations = Deviations(per_item.max(axis=-1), design_effect * (per_item**2 * moments.v).sum(axis=-1))
     nothing = np.zeros(covered.shape)
     half_width = joint_half_width(deviations, Deviations(nothing, nothing), alpha=alpha)
-    variance = design_effect * (each**2 * found.m2).sum(axis=-1)
+    variance = design_effect * (per_item**2 * moments.m2).sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         estimate = np.where(covered > 0, total / np.where(covered > 0, covered, 1.0), np.nan)
     return StandardizedMean(

@@ -51,8 +51,8 @@ class AssignmentTable(RowTable, version=2, what="assignments", capacity=16):
     >>> table = AssignmentTable(features=0, least_share=0.5)
     >>> rows, to_a = np.repeat(table.add_row(), 2000), np.arange(2000) % 3 % 2 == 0
     >>> table.update(rows, to_a, np.full(2000, 0.5), np.where(to_a, 0.8, 0.6), np.zeros((2000, 0)))
-    >>> found = table.read(np.array([0]), confidence=0.95)
-    >>> bool(found.lower[0] < 0.2 < found.upper[0] and found.lower[0] > 0.15)
+    >>> shift = table.read(np.array([0]), confidence=0.95)
+    >>> bool(shift.lower[0] < 0.2 < shift.upper[0] and shift.lower[0] > 0.15)
     True
     """
 

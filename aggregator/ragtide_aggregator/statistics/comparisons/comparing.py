@@ -6,7 +6,6 @@ items are compared item by item: the effect of the item cancels, so far fewer it
 """
 
 import struct
-from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
 from typing import Final
@@ -19,6 +18,7 @@ from ..means.moments import Moments
 from ..means.strategies import AUTO, Table, moments_interval, resolved, table_of
 from ..tables.batches import Floats
 from ..tables.tables import check_confidence, check_range
+from .racing import RaceStanding
 from .two_streams import stream_difference
 
 VERSION: Final = 1
@@ -59,23 +59,9 @@ def difference(
     )
 
 
-def _single(one: Moments, *, counts: bool) -> bool:
-    clustered = one.clusters is not None and bool(one.clusters.in_use[0])
-    return not clustered and resolved(AUTO, one, counts)[0] == "running"
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonStanding:
-    """The standing of one candidate in a comparison."""
-
-    place: int
-    """Index of the candidate."""
-    mean: float
-    """Mean so far, in the metric's unit; nan without items."""
-    behind: Interval[float, float] | None
-    """Mean of the best candidate minus the mean of this one; None for the best itself."""
-    may_be_best: bool
-    """Whether no other candidate is surely better by more than the margin."""
+def _single(stream: Moments, *, counts: bool) -> bool:
+    clustered = stream.clusters is not None and bool(stream.clusters.in_use[0])
+    return not clustered and resolved(AUTO, stream, counts)[0] == "running"
 
 
 class PairedComparison:
@@ -98,7 +84,7 @@ class PairedComparison:
 
     >>> race = PairedComparison(2, population=100)
     >>> race.update([[1.0, 0.0]] * 40)
-    >>> [one.may_be_best for one in race.standings()]
+    >>> [standing.may_be_best for standing in race.standings()]
     [True, False]
     """
 
@@ -190,7 +176,7 @@ class PairedComparison:
             ends[j, i] = -ends[i, j, 1], -ends[i, j, 0]
         return ends
 
-    def standings(self) -> list[ComparisonStanding]:
+    def standings(self) -> list[RaceStanding]:
         """Return the standing of each candidate against the best so far."""
         means: Floats = self._sums / self._n if self._n else np.full(self._count, np.nan)
         ends = self.differences()
@@ -202,7 +188,6 @@ class PairedComparison:
             ahead = [float(at_least[other, place]) for other in range(self._count) if other != place]
             low, high = ends[best, place]
             behind = None if place == best else Interval(float(means[best] - means[place]), float(low), float(high))
-            result.append(
-                ComparisonStanding(place, float(means[place]), behind, may_be_best=max(ahead) <= self._margin)
-            )
+            is_best = max(ahead) <= self._margin
+            result.append(RaceStanding(place, self._n, float(means[place]), behind, running=True, may_be_best=is_best))
         return result

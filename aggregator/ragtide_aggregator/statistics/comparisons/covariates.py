@@ -136,7 +136,7 @@ class CovariateTable(RowTable, version=2, what="covariates", capacity=16):
         values = np.where(known, values, 0.0)
         checked(values)
         checked(features)
-        found = np.empty(values.shape)
+        predictions = np.empty(values.shape)
         adds = known.astype(np.int64)
         for start in range(0, values.size, sums.MOST_VALUES):
             left = np.arange(start, min(start + sums.MOST_VALUES, values.size))
@@ -144,18 +144,18 @@ class CovariateTable(RowTable, version=2, what="covariates", capacity=16):
                 here = left[self._before_refit(rows[left], adds[left])]
                 batch = grouped(rows[here])
                 place = here[batch.order]
-                found[place] = self._add(batch, values[place], features[place].T, adds[place])
+                predictions[place] = self._add(batch, values[place], features[place].T, adds[place])
                 self._refit(batch.rows[np.isin(self._counts[batch.rows], REFITS)])
                 left = np.setdiff1d(left, here, assume_unique=True)
-        return found
+        return predictions
 
     def _before_refit(self, rows: Rows, adds: NDArray[np.int64]) -> NDArray[np.bool_]:
         batch = grouped(rows)
         counts = self._counts[batch.rows]
         n = batch.before(adds[batch.order], counts)
-        found = np.empty(rows.shape, dtype=bool)
-        found[batch.order] = n < batch.spread(REFITS[np.searchsorted(REFITS, counts, side="right")])
-        return found
+        before = np.empty(rows.shape, dtype=bool)
+        before[batch.order] = n < batch.spread(REFITS[np.searchsorted(REFITS, counts, side="right")])
+        return before
 
     def _add(self, batch: Grouped, x: Floats, z: Floats, known: NDArray[np.int64]) -> Floats:
         rows, d = batch.rows, self.features

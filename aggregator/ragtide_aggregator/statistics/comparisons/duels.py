@@ -167,9 +167,9 @@ class Duels:
         for where, money in ((row, own / (self.total.shape[0] - 1)), (column, others)):
             self.total[where] = self.seen[where] = 0.0
             self.first[where] = self.last[where] = item
-            given = np.where(self._others[where], money, 0.0)
-            self.share[where] = self.evidence[where] = self.paid[where] = given
-            self.capital[where] = given[:, None] / FRACTIONS.size
+            stakes = np.where(self._others[where], money, 0.0)
+            self.share[where] = self.evidence[where] = self.paid[where] = stakes
+            self.capital[where] = stakes[:, None] / FRACTIONS.size
 
 
 def least_difference(differences: Floats, *, population: int, alpha: float) -> float:

@@ -34,13 +34,13 @@ def of_numbers(numbers: Floats) -> Floats:
     [0.5, 0.33, 0.67]
     """
     logs = np.sign(numbers) * np.log1p(np.abs(numbers))
-    found = np.full((logs.size, 1), UNKNOWN)
+    features = np.full((logs.size, 1), UNKNOWN)
     known = np.flatnonzero(np.isfinite(logs))
     first, later = known[:SCALED_BY], known[SCALED_BY:]
     spread = float(logs[first].std()) if first.size else 0.0
     if later.size and spread > 0:
-        found[later, 0] = np.clip(UNKNOWN + (logs[later] - logs[first].mean()) / (_DEVIATIONS * spread), 0.0, 1.0)
-    return found
+        features[later, 0] = np.clip(UNKNOWN + (logs[later] - logs[first].mean()) / (_DEVIATIONS * spread), 0.0, 1.0)
+    return features
 
 
 def of_values(values: Sequence[str | None], most: int) -> Floats:
@@ -53,10 +53,10 @@ def of_values(values: Sequence[str | None], most: int) -> Floats:
     [0.0, 1.0, 0.0, 0.0, 1.0]
     """
     places: dict[str, int] = {}
-    found = np.zeros((len(values), most))
+    features = np.zeros((len(values), most))
     for number, value in enumerate(values):
         if value is not None:
             place = places.setdefault(value, len(places)) - 1
             if 0 <= place < most:
-                found[number, place] = 1.0
-    return found
+                features[number, place] = 1.0
+    return features

@@ -114,8 +114,8 @@ def paired_difference_once(
     Source: Student (1908), Biometrika 6: 1-25; Newcombe (1998), Statistics in Medicine 17: 2635-2650, method 8, with
         the correlation of two shares of one sample.
 
-    >>> found = paired_difference_once([0.5] * 40, [0.5] * 40, value_range=(0, 1), confidence=0.95).difference
-    >>> round(found.lower, 3), round(found.upper, 3)
+    >>> difference = paired_difference_once([0.5] * 40, [0.5] * 40, value_range=(0, 1), confidence=0.95).difference
+    >>> round(difference.lower, 3), round(difference.upper, 3)
     (-0.088, 0.088)
     """
     check_confidence(confidence)
@@ -132,8 +132,8 @@ def paired_difference_once(
     else:
         strategy = "wilson"
         lower, upper = _rise_less_fall(gaps, confidence)
-    found = ((highest - lowest) * end for end in (mean, max(lower, -1.0), min(upper, 1.0)))
-    return PairedDifference(a.size, (float(a.mean()), float(b.mean())), Interval(*found), strategy)
+    ends = ((highest - lowest) * end for end in (mean, max(lower, -1.0), min(upper, 1.0)))
+    return PairedDifference(a.size, (float(a.mean()), float(b.mean())), Interval(*ends), strategy)
 
 
 def _pairs(first: ArrayLike, second: ArrayLike, value_range: tuple[float, float]) -> tuple[Floats, Floats]:

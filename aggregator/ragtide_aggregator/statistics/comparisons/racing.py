@@ -26,7 +26,7 @@ Sources: as duels.py; Maron, Moore (1997), "The racing algorithm"; Ville's inequ
 """
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -102,8 +102,8 @@ class Race:
     Raises: ValueError for an argument out of its range.
 
     >>> race = Race(2, population=100)
-    >>> found = [one for _ in range(20) for one in race.update([1.0, 0.0])]
-    >>> [(one.place, one.by, one.item) for one in found], race.running
+    >>> losers = [loser for _ in range(20) for loser in race.update([1.0, 0.0])]
+    >>> [(loser.place, loser.by, loser.item) for loser in losers], race.running
     ([(1, 0, 10)], (True, False))
     """
 
@@ -232,7 +232,9 @@ class Race:
 
     def standings(self) -> list[RaceStanding]:
         """Return the status of each config against the leader, in the order of places; valid at any time."""
-        scores = self._table()
+        scores = np.full((self.items, len(self._running)), np.nan)
+        for item, row in enumerate(self._scores):
+            scores[item, : row.size] = row
         known = ~np.isnan(scores)
         n = known.sum(axis=0)
         means = np.where(n > 0, np.where(known, scores, 0.0).sum(axis=0) / np.maximum(n, 1), np.nan)
@@ -243,7 +245,8 @@ class Race:
             if leader is not None and place != leader and self.duels.seen[place, leader]:
                 behind = self._difference(place, leader)
                 better = (behind.lower if self._sign > 0 else -behind.upper) > 0
-            mean = float(self._unit(means[place]))
+            scaled = means[place] if self._sign > 0 else 1 - means[place]
+            mean = float(self._lowest + self._width * scaled)
             result.append(
                 RaceStanding(place, int(n[place]), mean, behind, bool(self._running[place]), may_be_best=not better)
             )
@@ -261,31 +264,21 @@ class Race:
         seen = int(self.duels.seen[place, by])
         return (seen, self._difference(place, by)) if seen else None
 
-    def _table(self) -> Floats:
-        table = np.full((self.items, len(self._running)), np.nan)
-        for item, row in enumerate(self._scores):
-            table[item, : row.size] = row
-        return table
-
-    def _unit(self, scaled: float) -> float:
-        return self._lowest + self._width * (scaled if self._sign > 0 else 1 - scaled)
-
     def _elimination(self, place: int, by: int) -> Elimination:
-        duels = self.duels
+        duels, difference = self.duels, self._difference(place, by)
+        if self._sign > 0:
+            difference = replace(difference, lower=max(difference.lower, -self._margin))
+        else:
+            difference = replace(difference, upper=min(difference.upper, self._margin))
         return Elimination(
             place=place,
             by=by,
             n=int(duels.seen[place, by]),
             item=self.items,
-            difference=self._drawn_in(self._difference(place, by)),
+            difference=difference,
             evidence=float(duels.evidence[place, by]),
             alpha=self._error,
         )
-
-    def _drawn_in(self, found: Interval[float, float]) -> Interval[float, float]:
-        if self._sign > 0:
-            return Interval(found.estimate, max(found.lower, -self._margin), found.upper)
-        return Interval(found.estimate, found.lower, min(found.upper, self._margin))
 
     def _difference(self, place: int, by: int) -> Interval[float, float]:
         first, last = int(self.duels.first[place, by]), int(self.duels.last[place, by])

@@ -97,8 +97,8 @@ def is_balanced(to_a: NDArray[np.bool_], features: Floats, share: float) -> bool
     """Return whether the means of features may be the same in both pipelines; features have shape (items, features)."""
     nothing = np.zeros((to_a.size, 0))
     level = 1 - (1 - CERTAIN) / max(features.shape[1], 1)
-    found = [split_difference(to_a, feature, nothing, share=share, confidence=level) for feature in features.T]
-    return all(interval.lower[0] <= 0 <= interval.upper[0] for interval in found)
+    differences = [split_difference(to_a, feature, nothing, share=share, confidence=level) for feature in features.T]
+    return all(interval.lower[0] <= 0 <= interval.upper[0] for interval in differences)
 
 
 def _may_be_zero(off: Floats, checks: int = 1) -> bool:
@@ -147,12 +147,12 @@ def sessions_as_items(
     newest = np.full(times_ms.size, times_ms.max(initial=0))
     if ticks_ms is not None:
         newest = np.maximum(newest, ticks_ms)
-    found: list[NDArray[np.intp]] = []
+    counted: list[NDArray[np.intp]] = []
     for places, over in zip(members, ended, strict=True):
         if not over and newest[places[-1]] - times_ms[places[-1]] <= quiet_ms:
             break
-        found.append(np.array(places, dtype=np.intp))
-    return found
+        counted.append(np.array(places, dtype=np.intp))
+    return counted
 
 
 def means_of(values: Floats, items: Sequence[NDArray[np.intp]]) -> Floats:

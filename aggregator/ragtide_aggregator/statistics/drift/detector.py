@@ -98,20 +98,17 @@ class DriftDetector:
         if counts.shape != array.shape or not np.all((counts >= 1) & (counts == np.floor(counts))):
             raise ValueError("sizes is wrong: give one whole number of 1 or more for each value")
         counts = counts.astype(np.int64)
-        first = self._first_alarm(shares, counts)
+        trial = DetectorTable()
+        for row in self._rows():
+            trial.load(trial.add_row(), self._table.to_bytes(row))
+        alarms = self._add(trial, shares, counts)
+        first = min((alarm.position // len(self._table) for alarm in alarms), default=None)
         if first is None:
             self._add(self._table, shares, counts)
             return None
         for row in self._rows():
             self._table.restart(row)
         return first
-
-    def _first_alarm(self, shares: Floats, sizes: NDArray[np.int64]) -> int | None:
-        trial = DetectorTable()
-        for row in self._rows():
-            trial.load(trial.add_row(), self._table.to_bytes(row))
-        alarms = self._add(trial, shares, sizes)
-        return min((alarm.position // len(self._table) for alarm in alarms), default=None)
 
     def _add(self, table: DetectorTable, shares: Floats, sizes: NDArray[np.int64]) -> list[Alarm]:
         rows = np.tile(np.asarray(self._rows(), dtype=np.intp), shares.size)

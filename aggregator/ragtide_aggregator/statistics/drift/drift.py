@@ -262,33 +262,31 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
             return [], np.zeros(0, dtype=np.intp)
         sizes = np.ones(values.size, dtype=np.int64) if sizes is None else sizes
         costs = self._cost[rows] * sizes if costs is None else costs
-        own = None if limits is None else self._own_limits(rows, limits)
+        own = None
+        if limits is not None:
+            has_own = ~np.isnan(limits)
+            if not np.all((limits[has_own] > 0) & (limits[has_own] < 1)):
+                raise ValueError("limits holds a limit that is not in (0, 1): no mean of values in [0, 1] is beyond it")
+            own = np.where(has_own, np.where(self._rising[rows], 1 - limits, limits), self._limit[rows])
         answers = sizes if answers is None else answers
-        given = _Clusters(
+        clusters = _Clusters(
             np.arange(values.size), rows, values, tags, costs, sizes, answers, levels, looks, own, centers
         )
-        return self._update(given)
+        return self._update(clusters)
 
-    def _own_limits(self, rows: Rows, limits: Floats) -> Floats:
-        given = ~np.isnan(limits)
-        if not np.all((limits[given] > 0) & (limits[given] < 1)):
-            raise ValueError("limits holds a limit that is not in (0, 1): no mean of values in [0, 1] is beyond it")
-        mirrored = np.where(self._rising[rows], 1 - limits, limits)
-        return np.where(given, mirrored, self._limit[rows])
-
-    def _update(self, given: "_Clusters") -> tuple[list[Alarm], Rows]:
-        batch = grouped(given.rows)
-        path = _Path(self, batch, given.at_places(batch.order[batch.rounds.order]))
+    def _update(self, clusters: "_Clusters") -> tuple[list[Alarm], Rows]:
+        batch = grouped(clusters.rows)
+        path = _Path(self, batch, clusters.at_places(batch.order[batch.rounds.order]))
         alarmed = path.alarmed[batch.rounds.place]
         never = np.iinfo(np.intp).max
         first = np.minimum.reduceat(np.where(alarmed, batch.occurrence, never), batch.starts)
         taken = batch.occurrence <= batch.spread(first)
-        if given.looks is not None and np.any(alarmed):
-            looks = given.looks[batch.order]
+        if clusters.looks is not None and np.any(alarmed):
+            looks = clusters.looks[batch.order]
             taken &= looks <= looks[alarmed].min()
         if not np.all(taken):
-            alarms, _ = self._update(given.at_places(np.sort(batch.order[taken])))
-            return alarms, np.sort(given.positions[batch.order[~taken]])
+            alarms, _ = self._update(clusters.at_places(np.sort(batch.order[taken])))
+            return alarms, np.sort(clusters.positions[batch.order[~taken]])
         path.store(self, batch)
         alarms = []
         for rank in np.flatnonzero(first != never).tolist():
@@ -296,9 +294,9 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
             position = int(batch.order[last])
             row = int(batch.rows[rank])
             # A cluster may cost nothing, if all of its values came before costs were counted.
-            cost = float(given.costs[position] / given.answers[position]) or float(self._cost[row])
-            level = 1.0 if given.levels is None else float(given.levels[position])
-            alarms.append(self._alarm(int(given.positions[position]), row, cost, level))
+            cost = float(clusters.costs[position] / clusters.answers[position]) or float(self._cost[row])
+            level = 1.0 if clusters.levels is None else float(clusters.levels[position])
+            alarms.append(self._alarm(int(clusters.positions[position]), row, cost, level))
         return sorted(alarms, key=lambda alarm: alarm.position), np.zeros(0, dtype=np.intp)
 
     def _alarm(self, position: int, row: int, cost: float, level: float) -> Alarm:
@@ -332,29 +330,29 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
 class _Path:
     """The evidence of a batch's rows, value by value: the state of the rows, then the values in rounds."""
 
-    def __init__(self, table: DetectorTable, batch: Grouped, given: _Clusters) -> None:
+    def __init__(self, table: DetectorTable, batch: Grouped, clusters: _Clusters) -> None:
         rounds, rows = batch.rounds, batch.rows
-        of = rows[rounds.ranks]
-        limit = table._limit[of] if given.limits is None else given.limits
-        values = given.values
-        mirrored = np.where(table._rising[of], 1 - values, values)
+        row_of = rows[rounds.ranks]
+        limit = table._limit[row_of] if clusters.limits is None else clusters.limits
+        values = clusters.values
+        mirrored = np.where(table._rising[row_of], 1 - values, values)
         k = rows.size
         # M and CUSUM side by side: the number that a value adds to each, the floor, and the factor.
         adds = np.zeros((values.size, 2 * BETS))
-        adds[:, :BETS] = given.costs[:, None]
+        adds[:, :BETS] = clusters.costs[:, None]
         least = np.zeros((k, 2 * BETS))
         least[:, BETS:] = 1
         pays = np.empty((values.size, 2 * BETS))
-        pays[:, :BETS] = pays[:, BETS:] = 1 + ((limit - mirrored) / (1 - limit))[:, None] * stakes_of(given.sizes)
+        pays[:, :BETS] = pays[:, BETS:] = 1 + ((limit - mirrored) / (1 - limit))[:, None] * stakes_of(clusters.sizes)
         path = np.empty((k + values.size, 2 * BETS))
         path[:k, :BETS], path[:k, BETS:] = table._m[rows], table._cusum[rows]
         # A row continues after its alarm, up to infinity; its evidence after the alarm is not used.
         with np.errstate(over="ignore"):
             walk(rounds, adds, least, pays, path)
             self.m, self.cusum = path[:, :BETS], path[:, BETS:]
-            levels = 1.0 if given.levels is None else given.levels
+            levels = 1.0 if clusters.levels is None else clusters.levels
             self.alarmed = np.add.reduce(self.m[k:], axis=1) >= BETS * levels
-        self._given = given
+        self._clusters = clusters
 
     def store(self, table: DetectorTable, batch: Grouped) -> None:
         """Write the state after every row's last value into the table."""
@@ -369,14 +367,14 @@ class _Path:
         floor[~first] = self.cusum[k + place[np.flatnonzero(~first) - 1]] <= 1
         began = np.maximum.reduceat(np.where(floor, batch.occurrence[:, None], -1), batch.starts, axis=0)
         anew, begun = began >= 0, np.maximum(began, 0)
-        values, sizes = self._given.values[place], self._given.sizes[place]
-        if self._given.centers is not None:
-            values = values - self._given.centers[place]
+        values, sizes = self._clusters.values[place], self._clusters.sizes[place]
+        if self._clusters.centers is not None:
+            values = values - self._clusters.centers[place]
         added = np.stack([sizes, sizes * values, sizes * (values * values), np.ones_like(values)], axis=1)
         totals = running_sums(batch, table._totals[rows], added)
         at = batch.starts[:, None] + begun
         before = np.where(begun[:, :, None] > 0, totals[at - 1], table._totals[rows][:, None, :])
         table._start[rows] = np.where(anew[:, :, None], before, table._start[rows])
-        table._tag[rows] = np.where(anew, self._given.tags[place[at]], table._tag[rows])
+        table._tag[rows] = np.where(anew, self._clusters.tags[place[at]], table._tag[rows])
         table._m[rows], table._cusum[rows] = self.m[last], self.cusum[last]
         table._totals[rows] = totals[batch.starts + batch.counts - 1]

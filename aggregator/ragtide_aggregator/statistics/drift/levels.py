@@ -20,7 +20,7 @@ import numpy as np
 
 from ..intervals.running import running_interval
 from ..means.clustered_interval import clustered_interval
-from ..means.clusters import ClusterSums, ClusterTable
+from ..means.clusters import ClusterTable
 from ..means.dependence import LEAST_BLOCKS, MEASURED, Dependence
 from ..tables.batches import Floats, Rows, grouped
 from ..tables.row_table import RowColumn, RowTable
@@ -248,7 +248,10 @@ class Levels:
         if not rows.size:
             return
         learned = self._learned.read(rows)
-        lower, upper = _interval(learned)
+        lower, upper = running_interval(learned.mean, learned.n, learned.squares, confidence=CONFIDENCE)
+        clustered = np.flatnonzero(learned.count < learned.n)
+        if clustered.size:
+            lower[clustered], upper[clustered] = clustered_interval(learned.at(clustered), confidence=CONFIDENCE)
         limits = np.minimum(lower, learned.mean - MIN_EFFECT), np.maximum(upper, learned.mean + MIN_EFFECT)
         for number, row in enumerate(rows.tolist()):
             n = int(learned.n[number])
@@ -320,11 +323,3 @@ class Levels:
         for number in range(ways):
             wrong |= self._detectors.impossible(ways * rows + number)
         return np.asarray(wrong)
-
-
-def _interval(learned: ClusterSums) -> tuple[Floats, Floats]:
-    lower, upper = running_interval(learned.mean, learned.n, learned.squares, confidence=CONFIDENCE)
-    clustered = np.flatnonzero(learned.count < learned.n)
-    if clustered.size:
-        lower[clustered], upper[clustered] = clustered_interval(learned.at(clustered), confidence=CONFIDENCE)
-    return lower, upper

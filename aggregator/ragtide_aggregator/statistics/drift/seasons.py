@@ -147,8 +147,8 @@ class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
     def slot(self, time_ms: NDArray[np.int64] | int) -> NDArray[np.int64]:
         """Return the slots of event times."""
         hours: NDArray[np.int64] = np.floor_divide(np.add(time_ms, self._offset_ms, dtype=np.int64), HOUR_MS)
-        found: NDArray[np.int64] = np.mod(hours, self.slots)
-        return found
+        slots: NDArray[np.int64] = np.mod(hours, self.slots)
+        return slots
 
     def cycles(self, rows: Rows) -> NDArray[np.int64]:
         """Return the numbers of closed cells, shape (rows, slots)."""
@@ -220,16 +220,14 @@ class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
             hour = hours[at][first]
             later, hour = later[hour > cells.hour[later]], hour[hour > cells.hour[later]]
             self.close(later)
-            cells.begin(later, hour, self._predictions(later, hour % self.slots))
+            n_before, total = self._sums[_N, later, hour % self.slots], self._sums[_SUM, later, hour % self.slots]
+            means = np.minimum(total / np.maximum(n_before, 1), 1.0)
+            cells.begin(later, hour, np.where(n_before > 0, means, self._elsewhere(later)))
             mine = rows[at]
             v = about(at, cells.guess[mine])
             cells.add(mine, n[at], totals[at], v, sizes[at] * v)
             np.maximum.at(self._largest, mine, sizes[at])
         return late
-
-    def _predictions(self, rows: Rows, slots: NDArray[np.int64]) -> Floats:
-        n, total = self._sums[_N, rows, slots], self._sums[_SUM, rows, slots]
-        return np.where(n > 0, np.minimum(total / np.maximum(n, 1), 1.0), self._elsewhere(rows))
 
     def _elsewhere(self, rows: Rows) -> Floats:
         n, total = (np.add.reduce(self._sums[which][rows], axis=1) for which in (_N, _SUM))
@@ -275,8 +273,8 @@ class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
         dependent = np.flatnonzero(largest > 1)
         if unit == "value" and dependent.size:
             mine = v[dependent], held[_WEIGHTED, dependent]
-            of = np.broadcast_to(largest[dependent, None], mine[0].shape)
-            width[dependent] = clustered_boundary(*mine, of, alpha_side=alpha_side) / number[dependent]
+            sizes = np.broadcast_to(largest[dependent, None], mine[0].shape)
+            width[dependent] = clustered_boundary(*mine, sizes, alpha_side=alpha_side) / number[dependent]
         known = held[_CYCLES] >= self._least_cycles
         lower = np.where(known, np.clip(total / number - width, 0, 1), 0.0)
         return lower, np.where(known, np.clip(total / number + width, 0, 1), 1.0)
@@ -323,9 +321,9 @@ class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
         deviations = np.add.reduce(np.where(known, (means - overall) ** 2, 0.0), axis=1)
         luck = np.add.reduce(np.where(known, held[_V] / np.maximum(n, 1) ** 2, 0.0), axis=1)
         shrunk = np.maximum(1 - luck / np.where(deviations > 0, deviations, np.inf), 0.0)
-        found = shrunk * apart(means, means), apart(lower, upper), apart(upper, lower), shrunk
+        swings = shrunk * apart(means, means), apart(lower, upper), apart(upper, lower), shrunk
         some = known.any(axis=1)
-        return Swings(*(np.where(some, np.maximum(swing, 0.0), np.nan) for swing in found))
+        return Swings(*(np.where(some, np.maximum(swing, 0.0), np.nan) for swing in swings))
 
     def wobble(self, rows: Rows) -> Floats:
         """Return the standard deviation of a slot's mean from cycle to cycle beyond the luck of its values, one a row.

@@ -71,10 +71,10 @@ class Bins(ABC):
     @property
     def members(self) -> NDArray[np.bool_]:
         """Whether each bin is in each group; shape (MOST_GROUPS, MOST_BINS). A group that is not used has no bin."""
-        found = np.zeros((MOST_GROUPS, MOST_BINS), dtype=bool)
+        members = np.zeros((MOST_GROUPS, MOST_BINS), dtype=bool)
         for number, (_, bins) in enumerate(self._named_groups):
-            found[number, bins] = True
-        return found
+            members[number, bins] = True
+        return members
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,10 @@ class NumberBins(Bins):
     def _named_groups(self) -> list[tuple[str, list[int]]]:
         names, size = self.names, len(self.cuts) + 2
         least, every = _words(self.least), range(size)
-        found = [(f"below {least}", [0]), (f"{least} or above", list(every[1:]))]
+        groups = [(f"below {least}", [0]), (f"{least} or above", list(every[1:]))]
         for number, cut in enumerate(self.cuts, 2):
-            found += [(f"up to {_words(cut)}", list(every[:number])), (f"above {_words(cut)}", list(every[number:]))]
-        return found + [(names[place], [place]) for place in every[1:-1]]
+            groups += [(f"up to {_words(cut)}", list(every[:number])), (f"above {_words(cut)}", list(every[number:]))]
+        return groups + [(names[place], [place]) for place in every[1:-1]]
 
     def of(self, values: Sequence[Any]) -> Rows:
         """Return the bin of each number."""
@@ -148,10 +148,10 @@ class NameBins(Bins):
     @property
     def _named_groups(self) -> list[tuple[str, list[int]]]:
         every = set(range(len(self.named) + 1))
-        found = []
+        groups = []
         for place, name in enumerate(self.named):
-            found += [(name, [place]), (f"all but {name}", sorted(every - {place}))]
-        return [*found, (OTHERS, [len(self.named)])]
+            groups += [(name, [place]), (f"all but {name}", sorted(every - {place}))]
+        return [*groups, (OTHERS, [len(self.named)])]
 
     def of(self, values: Sequence[Any]) -> Rows:
         """Return the bin of each name."""

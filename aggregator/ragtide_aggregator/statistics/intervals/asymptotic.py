@@ -82,8 +82,8 @@ def enough_to_count(
 
 def _effective(means: Floats, ns: Floats, spread: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     squares = [part * part for part in (means, 1 - means)]
-    found = [ns * square / np.maximum(square + spread, _TINY) for square in squares]
-    return np.asarray(np.minimum(*found) >= LEAST_OF_A_KIND)
+    effective = [ns * square / np.maximum(square + spread, _TINY) for square in squares]
+    return np.asarray(np.minimum(*effective) >= LEAST_OF_A_KIND)
 
 
 def count_variance(mean: ArrayLike, n: ArrayLike, m2: ArrayLike) -> Floats:

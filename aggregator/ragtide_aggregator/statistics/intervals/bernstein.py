@@ -72,18 +72,16 @@ class BernsteinTable(PlugInBets, version=1, what="empirical_bernstein"):
         batch: Grouped = grouped(rows)
         x = values[batch.order][batch.rounds.order]
         for here in batch.rounds.slices():
-            self._add(batch.rows[: here.stop - here.start], x[here])
-
-    def _add(self, rows: Rows, x: Floats) -> None:
-        n, total, _ = self._seen[:, rows]
-        bet = np.minimum(self._next_bets(rows), 0.5)
-        # Deviations are from the plain mean of the values before, 0 before the first value. The theorem allows any
-        # prediction made in advance; the reference values use this one. For the upper end all is mirrored.
-        before = total / np.maximum(n, 1)
-        above = np.where(n > 0, x - before, 1 - x)
-        price = -np.log1p(-bet) - bet
-        self._sums[:, rows] += bet, bet * x, (x - before) ** 2 * price, above**2 * price
-        self._see(rows, x)
+            rows, value = batch.rows[: here.stop - here.start], x[here]
+            n, total, _ = self._seen[:, rows]
+            bet = np.minimum(self._next_bets(rows), 0.5)
+            # Deviations are from the plain mean of the values before, 0 before the first value. The theorem allows any
+            # prediction made in advance; the reference values use this one. For the upper end all is mirrored.
+            before = total / np.maximum(n, 1)
+            above = np.where(n > 0, value - before, 1 - value)
+            price = -np.log1p(-bet) - bet
+            self._sums[:, rows] += bet, bet * value, (value - before) ** 2 * price, above**2 * price
+            self._see(rows, value)
 
     def interval(self, rows: Rows) -> tuple[Floats, Floats]:
         """Return lower and upper ends, within [0, 1]."""

@@ -68,7 +68,11 @@ class BettingTable(PlugInBets, version=2, what="betting", capacity=4):
 
     def _add(self, rows: Rows, x: Floats) -> None:
         bet = self._next_bets(rows)[:, None]
-        m = self._left(rows)
+        n, total, _ = self._seen[:, rows]
+        population = self._population[rows]
+        finite = np.isfinite(population)[:, None]
+        left = population[:, None] * self._means - total[:, None]
+        m = np.where(finite, left / (population - n)[:, None], self._means)
         possible = (m >= 0) & (m <= 1)
         # Plus 0, because -0.0 (left by a sum of tiny values) would bet minus infinity.
         m = np.clip(m, 0.0, 1.0) + 0.0
@@ -79,13 +83,6 @@ class BettingTable(PlugInBets, version=2, what="betting", capacity=4):
         self._capital[rows, 0] += np.where(possible, higher, np.inf)
         self._capital[rows, 1] += np.where(possible, lower, np.inf)
         self._see(rows, x)
-
-    def _left(self, rows: Rows) -> Floats:
-        n, total, _ = self._seen[:, rows]
-        population = self._population[rows]
-        finite = np.isfinite(population)[:, None]
-        left = population[:, None] * self._means - total[:, None]
-        return np.where(finite, left / (population - n)[:, None], self._means)
 
     def kept(self, rows: Rows) -> NDArray[np.bool_]:
         """Return for each row and each mean of the grid whether it is not ruled out; shape (rows, means)."""

@@ -69,9 +69,9 @@ def counted(rows: Rows, values: Floats) -> Iterator[tuple[int, int, int]]:
     keys = np.maximum(keys, lowest) - lowest
     span = int(keys.max(initial=0)) + 1
     codes, _, counts = distinct(rows * span + keys)
-    found, bins = np.divmod(codes, span)
+    bin_rows, bins = np.divmod(codes, span)
     bins = np.where(bins == 0, ZERO, bins + lowest)
-    yield from zip(found.tolist(), bins.tolist(), counts.tolist(), strict=True)
+    yield from zip(bin_rows.tolist(), bins.tolist(), counts.tolist(), strict=True)
 
 
 class Quantiles:
@@ -141,12 +141,12 @@ class Quantiles:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Quantiles":
         """Return the sketch that `to_bytes` wrote."""
-        message, found = _MESSAGE.FromString(data), cls()
+        message, sketch = _MESSAGE.FromString(data), cls()
         for index, count in enumerate(message.positiveValues.contiguousBinCounts):
             if count:
-                found.add_bin(message.positiveValues.contiguousBinIndexOffset + index, count)
-        found._zeros = int(message.zeroCount)
-        return found
+                sketch.add_bin(message.positiveValues.contiguousBinIndexOffset + index, count)
+        sketch._zeros = int(message.zeroCount)
+        return sketch
 
 
 _EMPTY: Final[Any] = DDSketchProto.to_proto(  # type: ignore[no-untyped-call]

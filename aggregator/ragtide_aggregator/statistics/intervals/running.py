@@ -103,16 +103,14 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
 
 
 def _log_mixture(s: Floats, shape: Floats, rest: Floats) -> tuple[Floats, Floats]:
-    gained = shape * _minus_log1p(s / shape)
+    x = s / shape
+    # x - log(1 + x), by its series where the difference would be rounded away.
+    small = np.minimum(x, _SERIES_BELOW)
+    series = small * small * np.polyval([(-1) ** k / k for k in range(10, 1, -1)], small)
+    gained = shape * np.where(x < _SERIES_BELOW, series, x - np.log1p(x))
     below = scipy_functions.gammainc(shape, shape + s)
     density = np.exp(-rest - gained) / (shape + s)
     return rest + gained + np.log(below), s / (shape + s) + density / below
-
-
-def _minus_log1p(x: Floats) -> Floats:
-    small = np.minimum(x, _SERIES_BELOW)
-    series = small * small * np.polyval([(-1) ** k / k for k in range(10, 1, -1)], small)
-    return np.where(x < _SERIES_BELOW, series, x - np.log1p(x))
 
 
 def _stirling_rest(a: Floats) -> Floats:

@@ -57,5 +57,5 @@ def closed_interval(moments: Moments, *, confidence: float, counts: ArrayLike = 
     lower, upper = np.where(nothing, 0.0, lower), np.where(nothing, 1.0, upper)
     if moments.weighted is None:
         return lower, upper
-    mixed, found = moments.weighted.mixed, moments.weighted.intervals(confidence=confidence, counts=counts)
-    return np.where(mixed, found.lower, lower), np.where(mixed, found.upper, upper)
+    mixed, intervals = moments.weighted.mixed, moments.weighted.intervals(confidence=confidence, counts=counts)
+    return np.where(mixed, intervals.lower, lower), np.where(mixed, intervals.upper, upper)

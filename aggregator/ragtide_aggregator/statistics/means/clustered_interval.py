@@ -77,8 +77,8 @@ def design_effects(moments: Moments) -> Floats:
         return np.full(moments.n.shape, np.nan)
     known = (sums.count >= LEAST_CLUSTERS) & (moments.v > 0)
     single = moments.v / np.maximum(moments.n, 1)
-    each = sums.squares / np.maximum(sums.n, 1)
-    return np.where(known, each / np.where(known, single, 1.0), np.nan)
+    clustered = sums.squares / np.maximum(sums.n, 1)
+    return np.where(known, clustered / np.where(known, single, 1.0), np.nan)
 
 
 def clusters_used(moments: Moments) -> list[int | None]:

@@ -49,8 +49,8 @@ class ClusterSums:
 
     def at(self, places: Rows) -> "ClusterSums":
         """Return the sums at places."""
-        found = {part.name: getattr(self, part.name) for part in fields(self)}
-        return replace(self, **{name: part[places] for name, part in found.items() if part is not None})
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        return replace(self, **{name: part[places] for name, part in parts.items() if part is not None})
 
     @property
     def in_use(self) -> NDArray[np.bool_]:

@@ -163,15 +163,17 @@ class DependenceTable(RowTable):
     def _add_blocks(self, level: int, rows: Rows, at_ends: NDArray[np.int64]) -> None:
         number, ends, square_ends, times = at_ends
         length = BLOCKS[level]
-        batch = _neighbours(rows)
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        counts = np.diff(np.append(starts, rows.size))
+        batch = Grouped(np.arange(rows.size), rows[starts], counts, starts)
         distinct, place = batch.rows, batch.occurrence
 
         def earlier(now: NDArray[np.int64], stored: NDArray[np.int64], back: int) -> NDArray[np.int64]:
-            found = np.roll(now, back)
+            before = np.roll(now, back)
             for at in range(back):
                 some = np.flatnonzero(place == at)
-                found[some] = stored[back - 1 - at, rows[some]]
-            return found
+                before[some] = stored[back - 1 - at, rows[some]]
+            return before
 
         totals = ends - earlier(ends, self._ends[level][None, :], 1)
         exact = totals / _UNIT
@@ -221,17 +223,17 @@ class DependenceTable(RowTable):
         # Nothing is measured where all values are equal.
         varies = variance > 1 / _PARTS
         effects = np.where(~np.isnan(errors) & varies, mean_squares / np.where(varies, variance, 1.0), np.nan)
-        found, of_all = _dependence(effects, errors), _dependence(plain, plain_errors)
+        dependence, of_all = _dependence(effects, errors), _dependence(plain, plain_errors)
         # Slow moves count for the length of blocks, but steps would count as slow moves.
         stepped = steps > by_chance
         return Dependence(
-            found.design_effect,
-            np.where(stepped, found.block, of_all.block),
-            np.where(stepped, found.settled, of_all.settled),
-            found.certain,
+            dependence.design_effect,
+            np.where(stepped, dependence.block, of_all.block),
+            np.where(stepped, dependence.settled, of_all.settled),
+            dependence.certain,
             variance,
-            found.measured,
-            found.growing,
+            dependence.measured,
+            dependence.growing,
         )
 
     def to_bytes(self, row: int) -> bytes:
@@ -246,18 +248,18 @@ class DependenceTable(RowTable):
         if not rows.size:
             return []
         heads = np.stack([self._n[rows], self._total[rows], self._square[rows]], axis=1).tolist()
-        parts = [of[..., rows].reshape(-1, rows.size).T for of in self._numbers()]
+        parts = [numbers[..., rows].reshape(-1, rows.size).T for numbers in self._numbers()]
         levels = np.concatenate(parts, axis=1).tolist()
         counts = self._counts[..., rows].reshape(-1, rows.size).T
         squares = self._squares[..., rows].reshape(-1, rows.size).T
         used = counts > 0
         masks = np.packbits(used, axis=1)
-        found = []
+        fields = []
         for place in range(rows.size):
             head = _HEAD.pack(VERSION, *heads[place], *levels[place], masks[place].tobytes())
             of_sizes = np.concatenate([counts[place, used[place]], squares[place, used[place]]])
-            found.append(head + of_sizes.astype("<i8").tobytes())
-        return found
+            fields.append(head + of_sizes.astype("<i8").tobytes())
+        return fields
 
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
@@ -276,20 +278,14 @@ class DependenceTable(RowTable):
             raise ValueError(f"a row of blocks has version {VERSION} and {len(data)} bytes")
         self._n[row], self._total[row], self._square[row] = n, total, square
         at = 0
-        for of in self._numbers():
-            size = of[..., row].size
-            of[..., row] = np.array(levels[at : at + size], dtype=np.int64).reshape(of.shape[:-1])
+        for numbers in self._numbers():
+            size = numbers[..., row].size
+            numbers[..., row] = np.array(levels[at : at + size], dtype=np.int64).reshape(numbers.shape[:-1])
             at += size
         of_sizes = np.frombuffer(data, dtype="<i8", offset=_HEAD.size).reshape(2, -1)
         flat = np.zeros((2, used.size), dtype=np.int64)
         flat[:, used] = of_sizes
         self._counts[..., row], self._squares[..., row] = flat.reshape(2, _LEVELS, _BINS)
-
-
-def _neighbours(rows: Rows) -> Grouped:
-    starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    counts = np.diff(np.append(starts, rows.size))
-    return Grouped(np.arange(rows.size), rows[starts], counts, starts)
 
 
 def _without_steps(
@@ -327,9 +323,9 @@ def _dependence(effects: Floats, errors: Floats) -> Dependence:
     settled = long_known & (level < longest)
     first = BLOCKS.index(FIRST_BLOCK)
     level = np.where(long_known, level, first)
-    shown = np.where(long_known, level, np.where(known.any(axis=0), longest, 0))
+    reported = np.where(long_known, level, np.where(known.any(axis=0), longest, 0))
     certain = np.where(known, effects * np.maximum(1 - 2 * errors, 0.0), 0.0).max(axis=0)
-    effect = effects[shown, column]
+    effect = effects[reported, column]
     return Dependence(
         effect,
         np.array(BLOCKS)[level],

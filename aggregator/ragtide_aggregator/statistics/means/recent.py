@@ -40,7 +40,11 @@ def weighted(batch: Grouped, values: Floats, n: Rows, recent: Floats) -> Floats:
     for rank in np.flatnonzero(n[starts] < _LEARNED).tolist():
         start, learned = starts[rank], int(n[starts[rank]])
         first = _LEARNED - learned
-        after[rank] = _slowly(float(after[rank]), values[start : start + first], learned)
+        last = float(after[rank])
+        for number, value in enumerate(values[start : start + first].tolist(), learned + 1):
+            share = max(1 / number, _SHARE)
+            last = (1 - share) * last + share * value
+        after[rank] = last
         starts[rank] += first
         counts[rank] -= first
     begin = 0
@@ -51,13 +55,6 @@ def weighted(batch: Grouped, values: Floats, n: Rows, recent: Floats) -> Floats:
         begin = end
     _in_rounds(batch, long, values, n, after)
     return after
-
-
-def _slowly(last: float, values: Floats, n: int) -> float:
-    for number, value in enumerate(values.tolist(), n + 1):
-        share = max(1 / number, _SHARE)
-        last = (1 - share) * last + share * value
-    return float(last)
 
 
 def _filtered(last: Floats, values: Floats, starts: Rows, counts: Rows) -> Floats:

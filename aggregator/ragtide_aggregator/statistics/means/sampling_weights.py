@@ -161,11 +161,11 @@ class SamplingWeights(RowTable, version=1, what="sampling weights", capacity=16)
         """
         if not self._places:
             return None
-        each = enumerate(self._places.get(row) for row in rows.tolist())
-        found = [(number, place) for number, place in each if place is not None]
-        if not found:
+        row_places = enumerate(self._places.get(row) for row in rows.tolist())
+        sampled = [(number, place) for number, place in row_places if place is not None]
+        if not sampled:
             return None
-        numbers, places = np.array(found, dtype=np.intp).T
+        numbers, places = np.array(sampled, dtype=np.intp).T
         groups = np.searchsorted(starts, numbers, side="right") - 1
         sums = np.zeros((_LEAST, starts.size))
         for quantity, added in zip(sums, self._sums[:_LEAST, places], strict=True):

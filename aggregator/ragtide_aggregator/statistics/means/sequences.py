@@ -60,7 +60,10 @@ def confidence_sequence(
     >>> confidence_sequence("running", [1.0] * 200)[-1].round(2).tolist()
     [0.97, 1.0]
     """
-    _check_name(name, clustered=clusters is not None)
+    if name not in SEQUENCES:
+        raise ValueError(f"sequence {name!r} is unknown: use one of {', '.join(SEQUENCES)}")
+    if clusters is not None and name != "running":
+        raise ValueError(f"clusters belong to the sequence running: {name} cannot make use of them")
     check_range(value_range)
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
@@ -72,22 +75,21 @@ def confidence_sequence(
     if array.size == 0:
         return np.empty((0, 2))
     lowest, highest = value_range
-    if name == "running":
-        ends = _running(x, confidence, v_opt) if clusters is None else _clustered(x, clusters, confidence)
+    n = np.arange(1, x.size + 1)
+    mean = np.cumsum(x) / n
+    if clusters is not None:
+        ends = _clustered(x, clusters, confidence)
+    elif name == "running":
+        v = np.cumsum((x - np.concatenate([[FIRST_GUESS], mean[:-1]])) ** 2)
+        ends = np.stack(running_interval(mean, n, v, confidence=confidence, v_opt=v_opt), axis=1)
     elif name == "asymptotic":
-        ends = _asymptotic(x, confidence)
+        variance = np.maximum(np.cumsum((x - x[0]) ** 2) / n - (mean - x[0]) ** 2, 0.0) * n / np.maximum(n - 1, 1)
+        ends = np.stack(asymptotic_interval(mean, n, variance, confidence=confidence), axis=1)
     elif name == "empirical_bernstein":
         ends = bernstein_path(x, confidence)
     else:
         ends = _betting(x, confidence, population)
     return np.asarray(lowest + (highest - lowest) * ends)
-
-
-def _check_name(name: str, *, clustered: bool) -> None:
-    if name not in SEQUENCES:
-        raise ValueError(f"sequence {name!r} is unknown: use one of {', '.join(SEQUENCES)}")
-    if clustered and name != "running":
-        raise ValueError(f"clusters belong to the sequence running: {name} cannot make use of them")
 
 
 def _betting(x: Floats, confidence: float, population: int | None) -> Floats:
@@ -99,13 +101,6 @@ def _betting(x: Floats, confidence: float, population: int | None) -> Floats:
         lower, upper = table.interval(row)
         ends[index] = lower[0], upper[0]
     return ends
-
-
-def _running(x: Floats, confidence: float, v_opt: float) -> Floats:
-    n = np.arange(1, x.size + 1)
-    mean = np.cumsum(x) / n
-    v = np.cumsum((x - np.concatenate([[FIRST_GUESS], mean[:-1]])) ** 2)
-    return np.stack(running_interval(mean, n, v, confidence=confidence, v_opt=v_opt), axis=1)
 
 
 def _clustered(x: Floats, clusters: Sequence[Hashable] | ArrayLike, confidence: float) -> Floats:
@@ -121,10 +116,3 @@ def _clustered(x: Floats, clusters: Sequence[Hashable] | ArrayLike, confidence: 
         lower, upper = clustered_interval(table.read(row), confidence=confidence)
         ends[places[-1] : following[-1]] = lower[0], upper[0]
     return ends
-
-
-def _asymptotic(x: Floats, confidence: float) -> Floats:
-    n = np.arange(1, x.size + 1)
-    mean = np.cumsum(x) / n
-    variance = np.maximum(np.cumsum((x - x[0]) ** 2) / n - (mean - x[0]) ** 2, 0.0) * n / np.maximum(n - 1, 1)
-    return np.stack(asymptotic_interval(mean, n, variance, confidence=confidence), axis=1)

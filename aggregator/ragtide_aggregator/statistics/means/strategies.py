@@ -42,13 +42,13 @@ def resolved(strategy: str, moments: Moments, counts: ArrayLike) -> NDArray[np.s
         counts: as of `moments_interval`.
     """
     if strategy != AUTO:
-        found: NDArray[np.str_] = np.full(moments.n.shape, strategy)
+        strategies: NDArray[np.str_] = np.full(moments.n.shape, strategy)
     else:
         *_, enough = count_interval(moments.mean, moments.n, moments.m2, confidence=0.5)  # no end is used
         enough &= np.asarray(counts, dtype=bool)
-        found = np.where(enough, "asymptotic", "running")
+        strategies = np.where(enough, "asymptotic", "running")
     # A weighted mean has one kind of interval.
-    return found if moments.weighted is None else np.where(moments.weighted.mixed, "asymptotic", found)
+    return strategies if moments.weighted is None else np.where(moments.weighted.mixed, "asymptotic", strategies)
 
 
 def moments_interval(
@@ -103,8 +103,8 @@ def moments_interval(
     lower, upper = np.where(none, 0.0, lower), np.where(none, 1.0, upper)
     mixed: NDArray[np.bool_] = np.zeros(none.shape, dtype=bool)
     if moments.weighted is not None:
-        mixed, found = moments.weighted.mixed, moments.weighted.intervals(confidence=confidence, counts=counts)
-        lower, upper = np.where(mixed, found.lower, lower), np.where(mixed, found.upper, upper)
+        mixed, weighted = moments.weighted.mixed, moments.weighted.intervals(confidence=confidence, counts=counts)
+        lower, upper = np.where(mixed, weighted.lower, lower), np.where(mixed, weighted.upper, upper)
     if population is None:
         return lower, upper
     # For every strategy: the values not yet seen of a finite population can move its mean only so far.
@@ -260,11 +260,9 @@ class RunningIntervals:
     def intervals(self) -> Interval[Floats, Floats]:
         """Return the estimates of all keys with their intervals."""
         lower, upper = self._table.interval(self._rows)
-        return Interval(*(self._unscaled(part) for part in (self._table.estimate(self._rows), lower, upper)))
-
-    def _unscaled(self, part: Floats) -> Floats:
         factor, (lowest, highest) = self._sizes if self._kind == "distributive" else 1.0, self._range
-        return np.asarray(factor * (lowest + (highest - lowest) * part))
+        parts = (self._table.estimate(self._rows), lower, upper)
+        return Interval(*(np.asarray(factor * (lowest + (highest - lowest) * part)) for part in parts))
 
     def merge(self, key: int, other: "RunningIntervals", other_key: int) -> None:
         """Add the values of a key of another object to a key.

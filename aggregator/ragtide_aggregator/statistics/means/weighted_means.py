@@ -60,7 +60,7 @@ class WeightedMeans:
     """Sum of w over all values."""
     heaviest: Floats
     """Number of values of the largest w that would weigh as much as all values, sum w / max w."""
-    found: Fitted
+    fit: Fitted
     """Means with their variances, if values are independent."""
     closed: ClosedWeights | None
     """None if each value counts by itself."""
@@ -68,12 +68,12 @@ class WeightedMeans:
     @property
     def mean(self) -> Floats:
         """Weighted mean, in [0, 1]."""
-        return self.found.estimate
+        return self.fit.estimate
 
     @property
     def spread(self) -> Floats:
         """Weighted variance of the values."""
-        return self.found.spread
+        return self.fit.spread
 
     def intervals(self, *, confidence: float, counts: ArrayLike = False) -> Powered:
         """Return the weighted means with intervals: the whole range while there are not enough values or clusters.
@@ -82,18 +82,18 @@ class WeightedMeans:
             confidence: level in (0, 1); the intervals hold at every n at once, from enough values on.
             counts: whether each key has counts: values whose range is far wider than their spread.
         """
-        found, closed = self.found, self.closed
+        fit, closed = self.fit, self.closed
 
         def trusted(items: Floats) -> NDArray[np.bool_]:
-            return np.where(counts, enough_to_count(found.mean, items, found.spread), enough(found.mean, items))
+            return np.where(counts, enough_to_count(fit.mean, items, fit.spread), enough(fit.mean, items))
 
-        single = found.powered(found.variance, found.n, trusted(self.heaviest), confidence=confidence)
+        single = fit.powered(fit.variance, fit.n, trusted(self.heaviest), confidence=confidence)
         if closed is None:
             return single
-        known = found.variance > 0
-        effect = np.where(known, closed.variance / np.where(known, found.variance, 1.0), np.nan)
+        known = fit.variance > 0
+        effect = np.where(known, closed.variance / np.where(known, fit.variance, 1.0), np.nan)
         enough_clusters = (closed.equal >= LEAST_CLUSTERS) & (closed.variance > 0)
-        of_clusters = replace(found, estimate=closed.estimate).powered(
+        of_clusters = replace(fit, estimate=closed.estimate).powered(
             closed.variance,
             closed.count,
             enough_clusters & trusted(self.heaviest / np.fmax(effect, 1.0)),
@@ -124,19 +124,19 @@ def weighted_means(
         clusters: sums over the closed clusters; None if each value counts by itself.
     """
     n_s, w, w2, wx, w2x, wxx, w2xx, x, xx = sampled.items
-    every = np.asarray(n, dtype=np.float64)
-    single = np.maximum(every - n_s, 0.0)
-    total = every * mean
+    count = np.asarray(n, dtype=np.float64)
+    single = np.maximum(count - n_s, 0.0)
+    total = count * mean
     # The sums over values with w = 1 are those over all values without the sampled ones.
     y = np.where(single > 0, np.maximum(total - x, 0.0), 0.0)
     yy = np.where(single > 0, np.maximum(m2 + total * mean - xx, 0.0), 0.0)
     of_w, of_w2 = np.stack([y + wx, yy + wxx]), np.stack([y + w2x, yy + w2xx])
     return WeightedMeans(
-        mixed=sampled.mixed(every),
+        mixed=sampled.mixed(count),
         sampled=n_s > 0,
-        traffic=sampled.traffic(every),
+        traffic=sampled.traffic(count),
         heaviest=(single + w) / np.maximum(sampled.most, 1.0),
-        found=weighted_fit(every, single + w, single + w2, of_w, of_w2),
+        fit=weighted_fit(count, single + w, single + w2, of_w, of_w2),
         closed=None if clusters is None or not clusters.in_use.any() else _over_clusters(clusters, sampled),
     )
 

@@ -179,13 +179,15 @@ class ClusteredPairs(RowTable, version=2, what="pairs of clusters", capacity=16)
         elif powered:
             raise ValueError("everything has no sums over clusters: read them from a ClusterTable")
         fitted = self._pairs.fit(rows, everything, powered=powered)
-        sums, linear, found = self._sums[:, rows], fitted.linear, fitted.known
+        sums, linear, fitted_pairs = self._sums[:, rows], fitted.linear, fitted.known
         theta, k, scale = linear.theta, linear.k, linear.scale
         one = np.ones_like(theta)
         # Weights of the sums of w in B.
         of_b = np.stack([k * linear.proxy_mean, -theta, one, -k, 0 * one, -theta, one])
         of_b *= np.repeat(scale, [4, 3], axis=0) / linear.answered
-        weight2, variance = _square(sums[_ALL], _weights(scale)), _square(sums[_ALL], of_b)
+        nothing = np.zeros_like(scale[0])
+        of_weights = np.stack([scale[0], *[nothing] * 3, scale[1], *[nothing] * 2])
+        weight2, variance = _square(sums[_ALL], of_weights), _square(sums[_ALL], of_b)
         equal = np.where(weight2 > 0, linear.shares.sum(axis=0) ** 2 / np.where(weight2 > 0, weight2, 1.0), 0.0)
         trusted = equal >= LEAST_CLUSTERS
         if powered and clusters is not None:
@@ -202,9 +204,9 @@ class ClusteredPairs(RowTable, version=2, what="pairs of clusters", capacity=16)
         variance = np.maximum(variance, 0.0)
         # Clusters with equal means say little about the next one.
         trusted &= variance * sums[0] > NO_SPREAD
-        single = found.variance + np.maximum(linear.drawn, 0.0)
+        single = fitted_pairs.variance + np.maximum(linear.drawn, 0.0)
         effect = np.where(single > 0, variance / np.where(single > 0, single, 1.0), np.nan)
-        trusted &= enough(found.mean, found.items / np.fmax(effect, 1.0))
+        trusted &= enough(fitted_pairs.mean, fitted_pairs.items / np.fmax(effect, 1.0))
         estimates = fitted.powered(variance, sums[0], trusted, confidence=confidence)
         return replace(estimates, design_effect=effect, n_clusters=sums[0])
 
@@ -224,7 +226,7 @@ class ClusteredPairs(RowTable, version=2, what="pairs of clusters", capacity=16)
         size = _FIRST_SIZE if data[:1] == b"\x01" else self.size
         own = data[:size]
         if data[:1] == b"\x01" and len(own) == _FIRST_SIZE:
-            own = bytes([2]) + _from_first(np.frombuffer(own, "<f8", offset=1)).astype("<f8").tobytes()
+            own = bytes([2]) + _read_version_1(np.frombuffer(own, "<f8", offset=1)).astype("<f8").tobytes()
         super().load(row, own)
         self._pairs.load(row, data[size:])
 
@@ -232,12 +234,12 @@ class ClusteredPairs(RowTable, version=2, what="pairs of clusters", capacity=16)
 _FIRST_SIZE: Final = 1 + 8 * _FIRST_SUMS
 
 
-def _from_first(sums: Floats) -> Floats:
-    def products(of: Floats) -> Floats:
-        ww, wy, wf, yy, yf, ff = of
-        found = np.zeros((_TERMS, _TERMS))
-        found[:4, :4] = [[ww, ww, wy, wf], [ww, ww, wy, wf], [wy, wy, yy, yf], [wf, wf, yf, ff]]
-        return found[_FIRST, _SECOND]
+def _read_version_1(sums: Floats) -> Floats:
+    def products(numbers: Floats) -> Floats:
+        ww, wy, wf, yy, yf, ff = numbers
+        matrix = np.zeros((_TERMS, _TERMS))
+        matrix[:4, :4] = [[ww, ww, wy, wf], [ww, ww, wy, wf], [wy, wy, yy, yf], [wf, wf, yf, ff]]
+        return matrix[_FIRST, _SECOND]
 
     with_items = np.zeros((2, _TERMS))
     with_items[:, :4] = sums[7:13].reshape(2, 3)[:, [0, 0, 1, 2]]
@@ -263,15 +265,15 @@ def read_pairs(
         powered: whether proxy scores and counts are used for the estimate; False for the weighted mean.
     """
     rows = np.array([row])
-    found = pairs.read(rows, everything, confidence=confidence, powered=powered)
+    estimates = pairs.read(rows, everything, confidence=confidence, powered=powered)
     if closed is None:
-        return found
+        return estimates
     interval = closed.read(rows, everything, confidence=confidence, powered=powered)
     # Pairs of open clusters are in the estimate, and not yet in the interval.
     return replace(
-        found,
-        lower=np.fmin(interval.lower, found.estimate),
-        upper=np.fmax(interval.upper, found.estimate),
+        estimates,
+        lower=np.fmin(interval.lower, estimates.estimate),
+        upper=np.fmax(interval.upper, estimates.estimate),
         standard_error=interval.standard_error,
         n_effective=interval.n_effective,
         design_effect=interval.design_effect,
@@ -279,20 +281,15 @@ def read_pairs(
     )
 
 
-def _by_cluster(values: Floats, of: Rows, count: int) -> Floats:
-    found = np.zeros((values.shape[0], count))
-    for quantity, added in zip(found, values, strict=True):
-        np.add.at(quantity, of, added)
-    return found
+def _by_cluster(values: Floats, cluster_of: Rows, count: int) -> Floats:
+    totals = np.zeros((values.shape[0], count))
+    for quantity, added in zip(totals, values, strict=True):
+        np.add.at(quantity, cluster_of, added)
+    return totals
 
 
 def _products(sums: Floats) -> Floats:
     return np.asarray(sums[_FIRST] * sums[_SECOND])
-
-
-def _weights(scale: Floats) -> Floats:
-    nothing = np.zeros_like(scale[0])
-    return np.stack([scale[0], *[nothing] * 3, scale[1], *[nothing] * 2])
 
 
 def _square(products: Floats, weights: Floats) -> Floats:

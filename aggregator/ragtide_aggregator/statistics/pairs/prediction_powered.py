@@ -129,14 +129,14 @@ class Strata:
     def powered(self, variance: Floats, units: Floats, trusted: NDArray[np.bool_], *, confidence: float) -> Powered:
         """Return the estimates with intervals; arguments as of `Fitted.powered`, about `known`."""
         trusted = trusted & (self.unknown < 1)
-        found = self.known.powered(variance, units, trusted, confidence=confidence)
+        powered = self.known.powered(variance, units, trusted, confidence=confidence)
         # Each unknown item has the lowest or the highest score, or cannot be told.
         told = (1 - self.unknown) * self.known.coverage
         part = np.where(self.unknown > 0, told / np.fmax(told + self.unknown, 1e-12), 1.0)
-        lower, upper = part * found.lower, part * found.upper + 1 - part
+        lower, upper = part * powered.lower, part * powered.upper + 1 - part
         whole, estimate = self.whole, np.where(self.whole.n > 0, self.whole.estimate, np.nan)
         return replace(
-            found,
+            powered,
             estimate=estimate,
             lower=np.where(trusted, np.fmin(lower, estimate), 0.0),
             upper=np.where(trusted, np.fmax(upper, estimate), 1.0),
@@ -206,9 +206,9 @@ class PairTable(RowTable, version=2, what="pairs", capacity=16):
             confidence: level in (0, 1); the intervals hold at every n at once, from `enough` pairs on.
             powered: whether proxy scores and counts are used for the estimate; False for the weighted mean.
         """
-        found = self.fit(rows, everything, powered=powered)
-        trusted = enough(found.known.mean, found.known.items)
-        return found.powered(found.known.variance, found.chosen, trusted, confidence=confidence)
+        strata = self.fit(rows, everything, powered=powered)
+        trusted = enough(strata.known.mean, strata.known.items)
+        return strata.powered(strata.known.variance, strata.chosen, trusted, confidence=confidence)
 
     def sums(self, row: int) -> Floats:
         """Return the sums of a row; shape (TERMS,)."""
@@ -220,7 +220,7 @@ class PairTable(RowTable, version=2, what="pairs", capacity=16):
         Raises: ValueError if the bytes were written by another version.
         """
         if data[:1] == b"\x01" and len(data) == _FIRST_SIZE:
-            data = bytes([2]) + _from_first(np.frombuffer(data, "<f8", offset=1)).astype("<f8").tobytes()
+            data = bytes([2]) + _read_version_1(np.frombuffer(data, "<f8", offset=1)).astype("<f8").tobytes()
         super().load(row, data)
 
     @classmethod
@@ -232,7 +232,7 @@ class PairTable(RowTable, version=2, what="pairs", capacity=16):
 _FIRST_SIZE: Final = 1 + 8 * _FIRST_TERMS
 
 
-def _from_first(sums: Floats) -> Floats:
+def _read_version_1(sums: Floats) -> Floats:
     n, w, w2, y, f, yy, ff, yf, y2, f2, yy2, ff2, yf2 = sums
     return np.array(
         [n, 0, 0, 0, w, w, y, f, yy, ff, yf, f, w2, w2, y2, f2, yy2, ff2, yf2, f2, *[0] * 8], dtype=np.float64

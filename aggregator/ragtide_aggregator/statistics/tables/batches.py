@@ -140,10 +140,10 @@ def distinct(codes: Rows) -> tuple[Rows, Rows, Rows]:
     if span > _SPARSE * codes.size + _SMALL:
         return np.unique(codes, return_inverse=True, return_counts=True)
     occurring = np.bincount(codes, minlength=span)
-    found = np.flatnonzero(occurring)
+    codes_found = np.flatnonzero(occurring)
     place = np.empty(span, dtype=np.intp)
-    place[found] = np.arange(found.size)
-    return found, place[codes], occurring[found]
+    place[codes_found] = np.arange(codes_found.size)
+    return codes_found, place[codes], occurring[codes_found]
 
 
 def _small(numbers: Rows) -> NDArray[np.unsignedinteger]:

@@ -90,9 +90,9 @@ class RowColumn(Generic[Scalar]):
 
     def rows(self, shape: tuple[int, ...], count: int) -> NDArray[Scalar]:
         """Return the array of new rows, given the shape of one."""
-        found = np.empty((count, *shape), dtype=self.kind)
-        found[:] = self.fill
-        return np.ascontiguousarray(np.moveaxis(found, 0, self.axis))
+        rows = np.empty((count, *shape), dtype=self.kind)
+        rows[:] = self.fill
+        return np.ascontiguousarray(np.moveaxis(rows, 0, self.axis))
 
     def at(self, rows: Any) -> tuple[Any, ...]:
         """Return the index of a row, or of rows, in the array."""
@@ -191,12 +191,12 @@ class RowTable:
 
     def bytes_of(self, rows: Rows) -> list[bytes]:
         """Return what `to_bytes` of a RowTable returns for each of rows; much faster than one by one."""
-        found = np.empty(rows.size, dtype=self._bytes)
+        records = np.empty(rows.size, dtype=self._bytes)
         if self._version is not None:
-            found[_VERSION] = self._version
+            records[_VERSION] = self._version
         for column, _ in self._stored:
-            found[column.name] = np.moveaxis(self.__dict__[column.name][column.at(rows)], column.axis, 0)
-        data, size = found.tobytes(), self.size
+            records[column.name] = np.moveaxis(self.__dict__[column.name][column.at(rows)], column.axis, 0)
+        data, size = records.tobytes(), self.size
         return [data[at : at + size] for at in range(0, len(data), size)]
 
     def load(self, row: int, data: bytes) -> None:
@@ -211,8 +211,8 @@ class RowTable:
         at = 0 if self._version is None else 1
         for column, shape in self._stored:
             count = prod(shape)
-            found = np.array(numbers[at : at + count], dtype=column.kind).reshape(shape)
-            self.__dict__[column.name][column.at(row)] = found
+            array = np.array(numbers[at : at + count], dtype=column.kind).reshape(shape)
+            self.__dict__[column.name][column.at(row)] = array
             at += count
         if self._checks and self.impossible(np.array([row], dtype=np.intp))[0]:
             raise ValueError(f"a row of {self._what} holds a number that is not finite, or below its least")
@@ -224,11 +224,11 @@ class RowTable:
         """
         if len(data) != rows.size * self.size:
             raise ValueError(f"{rows.size:,} rows of {self._what} have {len(data):,} bytes")
-        found = np.frombuffer(data, dtype=self._bytes)
-        if self._version is not None and (found[_VERSION] != self._version).any():
+        records = np.frombuffer(data, dtype=self._bytes)
+        if self._version is not None and (records[_VERSION] != self._version).any():
             raise ValueError(f"a row of {self._what} has a version other than {self._version}")
         for column, _ in self._stored:
-            self.__dict__[column.name][column.at(rows)] = np.moveaxis(found[column.name], 0, column.axis)
+            self.__dict__[column.name][column.at(rows)] = np.moveaxis(records[column.name], 0, column.axis)
 
 
 def _row_struct(version: int | None, shapes: Mapping[RowColumn[Any], tuple[Any, ...]]) -> Struct:

@@ -28,24 +28,24 @@ MOST_VALUES: Final = 2**22
 
 def limbs(values: Floats) -> Limbs:
     """Return each value of 0 or more as a sum."""
-    found = np.empty((3, *values.shape), dtype=np.int64)
+    parts = np.empty((3, *values.shape), dtype=np.int64)
     units = np.floor(values)
     first = values - units
     first *= _SCALE
     high = np.floor(first)
     first -= high
     first *= _SCALE
-    found[0], found[1], found[2] = units, high, first
-    return found
+    parts[0], parts[1], parts[2] = units, high, first
+    return parts
 
 
 def carried(sums: Limbs) -> Limbs:
     """Return sums in which each part's overflow is carried into the part above."""
     units, high, low = sums
-    found = np.empty_like(sums)
+    parts = np.empty_like(sums)
     high = high + (low >> _BITS)
-    found[0], found[1], found[2] = units + (high >> _BITS), high & _MASK, low & _MASK
-    return found
+    parts[0], parts[1], parts[2] = units + (high >> _BITS), high & _MASK, low & _MASK
+    return parts
 
 
 def as_floats(sums: Limbs) -> Floats:
@@ -68,9 +68,9 @@ WHOLE: Final = 2 ** (2 * _BITS)
 """Smallest parts in one unit."""
 
 
-def whole(of: Limbs) -> int:
+def whole(parts: Limbs) -> int:
     """Return a carried sum, of shape (3,), as a whole number of its smallest parts."""
-    units, high, low = of.tolist()
+    units, high, low = parts.tolist()
     return int(units * WHOLE + high * UNIT + low)
 
 

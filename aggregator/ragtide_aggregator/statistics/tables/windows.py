@@ -42,10 +42,10 @@ def window(text: str) -> Window:
     >>> window("24h/1h").covering(90 * 60_000) == (-22 * 3_600_000, 2 * 3_600_000)
     True
     """
-    found = _PATTERN.fullmatch(text)
-    if found is None:
+    match = _PATTERN.fullmatch(text)
+    if match is None:
         raise ValueError(f"window {text!r} is unknown: write 15m, 1h or 7d for tumbling, 24h/1h for sliding windows")
-    size, unit, step, step_unit = found.groups()
+    size, unit, step, step_unit = match.groups()
     size_ms = int(size) * _UNITS[unit]
     every_ms = size_ms if step is None else int(step) * _UNITS[step_unit]
     if not (size_ms > 0 and every_ms > 0 and size_ms % every_ms == 0):
