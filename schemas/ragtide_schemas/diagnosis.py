@@ -3,7 +3,7 @@
 A pattern is a conjunction of good and poor metrics, by their bands. It suggests where to look first, and is no proof.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,19 +13,10 @@ from .metrics import Pattern, Quality
 DIAGNOSED_N: Final = 30
 """Fewest values of each mean in a diagnosis: advice from fewer would often be wrong."""
 
+NO_ENDS: Final[Mapping[str, tuple[float | None, float | None]]] = {}
+"""Of scores without intervals."""
+
 _GOOD: Final = ("good", "excellent")
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """The score of one interaction, or the mean of a window with its interval."""
-
-    value: float
-    lower: float | None = None
-    """Lower end of the interval; None for one interaction."""
-    upper: float | None = None
-    """Upper end of the interval."""
-    n: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +24,7 @@ class Diagnosis:
     """A pattern that matches some scores."""
 
     pattern: Pattern
-    evidence: Mapping[str, Score]
+    evidence: Mapping[str, float]
     """The scores of the pattern, by qualified metric name."""
     certain: bool
     """Whether the whole interval of each score matches; True for a single interaction, which has no intervals."""
@@ -41,14 +32,14 @@ class Diagnosis:
     def sentence(self) -> str:
         """Return the diagnosis in words: the cause, the scores, and the advice.
 
-        >>> found = diagnose({"trace.context_relevance": Score(0.5), "trace.context_utilization": Score(0.05)})
-        >>> print(found[0].sentence().partition(":")[0])
+        >>> diagnosis = diagnose({"trace.context_relevance": 0.5, "trace.context_utilization": 0.05})[0]
+        >>> print(diagnosis.sentence().partition(":")[0])
         The generator ignores good context (context_relevance 0.50, context_utilization 0.05)
         """
-        shown = ", ".join(f"{name.rpartition('.')[2]} {score.value:.2f}" for name, score in self.evidence.items())
+        scores = ", ".join(f"{name.rpartition('.')[2]} {score:.2f}" for name, score in self.evidence.items())
         hedge = "" if self.certain else "Perhaps: "
         meaning = self.pattern.meaning if self.certain else self.pattern.meaning[0].lower() + self.pattern.meaning[1:]
-        return f"{hedge}{meaning} ({shown}): {self.pattern.advice}."
+        return f"{hedge}{meaning} ({scores}): {self.pattern.advice}."
 
 
 PATTERNS: Final = (
@@ -177,31 +168,35 @@ def enough_for_advice(
     return lower is None or upper is None or lower > value_range[0] or upper < value_range[1]
 
 
-def diagnose(scores: Mapping[str, Score]) -> list[Diagnosis]:
+def diagnose(
+    scores: Mapping[str, float], ends: Mapping[str, tuple[float | None, float | None]] = NO_ENDS
+) -> list[Diagnosis]:
     """Return the patterns that match scores, the certain ones first.
 
     Args:
-        scores: by qualified metric name; a pattern with a missing metric does not match.
+        scores: of one interaction, or means, by qualified metric name; a pattern with a missing metric does not match.
+        ends: lower and upper ends of the intervals of means; None for an end that is not known.
     """
-    found = [
+
+    def is_certain(metric: str, quality: Quality) -> bool:
+        return all(end is None or _shows(metric, end, quality) for end in ends.get(metric, ()))
+
+    diagnoses = [
         Diagnosis(
             pattern,
             {metric: scores[metric] for metric in pattern.conditions},
-            all(_certainly(metric, scores[metric], quality) for metric, quality in pattern.conditions.items()),
+            all(is_certain(metric, quality) for metric, quality in pattern.conditions.items()),
         )
         for pattern in PATTERNS
-        if all(metric in scores and _shows(metric, scores[metric].value, q) for metric, q in pattern.conditions.items())
+        if all(metric in scores and _shows(metric, scores[metric], q) for metric, q in pattern.conditions.items())
     ]
-    return sorted(_most_telling(found), key=lambda diagnosis: not diagnosis.certain)
-
-
-def _most_telling(found: Iterable[Diagnosis]) -> list[Diagnosis]:
-    diagnoses = list(found)
-    return [
+    # Of two patterns the one with more conditions tells more.
+    telling = [
         diagnosis
         for diagnosis in diagnoses
         if not any(diagnosis.pattern.conditions.items() < other.pattern.conditions.items() for other in diagnoses)
     ]
+    return sorted(telling, key=lambda diagnosis: not diagnosis.certain)
 
 
 def band_of(metric: str, value: float) -> str | None:
@@ -217,8 +212,3 @@ def band_of(metric: str, value: float) -> str | None:
 def _shows(metric: str, value: float, quality: Quality) -> bool:
     band = band_of(metric, value)
     return band in _GOOD if quality == "good" else band == "poor"
-
-
-def _certainly(metric: str, score: Score, quality: Quality) -> bool:
-    ends = (score.lower, score.upper)
-    return all(end is None or _shows(metric, end, quality) for end in ends)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.alerting import BLOCKS
 from ragtide_schemas import Alert, to_milliseconds
-from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
+from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, diagnose
 
 from ..alerts.cause_search import (
     EXPLAINED_FAMILIES,
@@ -572,11 +572,11 @@ class StateAlerts(StatePart):
             row = self._rows.find(own)
             if row is not None and self._rows.moments.n(row) >= DIAGNOSED_N:
                 lowest, highest = own.value_range
-                recent[metric] = Score(lowest + (highest - lowest) * self._rows.moments.recent(row))
+                recent[metric] = lowest + (highest - lowest) * self._rows.moments.recent(row)
         if alert is None or alert.quantity != "mean" or alert.metric not in recent:
             return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
         if alert.observed is not None and (alert.observed_n or 0) >= DIAGNOSED_N:
-            recent[alert.metric] = Score(alert.observed)
+            recent[alert.metric] = alert.observed
         return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:

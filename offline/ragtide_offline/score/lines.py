@@ -11,7 +11,7 @@ from ragtide_producers.files.formats.text import lines_of
 from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import InvalidEntryError, MetricEvent
 from ragtide_schemas.base import read_json_object
-from ragtide_schemas.diagnosis import Score, diagnose
+from ragtide_schemas.diagnosis import diagnose
 from ragtide_schemas.printable import printable_json
 
 _EXTRAS: Final = ("diagnosis", "labels")
@@ -24,7 +24,7 @@ class UnusableScoresError(RagtideError):
 
 def patterns_of(event: MetricEvent) -> list[str]:
     """Return the names of the patterns that the scores of an event show."""
-    return [found.pattern.name for found in diagnose({name: Score(value) for name, value in event.scores.items()})]
+    return [diagnosis.pattern.name for diagnosis in diagnose(event.scores)]
 
 
 def line_of(event: MetricEvent, labeling: Labeling | None = None) -> dict[str, Any]:
