@@ -46,11 +46,11 @@ def dependent_pipelines(state: AggregatorState) -> list[DependentPipeline]:
         for row, key in enumerate(state.keys)
         if (key.pipeline, key.run) not in clustered and state.measures_dependence(row)
     ]
-    found = state.dependence(np.array(rows, dtype=np.intp))
-    if found is None:
+    dependence = state.dependence(np.array(rows, dtype=np.intp))
+    if dependence is None:
         return []
     largest: dict[tuple[str, str | None], DependentPipeline] = {}
-    for row, effect, certain in zip(rows, found.design_effect.tolist(), found.certain.tolist(), strict=True):
+    for row, effect, certain in zip(rows, dependence.design_effect.tolist(), dependence.certain.tolist(), strict=True):
         key = state.keys[row]
         known = largest.get((key.pipeline, key.run))
         if certain > CERTAIN_EFFECT and (known is None or effect > known.design_effect):
@@ -85,9 +85,11 @@ def continued_pipelines(state: AggregatorState) -> list[ContinuedPipeline]:
         key = state.keys[row]
         scope = (key.pipeline, key.run)
         clusters[scope] = max(clusters.get(scope, 0), count)
-    found = [ContinuedPipeline(*scope, wanted[scope][0], count + wanted[scope][1]) for scope, count in clusters.items()]
+    pipelines = [
+        ContinuedPipeline(*scope, wanted[scope][0], count + wanted[scope][1]) for scope, count in clusters.items()
+    ]
     return _by_name(
-        pipeline for pipeline in found if pipeline.clusters >= LEAST_CLUSTERS and pipeline.share > MOST_CONTINUED
+        pipeline for pipeline in pipelines if pipeline.clusters >= LEAST_CLUSTERS and pipeline.share > MOST_CONTINUED
     )
 
 
@@ -102,14 +104,14 @@ class WaitingPipeline(NamedTuple):
 
 def waiting_pipelines(state: AggregatorState) -> list[WaitingPipeline]:
     """Return the live pipelines with open clusters, sorted by name."""
-    found = []
+    pipelines = []
     for (pipeline, run), waiting in state.waiting.items():
         rows = [
             row for row, key in enumerate(state.keys) if (key.pipeline, key.run, key.segment) == (pipeline, None, None)
         ]
         if run is None and waiting and rows:
-            found.append(WaitingPipeline(pipeline, waiting, int(View(state).moments(rows).n.max())))
-    return sorted(found)
+            pipelines.append(WaitingPipeline(pipeline, waiting, int(View(state).moments(rows).n.max())))
+    return sorted(pipelines)
 
 
 class MixedPipeline(NamedTuple):
@@ -131,16 +133,16 @@ def mixed_pipelines(state: AggregatorState) -> list[MixedPipeline]:
     if sampled is None:
         return []
     n = state.moments.counts(rows)
-    found: dict[tuple[str, str | None], MixedPipeline] = {}
+    pipelines: dict[tuple[str, str | None], MixedPipeline] = {}
     for place in np.flatnonzero(sampled.mixed(n)).tolist():
         key = state.keys[int(rows[place])]
         highest = 1.0 if sampled.n[place] < n[place] else float(1 / sampled.least[place])
         lowest = float(1 / sampled.most[place])
-        known = found.get((key.pipeline, key.run))
+        known = pipelines.get((key.pipeline, key.run))
         if known is not None:
             lowest, highest = min(known.lowest, lowest), max(known.highest, highest)
-        found[key.pipeline, key.run] = MixedPipeline(key.pipeline, key.run, lowest, highest)
-    return _by_name(found.values())
+        pipelines[key.pipeline, key.run] = MixedPipeline(key.pipeline, key.run, lowest, highest)
+    return _by_name(pipelines.values())
 
 
 class SwingingRule(NamedTuple):
@@ -161,8 +163,8 @@ def swinging_rules(state: AggregatorState, rules: Iterable[AlertRule]) -> list[S
     """Return the rules that may fire because of day and night, the largest swing first."""
     plain = [rule for rule in rules if _has_one_baseline(rule)]
     rows = [row for row in range(len(state.keys)) if state.measures_swing(row)]
-    found = [swinging for row in rows for swinging in _of_row(state, row, plain)]
-    return sorted(found, key=lambda swinging: (-swinging.swing, swinging.rule, swinging.pipeline, swinging.run or ""))
+    swings = [swinging for row in rows for swinging in _swings_of(state, row, plain)]
+    return sorted(swings, key=lambda swinging: (-swinging.swing, swinging.rule, swinging.pipeline, swinging.run or ""))
 
 
 def _has_one_baseline(rule: AlertRule) -> bool:
@@ -172,7 +174,7 @@ def _has_one_baseline(rule: AlertRule) -> bool:
     return rule.baseline_window is None or duration_ms(rule.baseline_window) >= DAY_MS
 
 
-def _of_row(state: AggregatorState, row: int, rules: Iterable[AlertRule]) -> Iterable[SwingingRule]:
+def _swings_of(state: AggregatorState, row: int, rules: Iterable[AlertRule]) -> Iterable[SwingingRule]:
     key = state.keys[row]
     lowest, highest = key.value_range
     for rule in rules:

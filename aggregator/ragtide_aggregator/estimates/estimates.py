@@ -87,12 +87,12 @@ def estimates(
     if strategy not in STRATEGIES:
         raise ValueError(unknown("strategy", strategy, STRATEGIES))
     method = IntervalMethod(strategy, confidence)
-    found = [state.index(key) for key in (state.keys if keys is None else keys)]
-    rows = [row for row in found if row is not None]
+    known_rows = [state.index(key) for key in (state.keys if keys is None else keys)]
+    rows = [row for row in known_rows if row is not None]
     whole = View(state, ongoing=ongoing)
     wanted = [(whole, rows), *(windows_of(state, rows) if windows else ())]
-    result = [estimate for view, members in wanted for estimate in _of_view(view, members, method)]
-    result += [estimate for row in rows for estimate in _of_proxy(state, row, method)]
+    result = [estimate for view, members in wanted for estimate in _view_estimates(view, members, method)]
+    result += [estimate for row in rows for estimate in _estimates_by_pairs(state, row, method)]
     return sorted(
         result,
         key=lambda e: (
@@ -115,23 +115,23 @@ def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | 
     keys, view = state.keys, View(state)
     wanted = [row for row, key in enumerate(keys) if key.run is None and key.segment == segment]
     rows = [row for row in wanted if not keys[row].metric.startswith(HIDDEN)]
-    found = [MetricMean.of(estimate) for estimate in errors_of(view, wanted, method)]
+    means = [MetricMean.of(estimate) for estimate in errors_of(view, wanted, method)]
     if rows:
         read = view.read(rows)
-        found += [
+        means += [
             metric_mean(keys[row], state.definition(keys[row]), numbers, scaled, state.fit_for)
             for row, numbers, scaled in zip(rows, read.numbers, read.means(method), strict=True)
         ]
-    found += [mean for row in rows for mean in _powered_means(state, row, method)]
-    return sorted(found, key=lambda mean: (mean.key.pipeline, mean.key.metric, mean.key.labeler, not mean.is_powered))
+    means += [mean for row in rows for mean in _powered_means(state, row, method)]
+    return sorted(means, key=lambda mean: (mean.key.pipeline, mean.key.metric, mean.key.labeler, not mean.is_powered))
 
 
 def _powered_means(state: AggregatorState, row: int, method: IntervalMethod) -> list[MetricMean]:
-    found = [estimate for estimate in _of_proxy(state, row, method) if estimate.labeler != GOLD_LABELER]
-    needed = {EstimateKey.of(e): _judged_needed(e) for e in found if e.estimator == "weighted"}
+    estimated = [estimate for estimate in _estimates_by_pairs(state, row, method) if estimate.labeler != GOLD_LABELER]
+    needed = {EstimateKey.of(e): _judged_needed(e) for e in estimated if e.estimator == "weighted"}
     return [
         MetricMean.of(estimate, state.keys[row], needed[EstimateKey.of(estimate)])
-        for estimate in found
+        for estimate in estimated
         if estimate.estimator == PREDICTION_POWERED
     ]
 
@@ -147,17 +147,19 @@ def _judged_needed(weighted: Estimate) -> int | None:
 
 
 def chosen(
-    found: Iterable[Estimate], *, window: str = ALL_TIME, estimator: str = "mean", labeling: bool = False
+    results: Iterable[Estimate], *, window: str = ALL_TIME, estimator: str = "mean", labeling: bool = False
 ) -> list[Estimate]:
     """Return the estimates of one window and estimator; by default the means of all time.
 
     Args:
-        found: estimates.
+        results: estimates.
         window: name of the window.
         estimator: `mean`, `weighted`, `prediction_powered`, `recommended`, or `all`.
         labeling: whether to return time and cost of labeling instead of scores.
     """
-    return [e for e in found if e.window == window and _is_chosen(e, estimator) and (e.metric in UNBOUNDED) == labeling]
+    return [
+        e for e in results if e.window == window and _is_chosen(e, estimator) and (e.metric in UNBOUNDED) == labeling
+    ]
 
 
 def _is_chosen(estimate: Estimate, estimator: str) -> bool:
@@ -169,7 +171,7 @@ def _is_chosen(estimate: Estimate, estimator: str) -> bool:
     return estimator in ("all", estimate.estimator)
 
 
-def _of_view(view: View, rows: list[int], method: IntervalMethod) -> list[Estimate]:
+def _view_estimates(view: View, rows: list[int], method: IntervalMethod) -> list[Estimate]:
     state = view.state
     keys = state.keys
     means = [row for row in rows if not keys[row].metric.startswith(HIDDEN)]
@@ -177,11 +179,11 @@ def _of_view(view: View, rows: list[int], method: IntervalMethod) -> list[Estima
     if not means:
         return result
     shares = {row: share_rows(state, row) for row in means}
-    needed = dict.fromkeys(means) | dict.fromkeys(share for found in shares.values() for _, share in found)
-    found = read_view(view, list(needed), method)
+    needed = dict.fromkeys(means) | dict.fromkeys(share for of_row in shares.values() for _, share in of_row)
+    measured = read_view(view, list(needed), method)
     absent = absences(view, means)
     result += [
-        usage(found, row) if keys[row].metric in UNBOUNDED else mean(found, row, shares[row], absent.get(row, {}))
+        usage(measured, row) if keys[row].metric in UNBOUNDED else mean(measured, row, shares[row], absent.get(row, {}))
         for row in means
     ]
     return result
@@ -191,18 +193,18 @@ def _known(number: Floats) -> float | None:
     return None if isnan(number[0]) else float(number[0])
 
 
-def _of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[Estimate]:
+def _estimates_by_pairs(state: AggregatorState, row: int, method: IntervalMethod) -> list[Estimate]:
     places = state.pairs.of(row)
     if not places:
         return []
-    found = read_view(View(state), [row], IntervalMethod("asymptotic", method.confidence))
+    measured = read_view(View(state), [row], IntervalMethod("asymptotic", method.confidence))
     result = []
     for place in places:
         key = state.pairs.keys[place].reference
         lowest, highest = key.value_range
         definition = state.definition(key)
-        numbers = found.numbers.of(row)
-        everything = Everything(found.numbers.moments, np.array([numbers.n_absent], dtype=np.float64))
+        numbers = measured.numbers.of(row)
+        everything = Everything(measured.numbers.moments, np.array([numbers.n_absent], dtype=np.float64))
         # Proxy scores that were kept with different probabilities are not a plain sample: their part of the variance is
         # unknown, so the prediction-powered mean is withheld.
         for powered in (False,) if numbers.mixed else (False, True):
@@ -212,7 +214,7 @@ def _of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[
             mean = ScaledMean(estimate, float(pairs.lower[0]), float(pairs.upper[0])).in_unit(lowest, highest)
             result.append(
                 record(
-                    found,
+                    measured,
                     row,
                     key.metric,
                     mean,

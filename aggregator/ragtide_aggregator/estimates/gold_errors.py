@@ -45,24 +45,24 @@ def errors_of(view: View, rows: list[int], method: IntervalMethod) -> list[Estim
     golds = {row: gold_row(view.state, row) for row in errors}
     needed = dict.fromkeys(errors) | dict.fromkeys(gold for gold in golds.values() if gold is not None)
     needed |= dict.fromkeys(row for members in pooled for row in members)
-    found = read_view(view, list(needed), method)
-    result = [rmse(found, row, golds[row]) for row in errors]
-    return result + [estimate for members in pooled for estimate in of_family(found, members)]
+    measured = read_view(view, list(needed), method)
+    result = [rmse(measured, row, golds[row]) for row in errors]
+    return result + [estimate for members in pooled for estimate in family_estimates(measured, members)]
 
 
-def rmse(found: MeasuredView, row: int, gold: int | None) -> Estimate:
+def rmse(measured: MeasuredView, row: int, gold: int | None) -> Estimate:
     """Return the RMSE of a row of squared errors; its baseline is the error of always predicting the mean."""
-    key = found.keys[row]
+    key = measured.keys[row]
     width = key.value_range[1] - key.value_range[0]
 
     def root(mean_square: float) -> float:
         return width * sqrt(mean_square)
 
-    scaled = found.mean_of(row)
-    numbers = found.numbers.of(row)
-    truth = None if gold is None else found.numbers.of(gold)
+    scaled = measured.mean_of(row)
+    numbers = measured.numbers.of(row)
+    truth = None if gold is None else measured.numbers.of(gold)
     return record(
-        found,
+        measured,
         row,
         RMSE + key.metric.removeprefix(SQUARED_ERROR),
         ScaledMean(
@@ -74,7 +74,7 @@ def rmse(found: MeasuredView, row: int, gold: int | None) -> Estimate:
         **_range_of_error(width),
         recent=root(numbers.recent) if numbers.n and not numbers.mixed else None,
         baseline=None if truth is None or not truth.n else root(truth.m2 / truth.n),
-        **found.trend_of(row, root),
+        **measured.trend_of(row, root),
     )
 
 
@@ -109,10 +109,10 @@ def _family(squared_error_metric: str) -> str:
     return squared_error_metric.removeprefix(SQUARED_ERROR).partition(".")[0]
 
 
-def of_family(found: MeasuredView, rows: list[int]) -> list[Estimate]:
+def family_estimates(measured: MeasuredView, rows: list[int]) -> list[Estimate]:
     """Return RMSE and consistency score of a family; empty while one of its metrics has no values."""
-    view, method = found.view, found.method
-    fewest = min(rows, key=lambda row: found.numbers.of(row).n)
+    view, method = measured.view, measured.method
+    fewest = min(rows, key=lambda row: measured.numbers.of(row).n)
     now = _pooled(view, rows, method)
     if now.estimate is None:
         return []
@@ -132,12 +132,12 @@ def of_family(found: MeasuredView, rows: list[int]) -> list[Estimate]:
             "previous": consistency_score(change.previous),
             "trend": other_way.get(change.name or "", change.name),
         }
-    family = _family(found.keys[fewest].metric)
+    family = _family(measured.keys[fewest].metric)
     # A number over a family has no version.
     return [
-        record(found, fewest, RMSE + family, now, metric_version=None, **_range_of_error(1.0), **error),
+        record(measured, fewest, RMSE + family, now, metric_version=None, **_range_of_error(1.0), **error),
         record(
-            found, fewest, CONSISTENCY + family, consistency, metric_version=None,
+            measured, fewest, CONSISTENCY + family, consistency, metric_version=None,
             lowest=0.0, highest=1.0, direction=Direction.HIGHER, kind=Kind.ALGEBRAIC, **mirrored,
         ),
     ]  # fmt: skip

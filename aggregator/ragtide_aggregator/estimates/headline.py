@@ -149,11 +149,11 @@ class JudgeStop(NamedTuple):
 
 def firing_alerts(alerts: Iterable[Alert]) -> dict[Group, list[Alert]]:
     """Return the live alerts that fire, by the metric that they are about."""
-    found: defaultdict[Group, list[Alert]] = defaultdict(list)
+    by_metric: defaultdict[Group, list[Alert]] = defaultdict(list)
     for alert in alerts:
         if alert.status != "resolved" and alert.run is None:
-            found[alert.pipeline, alert.segment, alert.metric].append(alert)
-    return found
+            by_metric[alert.pipeline, alert.segment, alert.metric].append(alert)
+    return by_metric
 
 
 OVER_ALL: Final = HeadlineRange("all", None)
@@ -181,7 +181,7 @@ def number_since_change(mean: MetricMean, around: Circumstances) -> HeadlineNumb
     ]
     if not alerts:
         return None
-    alert = max(alerts, key=lambda each: each.fired_at)
+    alert = max(alerts, key=lambda firing: firing.fired_at)
     interval = Interval(alert.observed, alert.observed_lower, alert.observed_upper)
     span = HeadlineRange("since change", alert.began_at or alert.fired_at)
     number = mean._replace(n=alert.observed_n or 0, interval=interval, n_absent=0, coverage=None)
@@ -209,11 +209,11 @@ def number_of_point(mean: MetricMean, point: HistoryPoint, chosen: HeadlineRange
 
 def by_group(means: Iterable[MetricMean]) -> dict[Group, list[MetricMean]]:
     """Return the means of each pipeline, segment value and metric; time and cost of labeling are no scores."""
-    found: defaultdict[Group, list[MetricMean]] = defaultdict(list)
+    groups: defaultdict[Group, list[MetricMean]] = defaultdict(list)
     for mean in means:
         if mean.key.metric not in UNBOUNDED:
-            found[mean.key.pipeline, mean.key.segment, mean.key.metric].append(mean)
-    return found
+            groups[mean.key.pipeline, mean.key.segment, mean.key.metric].append(mean)
+    return groups
 
 
 class MeasuredBy(NamedTuple):
@@ -279,9 +279,9 @@ def chosen_mean(
     )
     if powered:
         newest = means[powered[0]]
-        shown = next((place for place in powered if means[place].has_interval), None)
-        if shown is not None:
-            return Choice(shown, None if means[shown] == newest else MeasuredBy.of(newest))
+        with_interval = next((place for place in powered if means[place].has_interval), None)
+        if with_interval is not None:
+            return Choice(with_interval, None if means[with_interval] == newest else MeasuredBy.of(newest))
         instead = None if labeler is not None else _instead(means, MeasuredBy.of(newest))
         if instead is not None:
             return instead
@@ -425,15 +425,15 @@ def more_needed(n: int, width: float) -> int | None:
 
 def beginning_of(mean: MetricMean, around: Circumstances) -> Beginning | None:
     """Return the last moment from which on the values are about now: a change of the level, or a new version."""
-    found: list[Beginning] = []
+    beginnings: list[Beginning] = []
     watch, key = watch_of(mean, around), mean.key
     if watch is not None and watch.move is not None:
-        found.append(Beginning(watch.move.began_at))
-    found += [Beginning(alert.began_at) for alert in _firing(key, around) if alert.began_at is not None]
+        beginnings.append(Beginning(watch.move.began_at))
+    beginnings += [Beginning(alert.began_at) for alert in _firing(key, around) if alert.began_at is not None]
     if key.segment is None and key.pipeline in around.versions:
         version, at = around.versions[key.pipeline]
-        found.append(Beginning(at, version))
-    return max(found, default=None, key=lambda beginning: beginning.at)
+        beginnings.append(Beginning(at, version))
+    return max(beginnings, default=None, key=lambda beginning: beginning.at)
 
 
 def watch_of(mean: MetricMean, around: Circumstances) -> WatchedLevel | None:
@@ -441,9 +441,9 @@ def watch_of(mean: MetricMean, around: Circumstances) -> WatchedLevel | None:
     key = mean.key
     if key.segment is not None:
         return None
-    found = around.watches.get((key.pipeline, key.metric, (mean.proxy or key).labeler), ())
-    exact = [watch for watch in found if watch.key.labeler_version == key.labeler_version]
-    return max(exact or found, default=None, key=lambda watch: 0.0 if watch.since is None else watch.since.timestamp())
+    levels = around.watches.get((key.pipeline, key.metric, (mean.proxy or key).labeler), ())
+    exact = [watch for watch in levels if watch.key.labeler_version == key.labeler_version]
+    return max(exact or levels, default=None, key=lambda watch: 0.0 if watch.since is None else watch.since.timestamp())
 
 
 def _firing(key: EstimateKey, around: Circumstances) -> Sequence[Alert]:
@@ -472,6 +472,9 @@ def headline(
     firing = _firing(key, around)
     judge = judge_progress(means, choice, around)
     state, needed = _state(number, around, watch, judge, firing=bool(firing))
+    since = max((alert.began_at for alert in firing if alert.began_at is not None), default=None)
+    if since is None and watch is not None:
+        since = watch.since
     lowest, highest = mean.value_range
     names = key.names
     del names["run"]
@@ -503,7 +506,7 @@ def headline(
         fit_for=fit_for(key.labeler, key.metric, around.stated),
         band=band,
         state=state,
-        since=_since(watch, firing),
+        since=since,
         move=None if watch is None else watch.move,
         needed=needed,
         rules=tuple(rule.name for rule in around.rules if watches(rule, key)),
@@ -521,11 +524,6 @@ def watches(rule: AlertRule, key: EstimateKey) -> bool:
     """Return whether an alert rule watches the level of a metric in the scope of a key."""
     name = None if key.segment is None else key.segment.partition("=")[0]
     return rule.metric == key.metric and rule.segment == name and fnmatchcase(key.pipeline, rule.pipeline)
-
-
-def _since(watch: WatchedLevel | None, firing: Sequence[Alert]) -> datetime | None:
-    began = [alert.began_at for alert in firing if alert.began_at is not None]
-    return max(began) if began else None if watch is None else watch.since
 
 
 def _state(

@@ -120,40 +120,40 @@ def share_rows(state: AggregatorState, row: int) -> list[ShareRow]:
     key = state.keys[row]
     definition = state.definition(key)
     edges = definition.edges if definition is not None else ()
-    found = [(edge, state.index(key._replace(metric=share_name(key.metric, edge)))) for edge in edges]
-    return [(edge, share) for edge, share in found if share is not None]
+    shares = [(edge, state.index(key._replace(metric=share_name(key.metric, edge)))) for edge in edges]
+    return [(edge, share) for edge, share in shares if share is not None]
 
 
 def absences(view: View, rows: list[int]) -> dict[int, dict[str, int]]:
     """Return for each row the absences of its metric in the view by reason, the most frequent reason first."""
     keys, known = view.state.keys, view.state.absences
-    of = {row: known.of(keys[row]) for row in rows}
-    wanted = [reason_row for reasons in of.values() for reason_row in reasons.values()]
+    reasons_of = {row: known.of(keys[row]) for row in rows}
+    wanted = [reason_row for reasons in reasons_of.values() for reason_row in reasons.values()]
     if not wanted:
         return {}
     numbers = view.read(wanted)
     counts = {
         row: {printable(reason): numbers.of(reason_row).n_absent for reason, reason_row in reasons.items()}
-        for row, reasons in of.items()
+        for row, reasons in reasons_of.items()
     }
     return {
-        row: {reason: n for reason, n in sorted(found.items(), key=lambda item: (-item[1], item[0])) if n}
-        for row, found in counts.items()
+        row: {reason: n for reason, n in sorted(of_row.items(), key=lambda item: (-item[1], item[0])) if n}
+        for row, of_row in counts.items()
     }
 
 
-def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str, int]) -> Estimate:
+def mean(measured: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str, int]) -> Estimate:
     """Return the estimate of the mean of a row's metric.
 
     Args:
-        found: view with the row and the rows of its distribution.
+        measured: view with the row and the rows of its distribution.
         row: index of the key.
         shares: rows of its distribution.
         absent: absences of the metric by reason.
     """
-    view, key = found.view, found.keys[row]
+    view, key = measured.view, measured.keys[row]
     definition = view.state.definition(key)
-    numbers, scaled = found.numbers.of(row), found.mean_of(row)
+    numbers, scaled = measured.numbers.of(row), measured.mean_of(row)
     value = metric_mean(key, definition, numbers, scaled, view.state.fit_for)
     lowest, highest = value.value_range
     width = highest - lowest
@@ -166,7 +166,7 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
     # Numbers of the values as they came say nothing about traffic that was kept with different probabilities.
     quantiles = None if numbers.mixed else _quantiles(view, row, numbers)
     return record(
-        found,
+        measured,
         row,
         key.metric,
         in_unit,
@@ -185,14 +185,14 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
         quantiles=None if quantiles is None else {name: unscaled(value) for name, value in quantiles.items()},
         distribution=tuple(
             Share(upto=edge, share=at.estimate, lower=at.lower, upper=at.upper)
-            for edge, at in ((edge, found.mean_of(share)) for edge, share in shares)
+            for edge, at in ((edge, measured.mean_of(share)) for edge, share in shares)
             if at.estimate is not None
         ),
         band=value.band,
         lower=value.interval.lower,
         upper=value.interval.upper,
-        **_total(definition, numbers, in_unit, scaled, found.method),
-        **found.trend_of(row, unscaled),
+        **_total(definition, numbers, in_unit, scaled, measured.method),
+        **measured.trend_of(row, unscaled),
     )
 
 
@@ -219,17 +219,17 @@ def _quantiles(view: View, row: int, numbers: KeyNumbers) -> dict[str, float] | 
     return None if sketch is None else sketch.read(numbers.minimum, numbers.maximum) or None
 
 
-def usage(found: MeasuredView, row: int) -> Estimate:
+def usage(measured: MeasuredView, row: int) -> Estimate:
     """Return the estimate of a quantity without a highest value, such as seconds of labeling: it has no interval."""
-    view, key, numbers = found.view, found.keys[row], found.numbers.of(row)
+    view, key, numbers = measured.view, measured.keys[row], measured.numbers.of(row)
     return record(
-        found,
+        measured,
         row,
         key.metric,
         None,
         strategy="none",
         anytime_valid=False,
-        estimate=metric_mean(key, None, numbers, found.mean_of(row)).interval.estimate,
+        estimate=metric_mean(key, None, numbers, measured.mean_of(row)).interval.estimate,
         standard_deviation=numbers.standard_deviation,
         minimum=numbers.minimum if numbers.n else None,
         maximum=numbers.maximum if numbers.n else None,

@@ -78,25 +78,25 @@ class Joining(NamedTuple):
             cuts: starts of stretches that begin a new point.
             gap_ms: longest time without a value inside a joined point.
         """
-        found: list[list[int]] = []
+        groups: list[list[int]] = []
         first, n = 0, self.least_n  # joined points before the part, and number of values of the last one
 
         def end_part() -> None:
-            if n < self.least_n and len(found) > first + 1:
-                found[-2:] = [found[-2] + found[-1]]
+            if n < self.least_n and len(groups) > first + 1:
+                groups[-2:] = [groups[-2] + groups[-1]]
 
         for place, (start, _) in enumerate(stretches):
             last_start, last_end = stretches[place - 1] if place else (start, start)
             if start - last_end > gap_ms or any(last_start < cut <= start for cut in cuts):
                 end_part()
-                first, n = len(found), self.least_n
+                first, n = len(groups), self.least_n
             if n >= self.least_n:
-                found.append([])
+                groups.append([])
                 n = 0
-            found[-1].append(place)
+            groups[-1].append(place)
             n += counted[place]
         end_part()
-        return found
+        return groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ def _grid(lists: Sequence[SeriesPanes], span: TimeRange, options: HistoryOptions
 def _panes_of(
     key: EstimateKey | PairKey, lists: Sequence[SeriesPanes], grid: PointGrid, options: HistoryOptions
 ) -> _PanesOfKey:
-    found = _PanesOfKey(key, grid, any(series.clustered for series in lists), {}, set(), set())
+    of_key = _PanesOfKey(key, grid, any(series.clustered for series in lists), {}, set(), set())
     late = set[int]()
 
     def take(panes: Sequence[tuple[int, bytes]], length_ms: int, lengths: Collection[int], *, still_open: bool) -> None:
@@ -343,11 +343,11 @@ def _panes_of(
             start_ms = start_of(pane, length_ms, options)
             number = grid.stretch_of(start_ms)
             if start_ms + length_ms <= grid.edges[0]:
-                found.older.add(start_ms)
+                of_key.older.add(start_ms)
             elif 0 <= number < len(grid.lengths) and grid.lengths[number] in lengths:
-                found.by_stretch.setdefault(number, []).append((pane, data))
+                of_key.by_stretch.setdefault(number, []).append((pane, data))
                 if still_open:
-                    found.opened.add(number)
+                    of_key.opened.add(number)
 
     fine_ms, coarse_ms, recent_ms = options.fine_ms, options.coarse_ms, options.recent_ms
     for series in lists:
@@ -361,8 +361,8 @@ def _panes_of(
         take(series.opened[COARSE], coarse_ms, {coarse_ms}, still_open=True)
         take(series.opened[FINE], fine_ms, {fine_ms, coarse_ms}, still_open=True)
     # A late value counts in a stretch of seconds as long as in the fine pane around it.
-    found.opened.update(number for number in found.by_stretch if grid.edges[number] // fine_ms in late)
-    return found
+    of_key.opened.update(number for number in of_key.by_stretch if grid.edges[number] // fine_ms in late)
+    return of_key
 
 
 def histories(
@@ -382,16 +382,16 @@ def histories(
     Raises:
         DamagedFieldError: a pane cannot be read.
     """
-    every = [_panes_of(key, lists, _grid(lists, span, options), options) for key, lists in keys]
-    points: list[list[HistoryPoint]] = [[] for _ in every]
-    loaded = _loaded(every)
-    moments = loaded.moments(every)
+    all_panes = [_panes_of(key, lists, _grid(lists, span, options), options) for key, lists in keys]
+    points: list[list[HistoryPoint]] = [[] for _ in all_panes]
+    loaded = _loaded(all_panes)
+    moments = loaded.moments(all_panes)
     closed = np.zeros(moments.n.shape, dtype=bool)
     if span.joining is not None:
-        loaded = _joined(loaded, every, moments, span.joining)
-        moments = loaded.moments(every)
+        loaded = _joined(loaded, all_panes, moments, span.joining)
+        moments = loaded.moments(all_panes)
         closed = np.array(
-            [every[owner.number].opened.isdisjoint(owner.stretches) for owner in loaded.owners], dtype=bool
+            [all_panes[owner.number].opened.isdisjoint(owner.stretches) for owner in loaded.owners], dtype=bool
         )
     if loaded.owners:
         counts = np.array([keys[owner.number][0].count_unit for owner in loaded.owners])
@@ -401,12 +401,12 @@ def histories(
         numbers = zip(loaded.owners, moments.n.tolist(), absences, mixed.tolist(), means, strict=True)
         for owner, n, n_absent, is_mixed, mean in numbers:
             if mean.estimate is not None:
-                key, panes = keys[owner.number][0], every[owner.number]
+                key, panes = keys[owner.number][0], all_panes[owner.number]
                 counted = _Counted(n, n_absent, None if is_mixed else n / (n + n_absent))
                 points[owner.number].append(_point(key, panes, owner, counted, mean))
     return [
         History(key, timedelta(milliseconds=panes.grid.step_ms), tuple(of_key), young=not panes.older)
-        for (key, _), panes, of_key in zip(keys, every, points, strict=True)
+        for (key, _), panes, of_key in zip(keys, all_panes, points, strict=True)
     ]
 
 
@@ -429,10 +429,10 @@ class _PanesOfPoints(NamedTuple):
     """Row and number of the panes of each point."""
     owners: list[_PointStretches]
 
-    def moments(self, every: Sequence[_PanesOfKey]) -> Moments:
+    def moments(self, all_panes: Sequence[_PanesOfKey]) -> Moments:
         """Return the moments of all points."""
         pooled = self.rows.pooled(self.groups)
-        clustered = np.array([every[owner.number].clustered for owner in self.owners], dtype=bool)
+        clustered = np.array([all_panes[owner.number].clustered for owner in self.owners], dtype=bool)
         return with_weights(with_waiting(pooled.moments, clustered), pooled.sampled)
 
     def absent(self) -> Rows:
@@ -440,33 +440,35 @@ class _PanesOfPoints(NamedTuple):
         return self.rows.absent(self.groups)
 
 
-def _loaded(every: Sequence[_PanesOfKey]) -> _PanesOfPoints:
-    found, count = _PanesOfPoints(PaneRows(), [], []), 0
-    for number, panes in enumerate(every):
+def _loaded(all_panes: Sequence[_PanesOfKey]) -> _PanesOfPoints:
+    points, count = _PanesOfPoints(PaneRows(), [], []), 0
+    for number, panes in enumerate(all_panes):
         loaded: list[tuple[int, int, bytes]] = []
         for stretch in sorted(panes.by_stretch):
             of_point = [(count + len(loaded) + place, *pane) for place, pane in enumerate(panes.by_stretch[stretch])]
             loaded += of_point
-            found.groups.append([(row, pane) for row, pane, _ in of_point])
-            found.owners.append(_PointStretches(number, (stretch,), stretch + 1))
+            points.groups.append([(row, pane) for row, pane, _ in of_point])
+            points.owners.append(_PointStretches(number, (stretch,), stretch + 1))
         count += len(loaded)
         with reading(f"{CheckpointField.HISTORY_SERIES}{panes.key.encode()}"):
-            found.rows.load_panes(loaded, clustered=panes.clustered)
-    return found
+            points.rows.load_panes(loaded, clustered=panes.clustered)
+    return points
 
 
-def _joined(single: _PanesOfPoints, every: Sequence[_PanesOfKey], moments: Moments, joining: Joining) -> _PanesOfPoints:
+def _joined(
+    single: _PanesOfPoints, panes_of_keys: Sequence[_PanesOfKey], moments: Moments, joining: Joining
+) -> _PanesOfPoints:
     counted = moments.n
     if moments.clusters is not None:
         of_clusters = VALUES_OF_A_CLUSTER * moments.clusters.count
         counted = np.where(moments.clusters.in_use, np.minimum(of_clusters, counted), counted)
-    found = _PanesOfPoints(single.rows, [], [])
-    places: list[list[int]] = [[] for _ in every]
+    joined = _PanesOfPoints(single.rows, [], [])
+    places: list[list[int]] = [[] for _ in panes_of_keys]
     for place, owner in enumerate(single.owners):
         # A stretch with absences only has no value.
         if moments.n[place]:
             places[owner.number].append(place)
-    for number, (panes, of_key) in enumerate(zip(every, places, strict=True)):
+    for number, (panes, of_key) in enumerate(zip(panes_of_keys, places, strict=True)):
         grid = panes.grid
         # Whole stretches, so that a range of a few has no gap inside a point.
         gap_ms = (grid.edges[-1] - grid.edges[0]) // GAPS_OF_A_RANGE // grid.step_ms * grid.step_ms
@@ -480,9 +482,9 @@ def _joined(single: _PanesOfPoints, every: Sequence[_PanesOfKey], moments: Momen
             # The stretches without a value that are no gap belong to the point before them.
             is_near = after is not None and grid.edges[after] - grid.edges[end] <= gap_ms
             joined_end = after if after is not None and is_near else end
-            found.groups.append([pane for place in group for pane in single.groups[of_key[place]]])
-            found.owners.append(_PointStretches(number, of_group, joined_end))
-    return found
+            joined.groups.append([pane for place in group for pane in single.groups[of_key[place]]])
+            joined.owners.append(_PointStretches(number, of_group, joined_end))
+    return joined
 
 
 def powered_numbers(
@@ -504,7 +506,7 @@ def powered_numbers(
     Raises:
         DamagedFieldError: a pane cannot be read.
     """
-    found: dict[PairKey, HistoryPoint] = {}
+    points: dict[PairKey, HistoryPoint] = {}
     for key, of_proxy, of_pairs in pairs:
         grid = _grid([*of_proxy, *of_pairs], span, options)
         proxies, paired = (_panes_of(key, lists, grid, options) for lists in (of_proxy, of_pairs))
@@ -527,8 +529,8 @@ def powered_numbers(
             continue
         mean = ScaledMean(float(numbers.estimate[0]), float(numbers.lower[0]), float(numbers.upper[0]))
         counted = _Counted(int(numbers.n[0]), int(numbers.n_absent[0]), float(numbers.coverage[0]))
-        found[key] = _point(key.reference, proxies, loaded.owners[0], counted, mean)
-    return found
+        points[key] = _point(key.reference, proxies, loaded.owners[0], counted, mean)
+    return points
 
 
 class _Counted(NamedTuple):
@@ -544,12 +546,12 @@ def _point(
 ) -> HistoryPoint:
     grid, unbounded = panes.grid, key.metric in UNBOUNDED
     without = unbounded or (key.holds_counts and mean.is_unknown)
-    shown = mean if unbounded else mean.in_unit(*key.value_range)
-    assert shown.estimate is not None  # noqa: S101 - for the type checker
+    in_unit = mean if unbounded else mean.in_unit(*key.value_range)
+    assert in_unit.estimate is not None  # noqa: S101 - for the type checker
     return HistoryPoint(
-        shown.estimate,
-        None if without else shown.lower,
-        None if without else shown.upper,
+        in_unit.estimate,
+        None if without else in_unit.lower,
+        None if without else in_unit.upper,
         start=from_milliseconds(grid.edges[owner.stretches[0]]),
         end=from_milliseconds(grid.edges[owner.end]),
         n=counted.n,

@@ -9,19 +9,19 @@ from ..statistics.means.strategies import ANYTIME_VALID
 from .view import MeasuredView, ScaledMean
 
 
-def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, **fields: Any) -> Estimate:
+def record(measured: MeasuredView, row: int, metric: str, mean: ScaledMean | None, **fields: Any) -> Estimate:
     """Return the estimate of a metric of a row.
 
     Args:
-        found: view with the row.
+        measured: view with the row.
         row: index of the key.
         metric: name of the metric.
         mean: value and interval, in the metric's range; None for a quantity without an interval.
         fields: more fields of the estimate; they replace the fields of the row.
     """
-    view, numbers = found.view, found.numbers.of(row)
-    key, span = found.keys[row], view.span
-    strategy = (mean.strategy if mean is not None else "") or found.method.strategy
+    view, numbers = measured.view, measured.numbers.of(row)
+    key, span = measured.keys[row], view.span
+    strategy = (mean.strategy if mean is not None else "") or measured.method.strategy
     known: dict[str, Any] = {
         **key.names,
         "metric": metric,
@@ -38,7 +38,7 @@ def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, 
         "population_size": numbers.population_size,
         "strategy": strategy,
         "anytime_valid": strategy in ANYTIME_VALID,
-        "confidence": found.method.confidence,
+        "confidence": measured.method.confidence,
         "fit_for": fit_for(key.labeler, key.metric, view.state.fit_for),
         "updated_at": from_milliseconds(numbers.updated_ms),
     }

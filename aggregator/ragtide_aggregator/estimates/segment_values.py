@@ -17,11 +17,11 @@ def segment_names(state: AggregatorState, whole: EstimateKey) -> dict[str, list[
     Args:
         whole: key of the whole pipeline, without a segment.
     """
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for key in state.keys:
         if key.segment is not None and key._replace(segment=None) == whole:
-            found.setdefault(key.segment.partition("=")[0], []).append(key.segment)
-    return {name: sorted(values) for name, values in sorted(found.items())}
+            names.setdefault(key.segment.partition("=")[0], []).append(key.segment)
+    return {name: sorted(values) for name, values in sorted(names.items())}
 
 
 def moments_by_value(view: View, whole: EstimateKey, values: Sequence[str]) -> SegmentMoments | None:
@@ -62,6 +62,6 @@ def _read(view: View, keys: Iterable[EstimateKey]) -> SegmentMoments:
     places = np.array([place for place, row in enumerate(rows) if row is not None], dtype=np.intp)
     result = np.zeros((3, len(rows)))
     if places.size:
-        found = view.kept_moments([row for row in rows if row is not None])
-        result[:, places] = found.n, found.mean, found.m2
+        moments = view.kept_moments([row for row in rows if row is not None])
+        result[:, places] = moments.n, moments.mean, moments.m2
     return SegmentMoments(*result)

@@ -168,17 +168,21 @@ class View:
         effects, weighted = self._design_effects(rows, moments), moments.weighted
         mixed = np.zeros(rows.shape, dtype=bool)
         traffic = np.full(rows.shape, np.nan)
-        counted, waiting = self._counted(moments)
+        counted, waiting, clusters = moments.n, np.zeros_like(moments.n), moments.clusters
+        if clusters is not None:
+            counted = np.where(clusters.in_use, clusters.n, moments.n)
+            # A cluster counts in the window of its last value, so a window may count values from before it.
+            waiting = np.where(clusters.in_use & (self.span is None), moments.n - clusters.n, 0)
         n_effective = np.where(effects > 0, counted / np.fmax(effects, 1.0), np.nan)
         if weighted is not None:
             mixed, traffic = weighted.mixed, np.where(weighted.sampled, weighted.traffic, np.nan)
             counts = self.state.rows.count_unit[rows]
-            found = weighted.intervals(confidence=0.5, counts=counts)  # no end of the interval is used
-            effects = np.where(mixed & ~np.isnan(found.design_effect), found.design_effect, effects)
-            single = np.isnan(found.design_effect)
+            of_weighted = weighted.intervals(confidence=0.5, counts=counts)  # no end of the interval is used
+            effects = np.where(mixed & ~np.isnan(of_weighted.design_effect), of_weighted.design_effect, effects)
+            single = np.isnan(of_weighted.design_effect)
             # The design effect of neighbours is not in the variance.
-            shown = np.where(single, found.n_effective / np.fmax(effects, 1.0), found.n_effective)
-            n_effective = np.where(mixed, shown, n_effective)
+            effective = np.where(single, of_weighted.n_effective / np.fmax(effects, 1.0), of_weighted.n_effective)
+            n_effective = np.where(mixed, effective, n_effective)
         n_effective = np.where(counted == 0, np.where(moments.n > 0, 0.0, np.nan), n_effective)
         for column in (effects, traffic, n_effective):
             column[~np.isfinite(column)] = np.nan
@@ -189,23 +193,15 @@ class View:
         yield [None if np.isnan(number) else number for number in n_effective.tolist()]
         yield waiting.tolist()
 
-    def _counted(self, moments: Moments) -> tuple[Rows, Rows]:
-        clusters = moments.clusters
-        if clusters is None:
-            return moments.n, np.zeros_like(moments.n)
-        # A cluster counts in the window of its last value, so a window may count values from before it.
-        waiting = np.where(clusters.in_use & (self.span is None), moments.n - clusters.n, 0)
-        return np.where(clusters.in_use, clusters.n, moments.n), waiting
-
     def _design_effects(self, rows: Rows, moments: Moments) -> Floats:
         effects = design_effects(moments)
         if self.span is None:
             single = np.array([self.state.measures_dependence(row) for row in rows.tolist()], dtype=bool)
             counts = 0 if moments.clusters is None else moments.clusters.count
             places = np.flatnonzero(single & (counts == 0))
-            found = self.state.dependence(rows[places])
-            if found is not None:
-                effects[places] = found.design_effect
+            dependence = self.state.dependence(rows[places])
+            if dependence is not None:
+                effects[places] = dependence.design_effect
         return effects
 
     def before(self) -> "View | None":
@@ -233,15 +229,14 @@ class ViewNumbers:
     def means(self, method: IntervalMethod) -> list[ScaledMean]:
         """Return the means of all rows with their intervals, in the order of the rows."""
         counts = self.view.state.rows.count_unit[np.fromiter(self.places, dtype=np.intp)]
-        return scaled_means(self.moments, method, counts=counts, population=self._population())
-
-    def _population(self) -> Floats:
         if self.view.span is not None or self.view.ongoing:
-            return np.full(len(self.numbers), np.nan)
-        # An interaction in which a metric was absent has been seen, and will never have a value.
-        sizes = self.sizes - np.array([numbers.n_absent for numbers in self.numbers], dtype=np.int64)
-        # A run with more values than announced is no sample of the announced population.
-        return np.where((self.sizes > 0) & (sizes >= self.moments.n), sizes, np.nan)
+            population = np.full(len(self.numbers), np.nan)
+        else:
+            # An interaction in which a metric was absent has been seen, and will never have a value.
+            sizes = self.sizes - np.array([numbers.n_absent for numbers in self.numbers], dtype=np.int64)
+            # A run with more values than announced is no sample of the announced population.
+            population = np.where((self.sizes > 0) & (sizes >= self.moments.n), sizes, np.nan)
+        return scaled_means(self.moments, method, counts=counts, population=population)
 
 
 def with_waiting(moments: Moments, clustered: NDArray[np.bool_]) -> Moments:

@@ -40,19 +40,17 @@ class AlertLog:
     async def read(self) -> list[Alert]:
         """Return the alerts in the order in which they fired; without new entries this takes one round trip."""
         async with self._reading:
-            await self._read_new_entries()
-        return sorted([*self._firing.values(), *self._resolved.values()], key=lambda alert: alert.fired_at)
-
-    async def _read_new_entries(self) -> None:
-        # Read the last known entry and the next one. If the last known entry was trimmed or lost, start again.
-        ends = await read_ranges(self._redis, self._last, count=2)
-        if any(last != START and not _continues(ends[name], last) for name, last in self._last.items()):
-            self._forget()
+            # Read the last known entry and the next one. If the last known entry was trimmed or lost, start again.
             ends = await read_ranges(self._redis, self._last, count=2)
-        for name, last in self._last.items():
-            if ends[name] and ends[name][-1].entry_id != last:
-                async for entry in read_all(self._redis, name, after=last):
-                    self._take(name, entry)
+            known = {name: last for name, last in self._last.items() if last != START}
+            if any(not ends[name] or ends[name][0].entry_id != last for name, last in known.items()):
+                self._forget()
+                ends = await read_ranges(self._redis, self._last, count=2)
+            for name, last in self._last.items():
+                if ends[name] and ends[name][-1].entry_id != last:
+                    async for entry in read_all(self._redis, name, after=last):
+                        self._take(name, entry)
+        return sorted([*self._firing.values(), *self._resolved.values()], key=lambda alert: alert.fired_at)
 
     def _take(self, stream: str, entry: Entry) -> None:
         self._last[stream] = entry.entry_id
@@ -67,7 +65,3 @@ class AlertLog:
         self._resolved[alert.alert_id] = alert
         if len(self._resolved) > self._resolved_kept:
             del self._resolved[next(iter(self._resolved))]
-
-
-def _continues(entries: Sequence[Entry], last: str) -> bool:
-    return bool(entries) and entries[0].entry_id == last

@@ -70,7 +70,7 @@ async def read_dead_letters(
     sources = [
         read_all(redis, streams.dead_letters, page_bytes=page_bytes)
         if ids is None
-        else _with_ids(redis, streams.dead_letters, ids)
+        else _read_ids(redis, streams.dead_letters, ids)
         for streams in partitions
     ]
     heads: list[tuple[tuple[int, int], int, Entry]] = []
@@ -91,7 +91,7 @@ async def read_dead_letters(
         await advance(place)
 
 
-async def _with_ids(redis: Redis, stream: str, ids: Collection[str]) -> AsyncIterator[Entry]:
+async def _read_ids(redis: Redis, stream: str, ids: Collection[str]) -> AsyncIterator[Entry]:
     for entry_id in sorted((item_id for item_id in set(ids) if ENTRY_ID.fullmatch(item_id)), key=order):
         for entry in await read_range(redis, stream, first=entry_id, last=entry_id, count=1):
             yield entry

@@ -130,12 +130,12 @@ class Deployment:
             ConfigurationError: a setting is wrong, or the deployment has another layout than the settings.
             RedisUnavailable: Redis cannot be reached.
         """
-        given = settings or settings_of_application(**({} if redis_url is None else {"redis_url": redis_url}))
-        handle = await asyncio.to_thread(resolve_redis, given.redis_address, given.data_dir)
+        known = settings or settings_of_application(**({} if redis_url is None else {"redis_url": redis_url}))
+        handle = await asyncio.to_thread(resolve_redis, known.redis_address, known.data_dir)
         try:
             async with connect_async(handle.url) as redis:
-                await check_layout(redis, given.layout)
-                yield cls(redis, given)
+                await check_layout(redis, known.layout)
+                yield cls(redis, known)
         finally:
             await asyncio.to_thread(handle.close)
 
@@ -236,7 +236,7 @@ class Deployment:
                 means = [*means, *await self.means(segment)]
         stops = JudgeStops(self._redis, self.settings, self._partitions, self._history)
         reader = Headlines(self.settings, self._partitions, self._history, self._versions, stops)
-        found = await reader.read(
+        read = await reader.read(
             # The answers to sentinels are no traffic: they have headlines only if they are asked for.
             [
                 mean
@@ -249,7 +249,7 @@ class Deployment:
             watches=[] if segment is not None else await self.level_watches(pipeline),
             labeler=labeler,
         )
-        return [each for each in found if segments or each.segment == segment]
+        return [headline for headline in read if segments or headline.segment == segment]
 
     async def _all_means(self, pipeline: str | None) -> list[MetricMean]:
         method = IntervalMethod(AUTO, self.settings.confidence)
@@ -414,7 +414,7 @@ class Deployment:
         Raises:
             DamagedFieldError: a pane cannot be read.
         """
-        found = await self._history.read(
+        histories = await self._history.read(
             self.settings.layout.all_of(alert.pipeline),
             [{name: getattr(alert, name) for name in _OF_ALERT}],
             start,
@@ -423,7 +423,7 @@ class Deployment:
             method=IntervalMethod(AUTO, self.settings.confidence),
             whole=True,
         )
-        for history in found:
+        for history in histories:
             if history.points and alert.metric_version == history.key.version:
                 return history
         return None
@@ -452,7 +452,7 @@ class Deployment:
             DamagedFieldError: a pane cannot be read.
         """
         partitions = {streams: None for pipeline, *_ in wanted for streams in self.settings.layout.all_of(pipeline)}
-        found = await self._history.read(
+        histories = await self._history.read(
             [*partitions],
             [
                 {"pipeline": pipeline, "run": None, "segment": segment, "metric": metric, "labeler": labeler}
@@ -465,7 +465,7 @@ class Deployment:
             joining=Joining(least_n),
         )
         by_name: dict[HistoryName, list[History]] = {name: [] for name in wanted}
-        for history in found:
+        for history in histories:
             by_name[HistoryName(history.key.pipeline, history.key.metric, history.key.labeler)].append(history)
         return by_name
 
@@ -510,5 +510,5 @@ class Deployment:
     def warnings(self) -> list[str]:
         """Return a sentence for each kind of entry of which unreadable entries were skipped."""
         skipped = (self._alerts.unreadable, self.unreadable_dead_letters, self._unreadable_workspaces)
-        found = [unreadable.warning() for unreadable in skipped]
-        return [sentence for sentence in found if sentence is not None]
+        sentences = [unreadable.warning() for unreadable in skipped]
+        return [sentence for sentence in sentences if sentence is not None]

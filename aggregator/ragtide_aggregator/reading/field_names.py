@@ -125,15 +125,15 @@ class FieldNames:
     ) -> Listing:
         began = self.clock()
         wanted = USUAL | frozenset(kinds) | (frozenset() if known is None else known.kinds)
-        found: set[bytes] = set()
+        listed: set[bytes] = set()
         cursor = b"0"
         while True:
             cursor, *names = await run_script(self._redis, list_fields(streams, cursor, sorted(wanted)))
-            found.update(names)
+            listed.update(names)
             if cursor == b"0":
                 break
         by_kind: defaultdict[str, list[str]] = defaultdict(list)
-        for name in sorted(name.decode(errors="replace") for name in found):
+        for name in sorted(name.decode(errors="replace") for name in listed):
             by_kind[name[: name.index(":") + 1]].append(name)
         self._number += 1
         return Listing(

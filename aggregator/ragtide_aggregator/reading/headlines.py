@@ -117,11 +117,11 @@ class Headlines:
         shorter = await self._shorter(selected, chosen, around) if chosen.shortens else {}
 
         def compute() -> list[Headline]:
-            found = [
+            headlines = [
                 headline(of_group, choice, shorter.get(place, known), around, confidence=self._method.confidence)
                 for place, (of_group, choice, known) in enumerate(selected)
             ]
-            return sorted(found, key=lambda each: (each.pipeline, each.segment or "", each.metric))
+            return sorted(headlines, key=lambda entry: (entry.pipeline, entry.segment or "", entry.metric))
 
         return await asyncio.to_thread(compute)
 
@@ -153,7 +153,7 @@ class Headlines:
             beginning = beginning_of(of_group[choice.place], around)
             if beginning is not None and chosen.start is not None and chosen.start < beginning.at < around.now:
                 by_start[beginning].append(place)
-        found: dict[int, HeadlineNumber] = {}
+        shorter: dict[int, HeadlineNumber] = {}
         for beginning, places in by_start.items():
             name = "since change" if beginning.version is None else "since version"
             means = {place: selected[place][0][selected[place][1].place] for place in places}
@@ -164,12 +164,12 @@ class Headlines:
                 number, observed = numbers.get(mean.series), number_since_change(mean, around)
                 widest = CHANGED if beginning.version is None else NARROW
                 if number is not None and is_narrow(number.mean.interval, mean.value_range, widest):
-                    found[place] = number
+                    shorter[place] = number
                 elif observed is not None:
                     # How bad it is while it fires matters before it is known precisely.
                     more = number is not None and number.mean.n >= observed.mean.n and number.mean.has_interval
-                    found[place] = number if more and number is not None else observed
-        return found
+                    shorter[place] = number if more and number is not None else observed
+        return shorter
 
 
 def _choices(

@@ -107,8 +107,8 @@ class HistoryReader:
         """Return the keys that have a history, of a pipeline or of all, in order."""
         if self._options is None:
             return []
-        found = await asyncio.gather(*(self._list(streams) for streams in partitions))
-        of_pipeline = (listed.keys if pipeline is None else listed.by_pipeline.get(pipeline, ()) for listed in found)
+        listings = await asyncio.gather(*(self._list(streams) for streams in partitions))
+        of_pipeline = (listed.keys if pipeline is None else listed.by_pipeline.get(pipeline, ()) for listed in listings)
         return sorted({key for keys in of_pipeline for key in keys}, key=lambda key: key.encode())
 
     async def _list(self, streams: Streams) -> _SeriesListing:
@@ -141,15 +141,18 @@ class HistoryReader:
         options = self._options
         if options is None:
             return {}
-        found: dict[str, dict[str, datetime]] = {}
+        by_pipeline: dict[str, dict[str, datetime]] = {}
         for streams in partitions:
             keys = [key for key in (await self._list(streams)).keys if (key.segment or "").startswith(f"{name}=")]
             for start in range(0, len(keys), FIRSTS_AT_ONCE):
                 for key, first_ms in await self._firsts(streams, keys[start : start + FIRSTS_AT_ONCE], options):
-                    of, value = found.setdefault(key.pipeline, {}), (key.segment or "").removeprefix(f"{name}=")
+                    starts, value = (
+                        by_pipeline.setdefault(key.pipeline, {}),
+                        (key.segment or "").removeprefix(f"{name}="),
+                    )
                     first = from_milliseconds(first_ms)
-                    of[value] = min(of.get(value, first), first)
-        return found
+                    starts[value] = min(starts.get(value, first), first)
+        return by_pipeline
 
     async def _firsts(
         self, streams: Streams, keys: Sequence[EstimateKey], options: HistoryOptions
@@ -163,7 +166,7 @@ class HistoryReader:
                 pipe.lrange(streams.history(fine), 0, 0)
                 pipe.lrange(streams.history(coarse), 0, 0)
             replies = await pipe.execute()
-        found = []
+        firsts = []
         for place, (key, name) in enumerate(zip(keys, names, strict=True)):
             listed, length, *closed = replies[4 * place : 4 * place + 4]
             starts: tuple[list[int], list[int]] = ([], [])
@@ -174,13 +177,13 @@ class HistoryReader:
             ):
                 starts[which].extend(pane_of(member)[0] * length_ms for member in closed[which])
                 starts[which].extend(pane * length_ms for pane in open_panes)
-            fine_ms, coarse_ms = (min(of, default=None) for of in starts)
+            fine_ms, coarse_ms = (min(of_length, default=None) for of_length in starts)
             # A full list of fine panes has lost its first ones. The coarse panes reach further back.
             whole = length < options.fine_kept
             first_ms = fine_ms if coarse_ms is None or (whole and fine_ms is not None) else coarse_ms
             if first_ms is not None:
-                found.append((key, first_ms))
-        return found
+                firsts.append((key, first_ms))
+        return firsts
 
     async def read(
         self,
@@ -264,9 +267,9 @@ class HistoryReader:
         span = TimeRange(start_ms, end_ms, 1, coarse=coarse, whole=whole, recent=recent)
         listings = {streams: await self._list(streams) for streams in partitions}
         kept = {streams: [key for key in listing.keys if key in keys] for streams, listing in listings.items()}
-        found = await self._histories(kept, span, options, method)
+        of_keys = await self._histories(kept, span, options, method)
         numbers: dict[EstimateKey | PairKey, HistoryPoint] = {
-            history.key: history.points[0] for history in found if history.points
+            history.key: history.points[0] for history in of_keys if history.points
         }
         paired = {streams: [key for key in listing.pairs if key in keys] for streams, listing in listings.items()}
         return numbers | await self._powered(paired, span, options, method)
@@ -308,13 +311,17 @@ class HistoryReader:
 
     async def _matching(self, streams: Streams, wanted: Sequence[Mapping[str, Any]]) -> list[EstimateKey]:
         listed = await self._list(streams)
-        found = (key for fields in wanted for key in _choose(listed.by_pipeline.get(fields["pipeline"], ()), fields))
-        return list(dict.fromkeys(found))
+        keys: dict[EstimateKey, None] = {}
+        for fields in wanted:
+            for key in listed.by_pipeline.get(fields["pipeline"], ()):
+                if all(getattr(key, name) == value for name, value in fields.items()):
+                    keys[key] = None
+        return list(keys)
 
     async def _read_panes(
         self, streams: Streams, keys: Sequence[Series], options: HistoryOptions, span: TimeRange
     ) -> dict[Series, SeriesPanes]:
-        found: dict[Series, SeriesPanes] = {}
+        by_series: dict[Series, SeriesPanes] = {}
         for first in range(0, len(keys), KEYS_AT_ONCE):
             some = keys[first : first + KEYS_AT_ONCE]
             fields = [CheckpointField.HISTORY_SERIES + key.encode() for key in some]
@@ -322,12 +329,12 @@ class HistoryReader:
             listed = dict(zip(some, replies, strict=True))
             for _ in range(MOST_TRIES):
                 read = await self._read_together(streams, listed, options, span)
-                found |= {key: panes for key, (_now, panes) in read.items()}
+                by_series |= {key: panes for key, (_now, panes) in read.items()}
                 # Panes closed or opened in between: a new open pane would be missing.
                 listed = {key: now for key, (now, _panes) in read.items() if now != listed[key]}
                 if not listed:
                     break
-        return found
+        return by_series
 
     async def _read_together(
         self,
@@ -341,8 +348,8 @@ class HistoryReader:
         lengths = {key: wanted_lengths(span, options, _first_ms(listed[key], encoded[key], options)) for key in listed}
         fields: list[str] = []
         for key in listed:
-            of = key.proxy if isinstance(key, PairKey) else key
-            scope = json.dumps((of.pipeline, of.run), ensure_ascii=False, separators=(",", ":"))
+            scores_key = key.proxy if isinstance(key, PairKey) else key
+            scope = json.dumps((scores_key.pipeline, scores_key.run), ensure_ascii=False, separators=(",", ":"))
             fields += [CheckpointField.HISTORY_SERIES + encoded[key], CheckpointField.CLUSTER_SCOPE + scope]
             fields += [name for *_, name in names[key]]
         closed = {
@@ -365,10 +372,10 @@ class HistoryReader:
             is_recent = length == options.recent_ms
             if not is_recent and len(records) == _most_panes(span, length, options) and panes[0][0] > first:
                 # The newest panes are later than now: the panes since the start are more than this time has.
-                every = await self._redis.lrange(streams.history(series_name(encoded[key], length)), 0, -1)
-                panes = [pane_of(cast("bytes", record)) for record in every]
+                whole_list = await self._redis.lrange(streams.history(series_name(encoded[key], length)), 0, -1)
+                panes = [pane_of(cast("bytes", record)) for record in whole_list]
             closed[key, length] = _ClosedList(listed[key], first, panes)
-        found: dict[Series, tuple[bytes | None, SeriesPanes]] = {}
+        read: dict[Series, tuple[bytes | None, SeriesPanes]] = {}
         place = 0
         for key in listed:
             now, clustered, *data_of = values[place : place + 2 + len(names[key])]
@@ -389,8 +396,8 @@ class HistoryReader:
             if options.recent_ms in lists_of:
                 first_bucket = _listed(listed[key], encoded[key]).first_bucket
                 recent_from_ms = _recent_from_ms(of_key[RECENT], opened[RECENT], first_bucket, options)
-            found[key] = now, SeriesPanes(clustered is not None, of_key, opened, recent_from_ms)
-        return found
+            read[key] = now, SeriesPanes(clustered is not None, of_key, opened, recent_from_ms)
+        return read
 
     def _keep_closed(self, name: tuple[Streams, str, int], known: "_ClosedList") -> None:
         old = self._closed.pop(name, None)
@@ -417,10 +424,10 @@ def _listed(listed: bytes | None, key: str) -> ListedPanes:
 
 
 def _first_ms(listed: bytes | None, key: str, options: HistoryOptions) -> int | None:
-    found = _listed(listed, key)
-    if found.first_bucket is None or found.recent_ms != options.recent_ms:
+    lists = _listed(listed, key)
+    if lists.first_bucket is None or lists.recent_ms != options.recent_ms:
         return None
-    return found.first_bucket * options.bucket_ms
+    return lists.first_bucket * options.bucket_ms
 
 
 def _recent_from_ms(
@@ -449,16 +456,12 @@ def _recent_from_ms(
 
 
 def _names(listed: bytes | None, key: str, options: HistoryOptions) -> list[tuple[int, int, str]]:
-    found = _listed(listed, key)
-    kinds = [(FINE, options.fine_ms, found.fine), (COARSE, options.coarse_ms, found.coarse)]
-    if found.recent_ms == options.recent_ms:
-        kinds.append((RECENT, options.recent_ms, found.recent))
+    lists = _listed(listed, key)
+    kinds = [(FINE, options.fine_ms, lists.fine), (COARSE, options.coarse_ms, lists.coarse)]
+    if lists.recent_ms == options.recent_ms:
+        kinds.append((RECENT, options.recent_ms, lists.recent))
     return [
         (place, pane, f"{CheckpointField.HISTORY}{length}:{pane}:{key}")
         for place, length, panes in kinds
         for pane in panes
     ]
-
-
-def _choose(keys: Sequence[EstimateKey], wanted: Mapping[str, Any]) -> list[EstimateKey]:
-    return [key for key in keys if all(getattr(key, name) == value for name, value in wanted.items())]

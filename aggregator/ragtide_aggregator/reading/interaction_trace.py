@@ -102,11 +102,14 @@ class InteractionTrace:
         Raises:
             redis.RedisError: Redis failed.
         """
-        found: list[TraceStation] = []
+        facts: list[TraceStation] = []
         entries: dict[tuple[int, str], str | None] = {}
         known: set[tuple[str, str]] = {(name, self._identity) for name in pipelines}
         for streams in self._layout.all():
-            found += await self._waiting_spans(streams)
+            due = await self._redis.zscore(streams.open_traces, self._identity)
+            if due is not None:
+                text = "Spans of this trace are stored and wait for the rest of it; they are due at this time."
+                facts.append(_station("spans", streams.partition, None, text, at=from_milliseconds(int(due))))
             known |= await self._published(streams, entries)
             known |= await self._scored(streams)
         for name, its_id in sorted(known):
@@ -119,35 +122,28 @@ class InteractionTrace:
             text = f"Published as entry {entry_id}."
             if _time(entry_id) > utc_now() + AHEAD:
                 text += " Its time is not true: the clock of Redis was ahead then, and has been set back."
-            found.append(_station("published", partition, its, text, at=_time(entry_id)))
-            found.append(await self._labeling(Streams(self._layout.prefix, partition), entry_id, its))
+            facts.append(_station("published", partition, its, text, at=_time(entry_id)))
+            facts.append(await self._labeling(Streams(self._layout.prefix, partition), entry_id, its))
         for name, its_id in sorted(known):
-            found += await self._scoring(self._layout.of(name, its_id), name, its_id)
+            facts += await self._scoring(self._layout.of(name, its_id), name, its_id)
         for streams in self._layout.all():
-            found += await self._dead_letters(streams, {entry for part, entry in entries if part == streams.partition})
-        if not any(station.station in ("labeled", "dead-letter") for station in found):
-            found = [
-                station.model_copy(update={"text": GONE}) if station.text == FINISHED else station for station in found
+            facts += await self._dead_letters(streams, {entry for part, entry in entries if part == streams.partition})
+        if not any(station.station in ("labeled", "dead-letter") for station in facts):
+            facts = [
+                station.model_copy(update={"text": GONE}) if station.text == FINISHED else station for station in facts
             ]
-        return found
-
-    async def _waiting_spans(self, streams: Streams) -> list[TraceStation]:
-        due = await self._redis.zscore(streams.open_traces, self._identity)
-        if due is None:
-            return []
-        text = "Spans of this trace are stored and wait for the rest of it; they are due at this time."
-        return [_station("spans", streams.partition, None, text, at=from_milliseconds(int(due)))]
+        return facts
 
     async def _published(self, streams: Streams, entries: dict[tuple[int, str], str | None]) -> set[tuple[str, str]]:
         known = set()
         async for entry, payload in self._entries(streams.interactions):
             try:
-                found = RagInteraction.from_entry(entry.entry_id, payload)
+                interaction = RagInteraction.from_entry(entry.entry_id, payload)
             except ValueError:
                 continue
-            if self._is_mine(found.interaction_id, found.metadata.get("trace_id")):
-                entries[streams.partition, entry.entry_id] = found.pipeline
-                known.add((found.pipeline, found.interaction_id))
+            if self._is_mine(interaction.interaction_id, interaction.metadata.get("trace_id")):
+                entries[streams.partition, entry.entry_id] = interaction.pipeline
+                known.add((interaction.pipeline, interaction.interaction_id))
         return known
 
     async def _scored(self, streams: Streams) -> set[tuple[str, str]]:
@@ -200,7 +196,7 @@ class InteractionTrace:
                 event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
             except InvalidEntryError:
                 continue
-            windows = self._in_windows(to_milliseconds(event.occurred_at))
+            windows = self._windows_text(to_milliseconds(event.occurred_at))
             text = f"Labeled by {event.labeler}: metric event {event_id}, {len(event.scores)} scores."
             first, *others = event.parts()
             for part in others:
@@ -210,7 +206,7 @@ class InteractionTrace:
             # With one name for several labelers, the reason of the first counts.
             absences = {name: why for part in reversed(scored) for name, why in part.absent.items()}
             text += "".join(f" {name} is absent: {why}." for name, why in sorted(absences.items()))
-        found = [
+        stations = [
             _station(
                 "labeled", streams.partition, pipeline, text, at=_time(event_id), labelers=labelers, absent=absences
             )
@@ -227,36 +223,36 @@ class InteractionTrace:
                 else "no aggregator owns the partition; start one: ragtide aggregator"
             )
             text = f"Not aggregated yet, the checkpoint is at {position}: {why}."
-        return [*found, _station("aggregated", streams.partition, pipeline, text)]
+        return [*stations, _station("aggregated", streams.partition, pipeline, text)]
 
-    def _in_windows(self, time_ms: int) -> str:
+    def _windows_text(self, time_ms: int) -> str:
         spans = [(window.name, *map(from_milliseconds, window.covering(time_ms))) for window in self._windows]
         named = [f"{name} ({start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC)" for name, start, end in spans]
         late = "unless it came later than lateness_s after their end"
         return f" It counts in all time, and in the windows {', '.join(named)}, {late}." if named else ""
 
     async def _dead_letters(self, streams: Streams, entry_ids: set[str]) -> list[TraceStation]:
-        found = []
+        stations = []
         async for entry, payload in self._entries(streams.dead_letters, entry_ids):
             try:
                 letter = DeadLetter.decode(payload)
             except InvalidEntryError:
                 continue
             mine = letter.stream == streams.interactions and letter.entry_id in entry_ids
-            if not mine and not self._names_it(letter.payload_bytes()):
+            if not mine and not self._is_in_payload(letter.payload_bytes()):
                 continue
             detail = await self._detail_of(streams, entry.entry_id, letter)
             text = f"Dead letter {entry.entry_id} ({letter.reason})" + (f": {detail}" if detail else "")
-            found.append(_station("dead-letter", streams.partition, letter.pipeline, text, at=letter.failed_at))
-        return found
+            stations.append(_station("dead-letter", streams.partition, letter.pipeline, text, at=letter.failed_at))
+        return stations
 
-    def _names_it(self, payload: bytes) -> bool:
+    def _is_in_payload(self, payload: bytes) -> bool:
         try:
-            found = json.loads(payload)
+            content = json.loads(payload)
         except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, dict):
-            return self._is_mine(found.get("interaction_id"), found.get("trace"))
+            content = None
+        if isinstance(content, dict):
+            return self._is_mine(content.get("interaction_id"), content.get("trace"))
         return json.dumps(self._identity).encode() in payload
 
     async def _entries(self, stream: str, marks: Collection[str] = ()) -> AsyncIterator[tuple[Entry, bytes]]:

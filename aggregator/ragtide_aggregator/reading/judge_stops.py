@@ -1,6 +1,6 @@
 """Finds labelers that have stopped: answers come, and they score none of those that they were to score."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -15,7 +15,6 @@ from ragtide_schemas.metric_definitions import SENTINEL_PIPELINE
 from ..estimates.headline import SILENT, JudgeStop, MeasuredBy, by_group
 from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
-from ..events.keys import EstimateKey
 from ..statistics.means.strategies import AUTO
 from .history import HistoryReader
 
@@ -79,13 +78,13 @@ class JudgeStops:
         """
         judges = list(_newest_judges(means))
         last_at = await self._without_scores(judges, now)
-        found = {name: JudgeStop(at) for name, at in last_at.items()}
+        stops = {name: JudgeStop(at) for name, at in last_at.items()}
         for labeler, reason in _reasons(await read_endpoint_states(self._redis, self._prefix)).items():
             for name, newest in _newest_scores(means, labeler).items():
-                at = found[name].last_at if name in found else newest
-                if name in found or at is None or now - at >= ENDPOINT_AFTER:
-                    found[name] = JudgeStop(at, reason)
-        return found
+                at = stops[name].last_at if name in stops else newest
+                if name in stops or at is None or now - at >= ENDPOINT_AFTER:
+                    stops[name] = JudgeStop(at, reason)
+        return stops
 
     async def _without_scores(
         self, judges: Sequence[_Judge], now: datetime
@@ -102,25 +101,22 @@ class JudgeStops:
         for length in LOOKED_AT:
             start = now - length
             keys = [mean.key for judge in waiting for mean in (judge.own, judge.proxy)]
-            counts = await self._counts(keys, start, now)
+            points = await self._history.numbers(
+                self._partitions, keys, start, now + SILENT, method=self._method, exact=True
+            )
+            counts = {key: point.n for key, point in points.items()}
             waiting = [judge for judge in waiting if not counts.get(judge.own.key)]
             for judge in waiting:
                 if counts.get(judge.proxy.key, 0) * judge.rate >= EXPECTED:
                     marked.add(judge.name)
         return stopped | await self._last_scores([judge for judge in judges if judge.name in marked], now)
 
-    async def _counts(self, keys: Collection[EstimateKey], start: datetime, now: datetime) -> dict[object, int]:
-        points = await self._history.numbers(
-            self._partitions, [*keys], start, now + SILENT, method=self._method, exact=True
-        )
-        return {key: point.n for key, point in points.items()}
-
     async def _last_scores(
         self, judges: Sequence[_Judge], now: datetime
     ) -> dict[tuple[str, str, str], datetime | None]:
         keys = {judge.own.key: judge for judge in judges}
         # The time of a mean is that of its last answer, which may have no score.
-        found = await self._history.read(
+        histories = await self._history.read(
             self._partitions,
             [key._asdict() for key in keys],
             now - 2 * SILENT,
@@ -130,13 +126,13 @@ class JudgeStops:
         )
         return {
             keys[history.key].name: history.points[-1].end if history.points else None
-            for history in found
+            for history in histories
             if history.key in keys
         }
 
 
 def _newest_judges(means: Sequence[MetricMean]) -> Iterator[_Judge]:
-    found: dict[tuple[str, str, str], _Judge] = {}
+    judges: dict[tuple[str, str, str], _Judge] = {}
     whole = [mean for mean in means if mean.key.segment is None and mean.key.pipeline != SENTINEL_PIPELINE]
     judged = {(mean.key.pipeline, mean.key.metric) for mean in whole if mean.is_powered}
     for of_group in by_group(mean for mean in whole if (mean.key.pipeline, mean.key.metric) in judged).values():
@@ -146,36 +142,36 @@ def _newest_judges(means: Sequence[MetricMean]) -> Iterator[_Judge]:
             if own is None or proxy is None:
                 continue
             judge = _Judge(of_group[own], of_group[proxy])
-            known = found.get(judge.name)
+            known = judges.get(judge.name)
             if known is None or judge.own.n > known.own.n:
-                found[judge.name] = judge
-    yield from found.values()
+                judges[judge.name] = judge
+    yield from judges.values()
 
 
 def _newest_scores(means: Sequence[MetricMean], labeler: str) -> dict[tuple[str, str, str], datetime | None]:
-    found: dict[tuple[str, str, str], datetime | None] = {}
+    newest: dict[tuple[str, str, str], datetime | None] = {}
     for mean in means:
         key = mean.key
         if key.segment is None and key.labeler == labeler and not mean.is_powered:
             name = key.pipeline, key.labeler, key.labeler_version
-            known = found.get(name)
+            known = newest.get(name)
             at = mean.updated_at
-            found[name] = max(known, at) if known is not None and at is not None else known or at
-    return found
+            newest[name] = max(known, at) if known is not None and at is not None else known or at
+    return newest
 
 
 def _reasons(states: Mapping[str, EndpointState]) -> dict[str, StopReason]:
     by_labeler: dict[str, list[EndpointState]] = {}
     for state in states.values():
         by_labeler.setdefault(state.labeler, []).append(state)
-    found: dict[str, StopReason] = {}
+    reasons: dict[str, StopReason] = {}
     for labeler, of_labeler in by_labeler.items():
         if all(state.over_budget or state.paused for state in of_labeler):
-            found[labeler] = _reason({state.over_budget for state in of_labeler})
-    return found
-
-
-def _reason(over_budget: Collection[str]) -> StopReason:
-    if "day" in over_budget:
-        return "the spend limit of the day is reached"
-    return "the spend limit of the hour is reached" if "hour" in over_budget else "its endpoint does not answer"
+            over_budget = {state.over_budget for state in of_labeler}
+            if "day" in over_budget:
+                reasons[labeler] = "the spend limit of the day is reached"
+            elif "hour" in over_budget:
+                reasons[labeler] = "the spend limit of the hour is reached"
+            else:
+                reasons[labeler] = "its endpoint does not answer"
+    return reasons

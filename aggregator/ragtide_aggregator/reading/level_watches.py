@@ -72,8 +72,8 @@ class LevelWatches:
         """
         if not self._watched:
             return []
-        found = await self._states.compute(self._partitions, "levels", lambda state: state.found_levels())
-        keys = list(dict.fromkeys(level.key for level in found if level.move is not None))
+        levels = await self._states.compute(self._partitions, "levels", lambda state: state.watched_levels())
+        keys = list(dict.fromkeys(level.key for level in levels if level.move is not None))
         measured: dict[EstimateKey, list[Sequence[bytes | None]]] = {key: [] for key in keys}
         if keys:
             async with self._redis.pipeline(transaction=False) as pipe:
@@ -86,7 +86,7 @@ class LevelWatches:
             level._replace(since=None, move=None)
             if _is_explained(level, measured.get(level.key, ()), measures=self._measures)
             else level
-            for level in found
+            for level in levels
         )
 
 
@@ -132,5 +132,5 @@ def merged(levels: Iterable[WatchedLevel]) -> list[WatchedLevel]:
 
 
 def _newness(level: WatchedLevel) -> tuple[float, bool, float]:
-    found = 0.0 if level.move is None else level.move.found_at.timestamp()
-    return found, level.needed == 0, 0.0 if level.since is None else -level.since.timestamp()
+    found_at = 0.0 if level.move is None else level.move.found_at.timestamp()
+    return found_at, level.needed == 0, 0.0 if level.since is None else -level.since.timestamp()

@@ -110,16 +110,16 @@ class SegmentMeans:
             TooManySegmentsError: `SEGMENTS_MAX` other values were read within the last minute.
         """
         now = self._clock()
-        found = self._known.get(segment)
-        if found is None:
+        known = self._known.get(segment)
+        if known is None:
             if len(self._known) >= SEGMENTS_MAX:
                 oldest = min(self._known, key=lambda value: self._known[value].read_at)
                 if now - self._known[oldest].read_at < UNUSED_S:
                     raise TooManySegmentsError(SEGMENTS_MAX)
                 del self._known[oldest]
-            found = self._known[segment] = _SegmentReading(self._overview_of(segment), now)
-        found.read_at = now
-        return await found.overview.means()
+            known = self._known[segment] = _SegmentReading(self._overview_of(segment), now)
+        known.read_at = now
+        return await known.overview.means()
 
 
 def live_keys(segment: str | None) -> FieldSelection:

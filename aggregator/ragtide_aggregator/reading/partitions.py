@@ -62,10 +62,10 @@ async def read_partitions(redis: Redis, partitions: Sequence[Streams], options: 
             pipe.get(streams.recorder_lease)
             pipe.hmget(streams.checkpoint, CheckpointField.KEYS_SUMMARY, CheckpointField.STREAM_ROLLBACK)
         replies: list[Any] = await pipe.execute()
-    found = []
+    statuses = []
     for place, (streams, backlog) in enumerate(zip(partitions, backlogs, strict=True)):
         owner, recorder, (keys, rollback) = replies[3 * place : 3 * place + 3]
-        found.append(
+        statuses.append(
             PartitionStatus(
                 streams,
                 backlog,
@@ -76,7 +76,7 @@ async def read_partitions(redis: Redis, partitions: Sequence[Streams], options: 
                 damage=await damage(redis, streams, options),
             )
         )
-    return found
+    return statuses
 
 
 async def damage(redis: Redis, streams: Streams, options: StateOptions) -> str | None:

@@ -56,13 +56,13 @@ class KeptSpecimens:
 
     async def pipelines(self) -> list[str]:
         """Return the names of the pipelines that may have specimens, in order."""
-        found: set[bytes] = set()
+        names: set[bytes] = set()
         for streams in self._partitions:
-            found |= set(cast("list[bytes]", await self._redis.zrange(streams.specimen_pipelines, 0, -1)))
+            names |= set(cast("list[bytes]", await self._redis.zrange(streams.specimen_pipelines, 0, -1)))
             # A pipeline without new specimens may have one that a firing alert names.
             pins = await cast("asyncio.Future[list[bytes]]", self._redis.hvals(streams.specimen_pins))
-            found |= {pinned.rpartition(b"\n")[0] for pinned in pins}
-        return sorted(name.decode() for name in found)
+            names |= {pinned.rpartition(b"\n")[0] for pinned in pins}
+        return sorted(name.decode() for name in names)
 
     async def lists(self, pipeline: str) -> dict[str, int]:
         """Return the number of specimens of each list of a pipeline, by the list's name, in order."""
@@ -79,8 +79,8 @@ class KeptSpecimens:
         Args:
             most: number of specimens.
         """
-        found = await asyncio.gather(*(self._of_list(streams, pipeline, name, most) for streams in self._partitions))
-        together = [entry for part in found for entry in part]
+        parts = await asyncio.gather(*(self._of_list(streams, pipeline, name, most) for streams in self._partitions))
+        together = [entry for part in parts for entry in part]
         return sorted(together, key=lambda entry: -entry.rank)[:most]
 
     async def newest(self, pipelines: Sequence[str], most: int) -> list[Specimen]:
@@ -90,10 +90,10 @@ class KeptSpecimens:
             pipelines: names of the pipelines.
             most: number of specimens of all pipelines together.
         """
-        found = await asyncio.gather(
+        lists = await asyncio.gather(
             *(self._newest_of(streams, name, most) for streams in self._partitions for name in pipelines)
         )
-        places = sorted(chain.from_iterable(found), key=lambda place: (-place[0], place[2]))[:most]
+        places = sorted(chain.from_iterable(lists), key=lambda place: (-place[0], place[2]))[:most]
         by_partition = sorted(places, key=lambda place: place[1].partition)
         read: dict[str, Specimen | None] = {}
         for _, group in groupby(by_partition, key=lambda place: place[1].partition):
@@ -123,7 +123,7 @@ class KeptSpecimens:
         return await self._uniform(pipeline, SPECIMEN_JUDGED)
 
     async def _uniform(self, pipeline: str, name: str) -> list[Specimen]:
-        found: list[ListedSpecimen] = []
+        sampled: list[ListedSpecimen] = []
         for streams in self._partitions:
             listed = await self._of_list(streams, pipeline, name, MOST_OF_SAMPLE)
             digests = [interaction_digest(pipeline, entry.specimen.interaction.interaction_id) for entry in listed]
@@ -140,27 +140,27 @@ class KeptSpecimens:
                 ),
                 default=inf,
             )
-            found += [entry for entry in listed if entry.rank >= since]
-        return [entry.specimen for entry in sorted(found, key=lambda entry: -entry.rank)]
+            sampled += [entry for entry in listed if entry.rank >= since]
+        return [entry.specimen for entry in sorted(sampled, key=lambda entry: -entry.rank)]
 
     async def find(self, interaction_id: str, pipeline: str | None = None) -> list[Specimen]:
         """Return the specimens of an interaction id: of one pipeline, or of every pipeline that has one."""
         pipelines = await self.pipelines() if pipeline is None else [pipeline]
         digests = [interaction_digest(name, interaction_id) for name in pipelines]
-        found = await asyncio.gather(*(self._stored(streams, digests) for streams in self._partitions))
-        return [specimen for part in found for specimen in part if specimen is not None]
+        parts = await asyncio.gather(*(self._stored(streams, digests) for streams in self._partitions))
+        return [specimen for part in parts for specimen in part if specimen is not None]
 
     async def graded(self, pipeline: str, interaction_ids: Sequence[str]) -> list[frozenset[str]]:
         """Return for each interaction of a pipeline the metrics of which feedback gave a gold score that counts."""
-        found: list[set[str]] = [set() for _ in interaction_ids]
+        graded: list[set[str]] = [set() for _ in interaction_ids]
         for streams in self._partitions:
             async with self._redis.pipeline(transaction=False) as pipe:
                 for interaction_id in interaction_ids:
                     pipe.smembers(streams.graded(interaction_digest(pipeline, interaction_id)))
                 replies = cast("list[set[bytes]]", await pipe.execute())
-            for metrics, members in zip(found, replies, strict=True):
+            for metrics, members in zip(graded, replies, strict=True):
                 metrics |= {member.decode().partition(" ")[0] for member in members}
-        return [frozenset(metrics) for metrics in found]
+        return [frozenset(metrics) for metrics in graded]
 
     async def expires_in_s(self, pipeline: str, interaction_id: str) -> float | None:
         """Return the seconds until a specimen expires; None if an alert holds it, or it is not kept."""
@@ -174,23 +174,24 @@ class KeptSpecimens:
         for name in await self.pipelines() if pipeline is None else [pipeline]:
             for streams in self._partitions:
                 lists = await self._names(streams, name)
-                found = {interaction_id, *await self._sessions_with(streams, name, lists, interaction_id)}
-                for item in sorted(found):
+                ids = {interaction_id, *await self._sessions_with(streams, name, lists, interaction_id)}
+                for item in sorted(ids):
                     forgotten += await run_script(self._redis, forget_specimen(streams, name, item, lists))
         return forgotten
 
     async def _sessions_with(
         self, streams: Streams, pipeline: str, lists: Sequence[str], interaction_id: str
     ) -> list[str]:
-        found: set[str] = set()
+        sessions: set[str] = set()
         for name in lists:
             for entry in await self._of_list(streams, pipeline, name, MOST_OF_SAMPLE):
                 if has_turn(entry.specimen.interaction, interaction_id):
-                    found.add(entry.specimen.interaction.interaction_id)
-        return sorted(found)
+                    sessions.add(entry.specimen.interaction.interaction_id)
+        return sorted(sessions)
 
     async def _names(self, streams: Streams, pipeline: str) -> list[str]:
-        names = await cast("asyncio.Future[set[bytes]]", self._redis.smembers(_names_key(streams, pipeline)))
+        key = streams.specimen_lists(pipeline_digest(pipeline))
+        names = await cast("asyncio.Future[set[bytes]]", self._redis.smembers(key))
         return sorted(name.decode() for name in names)
 
     async def _of_list(self, streams: Streams, pipeline: str, name: str, most: int) -> list[ListedSpecimen]:
@@ -245,7 +246,3 @@ def forget_specimen(streams: Streams, pipeline: str, interaction_id: str, lists:
 def drop_missing_specimens(streams: Streams, key: str, digests: Sequence[str]) -> ScriptCall[int]:
     """Return the call that takes specimens off a list that are no longer stored; its reply is their number."""
     return ScriptCall(DROP_MISSING, (key, *(streams.specimen(digest) for digest in digests)), tuple(digests), int)
-
-
-def _names_key(streams: Streams, pipeline: str) -> str:
-    return streams.specimen_lists(pipeline_digest(pipeline))

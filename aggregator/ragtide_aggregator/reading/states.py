@@ -139,11 +139,11 @@ class PartitionStates:
                 for streams in partitions:
                     pipe.hlen(streams.checkpoint)
             replies: list[Any] = await pipe.execute()
-        found, lengths = replies[: len(partitions)], replies[len(partitions) :] or [-1] * len(partitions)
+        versions, lengths = replies[: len(partitions)], replies[len(partitions) :] or [-1] * len(partitions)
         await asyncio.gather(
             *(
                 self._load(streams, version, tuple(revision), length)
-                for streams, (version, *revision), length in zip(partitions, found, lengths, strict=True)
+                for streams, (version, *revision), length in zip(partitions, versions, lengths, strict=True)
             )
         )
 

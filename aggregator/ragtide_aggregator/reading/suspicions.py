@@ -113,12 +113,12 @@ class Suspicions:
         """
         if not self._rules:
             return []
-        found = await self._states.compute(self._partitions, "suspicions", _suspicions)
-        return sorted(found, key=lambda suspicion: -suspicion.once_in / suspicion.run_length)
+        evidence = await self._states.compute(self._partitions, "suspicions", _suspicions)
+        return sorted(evidence, key=lambda suspicion: -suspicion.once_in / suspicion.run_length)
 
 
 def _suspicions(state: AggregatorState) -> list[Suspicion]:
-    found = []
+    suspicions = []
     for row, key in enumerate(state.keys):
         if key.segment is not None or key.run is not None or key.metric.startswith(HIDDEN):
             continue
@@ -126,7 +126,7 @@ def _suspicions(state: AggregatorState) -> list[Suspicion]:
             evidence = rule.evidence()
             if evidence is not None:
                 movement, once_in, run_length, began_ms = evidence
-                found.append(
+                suspicions.append(
                     Suspicion(
                         key.pipeline,
                         key.metric,
@@ -138,4 +138,4 @@ def _suspicions(state: AggregatorState) -> list[Suspicion]:
                         from_milliseconds(began_ms) if began_ms else None,
                     )
                 )
-    return found
+    return suspicions

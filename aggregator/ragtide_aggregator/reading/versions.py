@@ -67,10 +67,10 @@ class Versions:
         async with self._reading:
             if self._clock() >= self._until:
                 try:
-                    found = await self._history.first_values(self._partitions, VERSION)
+                    first_values = await self._history.first_values(self._partitions, VERSION)
                 except DamagedFieldError:  # the screen of the pipeline reports it
-                    found = {}
-                deploys = ((pipeline, last_deploy(of)) for pipeline, of in found.items())
+                    first_values = {}
+                deploys = ((pipeline, last_deploy(values)) for pipeline, values in first_values.items())
                 self._known = {pipeline: deploy for pipeline, deploy in deploys if deploy is not None}
                 self._until = self._clock() + KEPT_S
             return self._known

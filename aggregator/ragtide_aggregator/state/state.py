@@ -402,7 +402,7 @@ class AggregatorState:
         """Return the states of the rules on a row."""
         return self._applied._alerts.rules.of(row)
 
-    def found_levels(self) -> list[WatchedLevel]:
+    def watched_levels(self) -> list[WatchedLevel]:
         """Return what is known about the level of each watched metric."""
         levels = self._applied._levels
         return [] if levels is None else levels.levels()
