@@ -57,11 +57,11 @@ def key_of_rule_state(name: str) -> str:
 
 def _strings(text: str, count: int) -> tuple[list[str], int]:
     at = len(text) - len(text.lstrip("["))
-    found: list[str] = []
-    while len(found) < count:
+    strings: list[str] = []
+    while len(strings) < count:
         if text[at : at + 1] != '"':
             raise ValueError(f"{text[:100]} is no list that begins with strings")
         string, end = _JSON.raw_decode(text, at)
-        found.append(string)
+        strings.append(string)
         at = end + 1
-    return found, at
+    return strings, at

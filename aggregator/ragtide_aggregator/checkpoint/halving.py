@@ -115,14 +115,15 @@ class Halving:
             if part.count > 1:
                 self._parts.append(Part(part.source, part.count - 1))
             self._next_turn(part, taken, error)
-        self.reason = _shortened(error)
+        text = f"{type(error).__name__}: {error}"
+        self.reason = text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."
 
     def _next_turn(self, part: Part, taken: TakenEntries, error: Exception) -> None:
         if not part.refused:
             # Feedback that waited for the entry may have caused the error instead.
-            each = [frozenset([entry]) for entry in taken.waited] if len(taken.waited) <= ONE_BY_ONE else []
+            single = [frozenset([entry]) for entry in taken.waited] if len(taken.waited) <= ONE_BY_ONE else []
             together = [frozenset(taken.waited)] if len(taken.waited) > 1 else []
-            self._turns = [*each, *together, frozenset([taken.last])]
+            self._turns = [*single, *together, frozenset([taken.last])]
         if not self._turns:
             raise error
         self._parts.append(Part(part.source, 1, self._turns.pop(0)))
@@ -140,8 +141,3 @@ class Halving:
 
 SHOWN_CHARS: Final = 300
 """Most characters of an error in a message."""
-
-
-def _shortened(error: Exception) -> str:
-    text = f"{type(error).__name__}: {error}"
-    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."

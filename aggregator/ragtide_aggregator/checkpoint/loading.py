@@ -48,8 +48,8 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions,
         CheckpointError: another version of ragtide wrote the checkpoint, or one of its fields is damaged.
     """
     if owned:
-        found = [item async for item in redis.hscan_iter(streams.checkpoint, count=FIELDS_AT_ONCE)]
-        fields = {name.decode(errors="replace"): data for name, data in found}
+        pairs = [item async for item in redis.hscan_iter(streams.checkpoint, count=FIELDS_AT_ONCE)]
+        fields = {name.decode(errors="replace"): data for name, data in pairs}
         return await asyncio.to_thread(checkpoint_of_fields, streams, options, fields)
     return checkpoint_of_fields(streams, options, await checkpoint_fields(redis, streams))
 

@@ -166,8 +166,8 @@ def combined(codes: Sequence[Codes]) -> tuple[Rows, Rows]:
     for code in codes[1:]:
         size = int(code.max(initial=0)) + 1
         if span * size >= _MOST_CODES:
-            found, whole = np.unique(whole, return_inverse=True)
-            span = found.size
+            codes_so_far, whole = np.unique(whole, return_inverse=True)
+            span = codes_so_far.size
         whole, span = whole * size + code, span * size
     _, first, numbers = np.unique(whole, return_index=True, return_inverse=True)
     return numbers, first
@@ -189,8 +189,8 @@ class GroupTable:
 
     def expanded(self, groups: Rows) -> tuple[Rows, NDArray[np.intp]]:
         """Return the lines of events with these groups: the event of each line, and the lines, shape (width, lines)."""
-        each = self.sizes[groups]
-        of = np.repeat(np.arange(groups.size), each)
+        sizes = self.sizes[groups]
+        event_of = np.repeat(np.arange(groups.size), sizes)
         # Begin of each event's group in the table, minus begin of the event in the result.
-        begin = self._begins[groups] - (np.cumsum(each) - each)
-        return of, self._lines[:, np.arange(of.size) + np.repeat(begin, each)]
+        begin = self._begins[groups] - (np.cumsum(sizes) - sizes)
+        return event_of, self._lines[:, np.arange(event_of.size) + np.repeat(begin, sizes)]

@@ -205,8 +205,8 @@ class EstimateKey(NamedTuple):
         """Return the key that `parts` returned."""
         *names, measure = parts if len(parts) == len(cls._fields) else [*parts, None]
         pipeline, run, segment, metric, profile, labeler, labeler_version = names
-        found = None if measure is None else Measure.read(measure)
-        return cls(pipeline, run, segment, metric, profile, labeler, labeler_version, found)
+        own = None if measure is None else Measure.read(measure)
+        return cls(pipeline, run, segment, metric, profile, labeler, labeler_version, own)
 
     def encode(self) -> str:
         """Return the key as text, for a field of the checkpoint."""

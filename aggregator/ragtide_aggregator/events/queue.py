@@ -140,7 +140,7 @@ class EventQueue:
 
 def _codes(properties: Sequence[Hashable]) -> Codes:
     known: dict[Hashable, int] = {}
-    return np.array([known.setdefault(found, len(known)) for found in properties], dtype=np.int64)
+    return np.array([known.setdefault(value, len(known)) for value in properties], dtype=np.int64)
 
 
 def _conflicts(kind: EventKind, declared: Mapping[str, MetricDeclaration]) -> bool:
@@ -153,11 +153,11 @@ def _by_metric(scores: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
     for place, score in enumerate(scores):
         if score:
             by_names.setdefault(tuple(score), []).append(place)
-    found: dict[str, Floats] = {}
+    columns: dict[str, Floats] = {}
     for names, places in by_names.items():
         values = chain.from_iterable([scores[place].values() for place in places])
         by_name = np.fromiter(values, np.float64, len(places) * len(names)).reshape(-1, len(names))
         for number, name in enumerate(names):
-            column = found.setdefault(name, np.full(len(scores), np.nan))
+            column = columns.setdefault(name, np.full(len(scores), np.nan))
             column[places] = by_name[:, number]
-    return found
+    return columns

@@ -296,10 +296,10 @@ def gold_parts(
     with _GOLD_COUNTED:
         scored = [part for whole in event.by_evaluator() for part in _scored(whole)]
         compared = [(part, _extracted_gold(part, gold_scores, probability)) for part in scored]
-        found = [(part, extracted) for part, extracted in compared if extracted.pairs]
+        paired = [(part, extracted) for part, extracted in compared if extracted.pairs]
         parts = [
             *_from_people(event, gold_scores, probability, targets),
-            *(EventPart(part, extracted, beside=place > 0) for place, (part, extracted) in enumerate(found)),
+            *(EventPart(part, extracted, beside=place > 0) for place, (part, extracted) in enumerate(paired)),
         ]
         return [part._replace(arrived_ms=arrived_ms) for part in parts]
 
@@ -315,14 +315,14 @@ def _from_people(
     scores = {metric: score for metric, score in gold_scores.items() if metric in PEOPLES_METRICS}
     if not scores:
         return []
-    given = event.model_copy(
+    graded = event.model_copy(
         update={
             "labeler": GOLD_LABELER, "labeler_version": "1", "profile": "people", "scores": scores, "absent": {},
             "gold_scores": {}, "judged": None, "beside": None, "inclusion": None,
             "sampling_probability": event.sampling_probability * probability,
         }
     )  # fmt: skip
-    return [EventPart(given, _extracted(given, targets))]
+    return [EventPart(graded, _extracted(graded, targets))]
 
 
 _Judge = tuple[JudgedScores | EvaluatorScores | MetricEvent, dict[str, float], dict[str, str], Callable[[str], float]]

@@ -6,7 +6,8 @@ the partition.
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
@@ -86,14 +87,20 @@ def dropped_field(fields: Mapping[str, bytes], field: str) -> DroppedField:
         return DroppedField(tuple(seen), since=since)
     names: tuple[str, ...] = (field,)
     if field.startswith(CheckpointField.ESTIMATE):
-        names = (field, *sorted(name for name in fields if _of_key(name, field.removeprefix(CheckpointField.ESTIMATE))))
+        names = (
+            field,
+            *sorted(name for name in fields if _belongs_to_key(name, field.removeprefix(CheckpointField.ESTIMATE))),
+        )
     rules = [name for name in names if name.startswith(CheckpointField.RULE_STATE)]
-    resolved = tuple(alert for name in rules for alert in _withdrawn(fields[name]))
+    resolved: list[Alert] = []
+    for name in rules:
+        with suppress(ValueError, KeyError, TypeError):
+            resolved.extend(RuleState.withdrawn(fields[name]))
     n, mean, updated_at = _counted(field, fields[field])
-    return DroppedField(names, n, mean, updated_at, since, resolved)
+    return DroppedField(names, n, mean, updated_at, since, tuple(resolved))
 
 
-def _of_key(name: str, key: str) -> bool:
+def _belongs_to_key(name: str, key: str) -> bool:
     kind, colon, rest = name.partition(":")
     kind += colon
     if kind in _BY_KEY:
@@ -117,13 +124,6 @@ def _counted(field: str, data: bytes) -> tuple[int | None, float | None, datetim
         lowest, highest = rows.keys[row].value_range
         mean = lowest + (highest - lowest) * mean
     return n, mean if n > 0 and isfinite(mean) else None, from_milliseconds(int(rows.updated_ms[row]))
-
-
-def _withdrawn(data: bytes) -> Iterator[Alert]:
-    try:
-        yield from RuleState.withdrawn(data)
-    except (ValueError, KeyError, TypeError):
-        return
 
 
 async def drop(redis: Redis, streams: Streams, dropped: DroppedField, lease: Lease, token: str) -> None:

@@ -171,7 +171,10 @@ class Repartition:
                 moved.append((target, event))
         stored = cast("list[bytes]", await self._redis.hkeys(streams.checkpoint))
         for name in stored:
-            for target in _partitions_of(name.decode(), self._new):
+            field = name.decode()
+            if not field.startswith(CheckpointField.ESTIMATE):
+                continue
+            for target in self._new.all_of(cast("str", pipeline_of(field, b""))):
                 if target != streams:
                     targets[target.partition] = target
         for kind in KEYS:
@@ -182,9 +185,9 @@ class Repartition:
         for target, event in moved:
             identity = event.pipeline, event.interaction_id
             digest = known_digest(*identity)
-            found = await run_script(self._redis, find_id(streams.event_keys(*identity), digest))
+            known_id = await run_script(self._redis, find_id(streams.event_keys(*identity), digest))
             added = await self._redis.xadd(target.metrics, {DATA_FIELD: event.encode(), MOVED_FIELD: self._token})
-            if found is not None:
+            if known_id is not None:
                 entry_id = cast("bytes", added).decode()
                 await run_script(self._redis, remember_id(target.event_keys(*identity), digest, entry_id, window_ms))
         return len(moved)
@@ -196,7 +199,7 @@ class Repartition:
                 letter = DeadLetter.decode(entry.fields[DATA_FIELD])
             except (InvalidEntryError, KeyError):  # malformed, so it belongs to no interaction
                 continue
-            target = self._home_of(letter, streams)
+            target = self._new_home(letter, streams)
             if target == streams:
                 continue
             kind = letter.stream.rpartition(":")[2]
@@ -204,7 +207,7 @@ class Repartition:
             await self._redis.xadd(target.dead_letters, {DATA_FIELD: letter.encode()})
             await self._redis.xdel(streams.dead_letters, entry.entry_id)
 
-    def _home_of(self, letter: DeadLetter, streams: Streams) -> Streams:
+    def _new_home(self, letter: DeadLetter, streams: Streams) -> Streams:
         here = streams if streams.partition < self._new.partitions else Streams(self._new.prefix, 0)
         try:
             interaction = RagInteraction.from_entry(letter.entry_id, letter.payload_bytes())
@@ -245,12 +248,6 @@ class Repartition:
         for kind in (*KEYS, *BUCKETS, *SPECIMENS, *HISTORY):
             async for key in self._redis.scan_iter(match=getattr(streams, kind)("*"), count=AT_ONCE):
                 await self._redis.unlink(key)
-
-
-def _partitions_of(field: str, new: Layout) -> list[Streams]:
-    if not field.startswith(CheckpointField.ESTIMATE):
-        return []
-    return new.all_of(cast("str", pipeline_of(field, b"")))
 
 
 async def check_at_rest(redis: Redis, streams: Streams) -> None:

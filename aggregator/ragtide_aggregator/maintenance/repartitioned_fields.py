@@ -19,9 +19,9 @@ _OF_THE_PARTITION: Final = (CheckpointField.ALERT_CLOCK, CheckpointField.LEVEL_B
 
 def pipeline_of(name: str, data: bytes) -> str | None:
     """Return the pipeline of a field of a checkpoint; None for a field of the whole partition."""
-    found = pipeline_of_field(name)
-    if found is not None:
-        return found
+    pipeline = pipeline_of_field(name)
+    if pipeline is not None:
+        return pipeline
     kind, colon, rest = name.partition(":")
     kind += colon
     if kind in (CheckpointField.CAPPED, CheckpointField.FIRING_ALERT):
@@ -45,24 +45,30 @@ def repartitioned(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[st
     Raises:
         ValueError: a pipeline would be split over fewer partitions than now, and its parts cannot be merged.
     """
-    found: dict[int, Fields] = {partition: {} for partition in range(new.partitions)}
+    by_partition: dict[int, Fields] = {partition: {} for partition in range(new.partitions)}
     places: dict[tuple[int, str], int] = {}
     for partition, fields in checkpoints.items():
         for name, data in fields.items():
             pipeline = pipeline_of(name, data)
             if pipeline is None:
                 fires = name.startswith(CheckpointField.FIRING_ALERT)
-                if partition in found and (fires or name in _OF_THE_PARTITION):
-                    found[partition][name] = data
+                if partition in by_partition and (fires or name in _OF_THE_PARTITION):
+                    by_partition[partition][name] = data
                 elif fires:
-                    found[0][f"{name}:{partition}"] = data
+                    by_partition[0][f"{name}:{partition}"] = data
             elif name.startswith(CheckpointField.PENDING_FEEDBACK):
-                _add_pending(found[new.of(pipeline, Feedback.decode(data).interaction_id).partition], name, data)
+                waiting = by_partition[new.of(pipeline, Feedback.decode(data).interaction_id).partition]
+                # Entries of two partitions may have the same id.
+                free = name
+                while free in waiting:
+                    milliseconds, number = order(free.removeprefix(CheckpointField.PENDING_FEEDBACK))
+                    free = f"{CheckpointField.PENDING_FEEDBACK}{milliseconds}-{number + 1}"
+                waiting[free] = data
             else:
                 if (partition, pipeline) not in places:
                     places[partition, pipeline] = place_of(old, new, partition, pipeline)
-                found[places[partition, pipeline]][name] = data
-    return found
+                by_partition[places[partition, pipeline]][name] = data
+    return by_partition
 
 
 def place_of(old: Layout, new: Layout, partition: int, pipeline: str) -> int:
@@ -80,11 +86,3 @@ def place_of(old: Layout, new: Layout, partition: int, pipeline: str) -> int:
             f"{len(after)}: keep its split"
         )
     return after[before.index(partition)]
-
-
-def _add_pending(fields: Fields, name: str, data: bytes) -> None:
-    """Add waiting feedback under a free name, because entries of two partitions may have the same id."""
-    while name in fields:
-        milliseconds, number = order(name.removeprefix(CheckpointField.PENDING_FEEDBACK))
-        name = f"{CheckpointField.PENDING_FEEDBACK}{milliseconds}-{number + 1}"
-    fields[name] = data

@@ -159,13 +159,13 @@ class AbsentShares:
                 if reason not in DERIVED:
                     self._compare((key, reason), AbsenceCounts(n, int(counts[0, reason_row])), now_ms, least)
 
-    def _compare(self, of: tuple[EstimateKey, str], total: AbsenceCounts, now_ms: int, least: float) -> None:
-        known, failure = self._histories.get(of), of[1] in FAILURES
+    def _compare(self, series: tuple[EstimateKey, str], total: AbsenceCounts, now_ms: int, least: float) -> None:
+        known, failure = self._histories.get(series), series[1] in FAILURES
         if known is None:
             # All interactions until now count as the blocks before, unless their share of failures is high already.
             failing = failure and total.absent > FAILING_SHARE * total.n
             base = AbsenceCounts(0, 0) if failing else total
-            self._keep(of, AbsenceHistory(base.n, base.absent, total.n, total.absent, now_ms))
+            self._keep(series, AbsenceHistory(base.n, base.absent, total.n, total.absent, now_ms))
             return
         block = AbsenceCounts(total.n - known.begun_n, total.absent - known.begun_absent)
         if block.n < LEAST_N or now_ms - known.begun_ms < LEAST_MS or block.absent < 0:
@@ -178,27 +178,28 @@ class AbsentShares:
         else:
             now = jumped(before, block, blocks=blocks, least=least, failure=failure)
         if now:
-            self._shares[of] = before, block
+            self._shares[series] = before, block
         base = before if now else AbsenceCounts(before.n + block.n, before.absent + block.absent)
-        self._keep(of, AbsenceHistory(base.n, base.absent, total.n, total.absent, now_ms, blocks, now))
+        self._keep(series, AbsenceHistory(base.n, base.absent, total.n, total.absent, now_ms, blocks, now))
 
-    def _keep(self, of: tuple[EstimateKey, str], history: AbsenceHistory) -> None:
-        self._histories[of] = history
-        key, reason = of
+    def _keep(self, series: tuple[EstimateKey, str], history: AbsenceHistory) -> None:
+        self._histories[series] = history
+        key, reason = series
         content = {"key": key.encode(), "reason": reason, "followed": list(astuple(history))}
         self._written[_HISTORY + _digest(key.encode(), reason)] = json.dumps(content).encode()
 
     def _set(self, now_ms: int, book: AlertBook) -> None:
         jumped_keys: defaultdict[_Cause, list[EstimateKey]] = defaultdict(list)
         for (key, reason), history in self._histories.items():
-            keys = jumped_keys[_cause(key, reason)]
+            scope: _Cause = key.pipeline, key.run or "", key.profile, key.labeler, key.labeler_version, reason
+            keys = jumped_keys[scope]
             if history.jumped and self._least is not None:
                 keys.append(key)
         for cause, keys in jumped_keys.items():
             # Shares are not stored: the alert of a share that jumped before a restart needs its next block to fire.
-            shown = [key for key in keys if (key, cause[-1]) in self._shares]
-            condition = bool(shown) or None if keys else False
-            alert = partial(self._alert, cause, shown, now_ms)
+            measured = [key for key in keys if (key, cause[-1]) in self._shares]
+            condition = bool(measured) or None if keys else False
+            alert = partial(self._alert, cause, measured, now_ms)
             pipeline = printable(cause[0])[:NAME_MAX_CHARS]
             resolved = f"Scores of {pipeline} are no longer absent more often than before ({_reason(cause)})."
             book.set(_name(cause), condition, now_ms, alert, resolved)
@@ -244,27 +245,21 @@ class AbsentShares:
         """Return the shares that the fields of a checkpoint hold; fields of another version are dropped."""
         absences = cls(least, partition)
         for name, data in fields.items():
-            if name.startswith(_HISTORY):
-                absences._load(name, data)
+            if not name.startswith(_HISTORY):
+                continue
+            try:
+                content = json.loads(data)
+                *numbers, jumped_ = content["followed"]
+                n, absent, begun_n, begun_absent, begun_ms, blocks = map(int, numbers)
+                history = AbsenceHistory(n, absent, begun_n, begun_absent, begun_ms, blocks, jumped_ is True)
+                absences._histories[EstimateKey.decode(content["key"]), content["reason"]] = history
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                absences._gone.append(name)
         return absences
-
-    def _load(self, name: str, data: bytes) -> None:
-        try:
-            found = json.loads(data)
-            *numbers, jumped_ = found["followed"]
-            n, absent, begun_n, begun_absent, begun_ms, blocks = map(int, numbers)
-            history = AbsenceHistory(n, absent, begun_n, begun_absent, begun_ms, blocks, jumped_ is True)
-            self._histories[EstimateKey.decode(found["key"]), found["reason"]] = history
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            self._gone.append(name)
 
 
 _Cause = tuple[str, ...]
 """The subject of one alert: pipeline, run, profile, labeler and its version, reason."""
-
-
-def _cause(key: EstimateKey, reason: str) -> _Cause:
-    return key.pipeline, key.run or "", key.profile, key.labeler, key.labeler_version, reason
 
 
 def _reason(cause: _Cause) -> str:

@@ -99,12 +99,12 @@ class Aggregator:
         (streams,) = ownership.streams
         halving, ticked = Halving(), TickedScopes()
         try:
-            while not await self._served(ownership, halving, ticked):
+            while not await self._serve_once(ownership, halving, ticked):
                 ownership.check()
         finally:
             self._telemetry.ended(streams.partition)
 
-    async def _served(self, ownership: Ownership, halving: Halving, ticked: TickedScopes) -> bool:
+    async def _serve_once(self, ownership: Ownership, halving: Halving, ticked: TickedScopes) -> bool:
         (streams,) = ownership.streams
         settings = self._settings
         session = await PartitionSession.begin(

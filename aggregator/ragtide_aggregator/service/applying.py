@@ -126,14 +126,20 @@ class EventApplier:
             read = self._streams.metrics if part.source == "metrics" else self._streams.feedback
             positions, count = {read: positions[read]}, part.count
             self.feedback.joiner.culprits = dict.fromkeys(part.refused, self._blame())
-        found = dict(await read_after(self._redis, positions, count=count, block_ms=block_ms))
-        events, feedback = (found.get(stream, []) for stream in (self._streams.metrics, self._streams.feedback))
+        entries = dict(await read_after(self._redis, positions, count=count, block_ms=block_ms))
+        events, feedback = (entries.get(stream, []) for stream in (self._streams.metrics, self._streams.feedback))
         if events:
             last = await self.apply_events(events)
             self.positions = self.positions._replace(metrics=last)
             self.uncommitted.read.append(last)
         if feedback:
-            await self._apply_feedback(feedback)
+            last = feedback[-1].entry_id
+            self.uncommitted.feedback += len(feedback)
+            if not self.uncommitted.metrics:
+                self.uncommitted.last = last
+            await self.feedback.take(feedback, self.positions.metrics)
+            self.positions = self.positions._replace(feedback=last)
+            self.uncommitted.feedback_read.append(last)
         return part is not None or max(len(events), len(feedback)) == count
 
     async def apply_events(self, events: Sequence[Entry]) -> str:
@@ -154,15 +160,6 @@ class EventApplier:
                 await asyncio.sleep(0)
                 turned = monotonic()
         return events[-1].entry_id
-
-    async def _apply_feedback(self, feedback: Sequence[Entry]) -> None:
-        last = feedback[-1].entry_id
-        self.uncommitted.feedback += len(feedback)
-        if not self.uncommitted.metrics:
-            self.uncommitted.last = last
-        await self.feedback.take(feedback, self.positions.metrics)
-        self.positions = self.positions._replace(feedback=last)
-        self.uncommitted.feedback_read.append(last)
 
     def _apply(self, entries: Sequence[Entry]) -> None:
         """Apply events, and make those that cannot be counted dead letters."""

@@ -67,7 +67,7 @@ class EstimatesStream:
         try:
             return _encoded(state, keys, confidence)
         except Exception:  # noqa: BLE001 - the failing key is found and logged below
-            return [entry for key in keys for entry in _of_one(state, key, confidence)]
+            return [entry for key in keys for entry in _encoded_alone(state, key, confidence)]
 
     def take_changes(self) -> tuple[dict[str, bytes], Sequence[str]]:
         """Return fields to write and fields to remove in the checkpoint since the last call."""
@@ -81,7 +81,7 @@ def _encoded(state: AggregatorState, keys: Sequence[EstimateKey], confidence: fl
     return [estimate.encode() for estimate in estimates(state, keys=keys, confidence=confidence, windows=False)]
 
 
-def _of_one(state: AggregatorState, key: EstimateKey, confidence: float) -> list[bytes]:
+def _encoded_alone(state: AggregatorState, key: EstimateKey, confidence: float) -> list[bytes]:
     try:
         return _encoded(state, [key], confidence)
     except Exception as error:  # one key must not keep the others from the stream, nor end the role

@@ -62,7 +62,8 @@ class FeedbackReader:
                 self.joiner.take(entry, None)
                 continue
             try:
-                event = await self._event(at)
+                stored = await read_range(self._redis, self._streams.metrics, first=at, last=at, count=1)
+                event = MetricEvent.decode(payload_of(stored[0].fields, "metric event")) if stored else None
             except InvalidEntryError as error:
                 self.reject(entry, error.reason, f"its metric event cannot be read: {error.detail}")
                 continue
@@ -107,10 +108,6 @@ class FeedbackReader:
         except InvalidEntryError as error:
             self._letter(entry.entry_id, raw_of(entry.fields), error.reason, error.detail)
             return None
-
-    async def _event(self, entry_id: str) -> MetricEvent | None:
-        found = await read_range(self._redis, self._streams.metrics, first=entry_id, last=entry_id, count=1)
-        return MetricEvent.decode(payload_of(found[0].fields, "metric event")) if found else None
 
     def _letter(self, entry_id: str, payload: bytes, reason: Reason, detail: str) -> None:
         self._letters.append(

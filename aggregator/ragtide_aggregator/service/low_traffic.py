@@ -88,9 +88,10 @@ class LowTraffic:
             n = sum(int(state.moments.n(row)) + int(state.rows.counts[0, row]) for row in pipeline.rows)
             for limit in pipeline.limits:
                 known.add(f"{RULE}:{_digest(name, limit)}")
-                n_since = _since(pipeline.samples, n, now_ms, limit)
-                if n_since is not None:
-                    self._set(state.book, name, limit, n_since, now_ms, caught_up=caught_up)
+                before = [sample for sample in pipeline.samples if sample.at_ms <= now_ms - limit.period_ms]
+                # A count above the present one is of a state that was lost.
+                if before and before[-1].n <= n:
+                    self._set(state.book, name, limit, n - before[-1].n, now_ms, caught_up=caught_up)
             self._keep(name, pipeline, TrafficCount(now_ms, n))
         state.book.end_others(RULE, known, now_ms, lambda fired: _ended(fired.pipeline, "Its limit was removed."))
 
@@ -168,9 +169,9 @@ class LowTraffic:
             if not name.startswith(_COUNTS):
                 continue
             try:
-                found = json.loads(data)
-                counts = deque(TrafficCount(int(at_ms), int(n)) for at_ms, n in found["counts"])
-                traffic._restored[str(found["pipeline"])] = counts
+                content = json.loads(data)
+                counts = deque(TrafficCount(int(at_ms), int(n)) for at_ms, n in content["counts"])
+                traffic._restored[str(content["pipeline"])] = counts
             except (ValueError, TypeError, KeyError, RecursionError):
                 traffic._gone.append(name)
         return traffic
@@ -178,12 +179,6 @@ class LowTraffic:
 
 def _ended(pipeline: str, because: str) -> str:
     return f"Traffic of {pipeline} is no longer low. {because}"
-
-
-def _since(samples: deque[TrafficCount], n: int, now_ms: int, limit: LowTrafficSettings) -> int | None:
-    before = [sample for sample in samples if sample.at_ms <= now_ms - limit.period_ms]
-    # A count above the present one is of a state that was lost.
-    return n - before[-1].n if before and before[-1].n <= n else None
 
 
 def _period(limit: LowTrafficSettings) -> str:

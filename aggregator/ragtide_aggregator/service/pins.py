@@ -85,12 +85,16 @@ class SpecimenPins:
     async def _naming(self, alert: Alert) -> Alert:
         if alert.status == "explained":  # it fired before, with its pins
             pinned = await self._pinned(alert.alert_id)
-            found = [] if pinned is None else await self._read(pinned.digests)
-            names = [specimen.interaction.interaction_id for specimen in found]
+            specimens = [] if pinned is None else await self._read(pinned.digests)
+            names = [specimen.interaction.interaction_id for specimen in specimens]
         else:
             names = await self._pin(alert, alert.worst_interaction_ids)
             if len(names) < CONTRIBUTORS_KEPT and alert.labeler is not None and alert.quantity == "mean":
-                others = [name for name in await self._of_change(alert) if name not in names]
+                key = self._streams.specimens_of(alert.pipeline, worst_list(alert.metric, alert.labeler))
+                members = cast("list[bytes]", await self._redis.zrange(key, 0, LOOKED_AT - 1, desc=True))
+                worst = await self._read([member.decode() for member in members])
+                others = [item.interaction.interaction_id for item in worst if _belongs_to_change(item, alert)]
+                others = [name for name in others if name not in names]
                 names += await self._pin(alert, others[: CONTRIBUTORS_KEPT - len(names)])
         return alert.model_copy(update={"worst_interaction_ids": tuple(names)})
 
@@ -101,24 +105,18 @@ class SpecimenPins:
         kept = await run_script(self._redis, pin_specimens(self._streams, alert.alert_id, alert.pipeline, digests))
         return [name for name, there in zip(interaction_ids, kept, strict=True) if there]
 
-    async def _of_change(self, alert: Alert) -> list[str]:
-        key = self._streams.specimens_of(alert.pipeline, worst_list(alert.metric, alert.labeler or ""))
-        members = cast("list[bytes]", await self._redis.zrange(key, 0, LOOKED_AT - 1, desc=True))
-        found = await self._read([member.decode() for member in members])
-        return [specimen.interaction.interaction_id for specimen in found if _is_of_change(specimen, alert)]
-
     async def _read(self, digests: Sequence[str]) -> list[Specimen]:
         if not digests:
             return []
-        found: list[Specimen] = []
+        specimens: list[Specimen] = []
         keys = [self._streams.specimen(digest) for digest in digests]
         for payload in cast("list[bytes | None]", await self._redis.mget(keys)):
             try:
                 if payload is not None:
-                    found.append(Specimen.from_stored(payload))
+                    specimens.append(Specimen.from_stored(payload))
             except InvalidEntryError:  # damaged, so no reader can show it
                 continue
-        return found
+        return specimens
 
     async def _pinned(self, alert_id: str) -> Pinned | None:
         stored = cast("bytes | None", await self._redis.hget(self._streams.specimen_pins, alert_id))
@@ -134,7 +132,7 @@ class SpecimenPins:
             await run_script(self._redis, release_specimens(self._streams, alert_id, pinned, keep_ms=self._keep_ms))
 
 
-def _is_of_change(specimen: Specimen, alert: Alert) -> bool:
+def _belongs_to_change(specimen: Specimen, alert: Alert) -> bool:
     interaction = specimen.interaction
     since = alert.began_at or alert.fired_at
     of_segment = alert.segment is None or alert.segment in {

@@ -132,28 +132,31 @@ class PipelineHealth:
         elif new > 0:
             condition = True
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
+        advice = "Add workers, or raise interactions_cap."
+        if set(dropped) == {"deleted"}:
+            advice = "Another client deleted or replaced the stream: publish them again."
         self._set(
             book,
             "dropped",
             status.now_ms,
             condition,
             message=f"Interactions are dropped in partition {self._partition}: {max(new, 0):,} since the last check; "
-            f"since the beginning {reasons}. Estimates miss them. {self._advice(dropped)}",
+            f"since the beginning {reasons}. Estimates miss them. {advice}",
             resolved=f"Partition {self._partition} no longer drops interactions.",
         )
 
-    def count_evictions(self, found: Evictions, status: StreamStatus, book: AlertBook) -> int:
+    def count_evictions(self, now: Evictions, status: StreamStatus, book: AlertBook) -> int:
         """Count the keys that Redis evicted since the last call, set the condition, and return their number.
 
         Keys that were evicted before a deployment began are of other clients. Without a stored count in a deployment
         that has scored interactions, the count was evicted, too.
         """
-        before, is_safe, now_ms = self._evicted, not danger_of(found.policy), status.now_ms
+        before, is_safe, now_ms = self._evicted, not danger_of(now.policy), status.now_ms
         began_before = bool(before.server) or status.last_scored_ms is not None
-        known = before.keys if before.server == found.server else 0 if began_before else found.keys
-        new = max(found.keys - known, 0)
-        if new or before.server != found.server or found.keys < before.keys:
-            self._evicted = _Evicted(before.total + new, now_ms if new else before.at_ms, found.keys, found.server)
+        known = before.keys if before.server == now.server else 0 if began_before else now.keys
+        new = max(now.keys - known, 0)
+        if new or before.server != now.server or now.keys < before.keys:
+            self._evicted = _Evicted(before.total + new, now_ms if new else before.at_ms, now.keys, now.server)
             self._written[CheckpointField.HEALTH_EVICTED] = self._evicted.encode()
         quiet = self._limits.quiet_s
         over = is_safe and (quiet is None or now_ms - self._evicted.at_ms > 1000 * quiet)
@@ -163,19 +166,14 @@ class PipelineHealth:
             now_ms,
             True if new else False if over else None,
             message=f"Redis evicts keys: {new:,} since the last check, {self._evicted.total:,} in all, with the policy "
-            f"{found.policy}. Streams, estimates or known ids of this deployment may be among them, so estimates of "
+            f"{now.policy}. Streams, estimates or known ids of this deployment may be among them, so estimates of "
             f"partition {self._partition} may miss interactions or count some twice. Set maxmemory-policy {SAFE}, give "
             "Redis more memory, and restore what is lost (ragtide doctor).",
-            resolved=f"Redis evicts no more keys: its policy is {found.policy}. {self._evicted.total:,} were evicted; "
+            resolved=f"Redis evicts no more keys: its policy is {now.policy}. {self._evicted.total:,} were evicted; "
             "estimates since then may be wrong (ragtide doctor).",
             severity="page",
         )
         return new
-
-    def _advice(self, dropped: Mapping[str, int]) -> str:
-        if set(dropped) == {"deleted"}:
-            return "Another client deleted or replaced the stream: publish them again."
-        return "Add workers, or raise interactions_cap."
 
     def _set(
         self,

@@ -85,11 +85,17 @@ class QualityExport:
         """
         self._scan(state.keys)
         keys, alerts = [*self._whole, *self._values], sorted(firing, key=_urgency)
-        live = {_alert_labels(self._partition, alert): 1.0 for alert in alerts if alert.run is None}
-        shown = list(live.items())[: self._settings.cap]
+        live: dict[tuple[str, ...], float] = {}
+        for alert in alerts:
+            if alert.run is None:
+                scope = alert.pipeline, alert.segment, alert.metric, alert.metric_version
+                labeler = alert.profile, alert.labeler, alert.labeler_version
+                names = alert.rule, alert.kind, alert.severity, *scope, *labeler
+                live[(self._partition, *(printable(name or "") for name in names))] = 1.0
+        exported = list(live.items())[: self._settings.cap]
         left_out = {"estimates": len(keys) - self._settings.cap, "alerts": len(live) - self._settings.cap}
         samples: dict[Metric, Samples] = {
-            quality_metrics.ALERT_FIRING: shown,
+            quality_metrics.ALERT_FIRING: exported,
             quality_metrics.LEFT_OUT: [
                 ((self._partition, what), float(max(count, 0))) for what, count in left_out.items()
             ],
@@ -107,20 +113,20 @@ class QualityExport:
         self._scanned = len(keys)
 
     def _estimates(self, state: AggregatorState, keys: Sequence[EstimateKey]) -> dict[Metric, Samples]:
-        found: dict[tuple[str, ...], Estimate] = {}
+        newest: dict[tuple[str, ...], Estimate] = {}
         for estimate in self._recommended_estimates(self._computed(state, keys)):
             labels = _estimate_labels(self._partition, estimate)
             # Declarations of a metric that differ only in range have the same labels: the newest counts.
-            if labels not in found or _newest_s(found[labels]) <= _newest_s(estimate):
-                found[labels] = estimate
-        known = {labels: estimate for labels, estimate in found.items() if estimate.estimate is not None}
+            if labels not in newest or _newest_s(newest[labels]) <= _newest_s(estimate):
+                newest[labels] = estimate
+        known = {labels: estimate for labels, estimate in newest.items() if estimate.estimate is not None}
         return {
             quality_metrics.ESTIMATE: _present((labels, estimate.estimate) for labels, estimate in known.items()),
             quality_metrics.ESTIMATE_LOWER: _present((labels, estimate.lower) for labels, estimate in known.items()),
             quality_metrics.ESTIMATE_UPPER: _present((labels, estimate.upper) for labels, estimate in known.items()),
-            quality_metrics.ESTIMATE_N: [(labels, float(estimate.n)) for labels, estimate in found.items()],
+            quality_metrics.ESTIMATE_N: [(labels, float(estimate.n)) for labels, estimate in newest.items()],
             quality_metrics.ESTIMATE_NEWEST: [
-                (labels, newest_s) for labels, estimate in found.items() if (newest_s := _newest_s(estimate)) > 0
+                (labels, newest_s) for labels, estimate in newest.items() if (newest_s := _newest_s(estimate)) > 0
             ],
         }
 
@@ -133,9 +139,9 @@ class QualityExport:
         try:
             return compute([key for key in keys if key not in self._failing])
         except Exception:  # noqa: BLE001 - the failing key is found and logged below
-            return [estimate for key in keys for estimate in self._of_one(compute, key)]
+            return [estimate for key in keys for estimate in self._compute_alone(compute, key)]
 
-    def _of_one(self, compute: Compute, key: EstimateKey) -> list[Estimate]:
+    def _compute_alone(self, compute: Compute, key: EstimateKey) -> list[Estimate]:
         if key in self._failing:
             return []
         try:
@@ -145,10 +151,10 @@ class QualityExport:
             log.exception("the estimates of a key cannot be computed", key=key.encode(), error=str(error))
             return []
 
-    def _recommended_estimates(self, found: Sequence[Estimate]) -> Iterator[Estimate]:
-        for window in self._settings.windows or dict.fromkeys(estimate.window for estimate in found):
+    def _recommended_estimates(self, computed: Sequence[Estimate]) -> Iterator[Estimate]:
+        for window in self._settings.windows or dict.fromkeys(estimate.window for estimate in computed):
             for labeling in (False, True):
-                yield from chosen(found, window=window, estimator=RECOMMENDED, labeling=labeling)
+                yield from chosen(computed, window=window, estimator=RECOMMENDED, labeling=labeling)
 
 
 def _present(samples: Iterable[tuple[tuple[str, ...], float | None]]) -> Samples:
@@ -174,12 +180,6 @@ def _estimate_labels(partition: str, estimate: Estimate) -> tuple[str, ...]:
         estimate.labeler_version,
     )
     return (partition, *(printable(name or "") for name in (*names, estimate.window, estimate.estimator)))
-
-
-def _alert_labels(partition: str, alert: Alert) -> tuple[str, ...]:
-    scope = (alert.pipeline, alert.segment, alert.metric, alert.metric_version)
-    names = (alert.rule, alert.kind, alert.severity, *scope, alert.profile, alert.labeler, alert.labeler_version)
-    return (partition, *(printable(name or "") for name in names))
 
 
 class SpendAlerts:

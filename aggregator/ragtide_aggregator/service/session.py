@@ -31,7 +31,7 @@ from .quality import PartitionQuality, QualityExport, SpendAlerts
 from .step_writer import StepWriter
 from .telemetry import AggregatorTelemetry
 from .ticks import TickedScopes, TickWriter
-from .trimming import StreamStatus, trim_streams
+from .trimming import trim_streams
 
 MAINTENANCE_S = 1.0
 """Seconds between two rounds of trimming streams and checking pipeline health."""
@@ -184,8 +184,19 @@ class PartitionSession:
         applier = self._applier
         ends = await self._ends()
         if ends != applier.positions:
-            record = _rollback_record(self._streams, checkpoint.fields, position=applier.positions, ends=ends)
-            applier.uncommitted.rows[CheckpointField.STREAM_ROLLBACK] = record
+            earlier = json.loads(checkpoint.fields.get(CheckpointField.STREAM_ROLLBACK, b"{}"))
+            record = {
+                "times": earlier.get("times", 0) + 1,
+                "at": utc_now().isoformat(),
+                "from": list(applier.positions),
+                "to": list(ends),
+            }
+            log.error(
+                "a stream ends before the checkpoint: Redis lost its end; continuing from the last entry",
+                partition=self._streams.partition,
+                **record,
+            )
+            applier.uncommitted.rows[CheckpointField.STREAM_ROLLBACK] = json.dumps(record).encode()
             # Events that were counted before the rollback are not counted again.
             applier.positions, applier.guarded = ends, True
         if self._halving.part is None:
@@ -227,7 +238,10 @@ class PartitionSession:
             behind = False
             if not stop.is_set():
                 wait_s = timing.wait_s(monotonic()) if self._uncommitted(stop) else settings.lease_s / 4
-                behind = await self._take(min(wait_s, LONGEST_WAIT_S))
+                part = self._halving.part
+                behind = await applier.take(min(wait_s, LONGEST_WAIT_S))
+                if part is not None and not self._dirty:
+                    self._halving.passed(part.count)
                 self._telemetry.serving(self._streams.partition, applier.state.n_applied_keys)
             now = monotonic()
             due = timing.is_due(now, behind=behind)
@@ -250,13 +264,6 @@ class PartitionSession:
     def _uncommitted(self, stop: "SessionStop") -> bool:
         return self._writer.estimates.is_due(monotonic(), last=stop.is_set()) or self._dirty
 
-    async def _take(self, wait_s: float) -> bool:
-        part = self._halving.part
-        behind = await self._applier.take(wait_s)
-        if part is not None and not self._dirty:
-            self._halving.passed(part.count)
-        return behind
-
     async def _maintain(self) -> None:
         if await self._ends() != self._applier.positions:
             raise StreamRollbackError(
@@ -268,7 +275,10 @@ class PartitionSession:
             await self._writer.pins.release_others({alert.alert_id for alert in self._applier.state.firing()})
             self._release_at = monotonic() + RELEASE_S
         status = await run_script(self._redis, trim_streams(self._streams, self.settings, *self._committed))
-        self._log_changes(status)
+        for what, number in status.changes.items():
+            log.warning(
+                CHANGED[what], partition=self._streams.partition, stream=self._streams.interactions, number=number
+            )
         self._pace.lags(status.lag_s(self._applier.positions.metrics))
         if await self._spend.read() and self._quality is not None:
             self._quality.changed()
@@ -292,12 +302,6 @@ class PartitionSession:
         if is_live and not lag_s and self._halving.part is None:
             await self._ticks.append(state, self._applier.positions, status.scored_until_ms)
 
-    def _log_changes(self, status: StreamStatus) -> None:
-        for what, number in status.changes.items():
-            log.warning(
-                CHANGED[what], partition=self._streams.partition, stream=self._streams.interactions, number=number
-            )
-
     async def _commit(self, stop: "SessionStop") -> None:
         taken, positions = self._applier.taken, self._applier.positions
         written = await self._writer.commit(stop)
@@ -318,8 +322,8 @@ class PartitionSession:
         def compute() -> PartitionQuality:
             return quality.compute(state, [*state.firing(), *spend])
 
-        found = await self._writer.compute(compute)
-        self._telemetry.quality.publish(self._streams.partition, found, lambda: self._ownership.certain)
+        samples = await self._writer.compute(compute)
+        self._telemetry.quality.publish(self._streams.partition, samples, lambda: self._ownership.certain)
         quality.computed(monotonic(), monotonic() - started)
 
     async def _ends(self) -> Positions:
@@ -328,21 +332,3 @@ class PartitionSession:
             await end_at(self._redis, streams.metrics, at.metrics),
             await end_at(self._redis, streams.feedback, at.feedback),
         )
-
-
-def _rollback_record(
-    streams: Streams, fields: Mapping[str, bytes], *, position: tuple[str, str], ends: tuple[str, str]
-) -> bytes:
-    earlier = json.loads(fields.get(CheckpointField.STREAM_ROLLBACK, b"{}"))
-    record = {
-        "times": earlier.get("times", 0) + 1,
-        "at": utc_now().isoformat(),
-        "from": list(position),
-        "to": list(ends),
-    }
-    log.error(
-        "a stream ends before the checkpoint: Redis lost its end; continuing from the last entry",
-        partition=streams.partition,
-        **record,
-    )
-    return json.dumps(record).encode()

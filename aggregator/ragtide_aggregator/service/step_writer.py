@@ -201,7 +201,7 @@ class StepWriter:
         backoff = Backoff()
         while True:
             try:
-                found = await call()
+                reply = await call()
             except RedisError as error:
                 if stop.is_set():  # the next owner reads the uncommitted entries again
                     raise
@@ -210,4 +210,4 @@ class StepWriter:
                 await asyncio.sleep(backoff.pause_s())
             else:
                 self._outage.succeeded()
-                return found
+                return reply

@@ -41,9 +41,9 @@ class QualityCollector(Collector):
 
     def collect(self) -> Iterator[core.Metric]:
         """Yield every metric of quality, some without samples."""
-        found = [quality for quality, certain in list(self._partitions.values()) if certain()]
+        certain_parts = [quality for quality, certain in list(self._partitions.values()) if certain()]
         for metric in QUALITY_METRICS:
-            yield family(metric, [sample for quality in found for sample in quality.samples.get(metric, ())])
+            yield family(metric, [sample for quality in certain_parts for sample in quality.samples.get(metric, ())])
 
 
 class AggregatorTelemetry(OwnerTelemetry):
